@@ -1,0 +1,1 @@
+"""The online service: HTTP and asyncio; never imports torch."""

@@ -1,0 +1,1 @@
+"""The core: network, decoding and training; knows no HTTP."""

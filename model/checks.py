@@ -1,0 +1,50 @@
+"""The few checks that configuration classes share; each raises ConfigError with the field's name."""
+
+import math
+from collections.abc import Collection
+
+from model.errors import ConfigError
+
+
+def require(condition: bool, field: str, requirement: str, value: object) -> None:
+    """Raise ConfigError unless `condition` holds."""
+    if not condition:
+        raise ConfigError(field, requirement, value)
+
+
+def require_choice(field: str, value: object, choices: Collection[str]) -> None:
+    """Require one of a few names."""
+    require(value in choices, field, "one of " + ", ".join(choices), value)
+
+
+def require_flag(field: str, value: object) -> None:
+    """Require true or false."""
+    require(isinstance(value, bool), field, "true or false", value)
+
+
+def require_integer(field: str, value: object, minimum: int, maximum: int | None = None) -> None:
+    """Require an integer (not a bool) within bounds, both included."""
+    bounds = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
+    fits = (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and value >= minimum
+        and (maximum is None or value <= maximum)
+    )
+    require(fits, field, f"an integer {bounds}", value)
+
+
+def require_number(
+    field: str, value: object, minimum: float, maximum: float = math.inf, *, open_minimum: bool = False
+) -> None:
+    """Require a finite number within bounds; `open_minimum` excludes the lower one."""
+    lower = f"above {minimum:g}" if open_minimum else f"at least {minimum:g}"
+    bounds = lower if maximum == math.inf else f"{lower} and at most {maximum:g}"
+    fits = (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and (value > minimum if open_minimum else value >= minimum)
+        and value <= maximum
+    )
+    require(fits, field, f"a number {bounds}", value)

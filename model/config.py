@@ -1,0 +1,177 @@
+"""The shape of a network: every variant is a value of TransformerConfig. No torch."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from model.checks import require, require_choice, require_flag, require_integer, require_number
+from model.errors import ConfigError
+
+Activation = Literal["relu", "gelu", "silu"]
+NormPosition = Literal["pre", "post"]
+NormForm = Literal["variance", "standard_deviation"]
+Positions = Literal["sinusoidal", "learned", "relative", "rotary"]
+Tie = Literal["none", "decoder", "all"]
+Initialisation = Literal["xavier", "normal"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "activation": ("relu", "gelu", "silu"),
+    "norm_position": ("pre", "post"),
+    "norm_form": ("variance", "standard_deviation"),
+    "positions": ("sinusoidal", "learned", "relative", "rotary"),
+    "tie": ("none", "decoder", "all"),
+    "initialisation": ("xavier", "normal"),
+}
+_FLAGS = ("final_norm", "norm_bias", "linear_bias", "output_bias", "embedding_norm", "scale_embeddings")
+_RATES = ("embedding_dropout", "attention_dropout", "ffn_dropout", "residual_dropout", "layer_drop")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """One Transformer (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762) and its variants.
+
+    With no decoder layers the network is an encoder alone, with no encoder layers a decoder
+    alone (a language model without cross-attention).
+
+    Attributes:
+        source_vocab_size: Source tokens, special ones included.
+        target_vocab_size: Target tokens; equal to the source's where the embedding is shared.
+        model_dim: Width of the residual stream.
+        num_heads: Attention heads; divides `model_dim`.
+        num_encoder_layers: Depth of the encoder.
+        num_decoder_layers: Depth of the decoder.
+        ffn_dim: Inner width of the feed-forward blocks.
+        activation: Between the two feed-forward projections.
+        norm_position: `pre`: x + f(norm(x)); `post`: norm(x + f(x)).
+        final_norm: One more layer norm at the end of each stack.
+        norm_bias: Whether layer norms shift as well as scale.
+        norm_epsilon: Added to the variance (or to the standard deviation).
+        norm_form: Divide by sqrt(variance + ε) or by (standard deviation + ε), the latter
+            with Bessel's correction, as the Annotated Transformer does.
+        linear_bias: Whether the projections inside the layers have a bias.
+        output_bias: Whether the projection onto the vocabulary has one.
+        positions: How order enters; `relative` is T5's bucketed bias
+            (https://arxiv.org/abs/1910.10683), `rotary` RoPE (https://arxiv.org/abs/2104.09864).
+        relative_buckets: Buckets of the relative bias.
+        relative_max_distance: Distance from which all share the last bucket.
+        max_positions: Longest sequence; a bound for learned positions, a limit to announce otherwise.
+        embedding_norm: Layer norm after the embedding sum, as in BERT.
+        scale_embeddings: Multiply token embeddings by sqrt(model_dim).
+        tie: `none`; `decoder`: target embedding = output projection; `all`: source's as well.
+        vocab_multiple: Embedding rows are padded to a multiple of this; padded ids are never produced.
+        embedding_dropout: After the embedding sum.
+        attention_dropout: On attention weights.
+        ffn_dropout: After the activation.
+        residual_dropout: On each block's output, before it is added.
+        layer_drop: Probability of skipping a whole layer (https://arxiv.org/abs/1909.11556).
+        initialisation: `xavier`, or `normal` (σ = 0.02, residual outputs 0.02 / sqrt(2 × layers)).
+        pad_id: Padding, the same id on both sides; masked everywhere.
+        bos_id: Beginning of a target sentence.
+        eos_id: End of a sentence.
+        unk_id: Unknown piece.
+        decoder_start_id: First decoder input, usually `bos_id`.
+    """
+
+    source_vocab_size: int
+    target_vocab_size: int
+    model_dim: int = 512
+    num_heads: int = 8
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    ffn_dim: int = 2048
+    activation: Activation = "relu"
+    norm_position: NormPosition = "post"
+    final_norm: bool = False
+    norm_bias: bool = True
+    norm_epsilon: float = 1e-5
+    norm_form: NormForm = "variance"
+    linear_bias: bool = True
+    output_bias: bool = False
+    positions: Positions = "sinusoidal"
+    relative_buckets: int = 32
+    relative_max_distance: int = 128
+    max_positions: int = 512
+    embedding_norm: bool = False
+    scale_embeddings: bool = True
+    tie: Tie = "none"
+    vocab_multiple: int = 1
+    embedding_dropout: float = 0.1
+    attention_dropout: float = 0.0
+    ffn_dropout: float = 0.0
+    residual_dropout: float = 0.1
+    layer_drop: float = 0.0
+    initialisation: Initialisation = "xavier"
+    pad_id: int = 0
+    bos_id: int = 2
+    eos_id: int = 3
+    unk_id: int = 1
+    decoder_start_id: int = 2
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            require_choice(name, getattr(self, name), choices)
+        for name in _FLAGS:
+            require_flag(name, getattr(self, name))
+        for name in _RATES:
+            require_number(name, getattr(self, name), 0, 1)
+        self._check_sizes()
+        self._check_vocabulary()
+
+    def _check_sizes(self) -> None:
+        for name in ("model_dim", "num_heads", "ffn_dim", "max_positions", "vocab_multiple"):
+            require_integer(name, getattr(self, name), 1)
+        for name in ("num_encoder_layers", "num_decoder_layers"):
+            require_integer(name, getattr(self, name), 0)
+        if self.num_encoder_layers == self.num_decoder_layers == 0:
+            raise ConfigError("num_encoder_layers", "at least 1 where there is no decoder", 0)
+        divides = self.model_dim % self.num_heads == 0
+        require(divides, "num_heads", f"a divisor of model_dim ({self.model_dim})", self.num_heads)
+        self._check_positions()
+        require_number("norm_epsilon", self.norm_epsilon, 0, 1, open_minimum=True)
+
+    def _check_positions(self) -> None:
+        even = f"even for {self.positions} positions"
+        if self.positions == "sinusoidal":
+            require(self.model_dim % 2 == 0, "model_dim", even, self.model_dim)
+        if self.positions == "rotary":
+            require(self.head_dim % 2 == 0, "model_dim / num_heads", even, self.head_dim)
+        require_integer("relative_buckets", self.relative_buckets, 4)
+        require_integer("relative_max_distance", self.relative_max_distance, self.relative_buckets)
+
+    def _check_vocabulary(self) -> None:
+        require_integer("source_vocab_size", self.source_vocab_size, 1)
+        require_integer("target_vocab_size", self.target_vocab_size, 1)
+        smallest = min(self.source_vocab_size, self.target_vocab_size)
+        for name in ("pad_id", "bos_id", "eos_id", "unk_id", "decoder_start_id"):
+            require_integer(name, getattr(self, name), 0, smallest - 1)
+        require(self.pad_id != self.eos_id, "pad_id", "different from eos_id", self.pad_id)
+        shareable = self.tie != "all" or self.source_vocab_size == self.target_vocab_size
+        require(shareable, "tie", "none or decoder where the two vocabularies differ in size", self.tie)
+
+    @property
+    def head_dim(self) -> int:
+        """Width of one attention head."""
+        return self.model_dim // self.num_heads
+
+    def padded(self, vocab_size: int) -> int:
+        """Embedding rows for a vocabulary: its size rounded up to `vocab_multiple`."""
+        return -(-vocab_size // self.vocab_multiple) * self.vocab_multiple
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
+        """The configuration a dictionary names.
+
+        Raises:
+            ConfigError: If a key is unknown or missing, or a value cannot work.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        for name in values:
+            require(name in fields, name, "one of " + ", ".join(fields), values[name])
+        for name in ("source_vocab_size", "target_vocab_size"):
+            require(name in values, name, "given", None)
+        return cls(**values)  # type: ignore[arg-type]

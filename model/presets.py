@@ -1,0 +1,116 @@
+"""Named shapes: the published sizes, and one for each tutorial that Dragoman grew out of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from model.checks import require_choice
+from model.config import TransformerConfig
+
+_VASWANI_BASE: dict[str, object] = {"residual_dropout": 0.1, "embedding_dropout": 0.1}
+_MINGPT: dict[str, object] = {
+    "num_encoder_layers": 0,
+    "norm_position": "pre",
+    "final_norm": True,
+    "activation": "gelu",
+    "positions": "learned",
+    "scale_embeddings": False,
+    "initialisation": "normal",
+    "attention_dropout": 0.1,
+}
+
+PRESETS: Mapping[str, Mapping[str, object]] = {
+    # Vaswani et al. 2017, table 3.
+    "base": _VASWANI_BASE | {"tie": "all"},
+    "big": {"tie": "all", "model_dim": 1024, "num_heads": 16, "ffn_dim": 4096, "residual_dropout": 0.3},
+    # Deep encoder, shallow decoder: most of the time of a translation goes into the decoder.
+    "small": {
+        "model_dim": 256,
+        "num_heads": 4,
+        "num_encoder_layers": 4,
+        "num_decoder_layers": 2,
+        "ffn_dim": 1024,
+        "norm_position": "pre",
+        "final_norm": True,
+        "tie": "all",
+    },
+    # The nanoGPT-style translator: pre-norm, no biases, GELU × 4, learned positions, tied output.
+    "nanogpt": {
+        "model_dim": 384,
+        "num_heads": 6,
+        "ffn_dim": 1536,
+        "activation": "gelu",
+        "norm_position": "pre",
+        "final_norm": True,
+        "norm_bias": False,
+        "linear_bias": False,
+        "positions": "learned",
+        "scale_embeddings": False,
+        "tie": "decoder",
+        "vocab_multiple": 64,
+        "initialisation": "normal",
+        "attention_dropout": 0.1,
+    },
+    # Post-norm from scratch, without biases, two small vocabularies.
+    "postnorm": {
+        "source_vocab_size": 100,
+        "target_vocab_size": 200,
+        "ffn_dim": 1024,
+        "linear_bias": False,
+        "norm_bias": False,
+    },
+    # The encoder step by step, as BERT has it: an encoder alone.
+    "bert": {
+        "num_decoder_layers": 0,
+        "num_encoder_layers": 12,
+        "model_dim": 768,
+        "num_heads": 12,
+        "ffn_dim": 3072,
+        "activation": "gelu",
+        "positions": "learned",
+        "embedding_norm": True,
+        "scale_embeddings": False,
+        "norm_epsilon": 1e-12,
+        "initialisation": "normal",
+        "attention_dropout": 0.1,
+    },
+    # The Annotated Transformer: pre-norm, final norms, standard-deviation layer norm.
+    "annotated": {
+        "norm_position": "pre",
+        "final_norm": True,
+        "norm_form": "standard_deviation",
+        "norm_epsilon": 1e-6,
+        "ffn_dropout": 0.1,
+        "attention_dropout": 0.1,
+        "output_bias": True,
+    },
+    # Dive into Deep Learning, section 11.7.
+    "d2l": {
+        "model_dim": 32,
+        "num_heads": 4,
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "ffn_dim": 64,
+        "linear_bias": True,
+        "output_bias": True,
+        "attention_dropout": 0.1,
+    },
+    # minGPT's three smallest: a decoder alone.
+    "gpt-nano": _MINGPT | {"num_decoder_layers": 3, "num_heads": 3, "model_dim": 48, "ffn_dim": 192},
+    "gpt-micro": _MINGPT | {"num_decoder_layers": 4, "num_heads": 4, "model_dim": 128, "ffn_dim": 512},
+    "gpt-mini": _MINGPT | {"num_decoder_layers": 6, "num_heads": 6, "model_dim": 192, "ffn_dim": 768},
+}
+
+
+def preset(name: str, **overrides: Any) -> TransformerConfig:
+    """The configuration a preset names, with some of its values replaced.
+
+    Args:
+        name: A key of PRESETS.
+        overrides: Fields of TransformerConfig; the vocabulary sizes are needed where the preset
+            has none.
+
+    Raises:
+        ConfigError: If the name is unknown or the result cannot work.
+    """
+    require_choice("preset", name, tuple(PRESETS))
+    return TransformerConfig.from_dict({**PRESETS[name], **overrides})

@@ -1,0 +1,180 @@
+"""⑤ What goes into the decoder and what comes out: token ids and options, hypotheses. No torch."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from model.checks import require, require_choice, require_integer, require_number
+from model.errors import ConfigError
+
+Strategy = Literal["greedy", "beam", "sample"]
+MAX_BEAM_SIZE = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeOptions:
+    """How one sentence is to be decoded. Options belong to the sentence, never to its batch.
+
+    Attributes:
+        strategy: `greedy` (the likeliest token each step), `beam`, or `sample`.
+        beam_size: Hypotheses kept alive in beam search; 1 is greedy.
+        num_hypotheses: Translations to return, best first; with `sample`, independent draws.
+        length_penalty: Strength of the length normalisation of beam scores; 0 ranks by the raw sum.
+        length_penalty_form: `power`: log P / |Y|^α; `gnmt`: log P / ((5 + |Y|) / 6)^α
+            (eq. 14 of Wu et al. 2016, https://arxiv.org/abs/1609.08144).
+        coverage_penalty: β of the same paper's coverage term; 0 turns it off.
+        patience: Beam search ends when patience × beam_size hypotheses have finished
+            (Kasai et al. 2022, https://arxiv.org/abs/2204.05424).
+        stop: `patience`; `first`: as soon as the best live hypothesis has ended;
+            `all`: only when no live hypothesis can still beat a finished one.
+        temperature: Divides the logits before sampling.
+        top_k: Sample among the k likeliest tokens; 0 is no limit.
+        top_p: Sample among the likeliest tokens that together hold this probability.
+        min_p: Drop tokens less likely than this share of the likeliest token's probability.
+        seed: Of this sentence's own generator; None draws a fresh one.
+        max_length: Most tokens of the translation, EOS included; None leaves it to the ratio.
+        max_length_ratio: Most target tokens for each source token, plus `max_length_offset`.
+        max_length_offset: See `max_length_ratio`.
+        min_length: Fewest tokens before EOS is allowed.
+        min_length_ratio: Fewest target tokens for each source token.
+        no_repeat_ngram_size: No n-gram of this size appears twice; 0 turns it off.
+        repetition_penalty: Above 1 makes tokens that were already produced less likely
+            (Keskar et al. 2019, https://arxiv.org/abs/1909.05858).
+        suppress_ids: Tokens that are never produced.
+        return_alignment: Keep the cross-attention of every produced token.
+    """
+
+    strategy: Strategy = "beam"
+    beam_size: int = 4
+    num_hypotheses: int = 1
+    length_penalty: float = 1.0
+    length_penalty_form: Literal["power", "gnmt"] = "power"
+    coverage_penalty: float = 0.0
+    patience: float = 1.0
+    stop: Literal["patience", "first", "all"] = "patience"
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int | None = None
+    max_length: int | None = None
+    max_length_ratio: float = 3.0
+    max_length_offset: int = 20
+    min_length: int = 0
+    min_length_ratio: float = 0.0
+    no_repeat_ngram_size: int = 0
+    repetition_penalty: float = 1.0
+    suppress_ids: tuple[int, ...] = ()
+    return_alignment: bool = False
+
+    def __post_init__(self) -> None:
+        require_choice("strategy", self.strategy, ("greedy", "beam", "sample"))
+        require_integer("beam_size", self.beam_size, 1, MAX_BEAM_SIZE)
+        require_integer("num_hypotheses", self.num_hypotheses, 1, self._most_hypotheses())
+        require_number("length_penalty", self.length_penalty, 0, 10)
+        require_choice("length_penalty_form", self.length_penalty_form, ("power", "gnmt"))
+        require_number("coverage_penalty", self.coverage_penalty, 0, 10)
+        require_number("patience", self.patience, 0, 16, open_minimum=True)
+        require_choice("stop", self.stop, ("patience", "first", "all"))
+        self._check_sampling()
+        self._check_lengths()
+        require_integer("no_repeat_ngram_size", self.no_repeat_ngram_size, 0, 100)
+        require_number("repetition_penalty", self.repetition_penalty, 0, 100, open_minimum=True)
+        require(all(i >= 0 for i in self.suppress_ids), "suppress_ids", "token ids", self.suppress_ids)
+
+    def _most_hypotheses(self) -> int:
+        most = {"greedy": 1, "beam": self.beam_size, "sample": MAX_BEAM_SIZE}
+        return most[self.strategy]
+
+    def _check_sampling(self) -> None:
+        require_number("temperature", self.temperature, 0, 100, open_minimum=True)
+        require_integer("top_k", self.top_k, 0)
+        require_number("top_p", self.top_p, 0, 1, open_minimum=True)
+        require_number("min_p", self.min_p, 0, 1)
+        if self.seed is not None:
+            require_integer("seed", self.seed, 0, 2**63 - 1)
+
+    def _check_lengths(self) -> None:
+        if self.max_length is not None:
+            require_integer("max_length", self.max_length, 1)
+            require(self.min_length <= self.max_length, "min_length", "at most max_length", self.min_length)
+        require_number("max_length_ratio", self.max_length_ratio, 0, 100)
+        require_integer("max_length_offset", self.max_length_offset, 1)
+        require_integer("min_length", self.min_length, 0)
+        require_number("min_length_ratio", self.min_length_ratio, 0, 100)
+
+    @property
+    def lanes(self) -> int:
+        """Rows of the running batch that one sentence occupies."""
+        lanes = {"greedy": 1, "beam": self.beam_size, "sample": self.num_hypotheses}
+        return lanes[self.strategy]
+
+    def length_bounds(self, source_length: int, limit: int) -> tuple[int, int]:
+        """Fewest and most target tokens (EOS included) for a source of this many tokens.
+
+        Args:
+            source_length: Source tokens, tag and EOS included.
+            limit: What the decoder state can hold.
+        """
+        relative = int(self.max_length_ratio * source_length) + self.max_length_offset
+        longest = min(limit, relative if self.max_length is None else self.max_length)
+        shortest = max(self.min_length, int(self.min_length_ratio * source_length))
+        return min(shortest, longest), longest
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self) | {"suppress_ids": list(self.suppress_ids)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
+        """The options a dictionary names; an unknown key is refused by name.
+
+        Raises:
+            ConfigError: If a key is unknown or a value cannot work.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        for name in values:
+            if name not in known:
+                raise ConfigError(name, "one of " + ", ".join(sorted(known)), values[name])
+        plain = dict(values)
+        if isinstance(ids := plain.get("suppress_ids"), list):
+            plain["suppress_ids"] = tuple(ids)
+        return cls(**plain)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class DecodeRequest:
+    """One sentence for the decoder.
+
+    Attributes:
+        source_ids: Source tokens as the network reads them: language tag, pieces, EOS.
+        options: How to decode it.
+        prefix_ids: Target tokens the translation must begin with.
+    """
+
+    source_ids: tuple[int, ...]
+    options: DecodeOptions
+    prefix_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation of one sentence, as token ids.
+
+    Attributes:
+        token_ids: Target tokens, without BOS and EOS.
+        score: What the search ranked by: length-normalised log-probability.
+        log_probability: Natural logarithm of P(tokens | source), EOS included if `finished`.
+        token_log_probabilities: Its summands, one a token, EOS's last if `finished`.
+        finished: Whether EOS was produced; False means the length limit ended it.
+        alignment: For each token, the weights over the source tokens (each row sums to 1):
+            cross-attention of the last layer, averaged over its heads. None unless asked for.
+    """
+
+    token_ids: tuple[int, ...]
+    score: float
+    log_probability: float
+    token_log_probabilities: tuple[float, ...]
+    finished: bool
+    alignment: tuple[tuple[float, ...], ...] | None = None

@@ -1,0 +1,1 @@
+"""Text in and out: clean-up, documents, token ids, languages; no torch."""

@@ -1,0 +1,1 @@
+"""The offline trainer: parallel text in, checkpoint folder out."""
