@@ -1,0 +1,69 @@
+# Two commands are enough: `make serve` and `make test`. `make` alone lists the others.
+# The first run builds .venv from the package index with the versions of constraints.txt; later runs start at once.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# 3.11 comes first because constraints.txt was resolved with it. `make serve PYTHON=/path/to/python` overrides.
+PYTHON ?= python3.11 python3.12 python3.13 python3.14 python3 python
+
+# A file inside .venv says that one set of requirements is installed; editing either list makes it stale.
+SERVE_READY := $(VENV)/.ready-serve
+DEVELOP_READY := $(VENV)/.ready-develop
+LOAD_READY := $(VENV)/.ready-load
+$(DEVELOP_READY): EXTRAS := [train,test,dev]
+$(LOAD_READY): EXTRAS := [load]
+
+# One numeric thread a test process: more of them on the same cores only get in each other's way.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+DEMO_CONFIG ?= examples/d2l.toml
+LOAD_URL ?= http://127.0.0.1:8000
+LOAD_USERS ?= 8
+LOAD_SECONDS ?= 30
+
+.DELETE_ON_ERROR:
+.PHONY: help serve test check train-demo load clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+
+serve: $(SERVE_READY) ## Serve the embedded checkpoint on DRAGOMAN_HOST:DRAGOMAN_PORT (127.0.0.1:8000)
+	@exec $(BIN)/dragoman serve
+
+test: $(DEVELOP_READY) ## Run the test suite
+	@$(PYTEST) $(PYTEST_ARGS)
+
+check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+train-demo: $(DEVELOP_READY) ## Train a small model from DEMO_CONFIG, on a CPU, in minutes
+	$(BIN)/dragoman train --config $(DEMO_CONFIG)
+
+load: $(LOAD_READY) ## Load a running service at LOAD_URL; fails when an objective is missed
+	$(BIN)/locust --locustfile tests/load/locustfile.py --headless --only-summary \
+	  --host $(LOAD_URL) --users $(LOAD_USERS) --spawn-rate $(LOAD_USERS) --run-time $(LOAD_SECONDS)s --stop-timeout 10
+
+clean: ## Remove caches and build leftovers (not .venv, not runs/)
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find app model tests deploy -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A virtual environment that is there already, however it was made, is used as it is.
+$(VENV)/.created:
+	@if $(BIN)/python -m pip --version >/dev/null 2>&1; then touch $@; exit 0; fi; \
+	for python in $(PYTHON); do \
+	  if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "Creating $(VENV) with $$($$python --version)"; \
+	    $$python -m venv $(VENV) && touch $@ && exit 0; exit 1; \
+	  fi; \
+	done; \
+	echo "No Python 3.11 or newer with its venv module was found (looked for: $(PYTHON))." >&2; \
+	echo "Install one (on Debian: python3 and python3-venv), or name it: make PYTHON=/path/to/python3.11" >&2; \
+	exit 1
+
+$(SERVE_READY) $(DEVELOP_READY) $(LOAD_READY): pyproject.toml constraints.txt | $(VENV)/.created
+	@echo "Installing .$(EXTRAS) into $(VENV) (the first time takes a few minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".$(EXTRAS)"
+	@touch $@
