@@ -1,0 +1,18 @@
+"""ⓕ The checkpoint folder: everything a trained network needs, as data, whole or not at all.
+
+    config.json          format version, architecture (TransformerConfig), card (ModelCard)
+    model.safetensors    the weights; past 15 MB: model-00001-of-0000N.safetensors + an index
+    tokenizer.json …     the tokenizer's settings and SentencePiece models
+    provenance.json      data, steps, scores, code version, SHA-256 and size of each other file
+
+No pickle is ever read, and nothing in a folder is executed. A folder that is incomplete, corrupt,
+of another shape or holding NaN is refused with a CheckpointError that names the file or tensor.
+
+Promise: a checkpoint written by any release with the same format version stays loadable.
+"""
+
+from model.card import ModelCard
+from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
+from model.checkpoint.manifest import FORMAT_VERSION
+
+__all__ = ["FORMAT_VERSION", "Checkpoint", "ModelCard", "load_checkpoint", "save_checkpoint"]

@@ -1,0 +1,91 @@
+"""ⓕ A folder that appears whole or not at all, even when the power goes or the disk is full."""
+
+import ctypes
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from model.errors import CheckpointError
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+@contextmanager
+def written_whole(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `folder`, and put it in its place when the block ends well.
+
+    An existing folder is exchanged with the new one in a single system call (renameat2 on Linux),
+    so that at every moment, a kill or a power cut included, `folder` is one of the two, complete.
+    Where the file system cannot exchange, the old folder is first renamed to `.NAME.previous`;
+    a crash between the two renames leaves the old one there, and the new one in `.NAME.writing`.
+    What an earlier crash left behind is cleared away first. One writer a folder at a time.
+
+    Raises:
+        CheckpointError: If the disk is full or the place cannot be written to; `folder` is as
+            it was, and nothing partial is left.
+    """
+    folder = folder.absolute()
+    temporary = folder.with_name(f".{folder.name}.writing")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _remove(temporary)
+        temporary.mkdir()
+        yield temporary
+        _flush_to_disk(temporary)
+        _put_in_place(temporary, folder)
+    except OSError as error:
+        _remove(temporary)
+        reason = error.strerror or str(error)
+        message = f"cannot write checkpoint {folder}: {reason}; what was there is kept"
+        raise CheckpointError(message) from error
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _put_in_place(temporary: Path, folder: Path) -> None:
+    if not folder.exists():
+        temporary.rename(folder)
+    elif _exchange(temporary, folder):
+        _remove(temporary)  # holds the old folder now
+    else:
+        previous = folder.with_name(f".{folder.name}.previous")
+        _remove(previous)
+        folder.rename(previous)
+        temporary.rename(folder)
+        _remove(previous)
+    _flush(folder.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two paths atomically; False where the system or the file system cannot."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    paths = os.fsencode(one), os.fsencode(other)
+    return bool(renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0)
+
+
+def _flush_to_disk(folder: Path) -> None:
+    for path in folder.iterdir():
+        _flush(path)
+    _flush(folder)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)

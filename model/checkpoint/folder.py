@@ -1,0 +1,158 @@
+"""ⓕ Writing a checkpoint folder, and reading one back after everything in it has been checked."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from model.card import ModelCard
+from model.checkpoint.atomic import written_whole
+from model.checkpoint.manifest import (
+    CONFIG,
+    PROVENANCE,
+    check_format_version,
+    fingerprint,
+    read_config,
+    read_json,
+    require_listed,
+    verify_files,
+    write_config,
+    write_provenance,
+)
+from model.checkpoint.weights import empty_network, parameter_names, prepare, read_weights, write_weights
+from model.config import TransformerConfig
+from model.errors import CheckpointError, TokenizerError
+from model.text.tokenizer import Tokenizer
+from model.transformer import Transformer
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "source.model", "target.model")
+PICKLE_SUFFIXES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint folder that has passed every check.
+
+    Attributes:
+        folder: Where it was read from.
+        config: Shape of the network.
+        card: Name, pairs, limits, decoding defaults.
+        tokenizer: Text ↔ token ids.
+        weights: Parameters by name, tied ones once, in the type they are stored in; mapped from
+            the files, so read-only in spirit.
+        checksum: SHA-256 of the whole, hexadecimal.
+        provenance: provenance.json as it stands.
+    """
+
+    folder: Path
+    config: TransformerConfig
+    card: ModelCard
+    tokenizer: Tokenizer
+    weights: Mapping[str, Tensor]
+    checksum: str
+    provenance: Mapping[str, object]
+
+    def network(
+        self, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> Transformer:
+        """The network with these weights, in evaluation mode.
+
+        The weights are copied out of the files: changing a file later cannot reach a running
+        service. Memory peaks at the network's own size and one tensor.
+        """
+        network = empty_network(self.config)
+        parameters = {
+            name: nn.Parameter(tensor.to(device, dtype, copy=True)) for name, tensor in self.weights.items()
+        }
+        for name, first in parameter_names(network).items():
+            parameters[name] = parameters[first]
+        network.load_state_dict(parameters, strict=True, assign=True)
+        return network.eval()
+
+
+def save_checkpoint(
+    folder: Path | str,
+    *,
+    config: TransformerConfig,
+    weights: Mapping[str, Tensor],
+    card: ModelCard,
+    tokenizer_folder: Path | str,
+    provenance: Mapping[str, object],
+    storage_dtype: torch.dtype | None = None,
+) -> None:
+    """Write a checkpoint folder whole or not at all; an existing one is replaced in one step.
+
+    Args:
+        folder: Target; everything an existing folder holds is replaced.
+        config: Shape of the network.
+        weights: Its `state_dict()`; tied tensors are stored once.
+        card: What users see.
+        tokenizer_folder: Where the tokenizer's files are; they are copied.
+        provenance: JSON values: data, steps, scores, code version. `files` is added to it.
+        storage_dtype: float32, bfloat16 or float16; None keeps the weights' own.
+
+    Raises:
+        CheckpointError: If the weights do not fit `config` or are not finite, the tokenizer does
+            not fit, or the folder cannot be written (a full disk, say). What was there is kept.
+    """
+    ready = prepare(config, weights, storage_dtype)
+    _load_tokenizer(Path(tokenizer_folder), config)
+    with written_whole(Path(folder)) as temporary:
+        write_config(temporary, config, card)
+        write_weights(temporary, ready)
+        for name in TOKENIZER_FILES:
+            if (source := Path(tokenizer_folder) / name).exists():
+                shutil.copyfile(source, temporary / name)
+        write_provenance(temporary, provenance)
+
+
+def load_checkpoint(folder: Path | str) -> Checkpoint:
+    """Read a checkpoint folder and check all of it before returning.
+
+    Raises:
+        CheckpointError: If the folder is missing, incomplete, corrupt, of an unknown format or of
+            another shape than it says, holds NaN, or has a tokenizer of another vocabulary.
+    """
+    folder = Path(folder)
+    _check_presence(folder)
+    check_format_version(folder)
+    records = verify_files(folder)
+    require_listed(folder, (CONFIG, "tokenizer.json"), records)
+    config, card = read_config(folder)
+    return Checkpoint(
+        folder=folder,
+        config=config,
+        card=card,
+        tokenizer=_load_tokenizer(folder, config),
+        weights=read_weights(folder, config, records),
+        checksum=fingerprint(records),
+        provenance=read_json(folder / PROVENANCE),
+    )
+
+
+def _check_presence(folder: Path) -> None:
+    if not folder.is_dir():
+        state = "is not a folder" if folder.exists() else "does not exist"
+        raise CheckpointError(f"checkpoint {folder} {state}")
+    if not (folder / CONFIG).exists():
+        pickles = [path.name for path in sorted(folder.iterdir()) if path.suffix in PICKLE_SUFFIXES]
+        hint = f" ({pickles[0]} looks like a pickle, which is never read)" if pickles else ""
+        raise CheckpointError(f"checkpoint {folder} is incomplete: {CONFIG} is missing{hint}")
+
+
+def _load_tokenizer(folder: Path, config: TransformerConfig) -> Tokenizer:
+    try:
+        tokenizer = Tokenizer.load(folder)
+    except TokenizerError as error:
+        raise CheckpointError(f"the tokenizer of {folder} cannot be used: {error}") from error
+    for name in ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id", "unk_id"):
+        found, expected = getattr(tokenizer, name), getattr(config, name)
+        if found != expected:
+            raise CheckpointError(
+                f"the tokenizer of {folder} does not fit the network: its {name} is {found}, "
+                f"but config.json says {expected}"
+            )
+    return tokenizer

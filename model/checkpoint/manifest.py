@@ -1,0 +1,164 @@
+"""ⓕ The two JSON files of a checkpoint folder, and the checksums that vouch for all the others."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from model.card import ModelCard
+from model.config import TransformerConfig
+from model.errors import CheckpointError, ConfigError
+
+FORMAT_VERSION = 1
+CONFIG = "config.json"
+PROVENANCE = "provenance.json"
+
+JsonObject = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """What provenance.json vouches for: SHA-256 in hexadecimal, size in bytes."""
+
+    sha256: str
+    size: int
+
+
+def write_json(path: Path, content: JsonObject) -> None:
+    """Write an object as indented UTF-8 JSON with a final newline."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> JsonObject:
+    """Read a JSON object.
+
+    Raises:
+        CheckpointError: If the file is missing, unreadable or not a JSON object.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"checkpoint {path.parent} is incomplete: {path.name} is missing") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {_one_line(error)}") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} must hold a JSON object")
+    return content
+
+
+def write_config(folder: Path, config: TransformerConfig, card: ModelCard) -> None:
+    """Write config.json."""
+    content = {"format_version": FORMAT_VERSION, "card": card.to_dict(), "architecture": config.to_dict()}
+    write_json(folder / CONFIG, content)
+
+
+def check_format_version(folder: Path) -> None:
+    """Refuse a folder of a format that this release does not know, before judging its content.
+
+    Raises:
+        CheckpointError: Naming the version found and the one known.
+    """
+    found = read_json(folder / CONFIG).get("format_version")
+    if found != FORMAT_VERSION or isinstance(found, bool):
+        known = f"this release reads version {FORMAT_VERSION}"
+        raise CheckpointError(f"{folder / CONFIG} has format_version {found!r}; {known}")
+
+
+def read_config(folder: Path) -> tuple[TransformerConfig, ModelCard]:
+    """Read config.json.
+
+    Raises:
+        CheckpointError: If a part is missing or a value cannot work, by its name.
+    """
+    content = read_json(folder / CONFIG)
+    try:
+        config = TransformerConfig.from_dict(_section(content, "architecture"))
+        return config, ModelCard.from_dict(_section(content, "card"))
+    except (ConfigError, TypeError) as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from error
+
+
+def write_provenance(folder: Path, provenance: JsonObject) -> None:
+    """Write provenance.json: what the caller knows of the origin, and a record of each other file."""
+    records = {path.name: _record(path) for path in sorted(folder.iterdir()) if path.name != PROVENANCE}
+    files = {name: {"sha256": record.sha256, "bytes": record.size} for name, record in records.items()}
+    write_json(folder / PROVENANCE, {**provenance, "files": files})
+
+
+def verify_files(folder: Path) -> Mapping[str, FileRecord]:
+    """Compare each file with its record in provenance.json.
+
+    Raises:
+        CheckpointError: If a file is missing, was truncated or altered, by its name.
+    """
+    records = _records(folder)
+    for name, expected in records.items():
+        _verify(folder / name, expected)
+    return records
+
+
+def fingerprint(records: Mapping[str, FileRecord]) -> str:
+    """One SHA-256 for the whole checkpoint: of its files' names and checksums, in order of name."""
+    lines = (f"{records[name].sha256}  {name}\n" for name in sorted(records))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def require_listed(folder: Path, names: Iterable[str], records: Mapping[str, FileRecord]) -> None:
+    """Refuse to read a file that provenance.json does not vouch for.
+
+    Raises:
+        CheckpointError: Naming the first such file.
+    """
+    for name in names:
+        if name not in records:
+            state = "is not listed in provenance.json" if (folder / name).exists() else "is missing"
+            raise CheckpointError(f"checkpoint {folder} is incomplete: {name} {state}")
+
+
+def _records(folder: Path) -> dict[str, FileRecord]:
+    files = _section(read_json(folder / PROVENANCE), "files", where=folder / PROVENANCE)
+    return {name: _parse_record(folder, name, value) for name, value in files.items()}
+
+
+def _parse_record(folder: Path, name: str, value: object) -> FileRecord:
+    fields = value if isinstance(value, dict) else {}
+    sha256, size = fields.get("sha256"), fields.get("bytes")
+    is_plain_name = name == Path(name).name and name not in ("", ".", "..")
+    if not is_plain_name or not isinstance(sha256, str) or not isinstance(size, int):
+        raise CheckpointError(f"{folder / PROVENANCE}: the record of file {name!r} is malformed")
+    return FileRecord(sha256, size)
+
+
+def _verify(path: Path, expected: FileRecord) -> None:
+    try:
+        found = _record(path)
+    except FileNotFoundError:
+        raise CheckpointError(f"checkpoint {path.parent} is incomplete: {path.name} is missing") from None
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    if found.size != expected.size:
+        sizes = f"{found.size} bytes instead of {expected.size}"
+        raise CheckpointError(f"{path} is corrupt: it has {sizes}, says provenance.json")
+    if found.sha256 != expected.sha256:
+        raise CheckpointError(f"{path} is corrupt: its SHA-256 is not the one in provenance.json")
+
+
+def _record(path: Path) -> FileRecord:
+    with path.open("rb") as file:
+        return FileRecord(hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size)
+
+
+def _section(content: JsonObject, name: str, *, where: Path | None = None) -> JsonObject:
+    section = content.get(name)
+    if not isinstance(section, dict):
+        if where is not None:
+            raise CheckpointError(f"{where} must hold an object `{name}`")
+        raise ConfigError(name, "an object", section)
+    return cast(JsonObject, section)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
