@@ -1,0 +1,72 @@
+"""③ What the network sees of a sentence: the same clean-up for training and for serving.
+
+`clean` works on one sentence. The document around it keeps every character the user wrote
+(`model.text.document`), so nothing here can alter a layout.
+
+| in the text                                             | for the network                     |
+|---------------------------------------------------------|-------------------------------------|
+| composed and decomposed accents                         | composed (NFC)                      |
+| tab, line breaks, no-break, thin, ideographic … spaces  | one plain space each                |
+| other controls (C0, C1), DEL                            | dropped                             |
+| byte order mark, zero-width space, word joiner          | dropped                             |
+| soft hyphen, direction marks, annotation marks          | dropped                             |
+| zero-width joiner and non-joiner, variation selectors   | kept: they shape letters and emoji  |
+| half of a surrogate pair                                | U+FFFD                              |
+| ’ between two Latin or Cyrillic letters (l’eau, don’t)  | ' as most parallel text has it      |
+
+Case, quotes, dashes, full-width forms and repeated spaces are left as they are.
+"""
+
+import re
+import unicodedata
+from functools import cache
+
+_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+_DROPPED = (
+    {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))} - set(_SPACES)
+    | set("\xad\u061c\u180e\u200b\u200e\u200f\ufeff\ufff9\ufffa\ufffb")
+    | {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2060, 0x2070))}
+)
+INVISIBLE = "".join(sorted(_DROPPED | set(_SPACES) | {" "}))
+"""Every character of which nothing is left but white space; for `str.strip`."""
+
+_REPLACEMENTS = str.maketrans(dict.fromkeys(_DROPPED, "") | dict.fromkeys(_SPACES, " "))
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LETTER = "[A-Za-zÀ-ɏЀ-ӿ]"
+_APOSTROPHE = re.compile(f"(?<={_LETTER})’(?={_LETTER})")
+_LONGEST_RUN_OF_MARKS = 30
+"""As in Unicode's stream-safe text format, UAX #15 (https://unicode.org/reports/tr15/)."""
+
+
+def clean(text: str) -> str:
+    """A sentence as the tokenizer reads it; idempotent, in time linear in its length."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _SURROGATE.sub("\ufffd", text).translate(_REPLACEMENTS)
+    return _APOSTROPHE.sub("'", _compose(text))
+
+
+def _compose(text: str) -> str:
+    """NFC, save for runs of combining marks that no language writes.
+
+    Putting a run in canonical order takes time quadratic in its length.
+    """
+    if text.isascii():
+        return text
+    parts = _long_runs_of_marks().split(text)
+    parts[::2] = [unicodedata.normalize("NFC", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+@cache
+def _long_runs_of_marks() -> re.Pattern[str]:
+    """Matches more combining marks in a row than are put in order."""
+    marks = "".join(chr(code) for code in range(0x300, 0x20000) if _is_mark(chr(code)))
+    return re.compile(f"([{marks}]{{{_LONGEST_RUN_OF_MARKS + 1},}})")
+
+
+def _is_mark(character: str) -> bool:
+    """Whether it takes part in reordering, by itself or once decomposed (U+0F73)."""
+    return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) > 0

@@ -1,0 +1,124 @@
+"""③ One SentencePiece model file, with its special ids as the file has them."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import sentencepiece
+
+from model.errors import TokenizerError
+from model.text.normalisation import clean
+
+SPECIAL_NAMES = ("pad", "bos", "eos", "unk")
+
+
+class SentencePieceModel:
+    """Pieces and ids of one side; thread-safe, as nothing changes after loading.
+
+    Attributes:
+        name: Of the file, for messages.
+        size: How many ids there are.
+        pad_id: Padding.
+        bos_id: Beginning of a sentence.
+        eos_id: End of a sentence.
+        unk_id: A piece the model does not know.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Load a model.
+
+        Raises:
+            TokenizerError: If the file is missing, is no SentencePiece model or lacks one
+                of the special ids.
+        """
+        self.name = path.name
+        self._processor = _read(path)
+        self.size: int = self._processor.get_piece_size()
+        self.pad_id, self.bos_id, self.eos_id, self.unk_id = (self._special(name) for name in SPECIAL_NAMES)
+        everything = list(range(self.size))
+        self._bytes = {
+            id_: int(piece[3:5], 16)
+            for id_, piece, is_byte in zip(
+                everything, self._pieces(everything), self._processor.is_byte(everything), strict=True
+            )
+            if is_byte
+        }
+        self._byte_ids = {byte: id_ for id_, byte in self._bytes.items()}
+        silent = self._processor.is_control(everything)
+        self._silent = {id_ for id_ in everything if silent[id_]} | {self.unk_id}
+
+    @property
+    def special_ids(self) -> tuple[int, ...]:
+        """The ids of SPECIAL_NAMES, in that order."""
+        return self.pad_id, self.bos_id, self.eos_id, self.unk_id
+
+    def control_id(self, piece: str) -> int:
+        """The id of a control symbol: a piece that no text can produce.
+
+        Raises:
+            TokenizerError: If the model has no such control symbol.
+        """
+        id_: int = self._processor.piece_to_id(piece)
+        if self._processor.id_to_piece(id_) != piece or not self._processor.is_control(id_):
+            raise TokenizerError(f"{self.name} must have {piece!r} as a control symbol")
+        return id_
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of prepared text, nothing added."""
+        ids: list[int] = self._processor.encode(text)
+        return ids
+
+    def encode_sampled(self, text: str, *, alpha: float, seed: int) -> list[int]:
+        """Like `encode`, but one of the many ways to cut the text, drawn at random."""
+        sentencepiece.set_random_generator_seed(seed)
+        ids: list[int] = self._processor.encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1)
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, without special ones, controls and bytes that are no character."""
+        self._check(ids)
+        text: str = self._processor.decode(list(self._readable(ids)))
+        return clean(text).strip()
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The piece of every id, special ones included."""
+        self._check(ids)
+        return self._pieces(ids)
+
+    def _pieces(self, ids: Sequence[int]) -> list[str]:
+        pieces: list[str] = self._processor.id_to_piece(list(ids))
+        return pieces
+
+    def _check(self, ids: Sequence[int]) -> None:
+        for id_ in ids:
+            if not 0 <= id_ < self.size:
+                raise TokenizerError(f"{self.name} has ids from 0 to {self.size - 1}, not {id_}")
+
+    def _readable(self, ids: Sequence[int]) -> Iterator[int]:
+        """Ids that stand for text; of byte pieces, those that together are UTF-8."""
+        spoken = (id_ for id_ in ids if id_ not in self._silent)
+        for are_bytes, run in groupby(spoken, key=self._bytes.__contains__):
+            if not are_bytes:
+                yield from run
+                continue
+            text = bytes(self._bytes[id_] for id_ in run).decode("utf-8", errors="ignore")
+            yield from (self._byte_ids[byte] for byte in text.encode())
+
+    def _special(self, name: str) -> int:
+        id_: int = getattr(self._processor, f"{name}_id")()
+        if id_ < 0:
+            raise TokenizerError(f"{self.name} must have a {name} id, but has none")
+        return id_
+
+
+def _read(path: Path) -> sentencepiece.SentencePieceProcessor:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise TokenizerError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        if not content:
+            raise RuntimeError("empty")  # SentencePiece itself would take it
+        return sentencepiece.SentencePieceProcessor(model_proto=content)
+    except RuntimeError as error:
+        raise TokenizerError(f"{path} is not a SentencePiece model") from error

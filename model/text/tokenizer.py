@@ -1,0 +1,167 @@
+"""③ Token ids of a sentence; ⑥ ⑦ and text from token ids.
+
+A folder holds `tokenizer.model` (one vocabulary for both sides) or `source.model` and
+`target.model`, all SentencePiece, and `tokenizer.json` (TokenizerSettings). Special ids are
+those of the model files. Text never produces one: `</s>` or `<2fr>` typed by a user is text.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from model.errors import TokenizerError, UnsupportedLanguageError
+from model.text.sentencepiece_model import SPECIAL_NAMES, SentencePieceModel
+from model.text.tokenizer_settings import SETTINGS_FILE, TokenizerSettings, language_tags
+
+__all__ = [
+    "SETTINGS_FILE",
+    "SHARED_FILE",
+    "SOURCE_FILE",
+    "TARGET_FILE",
+    "Tokenizer",
+    "TokenizerSettings",
+    "language_tags",
+]
+
+SHARED_FILE = "tokenizer.model"
+SOURCE_FILE = "source.model"
+TARGET_FILE = "target.model"
+
+
+class Tokenizer:
+    """Both sides' vocabularies and the way text is prepared for them; thread-safe.
+
+    Attributes:
+        settings: How text is prepared.
+        language_tags: Id that asks for a target language, by language code; empty for a
+            model of one direction.
+    """
+
+    def __init__(
+        self, source: SentencePieceModel, target: SentencePieceModel, settings: TokenizerSettings
+    ) -> None:
+        """Join two sides, the same object twice for a shared vocabulary.
+
+        Raises:
+            TokenizerError: If the sides disagree about a special id, or a tag is missing.
+        """
+        for name, left, right in zip(SPECIAL_NAMES, source.special_ids, target.special_ids, strict=True):
+            if left != right:
+                raise TokenizerError(
+                    f"{source.name} and {target.name} must agree on the {name} id: {left} and {right}"
+                )
+        self._source = source
+        self._target = target
+        self.settings = settings
+        self.language_tags = {code: source.control_id(piece) for code, piece in settings.tags.items()}
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a tokenizer's files.
+
+        Raises:
+            TokenizerError: If a file is missing, foreign or contradicts another.
+        """
+        folder = Path(folder)
+        settings = TokenizerSettings.load(folder)
+        if (folder / SHARED_FILE).exists():
+            shared = SentencePieceModel(folder / SHARED_FILE)
+            return cls(shared, shared, settings)
+        if not (folder / SOURCE_FILE).exists():
+            raise TokenizerError(f"{folder} must hold {SHARED_FILE}, or {SOURCE_FILE} and {TARGET_FILE}")
+        source, target = (SentencePieceModel(folder / file) for file in (SOURCE_FILE, TARGET_FILE))
+        return cls(source, target, settings)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether both sides use one vocabulary."""
+        return self._source is self._target
+
+    @property
+    def source_vocab_size(self) -> int:
+        """Ids of the source side, special ones included."""
+        return self._source.size
+
+    @property
+    def target_vocab_size(self) -> int:
+        """Ids of the target side, special ones included."""
+        return self._target.size
+
+    @property
+    def pad_id(self) -> int:
+        """Padding, on both sides."""
+        return self._source.pad_id
+
+    @property
+    def bos_id(self) -> int:
+        """Beginning of a sentence, on both sides."""
+        return self._source.bos_id
+
+    @property
+    def eos_id(self) -> int:
+        """End of a sentence, on both sides."""
+        return self._source.eos_id
+
+    @property
+    def unk_id(self) -> int:
+        """A piece that is not in the vocabulary, on both sides."""
+        return self._source.unk_id
+
+    def encode(self, text: str, *, target_language: str | None = None) -> list[int]:
+        """Ids of a source sentence, ready for the network: [tag], pieces, EOS.
+
+        Args:
+            text: Any Unicode text.
+            target_language: Needed where the model has language tags, ignored elsewhere.
+
+        Raises:
+            UnsupportedLanguageError: If the model has tags, but none for this language.
+        """
+        return [*self._tag(target_language), *self._source.encode(self.settings.prepare(text)), self.eos_id]
+
+    def encode_target(self, text: str) -> list[int]:
+        """Ids of a target sentence: pieces, EOS."""
+        return [*self._target.encode(self.settings.prepare(text)), self.eos_id]
+
+    def encode_sampled(
+        self, text: str, *, target_language: str | None = None, alpha: float, seed: int
+    ) -> list[int]:
+        """Like `encode`, with one random cut into pieces, for training.
+
+        Subword regularisation (https://arxiv.org/abs/1804.10959) for unigram models,
+        BPE-dropout (https://arxiv.org/abs/1910.13267) for BPE.
+
+        Args:
+            text: Any Unicode text.
+            target_language: As for `encode`.
+            alpha: Unigram: smoothing, smaller is more varied; BPE: dropout rate.
+            seed: The same seed gives the same pieces.
+        """
+        pieces = self._source.encode_sampled(self.settings.prepare(text), alpha=alpha, seed=seed)
+        return [*self._tag(target_language), *pieces, self.eos_id]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of target ids, without special ones (the unknown piece is one).
+
+        Bytes that form no character are left out, and no control character ever comes out.
+
+        Raises:
+            TokenizerError: If an id is outside the vocabulary.
+        """
+        return self._target.decode(ids)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Target pieces, special ones included."""
+        return self._target.pieces(ids)
+
+    def source_pieces(self, ids: Sequence[int]) -> list[str]:
+        """Source pieces, special ones included."""
+        return self._source.pieces(ids)
+
+    def _tag(self, target_language: str | None) -> list[int]:
+        if not self.language_tags:
+            return []
+        tag = self.language_tags.get(target_language or "")
+        if tag is None:
+            raise UnsupportedLanguageError("target", target_language or "", self.language_tags)
+        return [tag]
