@@ -52,6 +52,11 @@ class ModelCard:
         """Source languages, in the order of the pairs."""
         return tuple(dict.fromkeys(source for source, _ in self.pairs))
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """All languages of the pairs, in their order."""
+        return tuple(dict.fromkeys(code for pair in self.pairs for code in pair))
+
     def targets(self, source: str) -> tuple[str, ...]:
         """Languages that `source` is translated into, in the order of the pairs."""
         return tuple(target for code, target in self.pairs if code == source)

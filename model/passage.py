@@ -1,0 +1,172 @@
+"""② ③ A text becomes decode requests; ⑥ ⑦ ⑧ hypotheses become a text again. No torch.
+
+The synchronous Translator and the service both go through here, so their answers are equal.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Self
+
+from model.card import ModelCard, Pair
+from model.errors import DecodingError, TextTooLongError
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.document import Document
+from model.text.language import canonical_code
+from model.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class SentenceTranslation:
+    """One sentence of a text and what the decoder made of it.
+
+    Attributes:
+        source: The sentence as it stood in the text.
+        request: What the decoder was asked.
+        hypotheses: Its answers, best first, at least one.
+        text: Text of the best.
+    """
+
+    source: str
+    request: DecodeRequest
+    hypotheses: tuple[Hypothesis, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One text, translated.
+
+    Attributes:
+        text: The best translation.
+        alternatives: Further ones, best first, all different; as many as were asked for where
+            the search found as many.
+        score: Natural log-probability per token of the whole text, EOS included; None where
+            nothing was decoded (a blank text, or source = target).
+        sentences: What each sentence became.
+    """
+
+    text: str
+    alternatives: tuple[str, ...] = ()
+    score: float | None = None
+    sentences: tuple[SentenceTranslation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text on its way through the decoder.
+
+    Attributes:
+        document: Its sentences, and the gaps between them.
+        requests: One a sentence; none for a text that comes back unchanged.
+    """
+
+    document: Document
+    requests: tuple[DecodeRequest, ...]
+
+    @classmethod
+    def read(
+        cls,
+        text: str,
+        *,
+        tokenizer: Tokenizer,
+        card: ModelCard,
+        pair: Pair,
+        options: DecodeOptions,
+        field: str = "q",
+    ) -> Self:
+        """Split a text and encode its sentences.
+
+        Args:
+            text: Any text; blank ones need no decoding.
+            tokenizer: Of the checkpoint.
+            card: Of the checkpoint, for its limits.
+            pair: Source and target as `resolve_pair` gives them; the same code twice leaves the
+                text unchanged.
+            options: How to decode every sentence.
+            field: Where the text stands in the request, e.g. `q[3]`, for messages.
+
+        Raises:
+            TextTooLongError: If a sentence has more tokens than `card.max_source_length`.
+        """
+        source, target = pair
+        document = Document.split(text, source)
+        sentences = () if source == target else document.sentences
+        ids = [tuple(tokenizer.encode(sentence, target_language=target)) for sentence in sentences]
+        longest = max(map(len, ids), default=0)
+        if longest > card.max_source_length:
+            raise TextTooLongError(field, "max_source_length", card.max_source_length, longest)
+        return cls(document, tuple(DecodeRequest(source_ids, options) for source_ids in ids))
+
+    def finish(self, results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> Translation:
+        """Put the text together again, from one result a request.
+
+        Alternative i is made of hypothesis i of every sentence; a sentence that has fewer
+        contributes its best.
+
+        Raises:
+            DecodingError: If a sentence has no hypothesis.
+        """
+        if not self.requests:
+            return Translation(self.document.rebuild(self.document.sentences))
+        if not all(results):
+            raise DecodingError("the search found no translation of a sentence")
+        texts = [[tokenizer.decode(hypothesis.token_ids) for hypothesis in result] for result in results]
+        best = self._rebuild(texts, 0)
+        others = dict.fromkeys(self._rebuild(texts, rank) for rank in range(1, max(map(len, texts))))
+        return Translation(
+            text=best,
+            alternatives=tuple(text for text in others if text != best),
+            score=_score_per_token([result[0] for result in results]),
+            sentences=tuple(
+                SentenceTranslation(sentence, request, tuple(result), decoded[0])
+                for sentence, request, result, decoded in zip(
+                    self.document.sentences, self.requests, results, texts, strict=True
+                )
+            ),
+        )
+
+    def _rebuild(self, texts: Sequence[Sequence[str]], rank: int) -> str:
+        return self.document.rebuild([ranked[rank if rank < len(ranked) else 0] for ranked in texts])
+
+
+def finish_all(
+    passages: Sequence[Passage], results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer
+) -> list[Translation]:
+    """Finish several passages, from the results of all their requests in order."""
+    remaining = iter(results)
+    return [passage.finish(list(islice(remaining, len(passage.requests))), tokenizer) for passage in passages]
+
+
+def resolve_pair(card: ModelCard, source: str, target: str) -> Pair:
+    """The checkpoint's own codes for the languages a caller names: `EN` and `en-GB` mean `en`.
+
+    Source = target is allowed for each language the checkpoint knows.
+
+    Raises:
+        UnsupportedLanguageError: If the checkpoint does not translate this direction.
+    """
+    source, target = (code if code in card.languages else canonical_code(code) for code in (source, target))
+    if source != target or source not in card.languages:
+        card.require_pair(source, target)
+    return source, target
+
+
+def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:
+    """The same options, asking for `count` further hypotheses; greedy search becomes beam search.
+
+    Raises:
+        ConfigError: If there cannot be as many.
+    """
+    if count == 0:
+        return dataclasses.replace(options, num_hypotheses=1)
+    if options.strategy == "sample":
+        return dataclasses.replace(options, num_hypotheses=count + 1)
+    beam_size = count + 1 if options.strategy == "greedy" else max(options.beam_size, count + 1)
+    return dataclasses.replace(options, strategy="beam", beam_size=beam_size, num_hypotheses=count + 1)
+
+
+def _score_per_token(hypotheses: Sequence[Hypothesis]) -> float:
+    tokens = sum(len(hypothesis.token_log_probabilities) for hypothesis in hypotheses)
+    return sum(hypothesis.log_probability for hypothesis in hypotheses) / max(tokens, 1)
