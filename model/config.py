@@ -12,6 +12,7 @@ Activation = Literal["relu", "gelu", "silu"]
 NormPosition = Literal["pre", "post"]
 NormForm = Literal["variance", "standard_deviation"]
 Positions = Literal["sinusoidal", "learned", "relative", "rotary"]
+SinusoidLayout = Literal["interleaved", "halves"]
 Tie = Literal["none", "decoder", "all"]
 Initialisation = Literal["xavier", "normal"]
 
@@ -20,6 +21,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "norm_position": ("pre", "post"),
     "norm_form": ("variance", "standard_deviation"),
     "positions": ("sinusoidal", "learned", "relative", "rotary"),
+    "sinusoid_layout": ("interleaved", "halves"),
     "tie": ("none", "decoder", "all"),
     "initialisation": ("xavier", "normal"),
 }
@@ -53,6 +55,7 @@ class TransformerConfig:
         output_bias: Whether the projection onto the vocabulary has one.
         positions: How order enters; `relative` is T5's bucketed bias
             (https://arxiv.org/abs/1910.10683), `rotary` RoPE (https://arxiv.org/abs/2104.09864).
+        sinusoid_layout: Sines and cosines in turn as in the paper, or all sines first as in Marian.
         relative_buckets: Buckets of the relative bias.
         relative_max_distance: Distance from which all share the last bucket.
         max_positions: Longest sequence; a bound for learned positions, a limit to announce otherwise.
@@ -89,6 +92,7 @@ class TransformerConfig:
     linear_bias: bool = True
     output_bias: bool = False
     positions: Positions = "sinusoidal"
+    sinusoid_layout: SinusoidLayout = "interleaved"
     relative_buckets: int = 32
     relative_max_distance: int = 128
     max_positions: int = 512

@@ -1,7 +1,6 @@
 """Named shapes: the published sizes, and one for each tutorial that Dragoman grew out of."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from model.checks import require_choice
 from model.config import TransformerConfig
@@ -101,7 +100,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 }
 
 
-def preset(name: str, **overrides: Any) -> TransformerConfig:
+def preset(name: str, **overrides: object) -> TransformerConfig:
     """The configuration a preset names, with some of its values replaced.
 
     Args:

@@ -1,0 +1,147 @@
+"""The parts a layer is made of: attention, feed-forward, residual, layer norm.
+
+Shapes: N sentences, Q queries, S keys, H heads, D head width, M model width.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.config import TransformerConfig
+
+
+class Attention(nn.Module):
+    """Multi-head attention: softmax(QKᵀ/√D)V for every head, heads joined by one projection."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        dim, bias = config.model_dim, config.linear_bias
+        self.num_heads, self.head_dim = config.num_heads, config.head_dim
+        self.dropout = config.attention_dropout
+        self.query = nn.Linear(dim, dim, bias=bias)
+        self.key_value = nn.Linear(dim, 2 * dim, bias=bias)  # fused: keys, then values
+        self.output = nn.Linear(dim, dim, bias=bias)
+
+    def queries(self, states: Tensor) -> Tensor:
+        """(N, Q, M) to (N, H, Q, D)."""
+        queries: Tensor = self.query(states)
+        return self._split(queries)
+
+    def keys_values(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, S, M) to keys and values, (N, H, S, D) each."""
+        keys, values = self.key_value(states).chunk(2, -1)
+        return self._split(keys), self._split(values)
+
+    def attend(
+        self,
+        queries_NHQD: Tensor,
+        keys_NHSD: Tensor,
+        values_NHSD: Tensor,
+        mask: Tensor | None,
+        *,
+        causal: bool = False,
+        weights: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Joined heads (N, Q, M) of queries attending to keys.
+
+        Args:
+            queries_NHQD: Queries.
+            keys_NHSD: Keys; their number may differ from the queries'.
+            values_NHSD: Values.
+            mask: Broadcasts to (N, H, Q, S): boolean, True = look, or a number added to the scores.
+            causal: Query i sees keys 0…i; without a mask.
+            weights: Where to append the weights (N, H, Q, S); takes the explicit path.
+        """
+        dropout = self.dropout if self.training else 0.0
+        if weights is None:
+            joined = functional.scaled_dot_product_attention(
+                queries_NHQD, keys_NHSD, values_NHSD, mask, dropout, is_causal=causal
+            )
+        else:
+            shares = attention_weights(queries_NHQD, keys_NHSD, mask, causal=causal)
+            weights.append(shares)
+            joined = functional.dropout(shares, dropout) @ values_NHSD
+        result: Tensor = self.output(joined.transpose(1, 2).flatten(2))
+        return result
+
+    def _split(self, states: Tensor) -> Tensor:
+        return states.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+
+class FeedForward(nn.Module):
+    """W₂ · activation(W₁ · x): the same two projections at every position."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        activations = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
+        self.input = nn.Linear(config.model_dim, config.ffn_dim, bias=config.linear_bias)
+        self.activation = activations[config.activation]()
+        self.dropout = nn.Dropout(config.ffn_dropout)
+        self.output = nn.Linear(config.ffn_dim, config.model_dim, bias=config.linear_bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """(…, M) to (…, M)."""
+        result: Tensor = self.output(self.dropout(self.activation(self.input(states))))
+        return result
+
+
+class Residual(nn.Module):
+    """A block and the stream it adds to: pre-norm x + f(norm(x)), post-norm norm(x + f(x))."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.is_pre = config.norm_position == "pre"
+        self.norm = layer_norm(config)
+        self.dropout = nn.Dropout(config.residual_dropout)
+
+    def forward(self, states: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
+        """(…, M) to (…, M); the stream itself is never normalised before the addition."""
+        if self.is_pre:
+            return states + self.dropout(block(self.norm(states)))  # type: ignore[no-any-return]
+        result: Tensor = self.norm(states + self.dropout(block(states)))
+        return result
+
+
+class StandardDeviationNorm(nn.Module):
+    """γ · (x − mean) / (standard deviation + ε) + β, with Bessel's correction."""
+
+    def __init__(self, dim: int, epsilon: float, *, bias: bool) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
+
+    def forward(self, states: Tensor) -> Tensor:
+        """(…, M) to (…, M)."""
+        deviation, mean = torch.std_mean(states.float(), -1, keepdim=True)
+        normed = (self.weight * ((states - mean) / (deviation + self.epsilon))).type_as(states)
+        return normed if self.bias is None else normed + self.bias
+
+
+def layer_norm(config: TransformerConfig) -> nn.Module:
+    """The layer norm that the configuration asks for (https://arxiv.org/abs/1607.06450)."""
+    if config.norm_form == "standard_deviation":
+        return StandardDeviationNorm(config.model_dim, config.norm_epsilon, bias=config.norm_bias)
+    return nn.LayerNorm(config.model_dim, config.norm_epsilon, bias=config.norm_bias)
+
+
+def attention_weights(queries: Tensor, keys: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
+    """softmax(QKᵀ/√D) by hand, (N, H, Q, S); the reference of the fused kernel."""
+    scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
+    if causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if mask is not None:
+        hidden = mask.dtype == torch.bool
+        scores = scores.masked_fill(~mask, float("-inf")) if hidden else scores + mask
+    return scores.softmax(-1)
+
+
+def key_mask(mask_NS: Tensor) -> Tensor:
+    """(N, S) → (N, 1, 1, S). A row without any real token sees all of its padding rather than nothing.
+
+    A softmax over nothing would be 0/0; what such a row computes is never used, but must be finite.
+    """
+    return (mask_NS | ~mask_NS.any(-1, keepdim=True))[:, None, None]

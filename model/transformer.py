@@ -1,0 +1,368 @@
+"""The whole network, top to bottom: embed, encode, decode, project; and the one-token step.
+
+`forward` is the training path, `decode_step` the cached path; they give the same logits.
+A mask is True where attention may look, everywhere in this project.
+
+Shapes: N sentences (slots), K lanes, S source, T target positions, Q queries, H heads,
+D head width, M model width, V vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from model.blocks import Attention, FeedForward, Residual, key_mask, layer_norm
+from model.config import TransformerConfig
+from model.errors import ConfigError, TextTooLongError
+from model.initialisation import initialise
+from model.positions import relative_bucket, rotate, rotations, sinusoids
+from model.state import CrossCache, DecoderState, LayerState, Memory, PositionTables, SelfCache
+
+
+@dataclass
+class AttentionMaps:
+    """Attention weights of one forward pass: a list a layer of (N, H, queries, keys), rows summing to 1."""
+
+    encoder: list[Tensor] = field(default_factory=list)
+    decoder: list[Tensor] = field(default_factory=list)
+    cross: list[Tensor] = field(default_factory=list)
+
+
+class Transformer(nn.Module):
+    """An encoder-decoder, an encoder alone or a decoder alone, as its configuration says."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        rows = config.padded(config.source_vocab_size), config.padded(config.target_vocab_size)
+        if config.num_encoder_layers:
+            self.source_embedding = Embedding(rows[0], config)
+            self.encoder = Stack(config, config.num_encoder_layers, causal=False)
+        if config.num_decoder_layers:
+            self.target_embedding = Embedding(rows[1], config)
+            self.decoder = Stack(config, config.num_decoder_layers, causal=True)
+            self.output = nn.Linear(config.model_dim, rows[1], bias=config.output_bias)
+        initialise(self, config)
+        self.tie_weights()
+
+    def tie_weights(self) -> None:
+        """Make tied tensors one tensor again, for example after loading."""
+        if self.config.tie == "none" or not self.config.num_decoder_layers:
+            return
+        self.output.weight = self.target_embedding.tokens.weight
+        if self.config.tie == "all" and self.config.num_encoder_layers:
+            self.source_embedding.tokens.weight = self.target_embedding.tokens.weight
+
+    def forward(
+        self, source_NS: Tensor | None, target_NT: Tensor, maps: AttentionMaps | None = None
+    ) -> Tensor:
+        """Logits of every next target token, all positions at once (teacher forcing).
+
+        Args:
+            source_NS: Source ids, padded with `pad_id`; None for a decoder alone.
+            target_NT: Decoder input: start token, then the target so far; padded on the right.
+            maps: Collects attention weights, by the explicit path.
+
+        Returns:
+            Shape (N, T, V); V is `target_vocab_size`, rows added to fill a multiple are left out.
+        """
+        memory = None if source_NS is None else self.encode(source_NS, maps)
+        return self.project(self.decode(target_NT, memory, maps))
+
+    def forward_with_attention(
+        self, source_NS: Tensor | None, target_NT: Tensor
+    ) -> tuple[Tensor, AttentionMaps]:
+        """Logits as `forward` gives them, and every layer's attention weights."""
+        maps = AttentionMaps()
+        return self(source_NS, target_NT, maps), maps
+
+    def encode(self, source_NS: Tensor, maps: AttentionMaps | None = None) -> Memory:
+        """Encoder states of padded source ids; padding influences nothing."""
+        mask_NS = source_NS != self.config.pad_id
+        states = self.source_embedding(source_NS)
+        states = self.encoder(states, mask_NS, None, maps)
+        return Memory(states, mask_NS)
+
+    def decode(self, target_NT: Tensor, memory: Memory | None, maps: AttentionMaps | None = None) -> Tensor:
+        """Decoder states (N, T, M) of all target positions at once.
+
+        Targets are padded on the right, so that the causal mask already hides the padding from
+        every real position.
+        """
+        states: Tensor = self.decoder(self.target_embedding(target_NT), None, memory, maps)
+        return states
+
+    def project(self, states: Tensor) -> Tensor:
+        """Logits (…, V) of decoder states (…, M)."""
+        logits: Tensor = self.output(states)
+        return logits[..., : self.config.target_vocab_size]
+
+    def start(
+        self, memory: Memory | None, *, lanes: int, capacity: int, num_slots: int | None = None
+    ) -> DecoderState:
+        """A state for decoding from the first position.
+
+        Args:
+            memory: Encoded source, one sentence a slot; None for a decoder alone.
+            lanes: Hypotheses kept for each sentence.
+            capacity: Most target positions; learned positions end at `max_positions`.
+            num_slots: Sentences, where there is no source to tell.
+        """
+        like = self.target_embedding.tokens.weight if memory is None else memory.states_NSM
+        slots = len(like) if num_slots is None else num_slots
+        layers = [layer.start(memory, slots, lanes, capacity, like) for layer in self.decoder.layers]
+        tables = PositionTables(
+            added_CM=self.target_embedding.added_positions(capacity, like.device),
+            rotations_2CD=self.decoder.rotations(capacity, like.device),
+            distance_bias_HC=self.decoder.distance_bias(capacity, like.dtype),
+        )
+        mask = None if memory is None else memory.mask_NS
+        return DecoderState(layers, mask, tables, slots, lanes, capacity)
+
+    def decode_step(
+        self, tokens_NK: Tensor, state: DecoderState, *, return_attention: bool = False
+    ) -> Tensor:
+        """Logits after one more token in every lane; `state` advances by one position.
+
+        Args:
+            tokens_NK: The token each lane produced last; `decoder_start_id` at position 0.
+            state: Written in place.
+            return_attention: Also leave `state.last_cross_attention_NKS`.
+
+        Returns:
+            Shape (N, K, V).
+        """
+        state.last_cross_attention_NKS = None
+        states_NKM = self.target_embedding.step(tokens_NK, state)
+        states_NKM = self.decoder.step(states_NKM, state, return_attention)
+        state.position += 1
+        return self.project(states_NKM)
+
+    def num_parameters(self, *, embeddings: bool = True) -> int:
+        """Parameters, tied ones counted once; without `embeddings`, those of the layers alone."""
+        skipped = () if embeddings else ("source_embedding.", "target_embedding.", "output.")
+        return sum(p.numel() for name, p in self.named_parameters() if not name.startswith(skipped))
+
+
+class Embedding(nn.Module):
+    """Tokens and their positions: dropout(norm?(scale · E[token] + P[position]))."""
+
+    def __init__(self, rows: int, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.scale = math.sqrt(config.model_dim) if config.scale_embeddings else 1.0
+        self.tokens = nn.Embedding(rows, config.model_dim)
+        if config.positions == "learned":
+            self.positions = nn.Embedding(config.max_positions, config.model_dim)
+        self.norm = layer_norm(config) if config.embedding_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.embedding_dropout)
+
+    def forward(self, ids_NT: Tensor) -> Tensor:
+        """(N, T) ids to (N, T, M) states."""
+        return self._finish(ids_NT, self.added_positions(ids_NT.shape[1], ids_NT.device))
+
+    def step(self, ids_NK: Tensor, state: DecoderState) -> Tensor:
+        """(N, K) ids at the state's position to (N, K, M) states."""
+        table = state.tables.added_CM
+        return self._finish(ids_NK, None if table is None else table[state.position])
+
+    def _finish(self, ids: Tensor, added: Tensor | None) -> Tensor:
+        states: Tensor = self.tokens(ids)
+        if self.config.scale_embeddings:
+            states = states * self.scale
+        if added is not None:
+            states = states + added
+        result: Tensor = self.dropout(self.norm(states))
+        return result
+
+    def added_positions(self, length: int, device: torch.device) -> Tensor | None:
+        """What positions 0…length−1 add, (length, M); None where order enters in the attention.
+
+        Raises:
+            TextTooLongError: If positions are learned and there are fewer of them.
+        """
+        config = self.config
+        if config.positions == "learned":
+            if length > config.max_positions:
+                raise TextTooLongError("sequence", "max_positions", config.max_positions, length)
+            return self.positions.weight[:length]
+        if config.positions == "sinusoidal":
+            positions = torch.arange(length, device=device)
+            table = sinusoids(positions, config.model_dim, halves=config.sinusoid_layout == "halves")
+            return table.to(self.tokens.weight.dtype)
+        return None
+
+
+@dataclass(frozen=True)
+class View:
+    """What the queries of a self-attention may see, the same for every layer of a stack.
+
+    Attributes:
+        mask: Boolean (True = look) or added to the scores; None where causality says it all.
+        causal: Query i sees keys 0…i; not used together with a mask.
+        rotations_2QD: Rotations of queries and keys.
+    """
+
+    mask: Tensor | None
+    causal: bool
+    rotations_2QD: Tensor | None
+
+
+class Stack(nn.Module):
+    """Layers of one kind, the positions they share and a last norm."""
+
+    def __init__(self, config: TransformerConfig, depth: int, *, causal: bool) -> None:
+        super().__init__()
+        self.config = config
+        self.causal = causal
+        has_source = causal and config.num_encoder_layers > 0
+        layers = (Layer(config, causal=causal, has_source=has_source) for _ in range(depth))
+        self.layers = cast(Sequence[Layer], nn.ModuleList(layers))
+        self.norm = layer_norm(config) if config.final_norm else nn.Identity()
+        if config.positions == "relative":
+            self.relative_bias = nn.Embedding(config.relative_buckets, config.num_heads)
+
+    def forward(
+        self, states: Tensor, mask_NT: Tensor | None, memory: Memory | None, maps: AttentionMaps | None
+    ) -> Tensor:
+        """(N, T, M) to (N, T, M); `mask_NT` is True where a token is real, None where all are."""
+        view = self._view(states, mask_NT)
+        for layer in self.layers:
+            if not self._is_dropped():
+                states = layer(states, view, memory, maps)
+        result: Tensor = self.norm(states)
+        return result
+
+    def step(self, states_NKM: Tensor, state: DecoderState, return_attention: bool) -> Tensor:
+        """(N, K, M) at the state's position to (N, K, M)."""
+        last = len(self.layers) - 1
+        for i, layer in enumerate(self.layers):
+            states_NKM = layer.step(states_NKM, state, state.layers[i], return_attention and i == last)
+        result: Tensor = self.norm(states_NKM)
+        return result
+
+    def rotations(self, length: int, device: torch.device) -> Tensor | None:
+        """Rotations of positions 0…length−1; None for other kinds of position."""
+        if self.config.positions != "rotary":
+            return None
+        return rotations(torch.arange(length, device=device), self.config.head_dim)
+
+    def distance_bias(self, length: int, dtype: torch.dtype) -> Tensor | None:
+        """Bias (H, length) of the keys 0…length−1 positions before the query; None for other kinds."""
+        if self.config.positions != "relative":
+            return None
+        distances = -torch.arange(length, device=self.relative_bias.weight.device)
+        return self._bias_of(distances).to(dtype)
+
+    def _view(self, states: Tensor, mask_NT: Tensor | None) -> View:
+        length, device = states.shape[1], states.device
+        mask = None if mask_NT is None else key_mask(mask_NT)
+        turns = self.rotations(length, device)
+        if self.config.positions != "relative":
+            return View(mask, self.causal and mask is None, turns)
+        positions = torch.arange(length, device=device)
+        bias = self._bias_of(positions[None, :] - positions[:, None]).to(states.dtype)[None]
+        if self.causal:
+            mask = torch.ones(length, length, dtype=torch.bool, device=device).tril()
+        return View(bias if mask is None else bias.masked_fill(~mask, float("-inf")), False, turns)
+
+    def _bias_of(self, distances: Tensor) -> Tensor:
+        buckets = relative_bucket(
+            distances,
+            buckets=self.config.relative_buckets,
+            max_distance=self.config.relative_max_distance,
+            bidirectional=not self.causal,
+        )
+        bias: Tensor = self.relative_bias(buckets)
+        return bias.movedim(-1, 0)
+
+    def _is_dropped(self) -> bool:
+        return self.training and self.config.layer_drop > 0 and float(torch.rand(())) < self.config.layer_drop
+
+
+class Layer(nn.Module):
+    """Self-attention, attention to the source where there is one, feed-forward; each in a residual."""
+
+    def __init__(self, config: TransformerConfig, *, causal: bool, has_source: bool) -> None:
+        super().__init__()
+        self.causal = causal
+        self.has_source = has_source
+        self.attention = Attention(config)
+        self.attention_residual = Residual(config)
+        if has_source:
+            self.cross = Attention(config)
+            self.cross_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self, states: Tensor, view: View, memory: Memory | None, maps: AttentionMaps | None
+    ) -> Tensor:
+        """(N, T, M) to (N, T, M), all positions at once."""
+        kept = (None, None) if maps is None else (maps.decoder if self.causal else maps.encoder, maps.cross)
+        states = self.attention_residual(states, lambda x: self._attend_to_self(x, view, kept[0]))
+        if memory is not None and self.has_source:
+            states = self.cross_residual(states, lambda x: self._attend_to_source(x, memory, kept[1]))
+        result: Tensor = self.feed_forward_residual(states, self.feed_forward)
+        return result
+
+    def _attend_to_self(self, states: Tensor, view: View, weights: list[Tensor] | None) -> Tensor:
+        queries, (keys, values) = self.attention.queries(states), self.attention.keys_values(states)
+        if (turns := view.rotations_2QD) is not None:
+            queries, keys = rotate(queries, turns), rotate(keys, turns)
+        return self.attention.attend(queries, keys, values, view.mask, causal=view.causal, weights=weights)
+
+    def _attend_to_source(self, states: Tensor, memory: Memory, weights: list[Tensor] | None) -> Tensor:
+        keys, values = self.cross.keys_values(memory.states_NSM)
+        return self.cross.attend(
+            self.cross.queries(states), keys, values, key_mask(memory.mask_NS), weights=weights
+        )
+
+    def start(self, memory: Memory | None, slots: int, lanes: int, capacity: int, like: Tensor) -> LayerState:
+        """An empty past, and the source's keys and values."""
+        heads, head_dim = self.attention.num_heads, self.attention.head_dim
+        past = SelfCache(slots, lanes, heads, capacity, head_dim, like)
+        source = None
+        if self.has_source:
+            if memory is None:
+                raise ConfigError("memory", "given for an encoder-decoder", None)
+            source = CrossCache(*self.cross.keys_values(memory.states_NSM))
+        return LayerState(past, source)
+
+    def step(
+        self, states_NKM: Tensor, state: DecoderState, own: LayerState, return_attention: bool
+    ) -> Tensor:
+        """(N, K, M) at the state's position to (N, K, M)."""
+        states_NKM = self.attention_residual(states_NKM, lambda x: self._step_self(x, state, own.past))
+        source = own.source
+        if source is not None:
+            attend = self._step_source
+            states_NKM = self.cross_residual(states_NKM, lambda x: attend(x, state, source, return_attention))
+        result: Tensor = self.feed_forward_residual(states_NKM, self.feed_forward)
+        return result
+
+    def _step_self(self, states_NKM: Tensor, state: DecoderState, past: SelfCache) -> Tensor:
+        rows = states_NKM.flatten(0, 1)[:, None]  # every lane is a row of one query
+        queries, (keys, values) = self.attention.queries(rows), self.attention.keys_values(rows)
+        if (turns := state.tables.rotations_2CD) is not None:
+            here = turns[:, state.position : state.position + 1]
+            queries, keys = rotate(queries, here), rotate(keys, here)
+        keys, values = past.append(state.position, keys, values)
+        bias = state.tables.distance_bias_HC
+        mask = None if bias is None else bias[:, : state.position + 1].flip(-1)[None, :, None]
+        return self.attention.attend(queries, keys, values, mask).view_as(states_NKM)
+
+    def _step_source(
+        self, states_NKM: Tensor, state: DecoderState, source: CrossCache, return_attention: bool
+    ) -> Tensor:
+        weights: list[Tensor] | None = [] if return_attention else None
+        mask = None if state.source_mask_NS is None else key_mask(state.source_mask_NS)
+        queries = self.cross.queries(states_NKM)  # the lanes of a slot are queries of one attention
+        states = self.cross.attend(queries, source.keys_NHSD, source.values_NHSD, mask, weights=weights)
+        if weights:
+            state.last_cross_attention_NKS = weights[0].mean(1)
+        return states
