@@ -100,15 +100,14 @@ def check_shapes(config: TransformerConfig, shapes: Mapping[str, Size], where: s
         CheckpointError: Naming the first tensor that is missing, unknown or of another shape.
     """
     expected = _parameter_shapes(config)
-    for name in expected:
+    for name, shape in expected.items():
         if name not in shapes:
             raise CheckpointError(f"{where}: tensor {name!r} is missing")
-    for name, shape in shapes.items():
-        if name not in expected:
-            raise CheckpointError(f"{where}: tensor {name!r} is not part of this architecture")
-        if shape != expected[name]:
-            shapes_differ = f"must have shape {list(expected[name])}, but has {list(shape)} instead"
+        if shapes[name] != shape:
+            shapes_differ = f"must have shape {list(shape)}, but has {list(shapes[name])} instead"
             raise CheckpointError(f"{where}: tensor {name!r} {shapes_differ}")
+    for name in shapes.keys() - expected.keys():
+        raise CheckpointError(f"{where}: tensor {name!r} is not part of this architecture")
 
 
 def check_tensor(name: str, tensor: Tensor, where: str) -> None:

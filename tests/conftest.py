@@ -1,0 +1,41 @@
+"""Shared by all tests: a tokenizer and a checkpoint that are made in a few seconds, once a session."""
+
+from pathlib import Path
+
+import pytest
+
+# Short enough to be learnt by heart, different enough to need the source.
+PHRASES = (
+    ("Good morning.", "Bonjour."),
+    ("Thank you.", "Merci."),
+    ("Where is the station?", "Où est la gare ?"),
+    ("The cat sleeps.", "Le chat dort."),
+    ("The dog sleeps.", "Le chien dort."),
+    ("I am hungry.", "J'ai faim."),
+)
+
+
+@pytest.fixture(scope="session")
+def phrases() -> tuple[tuple[str, str], ...]:
+    """English and French, as `tiny_checkpoint` has learnt them."""
+    return PHRASES
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shared unigram vocabulary of 309 pieces with byte fallback and the tags <2en> and <2fr>."""
+    from tests.tiny import train_tokenizer
+
+    folder = tmp_path_factory.mktemp("tokenizer")
+    train_tokenizer(folder, PHRASES)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer_folder: Path) -> Path:
+    """A checkpoint folder that translates PHRASES in both directions; do not write into it."""
+    from tests.tiny import train_checkpoint
+
+    folder = tmp_path_factory.mktemp("checkpoints") / "tiny"
+    train_checkpoint(folder, tiny_tokenizer_folder, PHRASES)
+    return folder

@@ -1,0 +1,110 @@
+"""Whatever stops the writing, the target is the old folder or the new one, complete."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint import atomic
+from model.checkpoint.atomic import written_whole
+from model.errors import CheckpointError
+
+
+def write(folder: Path, content: str) -> None:
+    with written_whole(folder) as temporary:
+        (temporary / "file").write_text(content)
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Let every write past this many bytes fail, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_new_folder_and_its_parents_appear(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "b", "new")
+    assert (tmp_path / "a" / "b" / "file").read_text() == "new"
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_an_existing_folder_is_replaced_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
+) -> None:
+    write(tmp_path / "model", "old")
+    (tmp_path / "model" / "more").touch()
+    if not exchanges:
+        monkeypatch.setattr(atomic, "_exchange", lambda *_: False)
+    write(tmp_path / "model", "new")
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["file"]
+    assert (tmp_path / "model" / "file").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_exchange_is_one_step_here(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    assert atomic._exchange(tmp_path / "one", tmp_path / "other") == sys.platform.startswith("linux")
+    assert (tmp_path / "one" / "other").exists() == sys.platform.startswith("linux")
+
+
+@pytest.mark.parametrize("there_before", [True, False])
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, there_before: bool) -> None:
+    folder = tmp_path / "model"
+    if there_before:
+        write(folder, "old")
+    with (
+        largest_file(1000),
+        pytest.raises(CheckpointError, match=r"cannot write checkpoint .*: File too large"),
+    ):
+        write(folder, "x" * 5000)
+    assert [path.name for path in tmp_path.iterdir()] == (["model"] if there_before else [])
+    if there_before:
+        assert (folder / "file").read_text() == "old"
+
+
+def test_any_fault_leaves_what_was_there(tmp_path: Path) -> None:
+    write(tmp_path / "model", "old")
+
+    def interrupted() -> None:
+        with written_whole(tmp_path / "model") as temporary:
+            (temporary / "file").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (tmp_path / "model" / "file").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_killed_writer_leaves_what_was_there(tmp_path: Path) -> None:
+    write(tmp_path / "model", "old")
+    script = (
+        "import os, signal, sys, pathlib\n"
+        "from model.checkpoint.atomic import written_whole\n"
+        "with written_whole(pathlib.Path(sys.argv[1])) as temporary:\n"
+        "    (temporary / 'file').write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "model")]
+    assert subprocess.run(command, check=False, cwd=os.getcwd()).returncode == -9
+    assert (tmp_path / "model" / "file").read_text() == "old"
+    write(tmp_path / "model", "new")
+    assert (tmp_path / "model" / "file").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=r"cannot write checkpoint .*file/model: "):
+        write(tmp_path / "file" / "model", "new")

@@ -1,0 +1,74 @@
+"""Weights are stored in the type asked for, in files of a bounded size, and never when broken."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.checkpoint.manifest import FileRecord
+from model.checkpoint.weights import prepare, read_weights, write_weights
+from model.errors import CheckpointError
+from model.presets import preset
+from model.transformer import Transformer
+
+CONFIG = preset("small", source_vocab_size=50, target_vocab_size=50, model_dim=16, num_heads=2, ffn_dim=32)
+
+
+def records(folder: Path) -> dict[str, FileRecord]:
+    return {path.name: FileRecord("", 0) for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("max_file_bytes", [1, 10_000, 20_000])
+def test_shards_hold_everything_and_stay_small(tmp_path: Path, max_file_bytes: int) -> None:
+    weights = prepare(CONFIG, Transformer(CONFIG).state_dict(), None)
+    write_weights(tmp_path, weights, max_file_bytes)
+    shards = sorted(tmp_path.glob("model-*.safetensors"))
+    assert len(shards) > 1
+    assert shards[0].name == f"model-00001-of-{len(shards):05}.safetensors"
+    if max_file_bytes > 1:
+        assert all(path.stat().st_size <= max_file_bytes for path in shards)
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert index["weight_map"].keys() == weights.keys()
+    read = read_weights(tmp_path, CONFIG, records(tmp_path))
+    assert all(torch.equal(read[name], tensor) for name, tensor in weights.items())
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    write_weights(tmp_path, prepare(CONFIG, Transformer(CONFIG).state_dict(), None), 20_000)
+    (tmp_path / "model-00002-of-00005.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"model-00002-of-00005\.safetensors is missing"):
+        read_weights(tmp_path, CONFIG, records(tmp_path))
+
+
+@pytest.mark.parametrize("weight_map", [None, [], {"a": 3}])
+def test_a_broken_index_is_named(tmp_path: Path, weight_map: object) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(CheckpointError, match=r"index\.json must map each tensor to a file"):
+        read_weights(tmp_path, CONFIG, records(tmp_path))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_weights_are_stored_in_the_type_asked_for(dtype: torch.dtype) -> None:
+    weights = Transformer(CONFIG).state_dict()
+    stored = prepare(CONFIG, weights, dtype)
+    assert {tensor.dtype for tensor in stored.values()} == {dtype}
+    name = "decoder.layers.0.cross.query.weight"
+    assert torch.equal(stored[name], weights[name].to(dtype))
+
+
+def test_what_float16_cannot_hold_is_refused() -> None:
+    weights = Transformer(CONFIG).state_dict()
+    weights["decoder.norm.weight"] = torch.full((16,), 1e5)
+    prepare(CONFIG, weights, torch.bfloat16)
+    with pytest.raises(CheckpointError, match=r"'decoder\.norm\.weight' holds NaN or infinity"):
+        prepare(CONFIG, weights, torch.float16)
+
+
+def test_weights_of_another_network_are_refused() -> None:
+    weights = Transformer(CONFIG).state_dict()
+    with pytest.raises(CheckpointError, match="'novel' is not part of this architecture"):
+        prepare(CONFIG, {**weights, "novel": torch.ones(1)}, None)
+    del weights["encoder.norm.weight"]
+    with pytest.raises(CheckpointError, match=r"'encoder\.norm\.weight' is missing"):
+        prepare(CONFIG, weights, None)

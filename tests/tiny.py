@@ -1,0 +1,106 @@
+"""A tokenizer and a network small enough to be trained inside a test session."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import sentencepiece
+import torch
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
+
+from model.card import ModelCard
+from model.checkpoint import save_checkpoint
+from model.config import TransformerConfig
+from model.presets import preset
+from model.request import DecodeOptions
+from model.text.tokenizer import Tokenizer, TokenizerSettings, language_tags
+from model.transformer import Transformer
+
+Pairs = Sequence[tuple[str, str]]
+PAIRS = (("en", "fr"), ("fr", "en"))
+
+
+def train_tokenizer(folder: Path, phrases: Pairs, vocab_size: int = 330) -> None:
+    """Write `tokenizer.model` and `tokenizer.json` into an existing folder."""
+    settings = TokenizerSettings(tags=language_tags(("en", "fr")))
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([text for phrase in phrases for text in phrase]),
+        model_prefix=str(folder / "tokenizer"),
+        vocab_size=vocab_size,
+        byte_fallback=True,
+        hard_vocab_limit=False,
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        control_symbols=list(settings.tags.values()),
+        normalization_rule_name="identity",
+        minloglevel=2,
+    )
+    (folder / "tokenizer.vocab").unlink()
+    settings.save(folder)
+
+
+def tiny_config(tokenizer: Tokenizer, **overrides: object) -> TransformerConfig:
+    """A pre-norm network of 32 wide, 2 + 1 layers, for this tokenizer."""
+    shape = {"model_dim": 32, "num_heads": 2, "num_encoder_layers": 2, "num_decoder_layers": 1, "ffn_dim": 64}
+    sizes = {
+        "source_vocab_size": tokenizer.source_vocab_size,
+        "target_vocab_size": tokenizer.target_vocab_size,
+    }
+    rates = {"embedding_dropout": 0.0, "residual_dropout": 0.0}
+    return preset("small", **{**shape, **sizes, **rates, **overrides})
+
+
+def tiny_card(**overrides: object) -> ModelCard:
+    """A card for English and French in both directions."""
+    values = {
+        "name": "tiny",
+        "version": "1",
+        "pairs": PAIRS,
+        "max_source_length": 64,
+        "max_target_length": 64,
+    }
+    return ModelCard(**{**values, "decoding": DecodeOptions(beam_size=2), **overrides})  # type: ignore[arg-type]
+
+
+def train_checkpoint(folder: Path, tokenizer_folder: Path, phrases: Pairs, steps: int = 120) -> None:
+    """Teach a network the phrases by heart and write its checkpoint folder."""
+    tokenizer = Tokenizer.load(tokenizer_folder)
+    config = tiny_config(tokenizer)
+    network = learn(Transformer(config), tokenizer, phrases, steps)
+    save_checkpoint(
+        folder,
+        config=config,
+        weights=network.state_dict(),
+        card=tiny_card(),
+        tokenizer_folder=tokenizer_folder,
+        provenance={"data": ["phrases of the tests"], "steps": steps},
+    )
+
+
+def learn(network: Transformer, tokenizer: Tokenizer, phrases: Pairs, steps: int) -> Transformer:
+    """Minimise the cross entropy of all phrases, both ways, from a fixed seed."""
+    both_ways = [(en, fr, "fr") for en, fr in phrases] + [(fr, en, "en") for en, fr in phrases]
+    sources = [torch.tensor(tokenizer.encode(text, target_language=code)) for text, _, code in both_ways]
+    targets = [torch.tensor([tokenizer.bos_id, *tokenizer.encode_target(text)]) for _, text, _ in both_ways]
+    source_NS = pad_sequence(sources, batch_first=True, padding_value=tokenizer.pad_id)
+    target_NT = pad_sequence(targets, batch_first=True, padding_value=tokenizer.pad_id)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        network.apply(_redraw)
+        optimiser = torch.optim.Adam(network.parameters(), lr=5e-3)
+        for _ in range(steps):
+            logits = network(source_NS, target_NT[:, :-1])
+            loss = cross_entropy(
+                logits.flatten(0, 1), target_NT[:, 1:].flatten(), ignore_index=tokenizer.pad_id
+            )
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    return network.eval()
+
+
+def _redraw(module: torch.nn.Module) -> None:
+    if isinstance(module, torch.nn.Linear | torch.nn.Embedding):
+        module.reset_parameters()
