@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from model.blocks import Attention, FeedForward, Residual, key_mask, layer_norm
 from model.config import TransformerConfig
+from model.dropout import Dropout
 from model.errors import ConfigError, TextTooLongError
 from model.initialisation import initialise
 from model.positions import relative_bucket, rotate, rotations, sinusoids
@@ -159,7 +160,7 @@ class Embedding(nn.Module):
         if config.positions == "learned":
             self.positions = nn.Embedding(config.max_positions, config.model_dim)
         self.norm = layer_norm(config) if config.embedding_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.embedding_dropout)
+        self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids_NT: Tensor) -> Tensor:
         """(N, T) ids to (N, T, M) states."""
