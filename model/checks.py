@@ -43,7 +43,7 @@ def require_number(
     fits = (
         isinstance(value, (int, float))
         and not isinstance(value, bool)
-        and math.isfinite(value)
+        and -math.inf < value < math.inf
         and (value > minimum if open_minimum else value >= minimum)
         and value <= maximum
     )

@@ -135,11 +135,11 @@ class TransformerConfig:
         require_number("norm_epsilon", self.norm_epsilon, 0, 1, open_minimum=True)
 
     def _check_positions(self) -> None:
-        even = f"even for {self.positions} positions"
         if self.positions == "sinusoidal":
-            require(self.model_dim % 2 == 0, "model_dim", even, self.model_dim)
+            require(self.model_dim % 2 == 0, "model_dim", "even for sinusoidal positions", self.model_dim)
         if self.positions == "rotary":
-            require(self.head_dim % 2 == 0, "model_dim / num_heads", even, self.head_dim)
+            turnable = f"such that model_dim ({self.model_dim}) / num_heads is even for rotary positions"
+            require(self.head_dim % 2 == 0, "num_heads", turnable, self.num_heads)
         require_integer("relative_buckets", self.relative_buckets, 4)
         require_integer("relative_max_distance", self.relative_max_distance, self.relative_buckets)
 
@@ -175,7 +175,7 @@ class TransformerConfig:
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
         for name in values:
-            require(name in fields, name, "one of " + ", ".join(fields), values[name])
+            require(name in fields, name, "one of " + ", ".join(fields), name)
         for name in ("source_vocab_size", "target_vocab_size"):
             require(name in values, name, "given", None)
         return cls(**values)  # type: ignore[arg-type]

@@ -36,5 +36,5 @@ def keep_mask(like: Tensor, rate: float) -> Tensor:
     dropped = round(rate * _LEVELS)
     draws = torch.randint(_INT64.min, _INT64.max, (-(-like.numel() // 4),))
     levels = draws.view(torch.int16)[: like.numel()].view(like.shape)
-    scale = _LEVELS / max(_LEVELS - dropped, 1)
+    scale = _LEVELS / (_LEVELS - dropped) if dropped < _LEVELS else 0.0
     return (levels >= dropped - _LEVELS // 2).to(like.dtype).mul_(scale)

@@ -20,7 +20,14 @@ _MINGPT: dict[str, object] = {
 PRESETS: Mapping[str, Mapping[str, object]] = {
     # Vaswani et al. 2017, table 3.
     "base": _VASWANI_BASE | {"tie": "all"},
-    "big": {"tie": "all", "model_dim": 1024, "num_heads": 16, "ffn_dim": 4096, "residual_dropout": 0.3},
+    "big": {
+        "tie": "all",
+        "model_dim": 1024,
+        "num_heads": 16,
+        "ffn_dim": 4096,
+        "embedding_dropout": 0.3,
+        "residual_dropout": 0.3,
+    },
     # Deep encoder, shallow decoder: most of the time of a translation goes into the decoder.
     "small": {
         "model_dim": 256,
@@ -56,6 +63,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
         "ffn_dim": 1024,
         "linear_bias": False,
         "norm_bias": False,
+        "scale_embeddings": False,
     },
     # The encoder step by step, as BERT has it: an encoder alone.
     "bert": {

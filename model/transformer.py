@@ -112,7 +112,14 @@ class Transformer(nn.Module):
             lanes: Hypotheses kept for each sentence.
             capacity: Most target positions; learned positions end at `max_positions`.
             num_slots: Sentences, where there is no source to tell.
+
+        Raises:
+            ConfigError: If neither `memory` nor `num_slots` says how many sentences there are, or an
+                encoder-decoder gets no memory.
+            TextTooLongError: If there are fewer learned positions than `capacity`.
         """
+        if memory is None and num_slots is None:
+            raise ConfigError("num_slots", "given for a decoder alone", None)
         like = self.target_embedding.tokens.weight if memory is None else memory.states_NSM
         slots = len(like) if num_slots is None else num_slots
         layers = [layer.start(memory, slots, lanes, capacity, like) for layer in self.decoder.layers]
@@ -136,7 +143,12 @@ class Transformer(nn.Module):
 
         Returns:
             Shape (N, K, V).
+
+        Raises:
+            TextTooLongError: If the state is full.
         """
+        if state.position >= state.capacity:
+            raise TextTooLongError("target", "capacity", state.capacity, state.position + 1)
         state.last_cross_attention_NKS = None
         states_NKM = self.target_embedding.step(tokens_NK, state)
         states_NKM = self.decoder.step(states_NKM, state, return_attention)
@@ -306,8 +318,9 @@ class Layer(nn.Module):
         """(N, T, M) to (N, T, M), all positions at once."""
         kept = (None, None) if maps is None else (maps.decoder if self.causal else maps.encoder, maps.cross)
         states = self.attention_residual(states, lambda x: self._attend_to_self(x, view, kept[0]))
-        if memory is not None and self.has_source:
-            states = self.cross_residual(states, lambda x: self._attend_to_source(x, memory, kept[1]))
+        if self.has_source:
+            source = given(memory)
+            states = self.cross_residual(states, lambda x: self._attend_to_source(x, source, kept[1]))
         result: Tensor = self.feed_forward_residual(states, self.feed_forward)
         return result
 
@@ -327,11 +340,7 @@ class Layer(nn.Module):
         """An empty past, and the source's keys and values."""
         heads, head_dim = self.attention.num_heads, self.attention.head_dim
         past = SelfCache(slots, lanes, heads, capacity, head_dim, like)
-        source = None
-        if self.has_source:
-            if memory is None:
-                raise ConfigError("memory", "given for an encoder-decoder", None)
-            source = CrossCache(*self.cross.keys_values(memory.states_NSM))
+        source = CrossCache(*self.cross.keys_values(given(memory).states_NSM)) if self.has_source else None
         return LayerState(past, source)
 
     def step(
@@ -367,3 +376,10 @@ class Layer(nn.Module):
         if weights:
             state.last_cross_attention_NKS = weights[0].mean(1)
         return states
+
+
+def given(memory: Memory | None) -> Memory:
+    """The encoded source, which an encoder-decoder cannot do without; ConfigError if it is missing."""
+    if memory is None:
+        raise ConfigError("memory", "given for an encoder-decoder", None)
+    return memory
