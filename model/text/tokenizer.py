@@ -123,6 +123,21 @@ class Tokenizer:
         """Ids of a target sentence: pieces, EOS."""
         return [*self._target.encode(self.settings.prepare(text)), self.eos_id]
 
+    def encode_batch(self, texts: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
+        """`encode` of many sentences, on several threads.
+
+        Raises:
+            UnsupportedLanguageError: If the model has tags, but none for this language.
+        """
+        tag = self._tag(target_language)
+        pieces = self._source.encode_batch([self.settings.prepare(text) for text in texts])
+        return [[*tag, *ids, self.eos_id] for ids in pieces]
+
+    def encode_target_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode_target` of many sentences, on several threads."""
+        pieces = self._target.encode_batch([self.settings.prepare(text) for text in texts])
+        return [[*ids, self.eos_id] for ids in pieces]
+
     def encode_sampled(
         self, text: str, *, target_language: str | None = None, alpha: float, seed: int
     ) -> list[int]:

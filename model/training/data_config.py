@@ -1,0 +1,162 @@
+"""What the trainer reads, cleans, learns pieces from and batches: every value, checked once. No torch."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from model.checks import require, require_choice, require_flag, require_integer, require_number
+
+CorpusFormat = Literal["auto", "tsv", "aligned", "json", "jsonl"]
+VocabularyKind = Literal["unigram", "bpe", "word", "char"]
+
+CORPUS_FORMATS: tuple[CorpusFormat, ...] = ("auto", "tsv", "aligned", "json", "jsonl")
+VOCABULARY_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe", "word", "char")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """One file, or two aligned files, of parallel text; gz or plain.
+
+    Attributes:
+        path: The file; with `target_path` the source side of two aligned files.
+        source_language: Code of column `source_column`, e.g. `en`.
+        target_language: Code of column `target_column`, e.g. `fr`.
+        format: `tsv`: columns; `aligned`: line n of `path` and of `target_path`; `json`: one
+            `[[source, target], ...]`; `jsonl`: a line each, `[source, target]` or an object
+            keyed `source`/`target` or by the two language codes. `auto` goes by the name.
+        target_path: Target side of two aligned files.
+        source_column: Counted from 0; for `tsv` and for the lists of `json` and `jsonl`.
+        target_column: The same; further columns are ignored.
+        weight: How often each pair is drawn in an epoch. 1 is once, 2 twice, 0.5 a fresh random
+            half in every epoch; so corpora of weights 3 and 1 are mixed 3 to 1 per pair.
+        bidirectional: Train target → source as well: each pair appears as two directed pairs.
+    """
+
+    path: str
+    source_language: str
+    target_language: str
+    format: CorpusFormat = "auto"
+    target_path: str | None = None
+    source_column: int = 0
+    target_column: int = 1
+    weight: float = 1.0
+    bidirectional: bool = False
+
+    def __post_init__(self) -> None:
+        require(bool(self.path), "path", "the name of a file", self.path)
+        for name in ("source_language", "target_language"):
+            require(bool(getattr(self, name)), name, "a language code", getattr(self, name))
+        differ = self.source_language != self.target_language
+        require(differ, "target_language", "different from source_language", self.target_language)
+        require_choice("format", self.format, CORPUS_FORMATS)
+        aligned = self.format == "aligned"
+        require(not aligned or self.target_path is not None, "target_path", "given for aligned files", None)
+        paired = self.target_path is None or self.format in ("auto", "aligned")
+        require(paired, "target_path", f"left out for format {self.format}", self.target_path)
+        require_integer("source_column", self.source_column, 0)
+        require_integer("target_column", self.target_column, 0)
+        distinct = self.source_column != self.target_column
+        require(distinct, "target_column", "different from source_column", self.target_column)
+        require_number("weight", self.weight, 0, 1000, open_minimum=True)
+        require_flag("bidirectional", self.bidirectional)
+
+    @property
+    def directions(self) -> tuple[tuple[str, str], ...]:
+        """(source, target) codes it trains, the corpus' own order first."""
+        forward = (self.source_language, self.target_language)
+        return (forward, forward[::-1]) if self.bidirectional else (forward,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleaningConfig:
+    """Which pairs are dropped; every drop is counted by its reason.
+
+    Attributes:
+        max_length_tokens: Longest side in token ids, tag and EOS included; checked after tokenising.
+        max_length_words: Longest side in words (a Han, kana or Hangul character counts as one).
+        max_length_ratio: Longer side over shorter one, in words. The shorter counts as at least
+            three words, because very short sentences differ honestly ("Hurry!" / "Dépêche-toi donc !").
+        deduplicate: Keep only the first of identical pairs, across all corpora.
+        drop_copies: Drop pairs whose two sides are the same but for case and white space.
+        check_script: Drop pairs with a side that is not in its language's script.
+    """
+
+    max_length_tokens: int = 256
+    max_length_words: int = 200
+    max_length_ratio: float = 4.0
+    deduplicate: bool = True
+    drop_copies: bool = True
+    check_script: bool = True
+
+    def __post_init__(self) -> None:
+        require_integer("max_length_tokens", self.max_length_tokens, 3)
+        require_integer("max_length_words", self.max_length_words, 1)
+        require_number("max_length_ratio", self.max_length_ratio, 1)
+        for name in ("deduplicate", "drop_copies", "check_script"):
+            require_flag(name, getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """How text becomes token ids.
+
+    Attributes:
+        kind: `unigram` or `bpe` subwords, whole `word`s or single `char`acters.
+        size: Pieces a vocabulary has, special ones and language tags included. For `word` and
+            `char` it is a bound: they have as many as the text has.
+        shared: One vocabulary for both sides; needed to tie all embeddings.
+        character_coverage: Share of all characters that get a piece of their own.
+        byte_fallback: Spell what is not covered in bytes rather than lose it; `unigram` and `bpe` only.
+        minimum_frequency: For `word`: rarer words are unknown.
+        lowercase: Fold case on both sides before anything else.
+        separate_punctuation: Put spaces around punctuation, as word vocabularies need.
+        max_sentences: A random sample of at most so many sentences is learned from.
+        reuse: Folder of a tokenizer to copy rather than train; every other field is then ignored.
+    """
+
+    kind: VocabularyKind = "unigram"
+    size: int = 8000
+    shared: bool = True
+    character_coverage: float = 0.9995
+    byte_fallback: bool = True
+    minimum_frequency: int = 1
+    lowercase: bool = False
+    separate_punctuation: bool = False
+    max_sentences: int = 2_000_000
+    reuse: str | None = None
+
+    def __post_init__(self) -> None:
+        require_choice("kind", self.kind, VOCABULARY_KINDS)
+        require_integer("size", self.size, 8, 1_000_000)
+        require_number("character_coverage", self.character_coverage, 0.5, 1)
+        require_integer("minimum_frequency", self.minimum_frequency, 1)
+        require_integer("max_sentences", self.max_sentences, 1)
+        for name in ("shared", "byte_fallback", "lowercase", "separate_punctuation"):
+            require_flag(name, getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchConfig:
+    """How pairs are grouped.
+
+    Attributes:
+        max_tokens: Bound on what a batch costs: pairs × (longest source + longest target), where
+            source counts its tag and EOS and target its EOS; so padding is charged as well.
+        max_sentences: Bound on its pairs; None for no bound.
+        pool_size: Pairs sorted by length together; a larger pool pads less.
+        prefetch: Batches made ready ahead of time in a background thread; 0 for none.
+        seed: Of the order, where `BatchStream` is not given one.
+    """
+
+    max_tokens: int = 4096
+    max_sentences: int | None = None
+    pool_size: int = 1_000_000
+    prefetch: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_integer("max_tokens", self.max_tokens, 4)
+        if self.max_sentences is not None:
+            require_integer("max_sentences", self.max_sentences, 1)
+        require_integer("pool_size", self.pool_size, 1)
+        require_integer("prefetch", self.prefetch, 0)
+        require_integer("seed", self.seed, 0)

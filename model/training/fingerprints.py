@@ -1,0 +1,41 @@
+"""A set of 64-bit fingerprints that takes about eight bytes each, so that large corpora can be deduplicated."""
+
+from bisect import bisect_left
+
+import numpy as np
+import numpy.typing as npt
+
+_RECENT_LIMIT = 1_000_000
+
+
+class FingerprintSet:
+    """Integers below 2**64: the recent ones in a hash set, the others in one sorted array."""
+
+    def __init__(self, *, recent_limit: int = _RECENT_LIMIT) -> None:
+        self._recent_limit = recent_limit
+        self._recent: set[int] = set()
+        self._sorted: npt.NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
+        self._view = memoryview(self._sorted)
+
+    def add(self, fingerprint: int) -> bool:
+        """Add one; False if it was there already."""
+        if fingerprint in self._recent or self._is_settled(fingerprint):
+            return False
+        self._recent.add(fingerprint)
+        if len(self._recent) >= self._recent_limit:
+            self._settle()
+        return True
+
+    def __len__(self) -> int:
+        return len(self._recent) + len(self._sorted)
+
+    def _is_settled(self, fingerprint: int) -> bool:
+        place = bisect_left(self._view, fingerprint)
+        return place < len(self._view) and self._view[place] == fingerprint
+
+    def _settle(self) -> None:
+        recent = np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))
+        # A stable sort of two sorted runs is a merge.
+        self._sorted = np.sort(np.concatenate((self._sorted, np.sort(recent))), kind="stable")
+        self._view = memoryview(self._sorted)
+        self._recent.clear()
