@@ -1,0 +1,99 @@
+"""② A text as sentences and the gaps between them; ⑧ and put together again around translations.
+
+    gap sentence gap sentence … sentence gap
+
+Only sentences are translated. Gaps come back as they were: white space, line breaks, invisible
+characters at the edges, and whatever has no letter (an enumeration's `1.`, `---`, 42, 🙂).
+A line break always ends a sentence.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from model.text.language import canonical_code
+from model.text.normalisation import INVISIBLE
+from model.text.sentences import sentence_ends
+
+_LINE = re.compile("[^\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+_NO_SPACE_BETWEEN_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A text taken apart.
+
+    Attributes:
+        language: What it is written in, a canonical code.
+        sentences: Each with at least one letter, and without white space around it; none
+            for an empty or blank text.
+        gaps: What stands before, between and after them: one more than sentences.
+    """
+
+    language: str
+    sentences: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+    @classmethod
+    def split(cls, text: str, language: str) -> Self:
+        """Take a text apart, in time linear in its length.
+
+        Args:
+            text: Anything.
+            language: What it is written in; any form of the code.
+        """
+        language = canonical_code(language)
+        spans = list(_sentence_spans(text, language))
+        ends = [0, *(end for _, end in spans)]
+        starts = [*(start for start, _ in spans), len(text)]
+        return cls(
+            language=language,
+            sentences=tuple(text[start:end] for start, end in spans),
+            gaps=tuple(text[end:start] for end, start in zip(ends, starts, strict=True)),
+        )
+
+    def rebuild(self, translations: Sequence[str], *, target_language: str | None = None) -> str:
+        """Put a translation in the place of each sentence.
+
+        With the document's own sentences the result is the text it came from.
+
+        Args:
+            translations: One for each sentence, in order.
+            target_language: What they are written in. Where that language puts a space
+                between sentences and the document's does not, spaces are added.
+
+        Raises:
+            ValueError: If there are not as many translations as sentences.
+        """
+        gaps = self._spaced_gaps() if self._needs_spaces(target_language) else self.gaps
+        pairs = zip(translations, gaps[1:], strict=True)
+        return gaps[0] + "".join(translation + gap for translation, gap in pairs)
+
+    def _needs_spaces(self, target_language: str | None) -> bool:
+        if target_language is None or self.language not in _NO_SPACE_BETWEEN_SENTENCES:
+            return False
+        return canonical_code(target_language) not in _NO_SPACE_BETWEEN_SENTENCES
+
+    def _spaced_gaps(self) -> tuple[str, ...]:
+        between = (gap if any(map(str.isspace, gap)) else gap + " " for gap in self.gaps[1:-1])
+        return (self.gaps[0], *between, *self.gaps[1:][-1:])
+
+
+def _sentence_spans(text: str, language: str) -> Iterator[tuple[int, int]]:
+    for line in _LINE.finditer(text):
+        start = line.start()
+        for end in sentence_ends(line[0], language):
+            end += line.start()
+            sentence = _trimmed(text, start, end)
+            if sentence is not None:
+                yield sentence
+            start = end
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """The span without what is invisible around it; None if it has no letter."""
+    part = text[start:end]
+    if not any(map(str.isalpha, part)):
+        return None
+    return end - len(part.lstrip(INVISIBLE)), start + len(part.rstrip(INVISIBLE))
