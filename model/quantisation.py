@@ -1,0 +1,91 @@
+"""⑤ int8 matrix products: weights by output channel, activations by row, sums exact in int32.
+
+A row's scale is its own and integer sums have no rounding, so what a row gets cannot depend on
+the other rows of the batch.
+
+Shapes: R rows, I inputs, O outputs.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+_LARGEST = 127
+# A row of zeros keeps a scale that can be divided by.
+_SMALLEST_SCALE = 1e-12
+# The CUDA kernel takes more than 16 rows, and widths that are multiples of 8.
+_CUDA_FEWEST_ROWS = 17
+_CUDA_WIDTH_MULTIPLE = 8
+
+
+class Int8Linear(nn.Module):
+    """y = (x_int8 · W_int8ᵀ) · scale_x · scale_W + b, in place of `nn.Linear`.
+
+    Attributes:
+        weight_IO: int8, already transposed.
+        scale_O: float32; weight = int8 × scale.
+        bias: As in the linear layer.
+    """
+
+    weight_IO: Tensor
+    scale_O: Tensor
+    bias: Tensor | None
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight_OI, scale_O1 = quantise_rows(linear.weight.detach())
+        self.register_buffer("weight_IO", weight_OI.t())
+        self.register_buffer("scale_O", scale_O1[:, 0])
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
+
+    def forward(self, states: Tensor) -> Tensor:
+        """(…, I) to (…, O), in the type of `states`."""
+        rows_RI, scale_R1 = quantise_rows(states.flatten(0, -2))
+        product_RO = int8_product(rows_RI, self.weight_IO).float() * scale_R1 * self.scale_O
+        if self.bias is not None:
+            product_RO += self.bias
+        return product_RO.to(states.dtype).view(*states.shape[:-1], -1)
+
+
+def quantise_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Round each row to int8, symmetric about 0, so that its largest magnitude becomes 127.
+
+    Returns:
+        int8 of the same shape, and the float32 scale of every row, (R, 1).
+    """
+    rows = rows.float()
+    scale_R1 = rows.abs().amax(-1, keepdim=True).clamp_min(_SMALLEST_SCALE) / _LARGEST
+    return (rows / scale_R1).round_().to(torch.int8), scale_R1
+
+
+def int8_product(rows_RI: Tensor, weight_IO: Tensor) -> Tensor:
+    """Exact int32 product (R, O) of int8 matrices."""
+    count = len(rows_RI)
+    if rows_RI.is_cuda and count < _CUDA_FEWEST_ROWS:
+        rows_RI = pad(rows_RI, (0, 0, 0, _CUDA_FEWEST_ROWS - count))
+    return torch._int_mm(rows_RI, weight_IO)[:count]
+
+
+def quantise(network: nn.Module) -> None:
+    """Replace every linear layer of a network, in place; for inference only.
+
+    Tied embeddings keep their floating-point table; the output projection gets an int8 copy.
+    """
+    for module in list(network.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear) and _fits(child):
+                setattr(module, name, Int8Linear(child))
+
+
+def int8_works(device: torch.device) -> bool:
+    """Whether this build of PyTorch multiplies int8 matrices correctly on a device."""
+    rows = torch.full((_CUDA_FEWEST_ROWS, 8), 3, dtype=torch.int8, device=device)
+    try:
+        return bool((int8_product(rows, rows[:8].t()) == 72).all())
+    except (RuntimeError, NotImplementedError):
+        return False
+
+
+def _fits(linear: nn.Linear) -> bool:
+    widths = linear.in_features, linear.out_features
+    return linear.weight.device.type != "cuda" or all(width % _CUDA_WIDTH_MULTIPLE == 0 for width in widths)
