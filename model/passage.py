@@ -59,10 +59,12 @@ class Passage:
 
     Attributes:
         document: Its sentences, and the gaps between them.
+        target: Language that the translation is in.
         requests: One a sentence; none for a text that comes back unchanged.
     """
 
     document: Document
+    target: str
     requests: tuple[DecodeRequest, ...]
 
     @classmethod
@@ -84,7 +86,7 @@ class Passage:
             card: Of the checkpoint, for its limits.
             pair: Source and target as `resolve_pair` gives them; the same code twice leaves the
                 text unchanged.
-            options: How to decode every sentence.
+            options: How to decode every sentence; `card.max_target_length` bounds them.
             field: Where the text stands in the request, e.g. `q[3]`, for messages.
 
         Raises:
@@ -97,7 +99,11 @@ class Passage:
         longest = max(map(len, ids), default=0)
         if longest > card.max_source_length:
             raise TextTooLongError(field, "max_source_length", card.max_source_length, longest)
-        return cls(document, tuple(DecodeRequest(source_ids, options) for source_ids in ids))
+        requests = (
+            DecodeRequest(source_ids, _bounded(options, len(source_ids), card.max_target_length))
+            for source_ids in ids
+        )
+        return cls(document, target, tuple(requests))
 
     def finish(self, results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> Translation:
         """Put the text together again, from one result a request.
@@ -128,7 +134,8 @@ class Passage:
         )
 
     def _rebuild(self, texts: Sequence[Sequence[str]], rank: int) -> str:
-        return self.document.rebuild([ranked[rank if rank < len(ranked) else 0] for ranked in texts])
+        translations = [ranked[rank if rank < len(ranked) else 0] for ranked in texts]
+        return self.document.rebuild(translations, target_language=self.target)
 
 
 def finish_all(
@@ -165,6 +172,13 @@ def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:
         return dataclasses.replace(options, num_hypotheses=count + 1)
     beam_size = count + 1 if options.strategy == "greedy" else max(options.beam_size, count + 1)
     return dataclasses.replace(options, strategy="beam", beam_size=beam_size, num_hypotheses=count + 1)
+
+
+def _bounded(options: DecodeOptions, source_length: int, limit: int) -> DecodeOptions:
+    """The same options where they keep within the limit, else with the limit as `max_length`."""
+    if options.length_bounds(source_length, limit)[1] < limit:
+        return options
+    return dataclasses.replace(options, max_length=limit, min_length=min(options.min_length, limit))
 
 
 def _score_per_token(hypotheses: Sequence[Hypothesis]) -> float:
