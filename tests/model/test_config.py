@@ -1,0 +1,127 @@
+import dataclasses
+import json
+
+import pytest
+
+from model.config import TransformerConfig
+from model.errors import ConfigError
+
+SIZES = {"source_vocab_size": 100, "target_vocab_size": 200}
+
+BAD_VALUES: dict[str, tuple[object, ...]] = {
+    "source_vocab_size": (0, -1, 1.5, "100", None, True),
+    "target_vocab_size": (0, -1, 1.5, "200", None),
+    "model_dim": (0, -8, 64.0, "64"),
+    "num_heads": (0, -1, 3, 2.0),
+    "num_encoder_layers": (-1, 1.0, None),
+    "num_decoder_layers": (-1, "6", False),
+    "ffn_dim": (0, 1.5),
+    "activation": ("tanh", None, 1),
+    "norm_position": ("before", True),
+    "final_norm": (1, "yes", None),
+    "norm_bias": (0, "no"),
+    "norm_epsilon": (0, -1e-5, 2, float("nan"), "small"),
+    "norm_form": ("rms", None),
+    "linear_bias": (1, "true"),
+    "output_bias": (0, None),
+    "positions": ("alibi", None),
+    "sinusoid_layout": ("pairs", None),
+    "relative_buckets": (3, 8.0),
+    "relative_max_distance": (31, "far"),
+    "max_positions": (0, -5, 10.0),
+    "embedding_norm": (1, "yes"),
+    "scale_embeddings": (1, 22.6),
+    "tie": ("both", None, True),
+    "vocab_multiple": (0, 1.5),
+    "embedding_dropout": (-0.1, 1.1, float("nan"), "0.1", True),
+    "attention_dropout": (-0.1, 1.1, float("inf")),
+    "ffn_dropout": (-0.1, 2),
+    "residual_dropout": (-1, 1.01),
+    "layer_drop": (-0.5, 1.5),
+    "initialisation": ("kaiming", None),
+    "pad_id": (-1, 100, 0.0),
+    "bos_id": (-1, 100, None),
+    "eos_id": (-1, 100, "3"),
+    "unk_id": (-1, 100, None),
+    "decoder_start_id": (-1, 100, 2.0),
+}
+
+
+def test_every_field_has_bad_values_here() -> None:
+    assert list(BAD_VALUES) == [field.name for field in dataclasses.fields(TransformerConfig)]
+
+
+@pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in BAD_VALUES.items() for v in values])
+def test_a_bad_value_is_refused_by_its_fields_name(field: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"`{field}` must be .+, but is .+ instead") as caught:
+        TransformerConfig.from_dict({**SIZES, field: value})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("num_heads", {"model_dim": 30, "num_heads": 4}),
+        ("num_heads", {"positions": "rotary", "model_dim": 12, "num_heads": 4}),
+        ("model_dim", {"model_dim": 5, "num_heads": 5}),
+        ("num_encoder_layers", {"num_encoder_layers": 0, "num_decoder_layers": 0}),
+        ("relative_max_distance", {"relative_buckets": 64, "relative_max_distance": 63}),
+        ("pad_id", {"pad_id": 3}),
+        ("tie", {"tie": "all"}),
+    ],
+)
+def test_values_that_cannot_work_together_are_refused(field: str, values: dict[str, object]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        TransformerConfig.from_dict({**SIZES, **values})
+    assert caught.value.field == field
+
+
+def test_an_odd_width_is_fine_where_positions_come_in_no_pairs() -> None:
+    for positions in ("learned", "relative", "rotary"):
+        width = 6 if positions == "rotary" else 5
+        config = TransformerConfig.from_dict(
+            {
+                **SIZES,
+                "model_dim": width,
+                "num_heads": width // 2 if positions == "rotary" else 5,
+                "positions": positions,
+            }
+        )
+        assert config.model_dim == width
+
+
+def test_a_dictionary_and_json_keep_everything() -> None:
+    config = TransformerConfig(
+        **SIZES, positions="rotary", tie="decoder", norm_epsilon=1e-12, ffn_dropout=0.25, linear_bias=False
+    )
+    assert TransformerConfig.from_dict(config.to_dict()) == config
+    assert TransformerConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_the_scale_of_embeddings_is_kept(scaled: bool) -> None:
+    config = TransformerConfig(**SIZES, scale_embeddings=scaled)
+    assert TransformerConfig.from_dict(config.to_dict()).scale_embeddings is scaled
+
+
+def test_an_unknown_key_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="`n_head` must be one of .*num_heads.*, but is 'n_head' instead"):
+        TransformerConfig.from_dict({**SIZES, "n_head": 8})
+
+
+@pytest.mark.parametrize("field", SIZES)
+def test_a_missing_vocabulary_size_is_refused_by_name(field: str) -> None:
+    with pytest.raises(ConfigError, match=f"`{field}` must be given"):
+        TransformerConfig.from_dict({name: size for name, size in SIZES.items() if name != field})
+
+
+def test_it_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TransformerConfig(**SIZES).model_dim = 8  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("size", "multiple", "rows"), [(100, 1, 100), (100, 64, 128), (128, 64, 128), (1, 64, 64)]
+)
+def test_vocabulary_rows_are_rounded_up(size: int, multiple: int, rows: int) -> None:
+    assert TransformerConfig(**SIZES, vocab_multiple=multiple).padded(size) == rows

@@ -1,0 +1,50 @@
+"""Networks of a few thousand weights, every one of them random, in evaluation mode."""
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from model.config import TransformerConfig
+from model.transformer import Transformer
+
+Network = TypeVar("Network", bound=torch.nn.Module)
+SOURCE_VOCAB, TARGET_VOCAB = 23, 29
+
+_TINY: dict[str, object] = {
+    "source_vocab_size": SOURCE_VOCAB,
+    "target_vocab_size": TARGET_VOCAB,
+    "model_dim": 16,
+    "num_heads": 2,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 2,
+    "ffn_dim": 24,
+    "max_positions": 16,
+    "relative_buckets": 8,
+    "relative_max_distance": 12,
+}
+
+
+def tiny_config(**overrides: object) -> TransformerConfig:
+    """16 wide, 2 heads, 2 + 2 layers, vocabularies of 23 and 29 (29 and 29 where all is tied)."""
+    shared = {"source_vocab_size": TARGET_VOCAB} if overrides.get("tie") == "all" else {}
+    return TransformerConfig.from_dict({**_TINY, **shared, **overrides})
+
+
+def tiny_network(**overrides: object) -> Transformer:
+    """A network whose biases and norm weights are random too, so that a forgotten one shows."""
+    return randomised(Transformer(tiny_config(**overrides)))
+
+
+def randomised(network: Network, seed: int = 1) -> Network:
+    """Add noise to every parameter, tied ones once, and switch to evaluation."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return network.eval()
+
+
+def ids(*shape: int, seed: int = 2, vocab_size: int = SOURCE_VOCAB) -> Tensor:
+    """Random token ids without special ones."""
+    return torch.randint(4, vocab_size, shape, generator=torch.Generator().manual_seed(seed))
