@@ -76,18 +76,12 @@ def test_values_that_cannot_work_together_are_refused(field: str, values: dict[s
     assert caught.value.field == field
 
 
-def test_an_odd_width_is_fine_where_positions_come_in_no_pairs() -> None:
-    for positions in ("learned", "relative", "rotary"):
-        width = 6 if positions == "rotary" else 5
-        config = TransformerConfig.from_dict(
-            {
-                **SIZES,
-                "model_dim": width,
-                "num_heads": width // 2 if positions == "rotary" else 5,
-                "positions": positions,
-            }
-        )
-        assert config.model_dim == width
+@pytest.mark.parametrize(
+    ("positions", "model_dim", "num_heads"), [("learned", 5, 5), ("relative", 5, 1), ("rotary", 6, 3)]
+)
+def test_widths_that_only_sinusoids_forbid(positions: str, model_dim: int, num_heads: int) -> None:
+    values = {"positions": positions, "model_dim": model_dim, "num_heads": num_heads}
+    assert TransformerConfig.from_dict({**SIZES, **values}).head_dim == model_dim // num_heads
 
 
 def test_a_dictionary_and_json_keep_everything() -> None:
@@ -105,7 +99,7 @@ def test_the_scale_of_embeddings_is_kept(scaled: bool) -> None:
 
 
 def test_an_unknown_key_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="`n_head` must be one of .*num_heads.*, but is 'n_head' instead"):
+    with pytest.raises(ConfigError, match=r"`n_head` must be one of .*num_heads.*, but is 'n_head' instead"):
         TransformerConfig.from_dict({**SIZES, "n_head": 8})
 
 

@@ -46,10 +46,8 @@ def test_no_preset_is_left_out_above() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_runs(name: str) -> None:
-    shallow = {
-        f"num_{side}_layers": min(PRESETS[name].get(f"num_{side}_layers", 1), 1)
-        for side in ("encoder", "decoder")
-    }
+    depths = {f"num_{stack}_layers" for stack in ("encoder", "decoder")}
+    shallow = {depth: 1 for depth in depths if PRESETS[name].get(depth) != 0}
     config = of_any_vocabulary(name, max_positions=16, **shallow)
     network, source_NS = Transformer(config).eval(), ids(2, 5, vocab_size=VOCABULARY)
     with torch.inference_mode():
@@ -89,7 +87,7 @@ def test_overrides_win() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ConfigError, match="`preset` must be one of base, big, .*, but is 'huge' instead"):
+    with pytest.raises(ConfigError, match=r"`preset` must be one of base, big, .*, but is 'huge' instead"):
         preset("huge")
 
 
