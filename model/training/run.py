@@ -1,0 +1,223 @@
+"""ⓐ–ⓕ A whole run, from corpora to checkpoint folders: the parts are put together here."""
+
+import json
+import logging
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.card import ModelCard
+from model.checkpoint import save_checkpoint
+from model.checks import require
+from model.config import TransformerConfig
+from model.errors import ConfigError, TrainingError
+from model.text.tokenizer import Tokenizer
+from model.training.batches import BatchStream
+from model.training.data_preparation import PreparedData, one_pass, prepare_data
+from model.training.device_batches import DeviceBatches
+from model.training.greedy_validation import decode_greedily
+from model.training.journal import Journal, tensorboard_writer
+from model.training.provenance import describe_data, provenance
+from model.training.random_state import seed_everything
+from model.training.run_folder import RunFolder
+from model.training.run_state import has_run_state
+from model.training.shelf import CheckpointShelf
+from model.training.train_config import TrainConfig
+from model.training.trainer import EndReason, Hook, Trainer
+from model.training.update import Updater
+from model.training.validation import Validator
+from model.transformer import Transformer
+
+logger = logging.getLogger(__name__)
+
+_MAY_CHANGE = {"validation", "validation_corpora", "card", "decoding"}
+_MAY_CHANGE_IN_RUN = {"max_steps", "max_minutes", "max_epochs", "save_every", "log_every", "threads"} | {
+    "folder",
+    "tensorboard",
+    "checkpoint_precision",
+}
+
+
+class Run:
+    """A training run in its folder.
+
+    Args:
+        config: Everything about it.
+        resume: Go on from the saved state; without one yet, begin.
+        hook: Called after every update.
+
+    Raises:
+        ConfigError: If the configuration cannot work here, or differs from what the run began with.
+        TrainingError: If the folder holds a run already and `resume` is not given.
+        CorpusError: If the data cannot be used.
+    """
+
+    def __init__(self, config: TrainConfig, *, resume: bool = False, hook: Hook | None = None) -> None:
+        self.config = config
+        self.folder = RunFolder(Path(config.run.folder))
+        self._device = choose_device(config.run.device)
+        if config.run.threads:
+            torch.set_num_threads(config.run.threads)
+        resuming = self._claim_folder(resume)
+        seed_everything(config.run.seed)
+        self._data = prepare_data(config, self.folder, keep_tokenizer=resuming)
+        self._described = self._describe_data()
+        self.shape = network_config(config, self._data.tokenizer)
+        self.journal = self._open_journal(resuming)
+        self.trainer = self._build_trainer(hook)
+        if resuming:
+            self.trainer.resume()
+            logger.info("resuming at step %d", self.trainer.position.step)
+
+    def run(self) -> EndReason:
+        """Train to the end, then leave `provenance.json` in the folder.
+
+        Raises:
+            TrainingError: As Trainer.run.
+        """
+        reason = self.trainer.run()
+        validations = self.journal.events("validation")
+        text = json.dumps(self.describe(validations[-1] if validations else None), indent=2, ensure_ascii=False)
+        self.folder.provenance.write_text(text + "\n", encoding="utf-8")
+        return reason
+
+    def _claim_folder(self, resume: bool) -> bool:
+        """Make the folder ours; True if there is a state to go on from."""
+        has_state = has_run_state(self.folder.state)
+        if has_state and not resume:
+            raise TrainingError(f"{self.folder.root} holds a run already: give --resume, or another folder")
+        if has_state:
+            check_unchanged(json.loads(self.folder.config.read_text(encoding="utf-8")), self.config.to_dict())
+        try:
+            self.folder.root.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(self.config.to_dict(), indent=2, ensure_ascii=False)
+            self.folder.config.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise TrainingError(f"cannot write to {self.folder.root}: {error.strerror}") from error
+        return has_state
+
+    def _describe_data(self) -> dict[str, object]:
+        index = self._data.pairs.index
+        return {
+            "train": describe_data(self.config.corpora),
+            "validation": describe_data(self.config.validation_corpora),
+            "pairs_kept": index.kept,
+            "pairs_dropped": index.dropped,
+        }
+
+    def _open_journal(self, resuming: bool) -> Journal:
+        if not resuming:
+            self.folder.log.unlink(missing_ok=True)
+        wanted = self.config.run.tensorboard
+        return Journal(self.folder.log, tensorboard_writer(self.folder.tensorboard) if wanted else None)
+
+    def _build_trainer(self, hook: Hook | None) -> Trainer:
+        config, device = self.config, self._device
+        network = Transformer(self.shape).to(device)
+        stream = BatchStream(
+            self._data.pairs, config.batches, seed=config.run.seed, decoder_start_id=self.shape.decoder_start_id
+        )
+        logger.info("%s parameters on %s", f"{network.num_parameters():,}", device)
+        return Trainer(
+            config,
+            Updater(network, self.shape, config, device),
+            DeviceBatches(stream, device),
+            validator=self._build_validator(self._data),
+            folder=self.folder,
+            shelf=CheckpointShelf(self.folder.checkpoints, self._save_checkpoint, config.validation.keep_best),
+            journal=self.journal,
+            hook=hook,
+        )
+
+    def _build_validator(self, data: PreparedData) -> Validator | None:
+        if not data.held_out:
+            return None
+        network = Transformer(self.shape).to(self._device)
+        return Validator(
+            network,
+            partial(decode_greedily, network),
+            tokenizer=data.tokenizer,
+            held_out=data.held_out,
+            loss_batches=one_pass(data.held_out_pairs, self.config.validation.batch_tokens, self._device),
+            options=self.config.decoding,
+            precision=self.config.run.precision,
+            samples=self.config.validation.samples,
+        )
+
+    def _save_checkpoint(self, folder: Path, weights: Mapping[str, Tensor], step: int) -> None:
+        card = self.config.card
+        scores = [event for event in self.journal.events("validation") if event["step"] == step]
+        save_checkpoint(
+            folder,
+            config=self.shape,
+            weights=weights,
+            card=ModelCard(
+                name=card.name,
+                version=card.version,
+                pairs=self.config.pairs,
+                max_source_length=card.max_source_length,
+                max_target_length=card.max_target_length,
+                decoding=self.config.decoding,
+            ),
+            tokenizer_folder=self.folder.tokenizer,
+            provenance=self.describe(scores[-1] if scores else None),
+            storage_dtype=getattr(torch, self.config.run.checkpoint_precision),
+        )
+
+    def describe(self, scores: Mapping[str, Any] | None) -> dict[str, object]:
+        """Provenance of the weights as they are now."""
+        return provenance(
+            self.config,
+            self._described,
+            position=self.trainer.position,
+            scores=scores,
+            device=self._device,
+        )
+
+
+def choose_device(name: str) -> torch.device:
+    """The device a configuration asks for.
+
+    Raises:
+        ConfigError: If there is no such device here.
+    """
+    has_cuda = torch.cuda.is_available()
+    require(name != "cuda" or has_cuda, "run.device", "auto or cpu where there is no GPU", name)
+    return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
+
+
+def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConfig:
+    """The network's configuration, with the vocabulary's sizes and ids."""
+    return config.network.transformer(
+        source_vocab_size=tokenizer.source_vocab_size,
+        target_vocab_size=tokenizer.target_vocab_size,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        eos_id=tokenizer.eos_id,
+        unk_id=tokenizer.unk_id,
+        decoder_start_id=tokenizer.bos_id,
+    )
+
+
+def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to resume under another configuration than the run began with.
+
+    Limits, intervals, validation and the card may change: they do not touch what was trained so far.
+
+    Raises:
+        ConfigError: Naming the first value that differs.
+    """
+    for section, values in now.items():
+        if section in _MAY_CHANGE or values == begun.get(section):
+            continue
+        if not isinstance(values, Mapping):
+            raise ConfigError(section, "what the run began with", values)
+        earlier = begun.get(section, {})
+        for name, value in values.items():
+            if value != earlier.get(name) and not (section == "run" and name in _MAY_CHANGE_IN_RUN):
+                asked = f"{earlier.get(name)!r}, as when the run began,"
+                raise ConfigError(f"{section}.{name}", asked, value)

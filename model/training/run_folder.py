@@ -1,0 +1,74 @@
+"""ⓔ Where a run keeps what it writes.
+
+    runs/NAME/
+      config.json          the merged configuration of the run
+      data/                token ids of all pairs, memory-mapped, and the report of the cleaning
+      tokenizer/           the tokenizer, trained or copied
+      state/               the newest state, for --resume
+      log.jsonl            losses, rates and scores, one event a line
+      checkpoints/last     the newest checkpoint folder
+      checkpoints/best     the one with the best score so far
+      checkpoints/step-N   the n best, if asked for
+      plots/               curves as PNG
+      tensorboard/         events, if asked for
+      provenance.json      what was trained on what, how long, with which scores
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Names of the parts of a run's folder.
+
+    Attributes:
+        root: The folder itself.
+    """
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        """The merged configuration."""
+        return self.root / "config.json"
+
+    @property
+    def data(self) -> Path:
+        """Memory-mapped token ids."""
+        return self.root / "data"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer's files."""
+        return self.root / "tokenizer"
+
+    @property
+    def state(self) -> Path:
+        """The newest state."""
+        return self.root / "state"
+
+    @property
+    def log(self) -> Path:
+        """The journal."""
+        return self.root / "log.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Checkpoint folders."""
+        return self.root / "checkpoints"
+
+    @property
+    def plots(self) -> Path:
+        """Curves and heat maps."""
+        return self.root / "plots"
+
+    @property
+    def tensorboard(self) -> Path:
+        """TensorBoard's events."""
+        return self.root / "tensorboard"
+
+    @property
+    def provenance(self) -> Path:
+        """What was trained on what."""
+        return self.root / "provenance.json"

@@ -1,0 +1,96 @@
+"""ⓔ Everything needed to go on exactly where a run was: safetensors and JSON, written atomically.
+
+The folder `state` holds `tensors.safetensors` (weights, optimiser, averages, random states) and
+`state.json` (step, data position, scores so far). A new state takes the old one's place in a
+single system call when it is on the disk, so a kill at any moment leaves a complete one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from model.checkpoint.atomic import written_whole
+from model.errors import CheckpointError, TrainingError
+
+_TENSORS = "tensors.safetensors"
+_VALUES = "state.json"
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A moment of a run.
+
+    Attributes:
+        step: Updates done.
+        tensors: By name; no two share memory.
+        values: Anything that JSON can hold.
+    """
+
+    step: int
+    tensors: Mapping[str, Tensor]
+    values: Mapping[str, object]
+
+
+def save_run_state(folder: Path, state: RunState) -> None:
+    """Put a state in the place of the one in `folder`.
+
+    Raises:
+        TrainingError: If it cannot be written (a full disk); the last good state is untouched.
+    """
+    try:
+        with written_whole(folder) as unfinished:
+            _write(unfinished, state)
+    except CheckpointError as error:
+        kept = _describe_kept(folder)
+        raise TrainingError(f"cannot save the state of step {state.step}: {error.__cause__}; {kept}") from error
+
+
+def _write(folder: Path, state: RunState) -> None:
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+    try:
+        save_file(tensors, folder / _TENSORS)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+    values = {"step": state.step, **state.values}
+    (folder / _VALUES).write_text(json.dumps(values, ensure_ascii=False), encoding="utf-8")
+
+
+def _describe_kept(folder: Path) -> str:
+    if not has_run_state(folder):
+        return "none was saved before"
+    return f"the one of step {_read_values(folder)['step']} is kept, continue it with --resume"
+
+
+def has_run_state(folder: Path) -> bool:
+    """Whether there is something to resume."""
+    return (folder / _VALUES).is_file()
+
+
+def load_run_state(folder: Path) -> RunState:
+    """Read a state.
+
+    Raises:
+        TrainingError: If there is none or it cannot be read.
+    """
+    if not has_run_state(folder):
+        raise TrainingError(f"there is nothing to resume: {folder} holds no state yet")
+    values = _read_values(folder)
+    try:
+        tensors = load_file(folder / _TENSORS)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(f"the run's state {folder / _TENSORS} cannot be read: {error}") from error
+    return RunState(step=values.pop("step"), tensors=tensors, values=values)
+
+
+def _read_values(folder: Path) -> dict[str, Any]:
+    try:
+        values = json.loads((folder / _VALUES).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TrainingError(f"the run's state {folder / _VALUES} cannot be read: {error}") from error
+    return dict(values)

@@ -1,0 +1,83 @@
+"""ⓔ The learning rate of each step: a warm-up, then one of four curves."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from model.checks import require, require_choice, require_integer, require_number
+
+ScheduleForm = Literal["inverse_sqrt", "noam", "cosine", "constant"]
+_FORMS = ("inverse_sqrt", "noam", "cosine", "constant")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleConfig:
+    """How the learning rate changes from step to step (s, counted from 1; w: warm-up steps).
+
+    Attributes:
+        form: `inverse_sqrt`: peak × sqrt(w / s); `noam`: factor × model_dim^−½ × min(s^−½, s × w^−1.5)
+            (Vaswani et al. 2017, eq. 3), where optimisation.learning_rate is the factor;
+            `cosine`: from the peak down to minimum_ratio × peak at total_steps; `constant`: the peak.
+        warmup_steps: Steps over which the rate rises linearly from 0.
+        total_steps: End of the cosine; 0 takes run.max_steps.
+        minimum_ratio: Floor of the cosine, as a share of the peak.
+    """
+
+    form: ScheduleForm = "inverse_sqrt"
+    warmup_steps: int = 1000
+    total_steps: int = 0
+    minimum_ratio: float = 0.1
+
+    def __post_init__(self) -> None:
+        require_choice("form", self.form, _FORMS)
+        require_integer("warmup_steps", self.warmup_steps, 1 if self.form == "noam" else 0)
+        require_integer("total_steps", self.total_steps, 0)
+        require_number("minimum_ratio", self.minimum_ratio, 0, 1)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A pure function from the step to the learning rate; it has no state to save.
+
+    Args:
+        config: The curve.
+        peak: Rate at the end of the warm-up (for `noam` the factor).
+        model_dim: Width of the network, for `noam`.
+        max_steps: Length of the run, for `cosine`; 0 if it has no fixed length.
+
+    Raises:
+        ConfigError: If a cosine has no end, or ends within the warm-up.
+    """
+
+    config: ScheduleConfig
+    peak: float
+    model_dim: int
+    max_steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.config.form == "cosine":
+            requirement = "above schedule.warmup_steps for a cosine (or give run.max_steps)"
+            ends_later = self.total_steps > self.config.warmup_steps
+            require(ends_later, "schedule.total_steps", requirement, self.total_steps)
+
+    @property
+    def total_steps(self) -> int:
+        """Where the cosine ends."""
+        return self.config.total_steps or self.max_steps
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step, counted from 1."""
+        warmup = self.config.warmup_steps
+        if self.config.form == "noam":
+            return float(self.peak * self.model_dim**-0.5 * min(step**-0.5, step * warmup**-1.5))
+        if step < warmup:
+            return self.peak * step / warmup
+        if self.config.form == "inverse_sqrt":
+            return self.peak * math.sqrt(max(warmup, 1) / step)
+        return self._cosine(step) if self.config.form == "cosine" else self.peak
+
+    def _cosine(self, step: int) -> float:
+        warmup = self.config.warmup_steps
+        progress = min((step - warmup) / (self.total_steps - warmup), 1.0)
+        height = (1 + math.cos(math.pi * progress)) / 2
+        return self.peak * (self.config.minimum_ratio + (1 - self.config.minimum_ratio) * height)

@@ -1,0 +1,181 @@
+"""Every value of a training run in one tree: from a TOML file, from options, back to plain values."""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, cast
+
+from model.checks import require
+from model.config import TransformerConfig
+from model.errors import ConfigError
+from model.presets import preset
+from model.request import DecodeOptions
+from model.training.config_fields import build
+from model.training.data_config import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.objective_config import ObjectiveConfig
+from model.training.optimisation_config import OptimisationConfig
+from model.training.run_config import CardConfig, RunConfig, ValidationConfig
+from model.training.schedule import ScheduleConfig
+
+Values = Mapping[str, Any]
+
+FROM_THE_TOKENIZER = (
+    "source_vocab_size",
+    "target_vocab_size",
+    "pad_id",
+    "bos_id",
+    "eos_id",
+    "unk_id",
+    "decoder_start_id",
+)
+"""Fields of TransformerConfig that are read from the tokenizer, never configured."""
+
+LISTS = ("corpora", "validation_corpora")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """The network: a preset, and fields of TransformerConfig that differ from it.
+
+    Attributes:
+        preset: A name of model.presets.
+        overrides: Fields of TransformerConfig by name.
+    """
+
+    preset: str = "small"
+    overrides: Values = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        allowed = [f.name for f in dataclasses.fields(TransformerConfig) if f.name not in FROM_THE_TOKENIZER]
+        for name, value in self.overrides.items():
+            require(name in allowed, name, "one of preset, " + ", ".join(allowed), value)
+        self.transformer(source_vocab_size=64, target_vocab_size=64)
+
+    def transformer(self, **from_the_tokenizer: int) -> TransformerConfig:
+        """The network's configuration, once the vocabulary is known.
+
+        Raises:
+            ConfigError: If the preset is unknown or a value cannot work.
+        """
+        return preset(self.preset, **{**self.overrides, **from_the_tokenizer})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """A training run; each field is a section of the TOML file.
+
+    Attributes:
+        corpora: What to train on.
+        validation_corpora: What to translate for the scores; their weights play no part.
+        cleaning: Which pairs are dropped.
+        vocabulary: How text becomes token ids.
+        batches: How pairs are grouped.
+        network: The network.
+        objective: What is minimised.
+        optimisation: How the weights are updated.
+        schedule: The learning rate of each step.
+        validation: How the network is judged, and which checkpoints stay.
+        run: Folder, length and machine.
+        card: What the checkpoint says about itself.
+        decoding: How validation translates, and the checkpoint's default.
+    """
+
+    corpora: tuple[CorpusConfig, ...]
+    validation_corpora: tuple[CorpusConfig, ...] = ()
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    batches: BatchConfig = field(default_factory=BatchConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    optimisation: OptimisationConfig = field(default_factory=OptimisationConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    run: RunConfig
+    card: CardConfig = field(default_factory=CardConfig)
+    decoding: DecodeOptions = field(default_factory=DecodeOptions)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The directions it trains, (source, target) codes, each once."""
+        return tuple(dict.fromkeys(pair for corpus in self.corpora for pair in corpus.directions))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON, in the shape of the TOML file."""
+        values = cast(dict[str, Any], _plain(dataclasses.asdict(self)))
+        values["network"] = {"preset": self.network.preset, **values["network"]["overrides"]}
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Values) -> Self:
+        """The run that a dictionary in the shape of the TOML file describes.
+
+        Raises:
+            ConfigError: If a key is unknown or missing, or a value cannot work, by its full name.
+        """
+        sections = {f.name for f in dataclasses.fields(cls)}
+        for name in values:
+            require(name in sections, name, "one of " + ", ".join(sorted(sections)), values[name])
+        require(bool(values.get("corpora")), "corpora", "given, at least one", values.get("corpora"))
+        lists = {name: _corpora(name, values.get(name, [])) for name in LISTS}
+        classes = {f.name: f.default_factory for f in dataclasses.fields(cls)} | {"run": RunConfig}
+        single = {
+            name: build(cast(type, classes[name]), values.get(name, {}), name)
+            for name in sections.difference(LISTS, ["network"])
+        }
+        return cls(**lists, **single, network=_network(values.get("network", {})))  # type: ignore[arg-type]
+
+
+def load_train_config(file: Path | None, options: Values) -> TrainConfig:
+    """Merge a TOML file and the command line's options; an option wins.
+
+    Paths in the file are relative to the file, paths in options to the working directory.
+
+    Args:
+        file: None takes everything from the options.
+        options: In the shape of the file: sections of values, and lists of corpora.
+
+    Raises:
+        ConfigError: If the file cannot be read, or as TrainConfig.from_dict.
+    """
+    values = {} if file is None else _anchored(_read_toml(file), file.parent)
+    for section, given in options.items():
+        values[section] = {**values.get(section, {}), **given} if isinstance(given, Mapping) else given
+    return TrainConfig.from_dict(values)
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as opened:
+            return tomllib.load(opened)
+    except (OSError, ValueError) as error:  # TOML and UTF-8 errors are ValueErrors
+        raise ConfigError("config", f"a readable TOML file ({error})", str(file)) from error
+
+
+def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same values with paths relative to `folder` resolved."""
+    places = [(entry, name) for key in LISTS for entry in values.get(key, ()) for name in ("path", "target_path")]
+    places += [(values.get("vocabulary"), "reuse"), (values.get("run"), "folder")]
+    for section, name in places:
+        if isinstance(section, dict) and isinstance(section.get(name), str):
+            section[name] = str(folder / section[name])
+    return values
+
+
+def _corpora(name: str, entries: object) -> tuple[CorpusConfig, ...]:
+    require(isinstance(entries, Sequence) and not isinstance(entries, str), name, "a list of tables", entries)
+    return tuple(build(CorpusConfig, e, f"{name}[{i}]") for i, e in enumerate(cast(list[Values], entries)))
+
+
+def _network(section: object) -> NetworkConfig:
+    require(isinstance(section, Mapping), "network", "a table", section)
+    overrides = dict(cast(Values, section))
+    chosen = overrides.pop("preset", "small")
+    return build(NetworkConfig, {"preset": chosen, "overrides": overrides}, "network")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,147 @@
+"""ⓔ One update of the weights: forward, loss, backward, clip, step."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from model.config import TransformerConfig
+from model.errors import ConfigError
+from model.training.batches import Batch
+from model.training.objective import SummedLoss, label_smoothed_loss
+from model.training.optimisation import build_optimiser
+from model.training.run_config import Precision
+from model.training.schedule import Schedule
+from model.training.train_config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update measured; tensors stay on the device until somebody reads them.
+
+    Attributes:
+        loss: Smoothed loss a target token, in nats.
+        cross_entropy: −log P of the reference a target token, in nats.
+        gradient_norm: L2 norm over all weights before clipping.
+        learning_rate: Of this update.
+        num_tokens: Source and target tokens, without padding.
+    """
+
+    loss: Tensor
+    cross_entropy: Tensor
+    gradient_norm: Tensor
+    learning_rate: float
+    num_tokens: int
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
+    """Matrix products in `precision`, sums and norms in float32."""
+    return torch.autocast(device.type, getattr(torch, precision), enabled=precision != "float32")
+
+
+def sequence_loss(network: nn.Module, batch: Batch, config: TransformerConfig, smoothing: float) -> SummedLoss:
+    """The loss of a batch under teacher forcing: position t predicts label t from labels before t."""
+    logits_NTV = network(batch.source_NS, batch.decoder_input_NT)
+    return label_smoothed_loss(
+        logits_NTV,
+        batch.labels_NT,
+        smoothing=smoothing,
+        pad_id=config.pad_id,
+        vocab_size=config.target_vocab_size,
+    )
+
+
+class Updater:
+    """The network, its optimiser and everything an update needs.
+
+    Args:
+        network: On `device` already.
+        shape: The network's configuration.
+        config: The run's.
+        device: Where the network is.
+
+    Raises:
+        ConfigError: If the precision does not fit the device, or a cosine has no end.
+    """
+
+    def __init__(
+        self, network: nn.Module, shape: TransformerConfig, config: TrainConfig, device: torch.device
+    ) -> None:
+        precision = config.run.precision
+        if precision == "float16" and device.type != "cuda":
+            raise ConfigError("run.precision", "float32 or bfloat16 on a CPU", precision)
+        self.network = network
+        self.optimiser = build_optimiser(network, config.optimisation)
+        self.schedule = Schedule(
+            config.schedule, config.optimisation.learning_rate, shape.model_dim, config.run.max_steps
+        )
+        self._forward = cast(nn.Module, torch.compile(network, dynamic=True)) if config.run.compile else network
+        self._scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
+        self._shape = shape
+        self._config = config
+        self._device = device
+
+    def update(self, step: int, batches: Sequence[Batch]) -> Update:
+        """One update from one or several batches, as if they were a single one.
+
+        Args:
+            step: Counted from 1; sets the learning rate.
+            batches: On the network's device.
+        """
+        rate = self.schedule.rate(step)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        loss, cross_entropy = self._accumulate_gradient(batches)
+        norm = self._clip()
+        self._scaler.step(self.optimiser)
+        self._scaler.update()
+        num_tokens = sum(batch.num_source_tokens + batch.num_target_tokens for batch in batches)
+        return Update(loss, cross_entropy, norm, rate, num_tokens)
+
+    def _accumulate_gradient(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+        """Gradient of the mean over all target tokens of all batches, and the two losses."""
+        self.network.train()
+        self.optimiser.zero_grad(set_to_none=True)
+        num_labels = sum(batch.num_target_tokens for batch in batches)
+        totals = torch.zeros(2, device=self._device)
+        for batch in batches:
+            with autocast(self._device, self._config.run.precision):
+                loss = sequence_loss(
+                    self._forward, batch, self._shape, self._config.objective.label_smoothing
+                )
+            self._scaler.scale(loss.smoothed / num_labels).backward()
+            totals += torch.stack([loss.smoothed.detach(), loss.cross_entropy]) / num_labels
+        return totals[0], totals[1]
+
+    def _clip(self) -> Tensor:
+        longest = self._config.optimisation.clip_norm or float("inf")
+        self._scaler.unscale_(self.optimiser)
+        return torch.nn.utils.clip_grad_norm_(self.network.parameters(), longest)
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Weights and optimiser state by name."""
+        tensors = {}
+        for name, weight in self.network.named_parameters():
+            tensors[f"weights.{name}"] = weight.detach()
+            for key, value in self.optimiser.state[weight].items():
+                tensors[f"optimiser.{name}.{key}"] = value
+        return tensors
+
+    def state_values(self) -> dict[str, object]:
+        """What else an update depends on, for JSON."""
+        return {"scaler": self._scaler.state_dict()}
+
+    @torch.no_grad()
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Take up what `state_tensors` and `state_values` gave."""
+        for name, weight in self.network.named_parameters():
+            weight.copy_(tensors[f"weights.{name}"])
+            prefix = f"optimiser.{name}."
+            saved = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            if saved:
+                self.optimiser.state[weight] = {k: v.to(weight.device) for k, v in saved.items()}
+        if values["scaler"]:
+            self._scaler.load_state_dict(values["scaler"])
