@@ -1,0 +1,35 @@
+"""⑤ What metrics may see of decoding: durations and counts, never text. No torch."""
+
+from typing import Protocol
+
+
+class Observer(Protocol):
+    """Told by the engine what it did, on the engine's thread."""
+
+    def encoded(self, seconds: float, sentences: int) -> None:
+        """One batch went through the encoder and its decoder state was made."""
+
+    def stepped(self, seconds: float, rows: int, tokens: int) -> None:
+        """One decoder step ended.
+
+        Args:
+            seconds: Network, search and the host's look at what has finished.
+            rows: Lanes that were computed, over all slots.
+            tokens: Sentences that moved on by one target token.
+        """
+
+    def first_token(self, seconds: float, sentences: int) -> None:
+        """These sentences have their first token, so long after the call to `decode`."""
+
+
+class SilentObserver:
+    """Observes nothing."""
+
+    def encoded(self, seconds: float, sentences: int) -> None:
+        """See Observer."""
+
+    def stepped(self, seconds: float, rows: int, tokens: int) -> None:
+        """See Observer."""
+
+    def first_token(self, seconds: float, sentences: int) -> None:
+        """See Observer."""

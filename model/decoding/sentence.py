@@ -1,0 +1,77 @@
+"""⑤ One request as the engine admits it: checked once, with its length bounds worked out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.config import TransformerConfig
+from model.errors import InputError, TextTooLongError
+from model.request import DecodeOptions, DecodeRequest
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence on its way through the engine.
+
+    Attributes:
+        index: Place of its request in the call to `decode`.
+        request: Source ids, options, prefix.
+        shortest: Fewest target tokens, EOS included.
+        longest: Most target tokens, EOS included.
+    """
+
+    index: int
+    request: DecodeRequest
+    shortest: int
+    longest: int
+
+    @property
+    def options(self) -> DecodeOptions:
+        """How to decode it."""
+        return self.request.options
+
+    @property
+    def source_length(self) -> int:
+        """Source tokens, tag and EOS included."""
+        return len(self.request.source_ids)
+
+    @classmethod
+    def admit(cls, index: int, request: DecodeRequest, config: TransformerConfig) -> "Sentence":
+        """Check a request against the network that is to serve it.
+
+        Raises:
+            TextTooLongError: If the source, or the prefix and an EOS, cannot fit.
+            InputError: If the source is empty, or an id is not one the network knows or may read.
+        """
+        check_source(request.source_ids, config)
+        shortest, longest = request.options.length_bounds(len(request.source_ids), config.max_positions)
+        reserved = {config.pad_id, config.eos_id}
+        check_ids("prefix_ids", request.prefix_ids, config.target_vocab_size, reserved)
+        if len(request.prefix_ids) >= longest:
+            raise TextTooLongError("prefix_ids", "max_length - 1", longest - 1, len(request.prefix_ids))
+        return cls(index, request, shortest, longest)
+
+
+def check_source(source_ids: Sequence[int], config: TransformerConfig) -> None:
+    """Refuse a source that the encoder cannot read.
+
+    Raises:
+        TextTooLongError: If it is over `max_positions`.
+        InputError: If it is empty, or holds padding or an id outside the vocabulary.
+    """
+    if not source_ids:
+        raise InputError("`source_ids` must hold at least one token", "source_ids")
+    if len(source_ids) > config.max_positions:
+        raise TextTooLongError("source_ids", "max_positions", config.max_positions, len(source_ids))
+    check_ids("source_ids", source_ids, config.source_vocab_size, {config.pad_id})
+
+
+def check_ids(field: str, ids: Sequence[int], vocab_size: int, reserved: set[int]) -> None:
+    """Refuse ids outside 0…vocab_size−1, and reserved ones.
+
+    Raises:
+        InputError: Naming the field and the first such id.
+    """
+    for token in ids:
+        if not 0 <= token < vocab_size or token in reserved:
+            allowed = f"ids below {vocab_size} other than {sorted(reserved)}"
+            raise InputError(f"`{field}` must hold {allowed}, but has {token} instead", field)
