@@ -48,7 +48,7 @@ load: $(LOAD_READY) ## Load a running service at LOAD_URL; fails when an objecti
 
 clean: ## Remove caches and build leftovers (not .venv, not runs/)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find app model tests deploy -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A virtual environment that is there already, however it was made, is used as it is.
 $(VENV)/.created:

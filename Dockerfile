@@ -1,0 +1,50 @@
+# The service with the embedded checkpoint, for a CPU (default) or a CUDA device:
+#   docker build -t dragoman:cpu .
+#   docker build -t dragoman:cuda --build-arg VARIANT=cuda .
+ARG PYTHON_VERSION=3.11
+
+FROM python:${PYTHON_VERSION}-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN python -m venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH
+WORKDIR /src
+
+# Dependencies first: they change seldom, and their layers are reused when only the code changed.
+# torch comes from the default package index unless TORCH_INDEX_URL names another one. On x86 the default index
+# holds the CUDA build, which runs on a CPU too but is several GB larger than a CPU-only one.
+ARG VARIANT=cpu
+ARG TORCH_INDEX_URL=
+COPY pyproject.toml constraints.txt ./
+RUN pip install --constraint constraints.txt ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} torch \
+  && python -c "import sys, torch; sys.exit('$VARIANT' == 'cuda' and not torch.version.cuda and 'VARIANT=cuda, but this torch has no CUDA: set TORCH_INDEX_URL')"
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > dependencies.txt \
+  && pip install --constraint constraints.txt --requirement dependencies.txt
+
+COPY README.md LICENSE ./
+COPY model model
+COPY app app
+RUN pip install --no-deps .
+
+
+FROM python:${PYTHON_VERSION}-slim-bookworm
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin dragoman
+COPY --from=build /opt/venv /opt/venv
+WORKDIR /srv/dragoman
+COPY LICENSE deploy/healthcheck.py ./
+COPY checkpoints checkpoints
+
+ARG VARIANT=cpu
+# Nothing is written but below /tmp, so the root file system can be mounted read-only.
+ENV PATH=/opt/venv/bin:$PATH \
+    HOME=/tmp \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    DRAGOMAN_HOST=0.0.0.0 \
+    DRAGOMAN_PORT=8000 \
+    DRAGOMAN_DEVICE=${VARIANT}
+USER 10001:10001
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
+  CMD ["python", "/srv/dragoman/healthcheck.py"]
+ENTRYPOINT ["dragoman"]
+CMD ["serve"]

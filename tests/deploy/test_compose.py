@@ -1,0 +1,70 @@
+"""The Compose stack: hardened, complete, and pointing at files that exist."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+OURS = ("dragoman", "dragoman-gpu")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_is_confined(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert service["mem_limit"]
+    assert service["pids_limit"]
+    assert "/tmp" in service["tmpfs"]
+    assert "privileged" not in service
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_port_is_published_on_the_loopback_address(name: str) -> None:
+    for port in SERVICES[name].get("ports", ()):
+        assert port.startswith(("127.0.0.1:", "${DRAGOMAN_HOST:-127.0.0.1}:"))
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - set(OURS)))
+def test_every_foreign_image_has_a_full_version(name: str) -> None:
+    version = SERVICES[name]["image"].rpartition(":")[2].removeprefix("v")
+    assert len(version.split(".")) == 3
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_mounted_file_of_the_repository_exists(name: str) -> None:
+    sources = [
+        volume.split(":")[0] for volume in SERVICES[name].get("volumes", ()) if isinstance(volume, str)
+    ]
+    for source in sources:
+        assert not source.startswith(".") or (ROOT / source).exists()
+
+
+def test_the_cpu_variant_is_the_default_and_the_others_are_asked_for() -> None:
+    profiles = {name: service.get("profiles") for name, service in SERVICES.items()}
+    assert profiles == {
+        "dragoman": None,
+        "dragoman-gpu": ["gpu"],
+        "prometheus": None,
+        "grafana": None,
+        "locust": ["load"],
+    }
+
+
+def test_the_gpu_variant_differs_only_in_device_image_and_name() -> None:
+    cpu, gpu = (SERVICES[name] for name in OURS)
+    differing = {key for key in cpu.keys() | gpu.keys() if cpu.get(key) != gpu.get(key)}
+    assert differing == {"image", "build", "profiles", "networks", "deploy"}
+    devices = gpu["deploy"]["resources"]["reservations"]["devices"]
+    assert [device["capabilities"] for device in devices] == [["gpu"]]
+
+
+def test_the_container_outlives_the_draining_of_its_requests() -> None:
+    from app.settings import Settings
+
+    grace = float(SERVICES["dragoman"]["stop_grace_period"].removesuffix("s"))
+    assert grace > Settings.model_fields["drain_seconds"].default

@@ -1,0 +1,66 @@
+"""The container's health check, run as the container runs it: a process with an exit status."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+HEALTHCHECK = Path(__file__).parents[2] / "deploy" / "healthcheck.py"
+
+
+@contextmanager
+def service(status: int) -> Iterator[int]:
+    """A server on a free port that answers `/readyz` with a status, and anything else with 404."""
+
+    class Ready(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/readyz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def check(port: int) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "DRAGOMAN_PORT": str(port)}
+    # -I: nothing but the standard library can be imported.
+    command = [sys.executable, "-I", "-S", str(HEALTHCHECK)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_a_ready_service_is_healthy() -> None:
+    with service(200) as port:
+        outcome = check(port)
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("status", [404, 500, 503])
+def test_a_service_that_is_not_ready_is_unhealthy_and_says_why(status: int) -> None:
+    with service(status) as port:
+        outcome = check(port)
+    assert outcome.returncode == 1
+    assert str(status) in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+def test_a_service_that_does_not_answer_is_unhealthy() -> None:
+    with service(200) as port:
+        pass  # gone before the check begins
+    outcome = check(port)
+    assert outcome.returncode == 1
+    assert "Traceback" not in outcome.stderr

@@ -1,0 +1,46 @@
+"""The Dockerfile, as far as it can be judged without building it."""
+
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STAGES = (ROOT / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[1:]
+FINAL = STAGES[-1]
+
+
+def context_files() -> list[str]:
+    """What the Dockerfile copies out of the build context."""
+    copies = re.findall(r"^COPY (?!--from)(.+)$", "\n".join(STAGES), flags=re.MULTILINE)
+    return [source for copy in copies for source in copy.split()[:-1]]
+
+
+def test_what_is_copied_exists_and_is_sent_to_the_builder() -> None:
+    sent = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    for source in context_files():
+        assert (ROOT / source).exists(), source
+        assert any(fnmatch(source, pattern) for pattern in sent), source
+
+
+def test_nothing_is_sent_that_is_not_copied() -> None:
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert sent == set(context_files())
+
+
+def test_the_process_is_not_root_and_a_file_checks_its_health() -> None:
+    assert re.search(r"^USER 10001:10001$", FINAL, flags=re.MULTILINE)
+    check = re.search(r'^HEALTHCHECK .*CMD \["python", "(.+)"\]$', FINAL, flags=re.MULTILINE)
+    workdir = re.search(r"^WORKDIR (.+)$", FINAL, flags=re.MULTILINE)
+    assert check is not None
+    assert workdir is not None
+    assert check.group(1) == f"{workdir.group(1)}/healthcheck.py"
+
+
+def test_no_stage_but_the_last_is_shipped_and_it_installs_nothing() -> None:
+    assert len(STAGES) == 2
+    assert "apt-get" not in FINAL
+    assert "pip install" not in FINAL
+
+
+def test_both_stages_use_the_same_pinned_base() -> None:
+    assert {stage.split()[0] for stage in STAGES} == {"python:${PYTHON_VERSION}-slim-bookworm"}

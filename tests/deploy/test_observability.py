@@ -1,0 +1,101 @@
+"""The dashboard and the alerts speak of metrics that the service really has."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.telemetry import Metrics
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+DASHBOARD = json.loads((DEPLOY / "grafana/dashboards/dragoman.json").read_text(encoding="utf-8"))
+RULES = yaml.safe_load((DEPLOY / "prometheus/rules.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+SERIES = re.compile(r"\bdragoman_\w+")
+LABELLED = re.compile(r"\b(dragoman_\w+)\{([^}]*)\}")
+
+
+def published() -> dict[str, set[str]]:
+    """Each series of the service with its labels, `le` included."""
+    metrics = Metrics()
+    metrics.watch_memory(lambda: {"allocated": 1})
+    families = {family.name: family for family in metrics.registry.collect()}
+    collectors = set(metrics.registry._collector_to_names)
+    labels = {c._name: set(c._labelnames) for c in collectors if hasattr(c, "_labelnames")}
+    series: dict[str, set[str]] = {}
+    for name, family in families.items():
+        own = labels.get(name, {"kind"})
+        match family.type:
+            case "counter":
+                series[f"{name}_total"] = own
+            case "histogram":
+                series |= {f"{name}_bucket": own | {"le"}, f"{name}_sum": own, f"{name}_count": own}
+            case _:
+                series[name] = own
+    return series
+
+
+def expressions() -> Iterator[str]:
+    yield from (target["expr"] for panel in PANELS for target in panel["targets"])
+    yield from (rule["expr"] for rule in RULES)
+
+
+@pytest.mark.parametrize("expression", sorted(set(expressions())))
+def test_an_expression_names_only_series_and_labels_that_exist(expression: str) -> None:
+    series = published()
+    assert set(SERIES.findall(expression)) <= series.keys()
+    for name, matchers in LABELLED.findall(expression):
+        assert set(re.findall(r"(\w+)\s*[=!]", matchers)) <= series[name]
+
+
+@pytest.mark.parametrize("expression", sorted(set(expressions())))
+def test_an_expression_groups_by_labels_that_its_series_have(expression: str) -> None:
+    series = published()
+    known = set().union(*(series[name] for name in SERIES.findall(expression)), {"instance", "job"})
+    if not SERIES.findall(expression):
+        known |= {label for labels in series.values() for label in labels}
+    for grouping in re.findall(r"\bby \(([^)]*)\)", expression):
+        assert {label.strip() for label in grouping.split(",")} <= known
+
+
+def test_the_dashboard_shows_every_metric() -> None:
+    shown = set(SERIES.findall(json.dumps(DASHBOARD)))
+    missing = {re.sub(r"_(bucket|sum|count)$", "", name) for name in published()} - {
+        re.sub(r"_(bucket|sum|count)$", "", name) for name in shown
+    }
+    assert missing == set()
+
+
+def test_alerts_on_recorded_series_have_their_recording_rule() -> None:
+    recorded = {rule["record"] for rule in RULES if "record" in rule}
+    used = {name for rule in RULES for name in re.findall(r"dragoman:[\w:]+", rule["expr"])}
+    assert used <= recorded
+
+
+def test_panels_are_distinct_and_lie_side_by_side() -> None:
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    cells = [cell for panel in DASHBOARD["panels"] for cell in _cells(panel["gridPos"])]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+
+
+def _cells(place: dict[str, int]) -> list[tuple[int, int]]:
+    columns = range(place["x"], place["x"] + place["w"])
+    return [(x, y) for x in columns for y in range(place["y"], place["y"] + place["h"])]
+
+
+def test_panels_use_the_provisioned_data_source() -> None:
+    provisioning = DEPLOY / "grafana/provisioning/datasources/prometheus.yml"
+    uids = {source["uid"] for source in yaml.safe_load(provisioning.read_text())["datasources"]}
+    assert {panel["datasource"]["uid"] for panel in PANELS} <= uids
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_the_alerts_fire_when_they_should() -> None:
+    for arguments in (["check", "config", "prometheus.yml"], ["test", "rules", "rules_test.yml"]):
+        subprocess.run(["promtool", *arguments], cwd=DEPLOY / "prometheus", check=True, timeout=60)
