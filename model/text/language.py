@@ -61,15 +61,18 @@ class LanguageDetector:
         """All the languages, the most probable first.
 
         A text without letters (digits, emoji, blank), or in the letters of other languages only,
-        has confidence 0 for each, in the order of preference.
+        has confidence 0 for each, in the order of preference. A lone language is certain
+        wherever there are letters.
         """
         confidences = self._confidences(clean(text[:_SAMPLE]))
         detections = [Detection(language=code, confidence=confidences.get(code, 0.0)) for code in self.codes]
         return sorted(detections, key=lambda detection: -detection.confidence)
 
     def _confidences(self, text: str) -> dict[str, float]:
-        if self._lingua is None or not any(map(str.isalpha, text)):
+        if not self._code_of or not any(map(str.isalpha, text)):
             return {}
+        if len(self._code_of) == 1:
+            return dict.fromkeys(self._code_of.values(), 1.0)
         values = self._lingua.compute_language_confidence_values(text)
         return {self._code_of[value.language]: value.value for value in values}
 
@@ -80,9 +83,7 @@ class LanguageDetector:
         return {known[lingua_code]: code for lingua_code, code in codes.items() if lingua_code in known}
 
     @cached_property
-    def _lingua(self) -> lingua.LanguageDetector | None:
-        if not self._code_of:
-            return None
+    def _lingua(self) -> lingua.LanguageDetector:
         return lingua.LanguageDetectorBuilder.from_languages(*self._code_of).build()
 
 

@@ -1,0 +1,136 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.text.document import Document
+
+LANGUAGES = ["en", "fr", "de", "es", "cs", "zh", "ja", "zh-Hans", "qqq", ""]
+WORDS = ["Hello", "Mr. Smith", "M. ", "你好", "3.14", "x.org/?Q=1!", "🙂", "\ud800", "\u0301", "\x00"]
+MARKS = [
+    ". ",
+    ".",
+    "! ",
+    "?",
+    "…",
+    "。",
+    "！",
+    "」",
+    "「",
+    '"',
+    "\n",
+    "\r\n",
+    "\t",
+    " ",
+    "\u3000",
+    "\u2028",
+    "\ufeff",
+]
+pieces = st.sampled_from(WORDS + MARKS)
+any_text = st.text(st.characters()) | st.lists(pieces, max_size=60).map("".join)
+
+
+@given(any_text, st.sampled_from(LANGUAGES))
+def test_its_own_sentences_give_the_text_back(text: str, language: str) -> None:
+    document = Document.split(text, language)
+    assert len(document.gaps) == len(document.sentences) + 1
+    assert document.rebuild(document.sentences) == text
+    assert document.rebuild(document.sentences, target_language=language) == text
+
+
+@given(any_text, st.sampled_from(LANGUAGES))
+def test_sentences_are_trimmed_single_lines_with_letters(text: str, language: str) -> None:
+    for sentence in Document.split(text, language).sentences:
+        assert sentence == sentence.strip()
+        assert len(sentence.splitlines()) == 1
+        assert any(map(str.isalpha, sentence))
+
+
+@given(st.lists(pieces, min_size=200, max_size=400).map(lambda parts: "".join(parts) * 5))
+def test_long_texts_survive_too(text: str) -> None:
+    document = Document.split(text, "fr")
+    assert document.rebuild(document.sentences) == text
+
+
+def test_gap_sentence_gap() -> None:
+    document = Document.split("\ufeff  Hello there.  How are\tyou?\r\n\n\tFine. \n", "en")
+    assert document.sentences == ("Hello there.", "How are\tyou?", "Fine.")
+    assert document.gaps == ("\ufeff  ", "  ", "\r\n\n\t", " \n")
+    assert document.rebuild(["A", "B", "C"]) == "\ufeff  A  B\r\n\n\tC \n"
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\r\n", "\u3000", "\ufeff\x00\u200b", "---", "42", "1.5 % …", "🙂🙂", "。"]
+)
+def test_what_has_no_letter_has_no_sentence(text: str) -> None:
+    document = Document.split(text, "en")
+    assert document.sentences == ()
+    assert document.rebuild([]) == document.rebuild([], target_language="fr") == text
+
+
+def test_enumerations_and_rules_stay_out_of_sentences() -> None:
+    document = Document.split("1. First\n2. Second\n-----\nThird 🙂", "en")
+    assert document.sentences == ("First", "Second", "Third 🙂")
+    assert document.gaps == ("1. ", "\n2. ", "\n-----\n", "")
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029"])
+def test_a_line_break_ends_a_sentence(line_break: str) -> None:
+    assert Document.split(f"Mr.{line_break}Smith", "en").sentences == ("Mr.", "Smith")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("zh", "en", "One. Two! Three."),
+        ("zh_CN", "en-GB", "One. Two! Three."),
+        ("ja", "fr", "One. Two! Three."),
+        ("zh", "ja", "One.Two! Three."),
+        ("zh", None, "One.Two! Three."),
+    ],
+)
+def test_languages_with_spaces_get_them(source: str, target: str | None, expected: str) -> None:
+    document = Document.split("好的。很好！ 再见。", source)
+    assert document.rebuild(["One.", "Two!", "Three."], target_language=target) == expected
+
+
+def test_gaps_of_a_language_with_spaces_are_kept() -> None:
+    document = Document.split("Wait!Stop!  Now.\nGo.", "en")
+    assert document.rebuild(["A!", "B!", "C.", "D."], target_language="fr") == "A!B!  C.\nD."
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_translations_must_be_as_many_as_sentences(count: int) -> None:
+    document = Document.split("One. Two.", "en")
+    with pytest.raises(ValueError, match="zip"):
+        document.rebuild(["x"] * count)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a. ",
+        ".",
+        "\u0301\u0316",
+        "A.",
+        "«é. ",
+        "“a。",
+        "(",
+        "«",
+        "「",
+        "a\n",
+        "\n",
+        " ",
+        "a",
+        "x/?",
+        "🙂. ",
+        "\ud800. ",
+        "你好。",
+    ],
+)
+@pytest.mark.parametrize("language", ["en", "fr", "zh"])
+def test_hostile_text_takes_linear_time(unit: str, language: str) -> None:
+    start = time.perf_counter()
+    Document.split(unit * (100_000 // len(unit)), language)
+    assert time.perf_counter() - start < 2  # 0.2 s at most where it was measured

@@ -1,0 +1,114 @@
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.text.language import Detection, LanguageDetector, canonical_code, language_name
+from model.text.language_names import LANGUAGE_NAMES
+
+
+@pytest.fixture(scope="module")
+def detector() -> LanguageDetector:
+    return LanguageDetector(["fr", "en"])
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("en", "en"),
+        ("EN", "en"),
+        ("en-GB", "en"),
+        ("zh-Hans", "zh"),
+        ("zh_CN", "zh"),
+        ("pt-br", "pt"),
+        (" fr ", "fr"),
+        ("de_DE.UTF-8", "de"),
+        ("iw", "he"),
+        ("auto", "auto"),
+        ("", ""),
+    ],
+)
+def test_a_code_is_reduced_to_its_language(code: str, expected: str) -> None:
+    assert canonical_code(code) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [("fr", "French"), ("EN-us", "English"), ("zh-Hans", "Chinese"), ("qqq", "qqq"), ("", "")],
+)
+def test_a_language_is_named_in_english(code: str, name: str) -> None:
+    assert language_name(code) == name
+
+
+def test_the_table_of_names_is_canonical() -> None:
+    assert len(LANGUAGE_NAMES) >= 100
+    assert all(canonical_code(code) == code for code in LANGUAGE_NAMES)
+    assert len(set(LANGUAGE_NAMES.values())) == len(LANGUAGE_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Good morning.", "en"),
+        ("Bonjour.", "fr"),
+        ("Thank you!", "en"),
+        ("Merci.", "fr"),
+        ("Where is the station?", "en"),
+        ("Où est la gare ?", "fr"),
+        ("\ud800Je ne sais pas.", "fr"),
+    ],
+)
+def test_short_texts_are_told_apart(detector: LanguageDetector, text: str, language: str) -> None:
+    best, other = detector.detect(text)
+    assert best.language == language
+    assert 1 >= best.confidence > 0.5 > other.confidence
+    assert best.confidence + other.confidence == pytest.approx(1)
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "12345", "🙂", "?!", "你好"])
+def test_what_nothing_tells_apart_has_no_confidence(detector: LanguageDetector, text: str) -> None:
+    assert detector.detect(text) == [
+        Detection(language="fr", confidence=0.0),
+        Detection(language="en", confidence=0.0),
+    ]
+
+
+def test_languages_keep_the_codes_they_were_given() -> None:
+    detector = LanguageDetector(["zh-Hans", "en-GB", "no"])
+    assert [
+        detector.detect(text)[0].language for text in ("你好吗？", "How are you?", "Hvordan går det?")
+    ] == [
+        "zh-Hans",
+        "en-GB",
+        "no",
+    ]
+
+
+def test_a_single_language_is_certain_where_there_are_letters() -> None:
+    assert LanguageDetector(["en"]).detect("hello") == [Detection(language="en", confidence=1.0)]
+    assert LanguageDetector(["en"]).detect("42") == [Detection(language="en", confidence=0.0)]
+
+
+@pytest.mark.parametrize("codes", [[], ["qqq"]])
+def test_languages_without_statistics_are_never_detected(codes: list[str]) -> None:
+    assert LanguageDetector(codes).detect("hello") == [
+        Detection(language=code, confidence=0.0) for code in codes
+    ]
+
+
+@given(text=st.text(st.characters()))
+def test_any_text_has_an_answer(detector: LanguageDetector, text: str) -> None:
+    detections = detector.detect(text)
+    assert {detection.language for detection in detections} == {"en", "fr"}
+    assert all(0 <= detection.confidence <= 1 for detection in detections)
+    assert detections[0].confidence >= detections[1].confidence
+
+
+def test_text_needs_no_torch() -> None:
+    program = (
+        "import sys, model.text.document, model.text.language, model.text.tokenizer; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

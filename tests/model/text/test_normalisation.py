@@ -1,0 +1,66 @@
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.text.normalisation import INVISIBLE, clean
+
+any_text = st.text(st.characters())  # lone surrogates included
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("Plain text, as it is.", "Plain text, as it is."),
+        ("e\u0301te\u0301", "été"),
+        ("Où\u202fest\xa0la\u3000gare\u2009?", "Où est la gare ?"),
+        ("a\tb\r\nc\u2028d", "a b  c d"),
+        ("nul\x00 bell\x07 esc\x1b del\x7f c1\x9f", "nul bell esc del c1"),
+        ("\ufeffbyte order\u200b mark\u2060", "byte order mark"),
+        ("soft\xadhyphen \u202eoverride\u202c", "softhyphen override"),
+        ("l’eau, don’t, м’який", "l'eau, don't, м'який"),
+        ("‘quoted’ and 他说‘好’吧", "‘quoted’ and 他说‘好’吧"),
+        ("ｆｕｌｌ，“width”…  ½", "ｆｕｌｌ，“width”…  ½"),
+        ("👩\u200d🔬 ❤\ufe0f می\u200cخواهم", "👩\u200d🔬 ❤\ufe0f می\u200cخواهم"),
+        ("half \ud800 a pair", "half \ufffd a pair"),
+    ],
+)
+def test_what_the_network_sees(text: str, expected: str) -> None:
+    assert clean(text) == expected
+
+
+@given(any_text)
+def test_clean_text_stays_as_it_is(text: str) -> None:
+    assert clean(clean(text)) == clean(text)
+
+
+@given(any_text)
+def test_clean_text_is_composed_encodable_and_without_controls(text: str) -> None:
+    cleaned = clean(text)
+    cleaned.encode()
+    assert not any(unicodedata.category(character) == "Cc" for character in cleaned)
+    assert not set(cleaned) & (set(INVISIBLE) - {" "})
+    assert unicodedata.is_normalized("NFC", cleaned)
+
+
+@given(st.text("".join(chr(code) for code in range(0x20, 0x7F))))
+def test_printable_ascii_is_untouched(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    "unit", ["\u0301\u0316", "\u0f73", "e\u0301\u0316", "\u200b", "x’", "\ud800", "\xa0"]
+)
+def test_hostile_text_takes_linear_time(unit: str) -> None:
+    clean("é")  # builds the table of marks
+    start = time.perf_counter()
+    clean(unit * (200_000 // len(unit)))
+    assert time.perf_counter() - start < 2  # sorting 200,000 marks would take minutes
+
+
+def test_a_run_of_marks_longer_than_any_language_writes_is_left_in_its_order() -> None:
+    zalgo = "é" + "\u0301\u0316" * 40
+    assert clean(f"e\u0301 {zalgo} e\u0301") == f"é {zalgo} é"

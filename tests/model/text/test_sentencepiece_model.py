@@ -1,0 +1,66 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.errors import TokenizerError
+from model.text.sentencepiece_model import SentencePieceModel
+
+TrainModel = Callable[..., bytes]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tokenizer.model"
+
+
+def test_special_ids_are_those_of_the_file(path: Path, train_model: TrainModel) -> None:
+    path.write_bytes(train_model(unk_id=0, pad_id=3, bos_id=1, eos_id=2))
+    model = SentencePieceModel(path)
+    assert (model.pad_id, model.bos_id, model.eos_id, model.unk_id) == (3, 1, 2, 0)
+
+
+@pytest.mark.parametrize("name", ["pad", "bos", "eos"])
+def test_a_model_without_a_special_id_is_refused_by_name(
+    path: Path, train_model: TrainModel, name: str
+) -> None:
+    path.write_bytes(train_model(**{f"{name}_id": -1}))
+    with pytest.raises(TokenizerError, match=rf"tokenizer\.model must have a {name} id"):
+        SentencePieceModel(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x00" * 1000])
+def test_a_file_that_is_no_model_is_refused_by_name(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(TokenizerError, match=r"tokenizer\.model is not a SentencePiece model"):
+        SentencePieceModel(path)
+
+
+def test_a_cut_model_is_refused(path: Path, train_model: TrainModel) -> None:
+    content = train_model()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(TokenizerError, match=r"tokenizer\.model"):
+        SentencePieceModel(path)
+
+
+def test_a_missing_file_is_named(path: Path) -> None:
+    with pytest.raises(TokenizerError, match=r"cannot read .*tokenizer\.model: No such file"):
+        SentencePieceModel(path)
+
+
+@pytest.mark.parametrize("piece", ["<2de>", "<unk>", "▁"])
+def test_only_control_symbols_can_be_tags(path: Path, train_model: TrainModel, piece: str) -> None:
+    path.write_bytes(train_model())
+    model = SentencePieceModel(path)
+    with pytest.raises(TokenizerError, match="as a control symbol"):
+        model.control_id(piece)
+
+
+def test_sampling_varies_the_pieces_but_not_the_text(path: Path, train_model: TrainModel) -> None:
+    path.write_bytes(train_model())
+    model = SentencePieceModel(path)
+    text = "Good morning, how are you?"
+    samples = [model.encode_sampled(text, alpha=0.1, seed=seed) for seed in range(10)]
+    assert len(set(map(tuple, samples))) > 1
+    assert {model.decode(sample) for sample in samples} == {text}
+    assert samples == [model.encode_sampled(text, alpha=0.1, seed=seed) for seed in range(10)]

@@ -1,0 +1,164 @@
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.errors import TokenizerError, UnsupportedLanguageError
+from model.text.normalisation import clean
+from model.text.tokenizer import Tokenizer, TokenizerSettings, language_tags
+
+TrainModel = Callable[..., bytes]
+any_text = st.text(st.characters())  # lone surrogates included
+LOOK_ALIKES = ("<s>", "</s>", "<unk>", "<pad>", "<2fr>", "<2en>", "<0x0A>", "▁", "▁</s>", "a</s><2fr>")
+
+
+def byte_ids(tokenizer: Tokenizer, content: bytes) -> list[int]:
+    pieces = tokenizer.pieces(range(tokenizer.target_vocab_size))
+    return [pieces.index(f"<0x{byte:02X}>") for byte in content]
+
+
+def test_a_source_sentence_is_tag_pieces_end(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("Good morning", target_language="fr")
+    assert ids[0] == tokenizer.language_tags["fr"]
+    assert ids[-1] == tokenizer.eos_id
+    assert tokenizer.source_pieces(ids)[:1] + tokenizer.source_pieces(ids)[-1:] == ["<2fr>", "</s>"]
+    assert ids[1:] == tokenizer.encode_target("Good morning")
+
+
+def test_blank_text_has_no_pieces(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode_target(" \u3000\n\ufeff") == [tokenizer.eos_id]
+    assert tokenizer.decode([]) == ""
+
+
+@pytest.mark.parametrize("code", ["de", None, "", "EN"])
+def test_a_language_without_a_tag_is_refused(tokenizer: Tokenizer, code: str | None) -> None:
+    with pytest.raises(UnsupportedLanguageError, match="`target` must be one of en, fr"):
+        tokenizer.encode("Good morning", target_language=code)
+
+
+@pytest.mark.parametrize("text", LOOK_ALIKES)
+def test_text_that_looks_special_is_text(any_tokenizer: Tokenizer, text: str) -> None:
+    special = {any_tokenizer.pad_id, any_tokenizer.bos_id, any_tokenizer.eos_id}
+    special |= set(any_tokenizer.language_tags.values())
+    *ids, _ = any_tokenizer.encode_target(f"{text} cat {text}")
+    assert not special & set(ids)
+    assert "<0x0A>" not in any_tokenizer.pieces(ids)
+
+
+@pytest.mark.parametrize("text", LOOK_ALIKES)
+def test_text_that_looks_special_comes_back(tokenizer: Tokenizer, text: str) -> None:
+    assert tokenizer.decode(tokenizer.encode_target(text)) == text.replace("▁", "_")
+
+
+@given(text=any_text)
+def test_byte_fallback_loses_nothing(tokenizer: Tokenizer, text: str) -> None:
+    expected = " ".join(tokenizer.settings.prepare(text).split(" ")).strip()
+    decoded = tokenizer.decode(tokenizer.encode(text, target_language="en"))
+    assert decoded.split() == expected.split()
+
+
+@given(text=any_text)
+def test_any_text_can_be_encoded_and_decoded(any_tokenizer: Tokenizer, text: str) -> None:
+    special = {any_tokenizer.pad_id, any_tokenizer.bos_id, *any_tokenizer.language_tags.values()}
+    tag, *ids, end = any_tokenizer.encode(text, target_language="fr")
+    assert (tag, end) == (any_tokenizer.language_tags["fr"], any_tokenizer.eos_id)
+    assert not special & set(ids)
+    assert any_tokenizer.eos_id not in ids
+    any_tokenizer.decode(ids)
+
+
+@given(data=st.data())
+def test_whatever_is_generated_there_is_no_control_character(
+    any_tokenizer: Tokenizer, data: st.DataObject
+) -> None:
+    ids = data.draw(st.lists(st.integers(0, any_tokenizer.target_vocab_size - 1)))
+    text = any_tokenizer.decode(ids)
+    assert clean(text) == text == text.strip()
+    assert not any(unicodedata.category(character) == "Cc" for character in text)
+    assert len(any_tokenizer.pieces(ids)) == len(ids)
+
+
+def test_bytes_that_are_no_character_are_left_out(tokenizer: Tokenizer) -> None:
+    cat = tokenizer.encode_target("cat")[:-1]
+    assert tokenizer.decode([*cat, *byte_ids(tokenizer, b"\xe2\x82\x07\x00"), *cat]) == "cat cat"
+    assert tokenizer.decode([*cat, *byte_ids(tokenizer, "\xff€\xe2".encode()[:-1])]) == "catÿ€"
+
+
+def test_special_ids_are_not_spoken(tokenizer: Tokenizer) -> None:
+    cat = tokenizer.encode_target("cat")[:-1]
+    special = [tokenizer.pad_id, tokenizer.bos_id, tokenizer.unk_id, *tokenizer.language_tags.values()]
+    assert tokenizer.decode([*special, *cat, tokenizer.eos_id, *special]) == "cat"
+
+
+@pytest.mark.parametrize("offset", [-1, 0])
+def test_an_id_outside_the_vocabulary_is_refused(tokenizer: Tokenizer, offset: int) -> None:
+    id_ = offset or tokenizer.target_vocab_size
+    for read in (tokenizer.decode, tokenizer.pieces, tokenizer.source_pieces):
+        with pytest.raises(TokenizerError, match=f"has ids from 0 to .*, not {id_}"):
+            read([id_])
+
+
+def test_word_level_text_is_lower_case_with_punctuation_apart(word_tokenizer: Tokenizer) -> None:
+    ids = word_tokenizer.encode_target("Where is the CAT?")
+    assert word_tokenizer.pieces(ids) == ["▁where", "▁is", "▁the", "▁cat", "▁?", "</s>"]
+    assert word_tokenizer.decode(ids) == "where is the cat ?"
+
+
+def test_an_unknown_word_is_unknown(word_tokenizer: Tokenizer) -> None:
+    assert word_tokenizer.encode_target("the axolotl")[1] == word_tokenizer.unk_id
+
+
+def test_two_vocabularies(tmp_path: Path, train_model: TrainModel) -> None:
+    (tmp_path / "source.model").write_bytes(train_model(("the cat sleeps",), vocab_size=290))
+    (tmp_path / "target.model").write_bytes(
+        train_model(("le chat dort bien",), vocab_size=300, control_symbols=[])
+    )
+    TokenizerSettings(tags=language_tags(["fr"])).save(tmp_path)
+    tokenizer = Tokenizer.load(tmp_path)
+    assert not tokenizer.is_shared
+    assert tokenizer.source_vocab_size != tokenizer.target_vocab_size
+    assert tokenizer.decode(tokenizer.encode_target("le chat")) == "le chat"
+    assert (
+        "".join(tokenizer.source_pieces(tokenizer.encode("the cat", target_language="fr"))[1:-1])
+        == "▁the▁cat"
+    )
+
+
+def test_sides_that_disagree_about_a_special_id_are_refused(tmp_path: Path, train_model: TrainModel) -> None:
+    (tmp_path / "source.model").write_bytes(train_model())
+    (tmp_path / "target.model").write_bytes(train_model(bos_id=3, eos_id=2))
+    TokenizerSettings().save(tmp_path)
+    with pytest.raises(
+        TokenizerError, match=r"source.model and target.model must agree on the bos id: 2 and 3"
+    ):
+        Tokenizer.load(tmp_path)
+
+
+def test_without_tags_the_target_language_changes_nothing(tmp_path: Path, train_model: TrainModel) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(train_model())
+    TokenizerSettings().save(tmp_path)
+    tokenizer = Tokenizer.load(tmp_path)
+    assert tokenizer.is_shared
+    assert tokenizer.encode("cat", target_language="fr") == tokenizer.encode("cat")
+
+
+@pytest.mark.parametrize("present", [(), ("target.model",)])
+def test_a_folder_without_models_says_what_it_must_hold(
+    tmp_path: Path, train_model: TrainModel, present: tuple[str, ...]
+) -> None:
+    TokenizerSettings().save(tmp_path)
+    for name in present:
+        (tmp_path / name).write_bytes(train_model())
+    with pytest.raises(
+        TokenizerError, match=r"must hold tokenizer\.model, or source\.model and target\.model"
+    ):
+        Tokenizer.load(tmp_path)
+
+
+def test_sampled_pieces_keep_tag_end_and_text(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_sampled("Good morning", target_language="fr", alpha=0.1, seed=5)
+    assert (ids[0], ids[-1]) == (tokenizer.language_tags["fr"], tokenizer.eos_id)
+    assert tokenizer.decode(ids) == "Good morning"
