@@ -1,0 +1,106 @@
+"""Other people's Transformers, and ours with their weights."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from transformers.models.bert.modeling_bert import BertModel
+from transformers.models.marian.modeling_marian import MarianMTModel
+
+from model.blocks import Attention, FeedForward
+from model.transformer import Layer, Stack, Transformer
+
+
+def copy_torch(ours: Transformer, theirs: nn.Transformer) -> None:
+    """Give our layers the weights of a torch.nn.Transformer; embeddings and output stay ours."""
+    for stack, reference in ((ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder)):
+        for layer, source in zip(stack.layers, reference.layers, strict=True):
+            _copy_torch_attention(layer.attention, source.self_attn)
+            norms = [source.norm1, source.norm2]
+            if layer.has_source:
+                _copy_torch_attention(layer.cross, source.multihead_attn)
+                norms.append(source.norm3)
+            _copy_feed_forward(layer.feed_forward, source.linear1, source.linear2)
+            _copy_norms(layer, norms)
+        copy(stack.norm, reference.norm)
+
+
+def copy_marian(ours: Transformer, theirs: MarianMTModel) -> None:
+    """Give ours the weights of a Hugging Face Marian model."""
+    body = theirs.model
+    copy(ours.target_embedding.tokens, body.decoder.embed_tokens)
+    copy(ours.source_embedding.tokens, body.encoder.embed_tokens)
+    _assign(ours.output.bias, theirs.final_logits_bias[0])
+    for stack, reference in ((ours.encoder, body.encoder), (ours.decoder, body.decoder)):
+        for layer, source in zip(stack.layers, reference.layers, strict=True):
+            _copy_marian_attention(layer.attention, source.self_attn)
+            norms = [source.self_attn_layer_norm, source.final_layer_norm]
+            if layer.has_source:
+                _copy_marian_attention(layer.cross, source.encoder_attn)
+                norms.insert(1, source.encoder_attn_layer_norm)
+            _copy_feed_forward(layer.feed_forward, source.fc1, source.fc2)
+            _copy_norms(layer, norms)
+
+
+def copy_bert(ours: Transformer, theirs: BertModel) -> None:
+    """Give our encoder BERT's weights; the vector of segment 0, the only one here, joins the positions."""
+    embeddings, source_embedding = theirs.embeddings, ours.source_embedding
+    copy(source_embedding.tokens, embeddings.word_embeddings)
+    positions = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
+    _assign(source_embedding.positions.weight, positions)
+    copy(source_embedding.norm, embeddings.LayerNorm)
+    _copy_bert_layers(ours.encoder, theirs)
+
+
+def _copy_bert_layers(stack: Stack, theirs: BertModel) -> None:
+    for layer, source in zip(stack.layers, theirs.encoder.layer, strict=True):
+        own, joined = source.attention.self, source.attention.output
+        _copy_attention(layer.attention, own.query, own.key, own.value, joined.dense)
+        _copy_feed_forward(layer.feed_forward, source.intermediate.dense, source.output.dense)
+        _copy_norms(layer, [joined.LayerNorm, source.output.LayerNorm])
+
+
+def copy(ours: nn.Module, theirs: nn.Module) -> None:
+    """Copy all tensors of a module that has the same names and shapes."""
+    ours.load_state_dict(theirs.state_dict())
+
+
+def _copy_torch_attention(ours: Attention, theirs: nn.MultiheadAttention) -> None:
+    width = theirs.embed_dim
+    _assign(ours.query.weight, theirs.in_proj_weight[:width])
+    _assign(ours.key_value.weight, theirs.in_proj_weight[width:])
+    if theirs.in_proj_bias is not None:
+        _assign(ours.query.bias, theirs.in_proj_bias[:width])
+        _assign(ours.key_value.bias, theirs.in_proj_bias[width:])
+    copy(ours.output, theirs.out_proj)
+
+
+def _copy_marian_attention(ours: Attention, theirs: nn.Module) -> None:
+    _copy_attention(ours, theirs.q_proj, theirs.k_proj, theirs.v_proj, theirs.out_proj)
+
+
+def _copy_attention(
+    ours: Attention, query: nn.Linear, key: nn.Linear, value: nn.Linear, output: nn.Linear
+) -> None:
+    copy(ours.query, query)
+    _assign(ours.key_value.weight, torch.cat([key.weight, value.weight]))
+    _assign(ours.key_value.bias, torch.cat([key.bias, value.bias]))
+    copy(ours.output, output)
+
+
+def _copy_feed_forward(ours: FeedForward, first: nn.Linear, second: nn.Linear) -> None:
+    copy(ours.input, first)
+    copy(ours.output, second)
+
+
+def _copy_norms(layer: Layer, norms: Iterable[nn.Module]) -> None:
+    residuals = [layer.attention_residual, layer.feed_forward_residual]
+    if layer.has_source:
+        residuals.insert(1, layer.cross_residual)
+    for residual, norm in zip(residuals, norms, strict=True):
+        copy(residual.norm, norm)
+
+
+def _assign(ours: Tensor, theirs: Tensor) -> None:
+    with torch.no_grad():
+        ours.copy_(theirs)
