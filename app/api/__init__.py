@@ -1,0 +1,1 @@
+"""① ⑨ HTTP: the only place that names a status."""

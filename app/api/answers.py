@@ -1,0 +1,82 @@
+"""⑨ Translations become the answer's fields."""
+
+from collections.abc import Sequence
+
+from app.api import schemas
+from app.backend import LoadedModel
+from app.order import Answer
+from model.passage import SentenceTranslation
+from model.text.language import Detection
+
+
+def translate_response(
+    body: schemas.TranslateRequest, answers: Sequence[Answer]
+) -> schemas.TranslateResponse:
+    """The answer to a request: plain values for a plain `q`, lists for a list; only what was asked for."""
+    fields: dict[str, object] = {
+        "translatedText": _like(body.q, [answer.text for answer in answers]),
+        "model": _model(answers),
+    }
+    detections = [detected(answer.detection) for answer in answers if answer.detection is not None]
+    if detections:
+        fields["detectedLanguage"] = _like(body.q, detections)
+    if body.alternatives:
+        fields["alternatives"] = _like(body.q, [list(answer.alternatives) for answer in answers])
+    if body.include:
+        fields["details"] = [_details(body.include, answer) for answer in answers]
+    return schemas.TranslateResponse.model_validate(fields)
+
+
+def detected(detection: Detection) -> schemas.DetectedLanguage:
+    """A detection, its confidence in per cent."""
+    return schemas.DetectedLanguage(
+        language=detection.language, confidence=round(100 * detection.confidence, 1)
+    )
+
+
+def description(model: LoadedModel) -> schemas.ModelDescription:
+    """What users see of a checkpoint."""
+    card = model.card
+    return schemas.ModelDescription(
+        name=card.name,
+        version=card.version,
+        checksum=model.checksum,
+        pairs=list(card.pairs),
+        device=model.device,
+        precision=model.precision,
+        parameters=model.parameters,
+        limits=schemas.ModelLimits(
+            max_source_tokens=card.max_source_length, max_target_tokens=card.max_target_length
+        ),
+    )
+
+
+def _like(q: str | list[str], values: Sequence[object]) -> object:
+    return list(values) if isinstance(q, list) else values[0]
+
+
+def _model(answers: Sequence[Answer]) -> str | list[str | None] | None:
+    names = [answer.model.card.name if answer.model else None for answer in answers]
+    known = {name for name in names if name is not None}
+    return names if len(known) > 1 else next(iter(known), None)
+
+
+def _details(include: Sequence[schemas.Detail], answer: Answer) -> schemas.Details:
+    fields: dict[str, object] = {}
+    best = [sentence.hypotheses[0] for sentence in answer.sentences]
+    if "scores" in include:
+        fields["scores"] = [hypothesis.score for hypothesis in best]
+    if "tokens" in include:
+        fields["tokens"] = [_tokens(answer.model, sentence) for sentence in answer.sentences if answer.model]
+    if "alignment" in include:
+        fields["alignment"] = [hypothesis.alignment or () for hypothesis in best]
+    return schemas.Details.model_validate(fields)
+
+
+def _tokens(model: LoadedModel, sentence: SentenceTranslation) -> schemas.TokenDetail:
+    best = sentence.hypotheses[0]
+    return schemas.TokenDetail(
+        source=model.tokenizer.source_pieces(sentence.request.source_ids),
+        target=model.tokenizer.pieces(best.token_ids),
+        log_probabilities=list(best.token_log_probabilities),
+    )

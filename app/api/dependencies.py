@@ -1,0 +1,86 @@
+"""① What routes need before they can answer: values of an admitted client, and a client still there."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Annotated, TypeVar, cast
+
+from fastapi import Depends, Request
+
+from app.api.body import JSON, Values, read_values
+from app.context import Context
+from app.errors import ClientGoneError
+
+Result = TypeVar("Result")
+
+
+def get_context(request: Request) -> Context:
+    """What the application shares."""
+    return cast(Context, request.app.state.context)
+
+
+ContextOf = Annotated[Context, Depends(get_context)]
+
+
+async def admit(request: Request, context: ContextOf) -> Values:
+    """Fields of the body of a client that may ask, and not too often.
+
+    The key is looked at before the fields, so that a wrong one always gets the same answer.
+
+    Raises:
+        RequestError: If the body cannot be read.
+        AccessDeniedError: If the client has no valid key.
+        RateExceededError: If it asked too often.
+    """
+    settings = context.settings
+    values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
+    owner = context.keys.identify(_key(request, values))
+    address = request.client.host if request.client else "unknown"
+    await context.rates.charge(f"key:{owner}" if owner is not None else f"address:{address}")
+    return values
+
+
+Admitted = Annotated[Values, Depends(admit)]
+
+
+def is_form(request: Request) -> bool:
+    """Whether all values came as text."""
+    return not request.headers.get("content-type", "").strip().lower().startswith(JSON)
+
+
+IsForm = Annotated[bool, Depends(is_form)]
+
+
+def _key(request: Request, values: Values) -> str | None:
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and credentials.strip():
+        return credentials.strip()
+    key = values.get("api_key")
+    return key if isinstance(key, str) else None
+
+
+async def while_connected(request: Request, work: Coroutine[object, object, Result]) -> Result:
+    """Do work for a client, and drop it as soon as the client has left.
+
+    Args:
+        request: Whose body has been read.
+        work: What to do.
+
+    Raises:
+        ClientGoneError: If the client left first.
+    """
+    task = asyncio.create_task(work)
+    departure = asyncio.create_task(_disconnected(request))
+    try:
+        await asyncio.wait((task, departure), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGoneError
+        return task.result()
+    finally:
+        task.cancel()
+        departure.cancel()
+        await asyncio.gather(task, departure, return_exceptions=True)
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

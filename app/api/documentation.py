@@ -1,0 +1,74 @@
+"""What /docs and /openapi.json say beyond what FastAPI finds out by itself: bodies and errors.
+
+Bodies are read by our own stricter parser, so FastAPI does not see their schemas.
+"""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from app.api.body import FORM, JSON
+from app.api.errors import ErrorBody
+from app.api.schemas import DetectRequest, TranslateRequest
+
+_REF = "#/components/schemas/{model}"
+_WHEN = {
+    400: "Well-formed, but cannot be served: unknown language, pair or model",
+    401: "An API key is needed",
+    403: "The API key is not valid",
+    413: "The body, the number of texts or a text is over a limit, which is named",
+    415: "Another content type, encoding or charset than JSON or a form in UTF-8",
+    422: "A field is missing, unknown, of the wrong type or out of range",
+    429: "This client is over its rate",
+    500: "A fault of ours; the log has it under the request id",
+    503: "The queue is full, the model is loading, or the service is about to end",
+    504: "The deadline passed; the work was cancelled",
+}
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error answers of a route, for its documentation."""
+    return {
+        status: {"model": ErrorBody, "description": _WHEN[status]} | _headers(status) for status in statuses
+    }
+
+
+def _headers(status: int) -> dict[str, Any]:
+    if status not in (429, 503):
+        return {}
+    description = "Seconds after which trying again makes sense"
+    return {"headers": {"Retry-After": {"description": description, "schema": {"type": "integer"}}}}
+
+
+def body_of(schema: type[BaseModel]) -> dict[str, Any]:
+    """The body of a route, for its documentation."""
+    reference = {"schema": {"$ref": _REF.format(model=schema.__name__)}}
+    return {"requestBody": {"required": True, "content": {JSON: reference, FORM: reference}}}
+
+
+def install(app: FastAPI) -> None:
+    """Let the application describe its bodies too."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _describe(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _describe(app: FastAPI) -> dict[str, Any]:
+    document = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    bodies = [(TranslateRequest, "validation"), (DetectRequest, "validation")]
+    _, schemas = models_json_schema(bodies, ref_template=_REF)  # type: ignore[arg-type]
+    components = document.setdefault("components", {})
+    components.setdefault("schemas", {}).update(schemas["$defs"])
+    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for path in ("/translate", "/detect"):
+        document["paths"][path]["post"]["security"] = [{}, {"key": []}]
+    return document

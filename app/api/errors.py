@@ -1,0 +1,145 @@
+"""⑨ Every error as HTTP: which status, which code, and one body for all of them."""
+
+import logging
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from app.errors import (
+    ClientGoneError,
+    DeadlinePassedError,
+    DrainingError,
+    KeyInvalidError,
+    KeyMissingError,
+    NotReadyError,
+    QueueFullError,
+    RateExceededError,
+    ServiceError,
+    UnavailableError,
+)
+from model.errors import (
+    ConfigError,
+    InputError,
+    TextTooLongError,
+    TranslationError,
+    UnsupportedLanguageError,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class ErrorBody(BaseModel):
+    """What every error looks like."""
+
+    error: str = Field(description="A sentence that a person can act on")
+    code: str = Field(description="The same for programs", examples=["text_too_long"])
+    field: str | None = Field(default=None, description="Where in the request", examples=["q[3]"])
+    request_id: str = Field(description="As in the X-Request-ID header and in the log")
+
+
+class RequestError(Exception):
+    """A request that is refused with a status.
+
+    Args:
+        status: HTTP status.
+        code: For programs; one of a fixed set, it becomes a metric label.
+        message: For people; never holds what the client sent.
+        field: Where in the request.
+        headers: To be sent along.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.field = field
+        self.headers = dict(headers or {})
+
+
+# The first entry that an error is an instance of decides, so children stand before parents.
+_STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
+    (UnsupportedLanguageError, 400, "unsupported_language"),
+    (TextTooLongError, 413, "text_too_long"),
+    (InputError, 400, "unsupported_request"),
+    (ConfigError, 422, "invalid_decoding"),
+    (KeyMissingError, 401, "key_missing"),
+    (KeyInvalidError, 403, "key_invalid"),
+    (RateExceededError, 429, "rate_limited"),
+    (NotReadyError, 503, "loading"),
+    (DrainingError, 503, "draining"),
+    (QueueFullError, 503, "queue_full"),
+    (DeadlinePassedError, 504, "deadline_passed"),
+    # nginx's number for it; no client sees this answer, but it is counted.
+    (ClientGoneError, 499, "client_gone"),
+)
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+def as_request_error(error: Exception) -> RequestError:
+    """The refusal that an error of the service or the core means; a fault of ours if it means none."""
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, HTTPException):
+        code = _HTTP_CODES.get(error.status_code, "http_error")
+        return RequestError(error.status_code, code, error.detail, headers=error.headers)
+    for kind, status, code in _STATUSES:
+        if isinstance(error, kind):
+            return RequestError(status, code, _message(error), _field(error), _headers(error))
+    return RequestError(500, "internal_error", "something went wrong on our side; the request id finds it")
+
+
+def _message(error: Exception) -> str:
+    """Its own sentence, or one that leaves out the value it names: answers never echo a request."""
+    if isinstance(error, UnsupportedLanguageError):
+        return f"`{error.field}` must be one of {', '.join(error.allowed)}"
+    if isinstance(error, ConfigError):
+        return f"`{_field(error)}` must be {error.requirement}"
+    return str(error)
+
+
+def _field(error: Exception) -> str | None:
+    if isinstance(error, ConfigError):
+        return f"decoding.{error.field}"
+    return error.field if isinstance(error, InputError) else None
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    if isinstance(error, (UnavailableError, RateExceededError)):
+        return {"Retry-After": str(error.retry_after)}
+    return {"WWW-Authenticate": "Bearer"} if isinstance(error, KeyMissingError) else {}
+
+
+def respond(error: Exception, request: Request) -> JSONResponse:
+    """The answer to a request that failed; it is counted, and logged if the fault is ours."""
+    refusal = as_request_error(error)
+    if refusal.status == 500:
+        logger.error("request failed", exc_info=error)
+    elif refusal.status != 499:
+        request.app.state.context.metrics.rejected.labels(refusal.code).inc()
+    body = ErrorBody(
+        error=str(refusal),
+        code=refusal.code,
+        field=refusal.field,
+        request_id=request.state.request_id,
+    )
+    return JSONResponse(body.model_dump(exclude_none=True), refusal.status, refusal.headers)
+
+
+async def _handle(request: Request, error: Exception) -> JSONResponse:
+    return respond(error, request)
+
+
+def install(app: FastAPI) -> None:
+    """Give every error that a route may raise its answer."""
+    for kind in (RequestError, ServiceError, TranslationError, HTTPException):
+        app.add_exception_handler(kind, _handle)

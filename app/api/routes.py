@@ -1,0 +1,86 @@
+"""① ⑨ The paths that translate and tell about languages."""
+
+import time
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request
+
+from app.api import schemas
+from app.api.answers import description, detected, translate_response
+from app.api.dependencies import Admitted, ContextOf, IsForm, while_connected
+from app.api.documentation import body_of, errors
+from app.api.validation import check_sizes, fields_of, validate
+from app.order import Order
+from app.settings import Settings
+from model.text.language import language_name
+
+router = APIRouter()
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts",
+    response_model=schemas.TranslateResponse,
+    response_model_exclude_unset=True,
+    openapi_extra=body_of(schemas.TranslateRequest),
+    responses=errors(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+)
+async def translate(
+    request: Request, context: ContextOf, values: Admitted, form: IsForm
+) -> schemas.TranslateResponse:
+    """Translate one text or a list of them, all or none.
+
+    White space between sentences comes back as it was; blank texts, and texts that are in the target
+    language already, come back unchanged. Nothing is ever cut: what is over a limit is refused.
+    """
+    body = validate(schemas.TranslateRequest, values, is_form=form)
+    texts = fields_of(body.q)
+    check_sizes(texts, context.settings)
+    answers = await while_connected(request, context.service.translate(_order(body, texts, context.settings)))
+    return translate_response(body, answers)
+
+
+def _order(body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], settings: Settings) -> Order:
+    decoding = body.decoding.model_dump(exclude_none=True)
+    if "alignment" in body.include:
+        decoding["return_alignment"] = True
+    return Order(
+        texts=tuple(text for _, text in texts),
+        fields=tuple(field for field, _ in texts),
+        source=None if body.source.lower() == "auto" else body.source,
+        target=body.target,
+        deadline=time.monotonic() + (body.timeout_ms or settings.request_timeout_ms) / 1000,
+        is_html=body.format == "html",
+        decoding=decoding,
+        alternatives=body.alternatives,
+        model=body.model,
+    )
+
+
+@router.post(
+    "/detect",
+    summary="Detect the language of a text",
+    openapi_extra=body_of(schemas.DetectRequest),
+    responses=errors(401, 403, 413, 415, 422, 429, 500, 503),
+)
+async def detect(context: ContextOf, values: Admitted, form: IsForm) -> list[schemas.DetectedLanguage]:
+    """Languages that the text may be in, likeliest first."""
+    body = validate(schemas.DetectRequest, values, is_form=form)
+    check_sizes(fields_of(body.q), context.settings)
+    return [detected(found) for found in await context.service.detect(body.q)]
+
+
+@router.get("/languages", summary="List languages", responses=errors(500, 503))
+async def languages(context: ContextOf) -> list[schemas.Language]:
+    """Languages that can be translated, and into which others."""
+    catalogue = context.service.catalogue
+    return [
+        schemas.Language(code=code, name=language_name(code), targets=list(catalogue.targets(code)))
+        for code in catalogue.languages
+    ]
+
+
+@router.get("/models", summary="List loaded checkpoints", responses=errors(500, 503))
+async def models(context: ContextOf) -> list[schemas.ModelDescription]:
+    """Checkpoints that requests are sent to, the preferred one of a language pair first."""
+    return [description(model) for model in context.service.catalogue.models]

@@ -1,0 +1,190 @@
+"""① ⑨ What a request may hold and what an answer holds; the API's documentation is made from this."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
+
+
+def _encodable(text: str) -> str:
+    """Refuse lone surrogates, which JSON can spell but no text holds."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError("lone_surrogate", "Input should not hold lone surrogates") from None
+    return text
+
+
+def _shape(value: object) -> str:
+    return "list" if isinstance(value, list) else "text"
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
+Code = Annotated[str, AfterValidator(_encodable), Field(min_length=1, max_length=35)]
+Texts = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("list")],
+    Discriminator(_shape),
+]
+Detail = Literal["scores", "tokens", "alignment"]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    api_key: Annotated[str, AfterValidator(_encodable), Field(max_length=512)] | None = Field(
+        default=None, description="API key, where one is needed and no Authorization header carries it"
+    )
+
+
+class Decoding(BaseModel):
+    """How to search for the translation; what is not given is the checkpoint's own choice."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    strategy: Literal["greedy", "beam", "sample"] | None = Field(default=None, description="Kind of search")
+    beam_size: int | None = Field(default=None, ge=1, le=32, description="Hypotheses kept; implies `beam`")
+    length_penalty: float | None = Field(
+        default=None, ge=0, le=10, description="Strength of length normalisation"
+    )
+    patience: float | None = Field(
+        default=None, gt=0, le=16, description="Search ends when patience × beam_size hypotheses are finished"
+    )
+    temperature: float | None = Field(default=None, gt=0, le=100, description="Divides logits when sampling")
+    top_k: int | None = Field(default=None, ge=0, le=1_000_000, description="Sample among so many; 0 = all")
+    top_p: float | None = Field(
+        default=None, gt=0, le=1, description="Sample among the likeliest that hold this probability"
+    )
+    min_p: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Never sample what is less likely than this share of the likeliest",
+    )
+    seed: int | None = Field(default=None, ge=0, lt=2**63, description="Makes a sample repeatable")
+    max_length: int | None = Field(default=None, ge=1, le=4096, description="Most tokens of a sentence")
+    min_length: int | None = Field(default=None, ge=0, le=1024, description="Fewest tokens of a sentence")
+    no_repeat_ngram_size: int | None = Field(
+        default=None, ge=0, le=100, description="No group of so many tokens comes twice; 0 allows it"
+    )
+    repetition_penalty: float | None = Field(
+        default=None, gt=0, le=100, description="Above 1, tokens used already become less likely"
+    )
+
+
+class TranslateRequest(_Request):
+    """Texts to translate; a superset of LibreTranslate's request."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"q": ["Good morning.", "Where is the station?"], "source": "en", "target": "fr"},
+                {"q": "Bonjour.", "target": "en", "alternatives": 2, "include": ["scores"]},
+            ]
+        }
+    )
+
+    q: Texts = Field(description="A text, or a list of texts; one result each, in order")
+    source: Code = Field(default="auto", description="Language code, or `auto` to detect it text by text")
+    target: Code = Field(description="Language code")
+    format: Literal["text", "html"] = Field(
+        default="text", description="`html`: the text between tags is translated, markup stays as it is"
+    )
+    alternatives: int = Field(default=0, ge=0, le=16, description="Further translations of each text")
+    model: Annotated[str, AfterValidator(_encodable), Field(min_length=1, max_length=64)] | None = Field(
+        default=None, description="Name of a loaded checkpoint; by default the first for the language pair"
+    )
+    decoding: Decoding = Field(default=Decoding(), description="How to search for the translation")
+    include: list[Detail] = Field(default=[], max_length=3, description="What to add under `details`")
+    timeout_ms: int | None = Field(
+        default=None, ge=1, le=3_600_000, description="Deadline of this request, milliseconds"
+    )
+
+
+class DetectRequest(_Request):
+    """A text whose language is asked for."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"q": "Où est la gare ?"}]})
+
+    q: Text = Field(description="The text")
+
+
+class DetectedLanguage(BaseModel):
+    """A language and how sure that is."""
+
+    language: str = Field(examples=["en"])
+    confidence: float = Field(
+        ge=0, le=100, description="Per cent, as LibreTranslate gives it", examples=[98.0]
+    )
+
+
+class TokenDetail(BaseModel):
+    """One sentence's tokens."""
+
+    source: list[str] = Field(description="As the network read them; the language tag and end are among them")
+    target: list[str] = Field(description="As it wrote them")
+    log_probabilities: list[float] = Field(description="Of each target token, and of the end if it came")
+
+
+class Details(BaseModel):
+    """What `include` asked for about one text: in each list one entry a sentence."""
+
+    scores: list[float] = Field(default=[], description="Length-normalised log-probability")
+    tokens: list[TokenDetail] = Field(default=[])
+    alignment: list[list[list[float]]] = Field(
+        default=[], description="For each target token, its attention to each source token"
+    )
+
+
+class TranslateResponse(BaseModel):
+    """One result for a string, a list of results for a list."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"translatedText": ["Bonjour.", "Où est la gare ?"], "model": "tatoeba-en-fr"}]
+        }
+    )
+
+    translatedText: str | list[str]
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(
+        default=None, description="When `source` was `auto`"
+    )
+    alternatives: list[str] | list[list[str]] | None = Field(default=None, description="When asked for")
+    model: str | list[str | None] | None = Field(
+        description="Who translated: a list where texts went to different checkpoints, "
+        "null where all came back unchanged"
+    )
+    details: list[Details] | None = Field(default=None, description="When `include` asked for them")
+
+
+class Language(BaseModel):
+    """A language that can be translated."""
+
+    code: str = Field(examples=["en"])
+    name: str = Field(examples=["English"])
+    targets: list[str] = Field(description="Into which languages", examples=[["fr"]])
+
+
+class ModelLimits(BaseModel):
+    """Most tokens of one sentence."""
+
+    max_source_tokens: int
+    max_target_tokens: int
+
+
+class ModelDescription(BaseModel):
+    """A loaded checkpoint."""
+
+    name: str
+    version: str
+    checksum: str = Field(description="SHA-256 of its weights")
+    pairs: list[tuple[str, str]] = Field(description="Source and target language", examples=[[["en", "fr"]]])
+    device: str
+    precision: str
+    parameters: int
+    limits: ModelLimits
+
+
+class Status(BaseModel):
+    """That all is well."""
+
+    status: Literal["ok"] = "ok"

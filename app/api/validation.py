@@ -1,0 +1,68 @@
+"""① Plain values become a request; what does not fit is refused by field, without showing it."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from app.api.body import Values
+from app.api.errors import RequestError
+from app.settings import Settings
+from model.errors import TextTooLongError
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+# Names of the two shapes of `q`, which pydantic puts into the location of an error.
+_SHAPES = ("text", "list")
+
+
+def validate(schema: type[Schema], values: Values, *, is_form: bool) -> Schema:
+    """Check values against a schema; those of a form may be numbers written as text.
+
+    Raises:
+        RequestError: Naming the first field that is missing, unknown, of another type or out of range.
+    """
+    try:
+        return schema.model_validate(values, strict=not is_form)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        location = first["loc"]
+        if first["type"] == "extra_forbidden":
+            # The name of an unknown field is the client's text, so only where it stands is said.
+            place = _path(location[:-1])
+            holder = f"`{place}`" if place else "the request"
+            raise RequestError(422, "unknown_field", f"{holder} holds an unknown field", place) from None
+        field = _path(location)
+        reason = first["msg"][:1].lower() + first["msg"][1:]
+        raise RequestError(422, "invalid_field", f"`{field}`: {reason}", field) from None
+
+
+def _path(location: Sequence[int | str]) -> str | None:
+    """`("q", "list", 3)` as `q[3]`."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part not in _SHAPES:
+            path += f".{part}" if path else part
+    return path or None
+
+
+def fields_of(q: str | list[str]) -> list[tuple[str, str]]:
+    """Each text with its place in the request: `q`, or `q[0]`, `q[1]` and so on."""
+    return [("q", q)] if isinstance(q, str) else [(f"q[{i}]", text) for i, text in enumerate(q)]
+
+
+def check_sizes(texts: Sequence[tuple[str, str]], settings: Settings) -> None:
+    """Refuse too many texts, or a too long one, before anything looks into them.
+
+    Raises:
+        RequestError: If there are more than MAX_ITEMS.
+        TextTooLongError: If one has more than MAX_CHARS characters.
+    """
+    if len(texts) > settings.max_items:
+        message = f"`q` is over the limit MAX_ITEMS: {len(texts)}, at most {settings.max_items}"
+        raise RequestError(413, "too_many_items", message, "q")
+    for field, text in texts:
+        if len(text) > settings.max_chars:
+            raise TextTooLongError(field, "MAX_CHARS", settings.max_chars, len(text))

@@ -1,0 +1,57 @@
+"""`dragoman serve`: every setting is an option, and an environment variable."""
+
+from collections.abc import Iterator
+
+import click
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from app.settings import GROUPS, Settings, variable
+from model.errors import ConfigError
+
+
+def _options() -> Iterator[click.Option]:
+    for group in GROUPS:
+        for name, field in group.model_fields.items():
+            yield click.Option(
+                ["--" + name.replace("_", "-"), name], metavar="VALUE", help=_help(name, field)
+            )
+
+
+def _help(name: str, field: FieldInfo) -> str:
+    default = field.default
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    ending = "" if shown in (None, "") else f"; default: {shown}"
+    return f"{field.description}  [{variable(name)}{ending}]"
+
+
+def _serve(**options: str | None) -> None:
+    """Serve translations over HTTP until told to end.
+
+    Each option is also an environment variable, named behind it, and may stand in a file `.env`.
+    """
+    settings = _read_settings({name: value for name, value in options.items() if value is not None})
+    # Nothing above needs the application; --help and a bad setting answer at once.
+    from app.logs import set_up_logs
+    from app.main import create_app
+    from app.server import serve as run
+
+    set_up_logs(settings.log_level)
+    try:
+        run(create_app(settings), settings)
+    except ConfigError as error:
+        message = f"{variable(error.field)} must be {error.requirement}, but is {error.value!r} instead"
+        raise click.UsageError(message) from None
+
+
+def _read_settings(options: dict[str, str]) -> Settings:
+    try:
+        return Settings(**options)  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        reason = first["msg"].removeprefix("Value error, ")
+        message = f"{variable(str(first['loc'][0]))}: {reason[:1].lower()}{reason[1:]}"
+        raise click.UsageError(message) from None
+
+
+serve = click.Command("serve", callback=_serve, params=list(_options()), help=_serve.__doc__)

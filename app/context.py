@@ -1,0 +1,57 @@
+"""What one application shares between its requests."""
+
+from dataclasses import dataclass, field
+
+from app.errors import NotReadyError
+from app.keys import KeyRing
+from app.lifecycle import Lifecycle
+from app.rates import RateLimit
+from app.service import TranslationService
+from app.settings import Settings
+from app.telemetry import Metrics
+
+
+@dataclass
+class Context:
+    """What one application shares between its requests.
+
+    Attributes:
+        settings: All settings.
+        lifecycle: Whether it is ready, and what is in flight.
+        metrics: Its own registry.
+        keys: Who may ask.
+        rates: How often.
+    """
+
+    settings: Settings
+    keys: KeyRing
+    rates: RateLimit
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    metrics: Metrics = field(default_factory=Metrics)
+    _service: TranslationService | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Context":
+        """The context that some settings ask for; it is not ready before `serve`.
+
+        Raises:
+            ConfigError: If the file of API keys cannot be used.
+        """
+        return cls(settings, KeyRing(settings.api_keys_file), RateLimit(settings.rate_limit))
+
+    def serve(self, service: TranslationService) -> None:
+        """Become ready, with this service."""
+        self._service = service
+        self.lifecycle.become_ready()
+
+    @property
+    def service(self) -> TranslationService:
+        """What translates.
+
+        Raises:
+            UnavailableError: While it loads, and before the process ends.
+        """
+        self.lifecycle.require_ready()
+        if self._service is None:
+            raise NotReadyError
+        return self._service

@@ -1,0 +1,91 @@
+"""⑤ The real backend: checkpoints, each with its engine. Only the lifespan imports it, and torch with it."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from app.backend import LoadedModel, Outcome
+from model.accelerator import accelerator_memory
+from model.decoding.observer import Observer
+from model.errors import CheckpointError, ConfigError
+from model.request import DecodeRequest
+from model.translator import Translator
+
+
+class EngineBackend:
+    """Several checkpoints in this process, one engine each, all driven by one thread.
+
+    Args:
+        translators: What was loaded, and how many seconds that took.
+    """
+
+    def __init__(self, translators: Sequence[tuple[Translator, float]]) -> None:
+        self._engines = {translator.card.name: translator.engine for translator, _ in translators}
+        self._models = tuple(_describe(translator, seconds) for translator, seconds in translators)
+
+    @classmethod
+    def load(cls, folders: Iterable[Path], *, device: str, precision: str) -> "EngineBackend":
+        """Load checkpoints, the preferred one of a language pair first.
+
+        Raises:
+            CheckpointError: If a folder is not a whole, sound checkpoint, or two have one name.
+            ConfigError: If this machine has no such device or precision.
+        """
+        translators = [_load(folder, device, precision) for folder in checkpoint_folders(folders)]
+        names = [translator.card.name for translator, _ in translators]
+        if len(set(names)) < len(names):
+            raise CheckpointError(f"checkpoints must have different names: {', '.join(sorted(names))}")
+        return cls(translators)
+
+    def models(self) -> Sequence[LoadedModel]:
+        """The loaded checkpoints, the preferred one of a language pair first."""
+        return self._models
+
+    def decode(self, model: str, requests: Sequence[DecodeRequest], observer: Observer) -> list[Outcome]:
+        """Decode a batch; blocks."""
+        return self._engines[model].decode(requests, observer=observer)
+
+    def memory(self) -> Mapping[str, int]:
+        """Bytes of accelerator memory by kind; empty on a CPU."""
+        return accelerator_memory()
+
+    def close(self) -> None:
+        """Give back what the engines hold."""
+        self._engines.clear()
+
+
+def checkpoint_folders(paths: Iterable[Path]) -> list[Path]:
+    """Checkpoint folders as named; a folder that is none stands for those inside it, by name.
+
+    Raises:
+        ConfigError: If a path holds no checkpoint.
+    """
+    folders: list[Path] = []
+    for path in paths:
+        inside = (
+            [path]
+            if (path / "config.json").is_file()
+            else sorted(config.parent for config in path.glob("*/config.json"))
+        )
+        if not inside:
+            raise ConfigError("checkpoint", "a checkpoint folder, or a folder of them", str(path))
+        folders.extend(inside)
+    return folders
+
+
+def _load(folder: Path, device: str, precision: str) -> tuple[Translator, float]:
+    began = time.monotonic()
+    translator = Translator.load(folder, device=device, precision=precision)
+    return translator, time.monotonic() - began
+
+
+def _describe(translator: Translator, seconds: float) -> LoadedModel:
+    return LoadedModel(
+        card=translator.card,
+        tokenizer=translator.tokenizer,
+        checksum=translator.checksum,
+        device=str(translator.device),
+        precision=translator.precision,
+        parameters=translator.num_parameters,
+        load_seconds=seconds,
+    )

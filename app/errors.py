@@ -1,0 +1,96 @@
+"""What the service itself refuses, whatever the text; HTTP statuses are given to them in `app/api/errors`.
+
+ServiceError
+├── UnavailableError         not now, but soon: carries when to come back
+│   ├── NotReadyError        the checkpoint is still loading
+│   ├── DrainingError        the process is about to end
+│   └── QueueFullError       more work is waiting than can be promised an answer
+├── DeadlinePassedError      the answer would have come too late; the work was cancelled
+├── ClientGoneError          nobody is waiting for the answer any more
+├── AccessDeniedError
+│   ├── KeyMissingError
+│   └── KeyInvalidError
+└── RateExceededError        this client asked too often
+"""
+
+
+class ServiceError(Exception):
+    """Root of the tree; `str(error)` is one line that a person can act on."""
+
+
+class UnavailableError(ServiceError):
+    """Cannot be served now.
+
+    Args:
+        message: The whole sentence.
+        retry_after: Seconds after which trying again makes sense, at least 1.
+    """
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class NotReadyError(UnavailableError):
+    """The checkpoint is still loading."""
+
+    def __init__(self) -> None:
+        super().__init__("the model is still loading", retry_after=2)
+
+
+class DrainingError(UnavailableError):
+    """The process is about to end and takes no new work."""
+
+    def __init__(self) -> None:
+        super().__init__("the service is shutting down", retry_after=5)
+
+
+class QueueFullError(UnavailableError):
+    """More work is waiting than MAX_QUEUED_TOKENS allows."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"the queue is full; try again in {retry_after} s", retry_after)
+
+
+class DeadlinePassedError(ServiceError):
+    """The answer would have come too late; the work was cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__("the deadline of this request passed before its translation was finished")
+
+
+class ClientGoneError(ServiceError):
+    """The client closed its connection before its answer was there."""
+
+    def __init__(self) -> None:
+        super().__init__("the client closed the connection")
+
+
+class AccessDeniedError(ServiceError):
+    """The caller may not use this path."""
+
+
+class KeyMissingError(AccessDeniedError):
+    """No API key came with the request."""
+
+    def __init__(self) -> None:
+        super().__init__("an API key is required, as `Authorization: Bearer KEY` or in `api_key`")
+
+
+class KeyInvalidError(AccessDeniedError):
+    """An API key came with the request, but not one of ours."""
+
+    def __init__(self) -> None:
+        super().__init__("this API key is not valid")
+
+
+class RateExceededError(ServiceError):
+    """This client asked more often than RATE_LIMIT allows.
+
+    Args:
+        retry_after: Seconds after which its next request will be served, at least 1.
+    """
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"too many requests; try again in {retry_after} s")
+        self.retry_after = retry_after

@@ -1,0 +1,93 @@
+"""The application: its routes, and a lifespan that loads the engine and lets go of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.middleware.cors import CORSMiddleware
+
+from app.api import documentation, errors, probes, routes
+from app.api.middleware import REQUEST_ID_HEADER, RequestContextMiddleware
+from app.backend import Backend
+from app.context import Context
+from app.running import Running
+from app.settings import Settings
+
+WEB = Path(__file__).parent / "web"
+
+
+def create_app(settings: Settings | None = None, backend: Backend | None = None) -> FastAPI:
+    """The whole service as an ASGI application; it serves while its lifespan runs.
+
+    Args:
+        settings: None reads them from the environment.
+        backend: What decodes; None loads the checkpoints that the settings name, in the
+            background, while the probes answer already.
+
+    Raises:
+        ConfigError: If the file of API keys cannot be used.
+    """
+    settings = settings or Settings()
+    context = Context.of(settings)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        running = Running(context)
+        if backend is not None:
+            await running.start(lambda: backend)
+            loading = None
+        else:
+            loading = asyncio.create_task(running.start(lambda: _load_engine(settings)))
+        yield
+        if loading is not None:
+            await loading
+        await running.stop()
+
+    app = FastAPI(
+        title="Dragoman",
+        version=version("dragoman"),
+        description="Translates text with models you own. LibreTranslate's clients work unchanged.",
+        lifespan=lifespan,
+        redirect_slashes=False,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+    )
+    app.state.context = context
+    app.include_router(routes.router)
+    app.include_router(probes.router)
+    app.add_api_route("/", _page, include_in_schema=False)
+    app.mount("/web", StaticFiles(directory=WEB), name="web")
+    errors.install(app)
+    documentation.install(app)
+    _add_middleware(app, context)
+    return app
+
+
+def _load_engine(settings: Settings) -> Backend:
+    # The engine brings torch, which nothing else in this package may load.
+    from app.engine_backend import EngineBackend
+
+    return EngineBackend.load(settings.checkpoint, device=settings.device, precision=settings.precision)
+
+
+async def _page() -> FileResponse:
+    return FileResponse(WEB / "index.html")
+
+
+def _add_middleware(app: FastAPI, context: Context) -> None:
+    """Innermost first: cross-origin access if it is allowed at all, then what surrounds every request."""
+    if context.settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=context.settings.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", REQUEST_ID_HEADER],
+            expose_headers=["Retry-After", REQUEST_ID_HEADER],
+        )
+    endpoints = ["/", "/docs", "/openapi.json", *app.openapi()["paths"]]
+    app.add_middleware(RequestContextMiddleware, context=context, endpoints=endpoints)

@@ -1,0 +1,54 @@
+"""① ⑨ What one client asks for and what it gets, free of HTTP."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from app.backend import LoadedModel
+from model.passage import SentenceTranslation
+from model.text.language import Detection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What one client asks for.
+
+    Attributes:
+        texts: In order.
+        fields: Where each stands in the request, e.g. `q[3]`.
+        source: Language of the texts; None detects it text by text.
+        target: Language to translate into.
+        deadline: When the answers become worthless, seconds of the monotonic clock.
+        is_html: Whether markup is to be kept apart from text.
+        decoding: Options that differ from the checkpoint's own.
+        alternatives: Further translations of each text.
+        model: Name of the checkpoint; None takes the first that can.
+    """
+
+    texts: tuple[str, ...]
+    fields: tuple[str, ...]
+    source: str | None
+    target: str
+    deadline: float
+    is_html: bool = False
+    decoding: Mapping[str, object] = field(default_factory=dict)
+    alternatives: int = 0
+    model: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What became of one text.
+
+    Attributes:
+        text: The translation.
+        alternatives: Further ones, best first.
+        detection: Its language, where it had to be detected.
+        model: The checkpoint that translated it; None if it came back unchanged.
+        sentences: What each sentence became.
+    """
+
+    text: str
+    alternatives: tuple[str, ...] = ()
+    detection: Detection | None = None
+    model: LoadedModel | None = None
+    sentences: tuple[SentenceTranslation, ...] = ()

@@ -1,0 +1,33 @@
+"""How often one client may ask."""
+
+import math
+import time
+
+from limits import parse
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import MovingWindowRateLimiter
+
+from app.errors import RateExceededError
+
+
+class RateLimit:
+    """At most so many requests of one client within any window of time.
+
+    Args:
+        rate: E.g. `100/minute`; None sets no limit.
+    """
+
+    def __init__(self, rate: str | None) -> None:
+        self._rate = parse(rate) if rate else None
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+
+    async def charge(self, client: str) -> None:
+        """Count one request of a client.
+
+        Raises:
+            RateExceededError: If it is one too many; it is not counted then.
+        """
+        if self._rate is None or await self._limiter.hit(self._rate, client):
+            return
+        window = await self._limiter.get_window_stats(self._rate, client)
+        raise RateExceededError(max(1, math.ceil(window.reset_time - time.time())))

@@ -1,0 +1,112 @@
+"""② ③ An order becomes sentences for the decoder: language, checkpoint, runs of text, token ids."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.backend import LoadedModel
+from app.catalogue import Catalogue
+from app.markup import Layout, Markup, PlainText
+from app.order import Order
+from model.card import ModelCard, Pair
+from model.errors import ConfigError
+from model.passage import Passage, with_alternatives
+from model.request import DecodeOptions, DecodeRequest
+from model.text.language import Detection, LanguageDetector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One text on its way.
+
+    Attributes:
+        layout: Its runs of text, and what stands between them.
+        pair: From which language into which.
+        detection: How the first of them was found, where it was.
+        model: The checkpoint; None where the text comes back unchanged.
+        passages: One a run of text.
+    """
+
+    layout: Layout
+    pair: Pair
+    detection: Detection | None
+    model: LoadedModel | None = None
+    passages: tuple[Passage, ...] = ()
+
+    @property
+    def requests(self) -> list[DecodeRequest]:
+        """Its sentences, in order."""
+        return [request for passage in self.passages for request in passage.requests]
+
+
+class Reader:
+    """Turns orders into items; thread-safe.
+
+    Args:
+        catalogue: The loaded checkpoints.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._detector = LanguageDetector(catalogue.languages)
+
+    def detect(self, text: str) -> list[Detection]:
+        """Languages the text may be in, likeliest first."""
+        return self._detector.detect(text)
+
+    def read(self, order: Order) -> list[Item]:
+        """Every text of an order, ready to be decoded.
+
+        Raises:
+            InputError: If a language, pair, model or text cannot be served.
+            ConfigError: If the decoding options contradict each other or the checkpoint's limits.
+        """
+        target = self._catalogue.language("target", order.target)
+        source = None if order.source is None else self._catalogue.language("source", order.source)
+        if order.model is not None:
+            self._catalogue.named(order.model)
+        return [
+            self._read_text(order, text, field, source, target)
+            for text, field in zip(order.texts, order.fields, strict=True)
+        ]
+
+    def _read_text(self, order: Order, text: str, field: str, source: str | None, target: str) -> Item:
+        layout: Layout = Markup.split(text) if order.is_html else PlainText(text)
+        detection = None if source is not None else self._detect_for(target, " ".join(layout.texts))
+        language = detection.language if detection is not None else source or target
+        if language == target:
+            return Item(layout=layout, pair=(target, target), detection=detection)
+        pair = (language, target)
+        model = self._catalogue.route(pair, order.model)
+        options = _options(model.card, order.decoding, order.alternatives)
+        passages = tuple(_passage(run, model, pair, options, field) for run in layout.texts)
+        return Item(layout=layout, pair=pair, detection=detection, model=model, passages=passages)
+
+    def _detect_for(self, target: str, text: str) -> Detection:
+        """The likeliest language that can be translated into the target, or is the target already."""
+        ranked = self.detect(text)
+        usable = (
+            found
+            for found in ranked
+            if found.language == target or target in self._catalogue.targets(found.language)
+        )
+        return next(usable, ranked[0])
+
+
+def _passage(run: str, model: LoadedModel, pair: Pair, options: DecodeOptions, field: str) -> Passage:
+    return Passage.read(
+        run, tokenizer=model.tokenizer, card=model.card, pair=pair, options=options, field=field
+    )
+
+
+def _options(card: ModelCard, given: Mapping[str, object], alternatives: int) -> DecodeOptions:
+    """The checkpoint's options with the caller's on top; a beam size asks for beam search.
+
+    Raises:
+        ConfigError: If they contradict each other or the checkpoint's limits.
+    """
+    implied = {"strategy": "beam"} if "beam_size" in given else {}
+    options = DecodeOptions.from_dict(card.decoding.to_dict() | {"num_hypotheses": 1} | implied | dict(given))
+    if options.max_length is not None and options.max_length > card.max_target_length:
+        limit = f"at most {card.max_target_length}, the limit max_target_length of {card.name}"
+        raise ConfigError("max_length", limit, options.max_length)
+    return with_alternatives(options, alternatives)

@@ -1,0 +1,1 @@
+"""④ Which sentence is decoded when."""

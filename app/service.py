@@ -1,0 +1,117 @@
+"""② … ⑧ The conductor: a text is split and encoded, decoded, and put together again."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+from app.backend import LoadedModel
+from app.catalogue import Catalogue
+from app.degeneration import degeneration
+from app.markup import Layout
+from app.order import Answer, Order
+from app.reader import Item, Reader
+from app.scheduling.scheduler import Scheduler
+from app.telemetry import Metrics
+from model.card import Pair
+from model.passage import SentenceTranslation, Translation, finish_all
+from model.request import Hypothesis
+from model.text.language import Detection
+
+Result = TypeVar("Result")
+
+# Detecting, splitting and encoding 2,000 characters takes a few milliseconds, which the event loop
+# can spare; more goes to a thread. Handing over costs about 0.1 ms, so short texts stay.
+_INLINE_CHARS = 2_000
+
+
+class TranslationService:
+    """Translates and detects; everything HTTP is somewhere else.
+
+    Args:
+        models: The loaded checkpoints, the preferred one of a pair first.
+        scheduler: Decodes sentences.
+        metrics: Where tokens and broken translations are counted.
+
+    Attributes:
+        catalogue: The loaded checkpoints, by language pair.
+    """
+
+    def __init__(self, models: Sequence[LoadedModel], scheduler: Scheduler, metrics: Metrics) -> None:
+        self.catalogue = Catalogue(models)
+        self._reader = Reader(self.catalogue)
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="text")
+
+    def warm_up(self) -> None:
+        """Load what the first request would otherwise wait for."""
+        self._reader.detect("warm up")
+
+    def close(self) -> None:
+        """End the threads that work on long texts."""
+        self._threads.shutdown(cancel_futures=True)
+
+    async def translate(self, order: Order) -> list[Answer]:
+        """Translate every text of an order, or none.
+
+        Raises:
+            InputError: If a language, pair, model or text cannot be served.
+            ConfigError: If the decoding options contradict each other or the checkpoint's limits.
+            UnavailableError: If there is no room for it now.
+            DeadlinePassedError: If its deadline came first.
+            TranslationError: If a sentence could not be decoded.
+        """
+        self._scheduler.require_room()
+        size = sum(map(len, order.texts))
+        items = await self._beside_loop(size, lambda: self._reader.read(order))
+        results = await self._scheduler.submit(
+            [(item.model.card.name, request) for item in items if item.model for request in item.requests],
+            order.deadline,
+        )
+        return await self._beside_loop(size, lambda: self._finish_all(items, iter(results)))
+
+    async def detect(self, text: str) -> list[Detection]:
+        """Languages a text may be in, likeliest first."""
+        return await self._beside_loop(len(text), lambda: self._reader.detect(text))
+
+    async def _beside_loop(self, size: int, work: Callable[[], Result]) -> Result:
+        """Run work on a text of this many characters where the event loop does not stall."""
+        if size <= _INLINE_CHARS:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _finish_all(self, items: Sequence[Item], results: Iterator[Sequence[Hypothesis]]) -> list[Answer]:
+        return [self._finish(item, list(islice(results, len(item.requests)))) for item in items]
+
+    def _finish(self, item: Item, results: Sequence[Sequence[Hypothesis]]) -> Answer:
+        if item.model is None:
+            return Answer(text=item.layout.rebuild(item.layout.texts), detection=item.detection)
+        runs = finish_all(item.passages, results, item.model.tokenizer)
+        sentences = tuple(sentence for run in runs for sentence in run.sentences)
+        self._count(item.pair, sentences)
+        return Answer(
+            text=item.layout.rebuild([run.text for run in runs]),
+            alternatives=_alternatives(item.layout, runs),
+            detection=item.detection,
+            model=item.model if sentences else None,
+            sentences=sentences,
+        )
+
+    def _count(self, pair: Pair, sentences: Sequence[SentenceTranslation]) -> None:
+        label = "-".join(pair)
+        source = sum(len(sentence.request.source_ids) for sentence in sentences)
+        target = sum(len(sentence.hypotheses[0].token_ids) for sentence in sentences)
+        self._metrics.source_tokens.labels(label).inc(source)
+        self._metrics.target_tokens.labels(label).inc(target)
+        for kind in filter(None, map(degeneration, sentences)):
+            self._metrics.degenerate.labels(kind).inc()
+
+
+def _alternatives(layout: Layout, runs: Sequence[Translation]) -> tuple[str, ...]:
+    """Alternative i of the whole: alternative i of each run of text, or its best where it has fewer."""
+    most = max((len(run.alternatives) for run in runs), default=0)
+    return tuple(
+        layout.rebuild([(*run.alternatives[i : i + 1], run.text)[0] for run in runs]) for i in range(most)
+    )

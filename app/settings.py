@@ -1,0 +1,132 @@
+"""Every setting of the service, one group a concern; each is an environment variable DRAGOMAN_<NAME>."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from limits import parse
+from pydantic import BaseModel, Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+ENV_PREFIX = "DRAGOMAN_"
+
+
+def _split(value: object) -> object:
+    """A comma-separated variable as a list."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+class ModelSettings(BaseModel):
+    """What is served, and on what."""
+
+    checkpoint: Annotated[tuple[Path, ...], NoDecode] = Field(
+        default=(Path("checkpoints"),),
+        min_length=1,
+        description="Checkpoint folder, or several separated by commas; "
+        "a folder of checkpoint folders stands for all of them",
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Where to run")
+    precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
+        default="auto", description="Arithmetic of the network"
+    )
+
+    @field_validator("checkpoint", mode="before")
+    @classmethod
+    def _split_folders(cls, value: object) -> object:
+        return _split([str(value)] if isinstance(value, Path) else value)
+
+
+class ServerSettings(BaseModel):
+    """The socket and the process."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one")
+    trusted_proxies: str = Field(
+        default="",
+        description="Addresses, separated by commas, whose X-Forwarded-For is believed; none by default",
+    )
+    drain_seconds: float = Field(
+        default=30.0, ge=0, le=3600, description="How long SIGTERM waits for requests in flight"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe events that are logged"
+    )
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _lower_case(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
+
+class AccessSettings(BaseModel):
+    """Who may use the service, and how often."""
+
+    api_keys_file: Path | None = Field(
+        default=None,
+        description="File of `name:SHA-256 of the key in hex` lines; without it no key is needed",
+    )
+    rate_limit: str | None = Field(
+        default=None, description="Requests of one client, e.g. `100/minute`; unlimited by default"
+    )
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="Web origins, separated by commas, that browsers may call from"
+    )
+
+    @field_validator("api_keys_file")
+    @classmethod
+    def _readable(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_file():
+            raise ValueError("must name an existing file")
+        return path
+
+    @field_validator("rate_limit")
+    @classmethod
+    def _understood(cls, rate: str | None) -> str | None:
+        if not rate:
+            return None
+        try:
+            parse(rate)
+        except ValueError:
+            raise ValueError("must be a rate such as `100/minute`") from None
+        return rate
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _split_origins(cls, value: object) -> object:
+        return _split(value)
+
+
+class LimitSettings(BaseModel):
+    """How much one request, and all of them together, may ask for."""
+
+    max_body_bytes: int = Field(default=1_048_576, ge=1024, description="Most bytes of a request body")
+    max_items: int = Field(default=256, ge=1, description="Most texts in one request")
+    max_chars: int = Field(default=10_000, ge=1, description="Most characters of one text")
+    max_queued_tokens: int = Field(
+        default=65_536,
+        ge=1,
+        description="Most source tokens that may wait (a beam counts for each hypothesis)",
+    )
+    max_batch_tokens: int = Field(
+        default=4096, ge=1, description="Most source tokens decoded together, padding included"
+    )
+    request_timeout_ms: int = Field(
+        default=30_000, ge=1, le=3_600_000, description="Deadline of a request that names none, milliseconds"
+    )
+
+
+class Settings(ModelSettings, ServerSettings, AccessSettings, LimitSettings, BaseSettings):
+    """All settings; a value comes from an option, else from the environment, else from `.env`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True
+    )
+
+
+GROUPS: tuple[type[BaseModel], ...] = (ModelSettings, ServerSettings, AccessSettings, LimitSettings)
+
+
+def variable(field: str) -> str:
+    """Name of the environment variable that sets a field."""
+    return ENV_PREFIX + field.upper()

@@ -1,0 +1,109 @@
+"""What Prometheus sees: every metric of the service, with labels whose values are bounded."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.backend import LoadedModel
+
+PREFIX: Final = "dragoman"
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class Metrics:
+    """One application's metrics, in a registry of their own. Times are seconds.
+
+    It is also the Observer that the worker hands to the engine.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = self._counter("requests", "Answered requests.", "endpoint", "status")
+        self.request_duration = self._histogram("request_duration_seconds", "Time to answer.", "endpoint")
+        self.in_flight = self._gauge("requests_in_flight", "Requests being answered.")
+        self.queue_wait = self._histogram("queue_wait_seconds", "A sentence's wait for its batch.")
+        self.queue_depth = self._gauge("queue_depth", "Sentences that wait.")
+        self.queued_tokens = self._gauge("queued_tokens", "Source tokens that wait, times their rows.")
+        self.batch_sentences = self._histogram("batch_sentences", "Sentences of a batch.", buckets=_SIZES)
+        self.batch_rows = self._histogram("batch_rows", "Rows (beams) of a batch.", buckets=_SIZES)
+        self.decode_step = self._histogram("decode_step_seconds", "One token for every live row.")
+        self.encode = self._histogram("encode_seconds", "One pass through the encoder.")
+        self.time_to_first_token = self._histogram(
+            "time_to_first_token_seconds", "From the start of decoding to the first token."
+        )
+        self.source_tokens = self._counter("source_tokens", "Source tokens translated.", "pair")
+        self.target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
+        self.rejected = self._counter("rejected", "Requests refused, by error code.", "reason")
+        self.cancelled = self._counter("cancelled", "Sentences nobody waits for any more.", "stage")
+        self.degenerate = self._counter("degenerate_output", "Translations that look broken.", "kind")
+        self.model_info = self._gauge(
+            "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
+        )
+        self.model_load = self._gauge("model_load_seconds", "Time that loading took.")
+        for stage in ("queued", "decoding"):
+            self.cancelled.labels(stage)
+
+    def watch_queue(self, depth: Callable[[], int], tokens: Callable[[], int]) -> None:
+        """Read the backlog's gauges when Prometheus asks, from then on."""
+        self.queue_depth.set_function(depth)
+        self.queued_tokens.set_function(tokens)
+
+    def watch_memory(self, memory: Callable[[], Mapping[str, int]]) -> None:
+        """Read accelerator memory by kind when Prometheus asks, from then on."""
+        self.registry.register(_MemoryCollector(memory))
+
+    def count_cancelled(self, *, queued: int, decoding: int) -> None:
+        """Count sentences that were taken back, by how far they had come."""
+        self.cancelled.labels("queued").inc(queued)
+        self.cancelled.labels("decoding").inc(decoding)
+
+    def describe(self, model: LoadedModel) -> None:
+        """Announce a loaded checkpoint."""
+        card = model.card
+        self.model_info.labels(card.name, card.version, model.checksum, model.device, model.precision).set(1)
+        self.model_load.set(model.load_seconds)
+
+    def exposition(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def encoded(self, seconds: float, sentences: int) -> None:
+        """See Observer."""
+        self.encode.observe(seconds)
+
+    def stepped(self, seconds: float, rows: int, tokens: int) -> None:
+        """See Observer."""
+        self.decode_step.observe(seconds)
+
+    def first_token(self, seconds: float, sentences: int) -> None:
+        """See Observer."""
+        self.time_to_first_token.observe(seconds)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, namespace=PREFIX, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, namespace=PREFIX, registry=self.registry)
+
+    def _histogram(
+        self, name: str, text: str, *labels: str, buckets: tuple[float, ...] = _SECONDS
+    ) -> Histogram:
+        return Histogram(name, text, labels, namespace=PREFIX, registry=self.registry, buckets=buckets)
+
+
+class _MemoryCollector(Collector):
+    """`gpu_memory_bytes{kind}`, read at the moment Prometheus asks."""
+
+    def __init__(self, memory: Callable[[], Mapping[str, int]]) -> None:
+        self._memory = memory
+
+    def collect(self) -> list[Metric]:
+        """One gauge, with a sample a kind; without samples on a CPU."""
+        family = GaugeMetricFamily(f"{PREFIX}_gpu_memory_bytes", "Accelerator memory.", labels=["kind"])
+        for kind, size in self._memory().items():
+            family.add_metric([kind], size)
+        return [family]

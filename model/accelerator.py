@@ -1,0 +1,18 @@
+"""⑤ How much memory of the accelerator is in use."""
+
+import torch
+
+
+def accelerator_memory() -> dict[str, int]:
+    """Bytes by kind, over all devices: `allocated` to tensors, `reserved` by the allocator, `total`.
+
+    Empty on a machine without a GPU, or before anything was put on one.
+    """
+    if not torch.cuda.is_initialized():
+        return {}
+    devices = range(torch.cuda.device_count())
+    return {
+        "allocated": sum(torch.cuda.memory_allocated(device) for device in devices),
+        "reserved": sum(torch.cuda.memory_reserved(device) for device in devices),
+        "total": sum(torch.cuda.get_device_properties(device).total_memory for device in devices),
+    }

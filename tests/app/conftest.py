@@ -1,0 +1,52 @@
+"""An application with a double backend, and a client that talks to it in memory."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.main import create_app
+from app.settings import Settings
+from tests.app.double import DoubleBackend
+
+Serve = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def backend() -> DoubleBackend:
+    return DoubleBackend()
+
+
+@pytest.fixture
+def serve(backend: DoubleBackend) -> Serve:
+    """Start an application with some settings and a double; gives a client."""
+
+    @asynccontextmanager
+    async def start(
+        double: DoubleBackend | None = None, **settings: object
+    ) -> AsyncIterator[httpx.AsyncClient]:
+        app = create_app(Settings(_env_file=None, **settings), double or backend)
+        async with app.router.lifespan_context(app), client_of(app) as client:
+            yield client
+
+    return start
+
+
+@pytest.fixture
+async def client(serve: Serve) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an application with default settings."""
+    async with serve() as client:
+        yield client
+
+
+def client_of(app: FastAPI) -> httpx.AsyncClient:
+    """A client that talks to an application in memory."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://dragoman")
