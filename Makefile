@@ -21,7 +21,6 @@ LOAD_URL ?= http://127.0.0.1:8000
 LOAD_USERS ?= 8
 LOAD_SECONDS ?= 30
 
-.DELETE_ON_ERROR:
 .PHONY: help serve test check train-demo load clean
 
 help: ## List these commands
