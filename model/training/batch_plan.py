@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from model.training.data_config import BatchConfig
 from model.training.pair_dataset import PairDataset
-
-Indices = npt.NDArray[np.int64]
+from model.training.token_store import Indices, Lengths
 
 _BUCKETS_PER_DOUBLING = 8
 
@@ -74,8 +73,8 @@ class EpochPlanner:
 
 
 def plan_epoch(
-    source_lengths: Indices,
-    target_lengths: Indices,
+    source_lengths: Lengths,
+    target_lengths: Lengths,
     weights: npt.NDArray[np.float64],
     config: BatchConfig,
     seed: list[int],
@@ -112,7 +111,7 @@ def _draw(weights: npt.NDArray[np.float64], generator: np.random.Generator) -> I
     return np.repeat(np.arange(len(weights)), times)
 
 
-def _length_order(source_lengths: Indices, target_lengths: Indices) -> Indices:
+def _length_order(source_lengths: Lengths, target_lengths: Lengths) -> Indices:
     """Order in which neighbours have similar sources and similar targets.
 
     Sources fall in buckets whose width grows with their length; inside a bucket pairs go by
@@ -123,7 +122,7 @@ def _length_order(source_lengths: Indices, target_lengths: Indices) -> Indices:
     return np.lexsort((source_lengths, target_lengths * direction, buckets))
 
 
-def _cut(source_lengths: Indices, target_lengths: Indices, config: BatchConfig) -> list[int]:
+def _cut(source_lengths: Lengths, target_lengths: Lengths, config: BatchConfig) -> list[int]:
     """Where each batch but the first begins, filling each to its budget."""
     cuts: list[int] = []
     start = longest_source = longest_target = 0

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from model.checks import require, require_integer
 from model.errors import CorpusError
-from model.training.batch_plan import EpochPlanner, Indices
+from model.training.batch_plan import EpochPlanner
 from model.training.data_config import BatchConfig
 from model.training.pair_dataset import PairDataset
 from model.training.prefetch import Prefetcher
+from model.training.token_store import Indices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +72,6 @@ class BatchStream(Iterator[Batch]):
             equally many: the last round is filled up with the first batches of the epoch.
         world_size: Processes that share an epoch.
         decoder_start_id: First decoder input; the tokenizer's BOS if None.
-        pin_memory: Make batches in page-locked memory.
 
     Raises:
         ConfigError: If the longest pair alone is over the budget, or the rank is none.
@@ -86,7 +86,6 @@ class BatchStream(Iterator[Batch]):
         rank: int = 0,
         world_size: int = 1,
         decoder_start_id: int | None = None,
-        pin_memory: bool = False,
     ) -> None:
         require_integer("world_size", world_size, 1)
         require_integer("rank", rank, 0, world_size - 1)
@@ -96,7 +95,7 @@ class BatchStream(Iterator[Batch]):
         seed = config.seed if seed is None else seed
         self._planner = EpochPlanner(dataset, config, seed=seed, rank=rank, world_size=world_size)
         start_id = dataset.index.bos_id if decoder_start_id is None else decoder_start_id
-        self._maker = _BatchMaker(dataset, decoder_start_id=start_id, pin_memory=pin_memory)
+        self._maker = _BatchMaker(dataset, decoder_start_id=start_id)
         self._depth = config.prefetch
         self._epoch = self._next_index = 0
         self._running: Iterator[Batch] | None = None
@@ -165,10 +164,9 @@ def _batches_from(planner: EpochPlanner, maker: "_BatchMaker", epoch: int, first
 class _BatchMaker:
     """Pads the ids of some pairs and shifts the targets."""
 
-    def __init__(self, dataset: PairDataset, *, decoder_start_id: int, pin_memory: bool) -> None:
+    def __init__(self, dataset: PairDataset, *, decoder_start_id: int) -> None:
         self._dataset = dataset
         self._decoder_start_id = decoder_start_id
-        self._pin_memory = pin_memory
 
     def make(self, pairs: Indices, epoch: int, index: int) -> Batch:
         dataset = self._dataset
@@ -177,7 +175,7 @@ class _BatchMaker:
         decoder_input_NT[:, 1:] = labels_NT[:, :-1]
         # The EOS that the shift leaves in shorter rows stands over padded labels; it is padding too.
         decoder_input_NT[:, 1:][labels_NT[:, 1:] == dataset.index.pad_id] = dataset.index.pad_id
-        batch = Batch(
+        return Batch(
             source_NS=torch.from_numpy(dataset.padded_sources(pairs)),
             decoder_input_NT=torch.from_numpy(decoder_input_NT),
             labels_NT=torch.from_numpy(labels_NT),
@@ -186,4 +184,3 @@ class _BatchMaker:
             epoch=epoch,
             index=index,
         )
-        return batch.pin_memory() if self._pin_memory else batch

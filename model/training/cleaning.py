@@ -26,7 +26,7 @@ class CleaningReport:
     """
 
     kept: int = 0
-    dropped: dict[DropReason, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
 
     def drop(self, reason: DropReason) -> None:
         """Count one dropped pair."""

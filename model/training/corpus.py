@@ -29,10 +29,11 @@ def read_pairs(config: CorpusConfig) -> Iterator[SentencePair]:
             few columns (its number is named), if aligned files differ in length, or if there is no pair.
     """
     readers = {"tsv": _read_columns, "aligned": _read_aligned, "json": _read_json, "jsonl": _read_json_lines}
-    count = 0
-    for count, pair in enumerate(readers[corpus_format(config)](config), start=1):
+    is_empty = True
+    for pair in readers[corpus_format(config)](config):
+        is_empty = False
         yield pair
-    if count == 0:
+    if is_empty:
         raise CorpusError(f"{config.path}: empty, no sentence pair to read")
 
 
@@ -65,7 +66,7 @@ def _checked(path: Path) -> Path:
 
 
 def _read_lines(path: Path) -> Iterator[str]:
-    """Lines without their end; split at line feeds alone, so that U+2028 or \\x0b stay in a sentence."""
+    """Lines without their end; split at line feeds alone, so that U+2028 stays in a sentence."""
     number = 0
     try:
         with _checked(path).open("rb") as probe:

@@ -23,7 +23,6 @@ from model.training.pair_dataset import (
     DatasetIndex,
     PairDataset,
     Section,
-    read_index,
     write_index,
 )
 from model.training.token_store import TokenWriter
@@ -54,8 +53,8 @@ def prepare(
     """
     tokenizer = Tokenizer.load(tokenizer_folder)
     fingerprint = data_fingerprint(corpora, tokenizer_folder, cleaning)
-    if _holds(folder, fingerprint):
-        return PairDataset(folder)
+    if (finished := _finished(folder, fingerprint)) is not None:
+        return finished
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
@@ -96,11 +95,13 @@ def _checksum(path: Path) -> str:
         raise CorpusError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _holds(folder: Path, fingerprint: str) -> bool:
+def _finished(folder: Path, fingerprint: str) -> PairDataset | None:
+    """What an earlier run left there, if it is whole and of the same data."""
     try:
-        return read_index(folder).fingerprint == fingerprint
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+        dataset = PairDataset(folder)
+    except CorpusError:
+        return None
+    return dataset if dataset.index.fingerprint == fingerprint else None
 
 
 def _write(

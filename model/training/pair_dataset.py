@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.errors import CorpusError
-from model.training.token_store import TokenArray, TokenStore
+from model.training.token_store import Indices, TokenArray, TokenStore
 
 INDEX_FILE = "index.json"
 SECTIONS_FILE = "pairs.sections"
@@ -64,7 +64,6 @@ class PairDataset:
         index: Where it comes from, and what was dropped.
         source_lengths: Tokens of each source, shape (pairs,).
         target_lengths: Tokens of each target, shape (pairs,).
-        weights: How often each pair is drawn in an epoch, shape (pairs,).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,11 +81,15 @@ class PairDataset:
             raise CorpusError(f"{folder}: holds no tokenised corpus ({error})") from error
         self.source_lengths = self._sources.lengths
         self.target_lengths = self._targets.lengths
-        weights = np.array([section.weight for section in self.index.sections])
-        self.weights: npt.NDArray[np.float64] = weights[self._section_numbers]
 
     def __len__(self) -> int:
         return len(self._sources)
+
+    @property
+    def weights(self) -> npt.NDArray[np.float64]:
+        """How often each pair is drawn in an epoch, shape (pairs,)."""
+        weights: npt.NDArray[np.float64] = np.array([section.weight for section in self.index.sections])
+        return weights[self._section_numbers]
 
     def source(self, index: int) -> TokenArray:
         """Ids the encoder reads."""
@@ -101,11 +104,11 @@ class PairDataset:
         section = self.index.sections[int(self._section_numbers[index])]
         return section.source_language, section.target_language
 
-    def padded_sources(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def padded_sources(self, indices: Indices) -> npt.NDArray[np.int64]:
         """Several sources, shape (N, longest), padded."""
         return self._sources.padded(indices, self.index.pad_id)
 
-    def padded_targets(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def padded_targets(self, indices: Indices) -> npt.NDArray[np.int64]:
         """Several targets, shape (N, longest), padded."""
         return self._targets.padded(indices, self.index.pad_id)
 

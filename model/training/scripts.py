@@ -1,9 +1,11 @@
-"""Which letters a language is written in, to notice sentences of another language."""
+"""ⓑ Which letters a language is written in, to notice sentences of another language."""
 
 import re
+from functools import cache
 
 _RANGES = {
-    "Latin": "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a",
+    "Latin": "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
+    "\uff21-\uff3a\uff41-\uff5a",
     "Greek": "\u0370-\u03ff\u1f00-\u1fff",
     "Cyrillic": "\u0400-\u052f",
     "Hebrew": "\u0590-\u05ff",
@@ -14,92 +16,53 @@ _RANGES = {
     "Han": "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f",
     "Hangul": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
 }
-_SCRIPTS_OF = {
-    **dict.fromkeys(("bg", "be", "kk", "ky", "mk", "mn", "ru", "uk"), ("Cyrillic",)),
-    **dict.fromkeys(("ar", "fa", "ur"), ("Arabic",)),
-    **dict.fromkeys(("hi", "mr", "ne"), ("Devanagari",)),
-    "el": ("Greek",),
-    "he": ("Hebrew",),
-    "ja": ("Kana", "Han"),
-    "ko": ("Hangul", "Han"),
-    "sr": ("Cyrillic", "Latin"),
-    "th": ("Thai",),
-    "zh": ("Han",),
-    **dict.fromkeys(
-        [
-            "af",
-            "az",
-            "bs",
-            "ca",
-            "cs",
-            "cy",
-            "da",
-            "de",
-            "en",
-            "eo",
-            "es",
-            "et",
-            "eu",
-            "fi",
-            "fr",
-            "ga",
-            "gl",
-            "hr",
-            "hu",
-            "id",
-            "is",
-            "it",
-            "la",
-            "lb",
-            "lt",
-            "lv",
-            "mt",
-            "ms",
-            "nb",
-            "nl",
-            "nn",
-            "no",
-            "pl",
-            "pt",
-            "ro",
-            "sk",
-            "sl",
-            "sq",
-            "sv",
-            "sw",
-            "tl",
-            "tr",
-            "uz",
-            "vi",
-        ],
-        ("Latin",),
-    ),
+_LANGUAGES = {
+    "Latin": "af az bs ca cs cy da de en eo es et eu fi fr ga gl hr hu id is it la lb lt lv ms mt nb nl nn "
+    "no pl pt ro sk sl sq sr sv sw tl tr uz vi",
+    "Greek": "el",
+    "Cyrillic": "be bg kk ky mk mn ru sr tg uk",
+    "Hebrew": "he yi",
+    "Arabic": "ar fa ps ur",
+    "Devanagari": "hi mr ne",
+    "Thai": "th",
+    "Kana": "ja",
+    "Han": "ja ko zh",
+    "Hangul": "ko",
 }
-_LETTERS = {script: re.compile(f"[{ranges}]") for script, ranges in _RANGES.items()}
-_LOGOGRAPHIC = frozenset(("Han", "Kana", "Hangul"))
-_WORD_CHARACTERS = re.compile("[" + "".join(_RANGES[script] for script in sorted(_LOGOGRAPHIC)) + "]")
-_LOGOGRAPHIC_WEIGHT = 4
-"""A Han, kana or Hangul character says as much as about four letters: 汤姆住在Massachusetts is Chinese."""
+_DENSE = "".join(_RANGES[script] for script in ("Kana", "Han", "Hangul"))
+_DENSE_CHARACTER = re.compile(f"[{_DENSE}]")
+_DENSE_WEIGHT = 4
+"""A Han, kana or Hangul character says as much as about four letters: 汤姆住在Washington is Chinese."""
 
 
 def in_script_of(text: str, language: str) -> bool:
-    """Whether at least half of a text's letters are of its language's script.
+    """Whether at least half of what a text says is in its language's script.
 
-    True as well for text without letters, and for languages whose script is not listed here.
+    True as well for text without letters, and for languages whose script is not known here.
     """
-    scripts = _SCRIPTS_OF.get(language.split("-")[0].lower())
-    if scripts is None or (text.isascii() and "Latin" in scripts):
+    script = _script(language.split("-")[0].lower())
+    if script is None or (text.isascii() and script.match("a")):
         return True
-    letters = sum(map(str.isalpha, text))
-    own = sum(len(_LETTERS[script].findall(text)) for script in scripts)
-    weight = _LOGOGRAPHIC_WEIGHT if _LOGOGRAPHIC.intersection(scripts) else 1
-    return own * weight >= letters - own
+    own = script.findall(text)
+    foreign = sum(map(str.isalpha, text)) - sum(map(str.isalpha, own))
+    return _amount(own) >= foreign
 
 
 def count_words(text: str) -> int:
     """Words between white space, where each Han, kana or Hangul character is one of its own."""
-    words = len(text.split())
     if text.isascii():
-        return words
-    characters = len(_WORD_CHARACTERS.findall(text))
-    return len(_WORD_CHARACTERS.sub(" ", text).split()) + characters if characters else words
+        return len(text.split())
+    rest, characters = _DENSE_CHARACTER.subn(" ", text)
+    return len(rest.split()) + characters
+
+
+def _amount(letters: list[str]) -> int:
+    dense = len(_DENSE_CHARACTER.findall("".join(letters)))
+    return len(letters) + (_DENSE_WEIGHT - 1) * dense
+
+
+@cache
+def _script(language: str) -> re.Pattern[str] | None:
+    """Matches a letter of a language."""
+    ranges = [_RANGES[script] for script, codes in _LANGUAGES.items() if language in codes.split()]
+    return re.compile("[" + "".join(ranges) + "]") if ranges else None

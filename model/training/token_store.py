@@ -1,4 +1,4 @@
-"""Token id sequences of any number on disk: one flat memory-mapped array, and where each begins."""
+"""ⓓ Token id sequences of any number on disk: one flat memory-mapped array, and where each ends."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 TokenArray = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+Indices = npt.NDArray[np.int64]
+Lengths = npt.NDArray[np.int32]
 
 
 def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
@@ -17,24 +19,28 @@ def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
 
 
 class TokenWriter:
-    """Appends sequences to `<name>.tokens` and `<name>.lengths`; nothing is kept in memory.
+    """Appends sequences to `<name>.tokens` and `<name>.offsets`; keeps none of them in memory.
 
     Args:
         folder: Exists already.
-        name: Of the pair of files.
+        name: Of the two files; those there already are overwritten.
         vocab_size: Chooses two or four bytes an id.
     """
 
     def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
         self._dtype = token_dtype(vocab_size)
         self._tokens = (folder / f"{name}.tokens").open("wb")
-        self._lengths = (folder / f"{name}.lengths").open("wb")
+        self._offsets = (folder / f"{name}.offsets").open("wb")
+        self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        self._end = 0
 
     def append(self, sequences: Sequence[Sequence[int]]) -> None:
         """Write sequences behind those there already."""
         flat = [token for sequence in sequences for token in sequence]
+        ends = self._end + np.cumsum([len(sequence) for sequence in sequences], dtype=np.int64)
         self._tokens.write(np.asarray(flat, dtype=self._dtype).tobytes())
-        self._lengths.write(np.asarray([len(sequence) for sequence in sequences], dtype=np.uint32).tobytes())
+        self._offsets.write(ends.tobytes())
+        self._end += len(flat)
 
     def __enter__(self) -> Self:
         return self
@@ -43,37 +49,43 @@ class TokenWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._tokens.close()
-        self._lengths.close()
+        self._offsets.close()
 
 
 class TokenStore:
-    """Reads what a TokenWriter wrote.
+    """Reads what a TokenWriter wrote; only the lengths are held in memory.
 
     Attributes:
         lengths: Tokens of each sequence, shape (sequences,).
+
+    Raises:
+        OSError: If a file is missing.
+        ValueError: If it is empty or cut short.
     """
 
     def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
-        self.lengths: npt.NDArray[np.int64] = np.fromfile(folder / f"{name}.lengths", dtype=np.uint32).astype(
-            np.int64
-        )
-        self._starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(self.lengths)))
+        self._offsets: Indices = np.memmap(folder / f"{name}.offsets", dtype=np.int64, mode="r")
         self._tokens: TokenArray = np.memmap(
             folder / f"{name}.tokens", dtype=token_dtype(vocab_size), mode="r"
         )
+        if self._offsets[-1] != len(self._tokens):
+            raise ValueError(f"{name}.tokens: {len(self._tokens)} ids, not {self._offsets[-1]}")
+        self.lengths: Lengths = np.diff(self._offsets).astype(np.int32)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, index: int) -> TokenArray:
-        """One sequence, a view into the mapped file."""
-        return self._tokens[self._starts[index] : self._starts[index + 1]]
+        """One sequence, a view into the mapped file; an index below 0 is an error."""
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self._tokens[self._offsets[index] : self._offsets[index + 1]]
 
-    def padded(self, indices: npt.NDArray[np.int64], pad_id: int) -> npt.NDArray[np.int64]:
+    def padded(self, indices: Indices, pad_id: int) -> npt.NDArray[np.int64]:
         """Several sequences, shape (len(indices), longest), filled up with `pad_id`."""
         lengths = self.lengths[indices][:, None]
-        offsets = np.arange(lengths.max())[None, :]
-        is_token = offsets < lengths
+        places = np.arange(lengths.max())[None, :]
+        is_token = places < lengths
         rows = np.full(is_token.shape, pad_id, dtype=np.int64)
-        rows[is_token] = self._tokens[(self._starts[indices][:, None] + offsets)[is_token]]
+        rows[is_token] = self._tokens[(self._offsets[indices][:, None] + places)[is_token]]
         return rows

@@ -1,11 +1,11 @@
 """ⓒ The tokenizer: SentencePiece models learned from the corpus, or a folder of them taken over."""
 
+import io
 import random
-import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sentencepiece
 
@@ -21,16 +21,10 @@ from model.text.tokenizer import (
 )
 from model.training.data_config import VocabularyConfig
 
-PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
-_NUM_SPECIAL = 4
+TOKENIZER_FILES = (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)
+
+_SPECIAL_IDS = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
 _SAMPLE_SEED = 1
-
-
-class Sides(NamedTuple):
-    """Sentences the network reads, and sentences it writes; equally many."""
-
-    source: Sequence[str]
-    target: Sequence[str]
 
 
 def train_tokenizer(
@@ -40,7 +34,7 @@ def train_tokenizer(
     target_languages: Iterable[str],
     folder: Path,
 ) -> Tokenizer:
-    """Learn a tokenizer and write its files; the same input gives the same files.
+    """Learn a tokenizer, or take one over, and write its files; equal input gives equal files.
 
     Args:
         pairs: (source, target) sentences, directed: a bidirectional corpus gives both orders.
@@ -48,94 +42,117 @@ def train_tokenizer(
         config: Kind and size.
         target_languages: Codes of all languages translated into. More than one makes language
             tags, which become control symbols of the source side.
-        folder: Made if need be; old tokenizer files in it are overwritten.
+        folder: Made if need be; tokenizer files in it are replaced.
 
     Returns:
         The tokenizer, loaded from the folder.
 
     Raises:
-        CorpusError: If there is no sentence, or too little text for the size asked.
+        CorpusError: If there is no sentence, or not the text for a vocabulary of this size.
         TokenizerError: If the folder to reuse holds no tokenizer.
-        TrainingError: If the tokenizer to reuse lacks a language tag.
+        TrainingError: If the tokenizer to reuse lacks a language tag, or files cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     codes = sorted(set(target_languages))
     if config.reuse is not None:
-        return _take_over(Path(config.reuse), codes, folder)
-    tags = language_tags(codes) if len(codes) > 1 else {}
-    settings = TokenizerSettings(
-        tags=tags, lowercase=config.lowercase, separate_punctuation=config.separate_punctuation
-    )
-    sides = _sample(pairs, settings, config.max_sentences)
-    for file in (SHARED_FILE, SOURCE_FILE, TARGET_FILE):
-        (folder / file).unlink(missing_ok=True)
-    if config.shared:
-        _train(
-            folder / SHARED_FILE, list(dict.fromkeys((*sides.source, *sides.target))), config, tags.values()
-        )
+        made = _take_over(Path(config.reuse), codes)
     else:
-        _train(folder / SOURCE_FILE, sides.source, config, tags.values())
-        _train(folder / TARGET_FILE, sides.target, config, ())
-    settings.save(folder)
+        made = _learn(pairs, config, language_tags(codes) if len(codes) > 1 else {})
+    try:
+        _write(made, folder)
+    except OSError as error:
+        raise TrainingError(f"{folder}: the tokenizer cannot be written ({error})") from error
     return Tokenizer.load(folder)
 
 
-def _take_over(origin: Path, codes: Sequence[str], folder: Path) -> Tokenizer:
+class _Files(NamedTuple):
+    settings: TokenizerSettings
+    models: dict[str, bytes]
+
+
+def _write(files: _Files, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in TOKENIZER_FILES:
+        (folder / name).unlink(missing_ok=True)
+    for name, content in files.models.items():
+        (folder / name).write_bytes(content)
+    files.settings.save(folder)
+
+
+def _take_over(origin: Path, codes: Sequence[str]) -> _Files:
     tokenizer = Tokenizer.load(origin)
     missing = set(codes) - tokenizer.language_tags.keys()
     if missing and (len(codes) > 1 or tokenizer.language_tags):
         raise TrainingError(f"{origin}: the tokenizer to reuse has no tag for {', '.join(sorted(missing))}")
-    if origin.resolve() != folder.resolve():
-        for file in (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE):
-            (folder / file).unlink(missing_ok=True)
-            if (origin / file).exists():
-                shutil.copyfile(origin / file, folder / file)
-    return Tokenizer.load(folder)
+    names = (SHARED_FILE,) if tokenizer.is_shared else (SOURCE_FILE, TARGET_FILE)
+    return _Files(tokenizer.settings, {name: (origin / name).read_bytes() for name in names})
 
 
-def _sample(pairs: Iterable[tuple[str, str]], settings: TokenizerSettings, limit: int) -> Sides:
-    """A uniform sample of prepared pairs, at most `limit` of them held (reservoir sampling)."""
+def _learn(pairs: Iterable[tuple[str, str]], config: VocabularyConfig, tags: dict[str, str]) -> _Files:
+    settings = TokenizerSettings(
+        tags=tags, lowercase=config.lowercase, separate_punctuation=config.separate_punctuation
+    )
+    sample = _sample(pairs, config.max_sentences)
+    if not sample:
+        raise CorpusError("no sentence is left to learn a vocabulary from")
+    if config.shared:
+        return _Files(settings, {SHARED_FILE: _model(_prepared(_both_sides(sample), settings), config, tags)})
+    sources = _prepared((source for source, _ in sample), settings)
+    targets = _prepared((target for _, target in sample), settings)
+    return _Files(
+        settings, {SOURCE_FILE: _model(sources, config, tags), TARGET_FILE: _model(targets, config, {})}
+    )
+
+
+def _both_sides(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Every sentence of each pair; a pair and its reverse, as a bidirectional corpus has them, count once."""
+    for pair in dict.fromkeys((min(pair), max(pair)) for pair in pairs):
+        yield from pair
+
+
+def _prepared(sentences: Iterable[str], settings: TokenizerSettings) -> list[str]:
+    return [settings.prepare(sentence) for sentence in sentences]
+
+
+def _sample(pairs: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
+    """A uniform sample of at most `limit` pairs; no more are ever held (reservoir sampling)."""
     generator = random.Random(_SAMPLE_SEED)  # noqa: S311  nothing secret
     kept: list[tuple[str, str]] = []
-    for number, pair in enumerate(pairs, start=1):
-        place = len(kept) if number <= limit else generator.randrange(number)
-        if place == len(kept):
+    for number, pair in enumerate(pairs):
+        if number < limit:
             kept.append(pair)
-        elif place < limit:
+        elif (place := generator.randrange(number + 1)) < limit:
             kept[place] = pair
-    if not kept:
-        raise CorpusError("no sentence is left to learn a vocabulary from")
-    return Sides([settings.prepare(pair[0]) for pair in kept], [settings.prepare(pair[1]) for pair in kept])
+    return kept
 
 
-def _train(path: Path, sentences: Sequence[str], config: VocabularyConfig, tags: Iterable[str]) -> None:
-    """Run SentencePiece in one thread, as its result depends on how many there are."""
-    tags = list(tags)
-    arguments = {
+def _model(sentences: Sequence[str], config: VocabularyConfig, tags: Mapping[str, str]) -> bytes:
+    """A SentencePiece model file, made in one thread: its content depends on how many there are."""
+    is_subword = config.kind in ("unigram", "bpe")
+    arguments: dict[str, Any] = _SPECIAL_IDS | {
         "model_type": config.kind,
         "vocab_size": _vocabulary_size(sentences, config, len(tags)),
-        "hard_vocab_limit": config.kind in ("unigram", "bpe"),
-        "character_coverage": config.character_coverage,
-        "byte_fallback": config.byte_fallback and config.kind in ("unigram", "bpe"),
-        "control_symbols": tags,
-        "pad_id": PAD_ID,
-        "unk_id": UNK_ID,
-        "bos_id": BOS_ID,
-        "eos_id": EOS_ID,
+        "hard_vocab_limit": is_subword,
+        # For words the frequency alone decides, not the rarity of their letters.
+        "character_coverage": 1.0 if config.kind == "word" else config.character_coverage,
+        "byte_fallback": config.byte_fallback and is_subword,
+        "control_symbols": list(tags.values()),
         # Unicode is normalised before; SentencePiece's own rules would change full-width forms.
         "normalization_rule_name": "identity",
         "num_threads": 1,
         "max_sentence_length": 1 << 20,
         "minloglevel": 2,
     }
+    model = io.BytesIO()
     try:
-        with path.open("wb") as file:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(sentences), model_writer=file, **arguments
-            )
-    except (RuntimeError, OSError) as error:
-        path.unlink(missing_ok=True)
-        raise CorpusError(_explained(error, config)) from error
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences), model_writer=model, **arguments
+        )
+    except RuntimeError as error:
+        reason = str(error).rsplit("] ", 1)[-1].strip()
+        raise CorpusError(
+            f"no {config.kind} vocabulary of size {config.size} can be learned from this text: {reason}"
+        ) from error
+    return model.getvalue()
 
 
 def _vocabulary_size(sentences: Iterable[str], config: VocabularyConfig, num_tags: int) -> int:
@@ -143,9 +160,4 @@ def _vocabulary_size(sentences: Iterable[str], config: VocabularyConfig, num_tag
         return config.size
     counts = Counter(word for sentence in sentences for word in sentence.split())
     frequent = sum(count >= config.minimum_frequency for count in counts.values())
-    return min(config.size, frequent + _NUM_SPECIAL + num_tags)
-
-
-def _explained(error: Exception, config: VocabularyConfig) -> str:
-    reason = " ".join(str(error).split())
-    return f"no {config.kind} vocabulary of size {config.size} can be learned from this text ({reason})"
+    return min(config.size, frequent + len(_SPECIAL_IDS) + num_tags)
