@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A deadline an example would make properties fail on a busy machine, and on first loads.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 # Short enough to be learnt by heart, different enough to need the source.
 PHRASES = (

@@ -129,7 +129,7 @@ def test_translations_must_be_as_many_as_sentences(count: int) -> None:
         "你好。",
     ],
 )
-@pytest.mark.parametrize("language", ["en", "fr", "zh"])
+@pytest.mark.parametrize("language", ["fr", "zh"])
 def test_hostile_text_takes_linear_time(unit: str, language: str) -> None:
     start = time.perf_counter()
     Document.split(unit * (100_000 // len(unit)), language)

@@ -28,6 +28,13 @@ def test_a_source_sentence_is_tag_pieces_end(tokenizer: Tokenizer) -> None:
     assert ids[1:] == tokenizer.encode_target("Good morning")
 
 
+def test_many_at_once_are_encoded_as_one_by_one(tokenizer: Tokenizer) -> None:
+    texts = ["Good morning", "", "</s>", "où ?"]
+    one_by_one = [tokenizer.encode(text, target_language="fr") for text in texts]
+    assert tokenizer.encode_batch(texts, target_language="fr") == one_by_one
+    assert tokenizer.encode_target_batch(texts) == [tokenizer.encode_target(text) for text in texts]
+
+
 def test_blank_text_has_no_pieces(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode_target(" \u3000\n\ufeff") == [tokenizer.eos_id]
     assert tokenizer.decode([]) == ""
