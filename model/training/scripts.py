@@ -29,23 +29,26 @@ _LANGUAGES = {
     "Han": "ja ko zh",
     "Hangul": "ko",
 }
-_DENSE = "".join(_RANGES[script] for script in ("Kana", "Han", "Hangul"))
-_DENSE_CHARACTER = re.compile(f"[{_DENSE}]")
-_DENSE_WEIGHT = 4
-"""A Han, kana or Hangul character says as much as about four letters: 汤姆住在Washington is Chinese."""
+_DENSE_SCRIPTS = ("Kana", "Han", "Hangul")
+_DENSE_CHARACTER = re.compile("[" + "".join(_RANGES[script] for script in _DENSE_SCRIPTS) + "]")
 
 
 def in_script_of(text: str, language: str) -> bool:
-    """Whether at least half of what a text says is in its language's script.
+    """Whether a text is in its language's script, foreign names and terms allowed for.
 
+    Half of the letters must be. A Han, kana or Hangul character says as much as half a word,
+    so there the foreign words are counted, not their letters: 汤姆住在 New Haven is Chinese.
     True as well for text without letters, and for languages whose script is not known here.
     """
-    script = _script(language.split("-")[0].lower())
+    language = language.split("-")[0].lower()
+    script = _script(language)
     if script is None or (text.isascii() and script.match("a")):
         return True
-    own = script.findall(text)
-    foreign = sum(map(str.isalpha, text)) - sum(map(str.isalpha, own))
-    return _amount(own) >= foreign
+    rest, own = script.subn(" ", text)
+    if _is_dense(language):
+        foreign = sum(any(map(str.isalpha, word)) for word in rest.split())
+        return foreign == 0 or 2 * own > foreign
+    return own >= sum(map(str.isalpha, rest))
 
 
 def count_words(text: str) -> int:
@@ -56,13 +59,13 @@ def count_words(text: str) -> int:
     return len(rest.split()) + characters
 
 
-def _amount(letters: list[str]) -> int:
-    dense = len(_DENSE_CHARACTER.findall("".join(letters)))
-    return len(letters) + (_DENSE_WEIGHT - 1) * dense
-
-
 @cache
 def _script(language: str) -> re.Pattern[str] | None:
     """Matches a letter of a language."""
     ranges = [_RANGES[script] for script, codes in _LANGUAGES.items() if language in codes.split()]
     return re.compile("[" + "".join(ranges) + "]") if ranges else None
+
+
+@cache
+def _is_dense(language: str) -> bool:
+    return any(language in _LANGUAGES[script].split() for script in _DENSE_SCRIPTS)
