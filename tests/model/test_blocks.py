@@ -13,7 +13,7 @@ from model.blocks import (
     key_mask,
     layer_norm,
 )
-from tests.model.tiny_networks import randomised, tiny_config
+from tests.model.tiny_networks import noise, randomised, tiny_config
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -23,7 +23,7 @@ def zero(states: Tensor) -> Tensor:
 
 
 def some_states(batch: int = 2, length: int = 5) -> Tensor:
-    return 3 + 2 * torch.randn(batch, length, 16, generator=torch.Generator().manual_seed(3))
+    return 3 + 2 * noise(batch, length, 16)
 
 
 def test_a_pre_norm_block_of_zeros_is_the_identity() -> None:
@@ -107,8 +107,7 @@ def test_the_feed_forward_width_is_the_one_asked_for(width: int) -> None:
 
 
 def heads(queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(4)
-    return tuple(torch.randn(2, 3, n, 8, generator=generator) for n in (queries, keys, keys))
+    return noise(2, 3, queries, 8, seed=1), noise(2, 3, keys, 8, seed=2), noise(2, 3, keys, 8, seed=3)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_weights_by_hand_are_those_of_the_fused_kernel(queries: int, keys: int, 
 
 def test_an_added_bias_is_added_to_the_scores() -> None:
     query, key, value = heads(5, 5)
-    bias = torch.randn(3, 5, 5)
+    bias = noise(3, 5, 5)
     fused = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias.expand(2, 3, 5, 5))
     assert_close(attention_weights(query, key, bias) @ value, fused, atol=1e-5, rtol=1e-5)
 

@@ -22,7 +22,6 @@ OTHER_VARIANTS: list[dict[str, object]] = [
     {"positions": "learned", "embedding_norm": True},
     {"num_heads": 1, "num_encoder_layers": 3, "num_decoder_layers": 1},
     {"num_heads": 16, "positions": "relative"},
-    {"initialisation": "normal"},
 ]
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from model.blocks import Attention
-from tests.model.tiny_networks import randomised, tiny_config
+from tests.model.tiny_networks import noise, randomised, tiny_config
 
 HEADS, WIDTH = 4, 16
 Layout = Callable[[Attention, Tensor, Tensor], Tensor]
@@ -83,7 +83,7 @@ def our_attention(attention: Attention, queries: Tensor, keys: Tensor) -> Tensor
 @torch.inference_mode()
 def test_self_attention_is_the_same_in_every_layout(layout: Layout) -> None:
     attention = randomised(Attention(tiny_config(num_heads=HEADS)))
-    states = torch.randn(3, 7, WIDTH)
+    states = noise(3, 7, WIDTH)
     actual = our_attention(attention, states, states)
     assert_close(actual, layout(attention, states, states), atol=1e-5, rtol=1e-5)
 
@@ -93,7 +93,7 @@ def test_self_attention_is_the_same_in_every_layout(layout: Layout) -> None:
 def test_cross_attention_is_the_same_in_every_layout(layout: Layout) -> None:
     """Viewing keys with the queries' length, as one source does, cannot give 7 keys for 11 queries."""
     attention = randomised(Attention(tiny_config(num_heads=HEADS)))
-    queries, keys = torch.randn(3, 11, WIDTH), torch.randn(3, 7, WIDTH)
+    queries, keys = noise(3, 11, WIDTH, seed=1), noise(3, 7, WIDTH, seed=2)
     actual = our_attention(attention, queries, keys)
     assert actual.shape == (3, 11, WIDTH)
     assert_close(actual, layout(attention, queries, keys), atol=1e-5, rtol=1e-5)

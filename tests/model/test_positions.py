@@ -6,6 +6,7 @@ from torch import Tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from model.positions import relative_bucket, rotate, rotations, sinusoids
+from tests.model.tiny_networks import noise
 
 CLOSE = {"atol": 1e-5, "rtol": 0}
 
@@ -62,7 +63,7 @@ def test_a_later_position_is_a_rotation_of_an_earlier_one(shift: int) -> None:
 
 
 def test_rotation_keeps_lengths_and_leaves_position_0_alone() -> None:
-    states_TD = torch.randn(6, 8)
+    states_TD = noise(6, 8)
     turned_TD = rotate(states_TD, rotations(torch.arange(6), 8))
     torch.testing.assert_close(turned_TD.norm(dim=-1), states_TD.norm(dim=-1))
     torch.testing.assert_close(turned_TD[0], states_TD[0])
@@ -70,7 +71,7 @@ def test_rotation_keeps_lengths_and_leaves_position_0_alone() -> None:
 
 
 def test_rotation_is_a_product_of_complex_numbers() -> None:
-    states_TD = torch.randn(6, 8)
+    states_TD = noise(6, 8)
     angles = torch.arange(6)[:, None] * 10000.0 ** (-torch.arange(0, 8, 2) / 8)
     by_hand = torch.view_as_complex(states_TD.unflatten(-1, (-1, 2))) * torch.polar(torch.ones(6, 4), angles)
     turned_TD = rotate(states_TD, rotations(torch.arange(6), 8))
@@ -78,7 +79,7 @@ def test_rotation_is_a_product_of_complex_numbers() -> None:
 
 
 def test_rotated_scores_depend_on_the_distance_alone() -> None:
-    query_D, key_D = torch.randn(8), torch.randn(8)
+    query_D, key_D = noise(8, seed=1), noise(8, seed=2)
 
     def score(query_position: int, key_position: int) -> Tensor:
         turns = rotations(torch.tensor([query_position, key_position]), 8)
@@ -90,7 +91,7 @@ def test_rotated_scores_depend_on_the_distance_alone() -> None:
 
 
 def test_rotation_keeps_the_dtype() -> None:
-    states = torch.randn(2, 3, 4, dtype=torch.bfloat16)
+    states = noise(2, 3, 4).bfloat16()
     assert rotate(states, rotations(torch.arange(3), 4)).dtype == torch.bfloat16
 
 

@@ -37,14 +37,20 @@ def tiny_network(**overrides: object) -> Transformer:
 
 
 def randomised(network: Network, seed: int = 1) -> Network:
-    """Add noise to every parameter, tied ones once, and switch to evaluation."""
+    """Draw every parameter anew, tied ones once, norm weights around 1; and switch to evaluation."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in network.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+            around = parameter.mean().round()  # 1 for the weights of a norm, 0 for all others
+            parameter.copy_(around + 0.2 * torch.randn(parameter.shape, generator=generator))
     return network.eval()
 
 
 def ids(*shape: int, seed: int = 2, vocab_size: int = SOURCE_VOCAB) -> Tensor:
     """Random token ids without special ones."""
     return torch.randint(4, vocab_size, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def noise(*shape: int, seed: int = 3) -> Tensor:
+    """Normally distributed numbers, the same ones for the same seed."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
