@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.text.document import Document
@@ -47,6 +47,7 @@ def test_sentences_are_trimmed_single_lines_with_letters(text: str, language: st
         assert any(map(str.isalpha, sentence))
 
 
+@settings(max_examples=25)
 @given(st.lists(pieces, min_size=200, max_size=400).map(lambda parts: "".join(parts) * 5))
 def test_long_texts_survive_too(text: str) -> None:
     document = Document.split(text, "fr")
@@ -131,6 +132,6 @@ def test_translations_must_be_as_many_as_sentences(count: int) -> None:
 )
 @pytest.mark.parametrize("language", ["fr", "zh"])
 def test_hostile_text_takes_linear_time(unit: str, language: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     Document.split(unit * (100_000 // len(unit)), language)
-    assert time.perf_counter() - start < 2  # 0.2 s at most where it was measured
+    assert time.thread_time() - start < 2  # far less than quadratic time would be

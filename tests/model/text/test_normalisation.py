@@ -56,9 +56,9 @@ def test_printable_ascii_is_untouched(text: str) -> None:
 )
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     clean("é")  # builds the table of marks
-    start = time.perf_counter()
+    start = time.thread_time()
     clean(unit * (200_000 // len(unit)))
-    assert time.perf_counter() - start < 2  # sorting 200,000 marks would take minutes
+    assert time.thread_time() - start < 2  # sorting 200,000 marks would take minutes
 
 
 def test_a_run_of_marks_longer_than_any_language_writes_is_left_in_its_order() -> None:
