@@ -3,6 +3,7 @@
 Shapes: N sentences, S source, T target positions, V vocabulary.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -61,7 +62,7 @@ def _score_batch(
     logits_NTV = network(source_NS, input_NT).float()
     chosen_NT = logits_NTV.gather(2, output_NT[..., None]).squeeze(2) - logits_NTV.logsumexp(2)
     rows = [row[: len(t)] for row, t in zip(chosen_NT.tolist(), targets, strict=True)]
-    if any(score != score for row in rows for score in row):
+    if any(math.isnan(score) for row in rows for score in row):
         raise DecodingError("the network's output is not a number")
     return rows
 

@@ -1,0 +1,190 @@
+"""A decoder too slow to be wrong: one sentence, no cache, no batch, Python loops over floats."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+
+from model.decoding.network import Network
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.transformer import Transformer
+
+INF = math.inf
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A hypothesis under way: what it is ranked by, its tokens and their log-probabilities."""
+
+    total: float
+    tokens: Tokens
+    log_probs: tuple[float, ...]
+
+
+class ReferenceDecoder:
+    """Decodes by the definition of each strategy, with a full forward pass for every prefix."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._config = network.config
+        self._known: dict[tuple[Tokens, Tokens], list[float]] = {}
+
+    def decode(self, request: DecodeRequest) -> list[Hypothesis]:
+        strategies = {"greedy": self._greedy, "beam": self._beam, "sample": self._sample}
+        return strategies[request.options.strategy](request)
+
+    def log_probs(self, source: Tokens, target: Tokens) -> list[float]:
+        """Of every token that may follow this target."""
+        if (source, target) not in self._known:
+            fed = torch.tensor([[self._config.decoder_start_id, *target]])
+            with torch.inference_mode():
+                logits = self._network(torch.tensor([source]), fed)[0, -1]
+            self._known[source, target] = logits.log_softmax(0).tolist()
+        return self._known[source, target]
+
+    def ranking(self, request: DecodeRequest, produced: Tokens) -> list[float]:
+        """Log-probabilities under the constraints."""
+        position, prefix = len(produced), request.prefix_ids
+        scores = self.log_probs(request.source_ids, produced)
+        if position < len(prefix):
+            return [s if token == prefix[position] else -INF for token, s in enumerate(scores)]
+        rescaled = (
+            s * request.options.repetition_penalty if token in produced else s
+            for token, s in enumerate(scores)
+        )
+        return [-INF if self._forbidden(request, produced, token) else s for token, s in enumerate(rescaled)]
+
+    def _forbidden(self, request: DecodeRequest, produced: Tokens, token: int) -> bool:
+        options, config = request.options, self._config
+        shortest, _ = options.length_bounds(len(request.source_ids), config.max_positions)
+        if token in (config.pad_id, config.bos_id, *options.suppress_ids):
+            return True
+        if token == config.eos_id and len(produced) + 1 < shortest:
+            return True
+        return options.no_repeat_ngram_size > 0 and _repeats((*produced, token), options.no_repeat_ngram_size)
+
+    def _longest(self, request: DecodeRequest) -> int:
+        return request.options.length_bounds(len(request.source_ids), self._config.max_positions)[1]
+
+    def _extend(self, request: DecodeRequest, partial: Partial, token: int, score: float) -> Partial:
+        log_prob = self.log_probs(request.source_ids, partial.tokens)[token]
+        return Partial(partial.total + score, (*partial.tokens, token), (*partial.log_probs, log_prob))
+
+    def _greedy(self, request: DecodeRequest) -> list[Hypothesis]:
+        return [self._walk(request, lambda scores, _: scores.index(max(scores)))]
+
+    def _sample(self, request: DecodeRequest) -> list[Hypothesis]:
+        options, longest = request.options, self._longest(request)
+        generator = torch.Generator().manual_seed(options.seed)
+        numbers = torch.rand(options.num_hypotheses, longest, generator=generator).tolist()
+        draws = [
+            self._walk(request, lambda scores, position, row=row: _draw(scores, options, row[position]))
+            for row in numbers
+        ]
+        return sorted(draws, key=lambda draw: (not draw.finished, -draw.score))
+
+    def _walk(self, request: DecodeRequest, choose: Callable[[list[float], int], int]) -> Hypothesis:
+        partial = Partial(0.0, (), ())
+        while len(partial.tokens) < self._longest(request):
+            scores = self.ranking(request, partial.tokens)
+            token = choose(scores, len(partial.tokens))
+            partial = self._extend(request, partial, token, scores[token])
+            if token == self._config.eos_id:
+                break
+        return self._hypothesis(request, partial, coverage=False)
+
+    def _beam(self, request: DecodeRequest) -> list[Hypothesis]:
+        options, eos = request.options, self._config.eos_id
+        beam_size, count = options.beam_size, options.num_hypotheses
+        live, finished = [Partial(0.0, (), ())], []
+        for _ in range(self._longest(request)):
+            best = sorted(self._continuations(request, live), key=lambda p: -p.total)[: 2 * beam_size]
+            finished += [p for p in best[:beam_size] if p.tokens[-1] == eos]
+            live = [p for p in best if p.tokens[-1] != eos][:beam_size]
+            if options.stop == "first" and best and best[0].tokens[-1] == eos:
+                break
+            if options.stop == "patience" and len(finished) >= max(options.patience * beam_size, count):
+                break
+        found = [self._hypothesis(request, p) for p in finished or live]
+        return sorted(found, key=lambda h: -h.score)[:count]
+
+    def _continuations(self, request: DecodeRequest, live: Sequence[Partial]) -> Iterator[Partial]:
+        for partial in live:
+            for token, score in enumerate(self.ranking(request, partial.tokens)):
+                if score > -INF:
+                    yield self._extend(request, partial, token, score)
+
+    def all_finished(self, request: DecodeRequest) -> list[Hypothesis]:
+        """Every translation within the length limit that the constraints allow, best first."""
+        words = [t for t in range(self._config.target_vocab_size) if t != self._config.eos_id]
+        found = []
+        for length in range(self._longest(request)):
+            for tokens in product(words, repeat=length):
+                partial = Partial(0.0, (), ())
+                for token in (*tokens, self._config.eos_id):
+                    score = self.ranking(request, partial.tokens)[token]
+                    if score == -INF:
+                        break
+                    partial = self._extend(request, partial, token, score)
+                else:
+                    found.append(self._hypothesis(request, partial))
+        return sorted(found, key=lambda h: -h.score)
+
+    def _hypothesis(self, request: DecodeRequest, partial: Partial, coverage: bool = True) -> Hypothesis:
+        options, finished = request.options, partial.tokens[-1] == self._config.eos_id
+        score = partial.total / divisor(len(partial.tokens), options)
+        if coverage and options.coverage_penalty:
+            score += options.coverage_penalty * self._coverage(request.source_ids, partial.tokens)
+        return Hypothesis(
+            token_ids=partial.tokens[:-1] if finished else partial.tokens,
+            score=score,
+            log_probability=sum(partial.log_probs),
+            token_log_probabilities=partial.log_probs,
+            finished=finished,
+        )
+
+    def _coverage(self, source: Tokens, tokens: Tokens) -> float:
+        attention = self.attention(source, tokens)
+        return sum(math.log(min(1.0, sum(column))) for column in zip(*attention, strict=True))
+
+    def attention(self, source: Tokens, tokens: Tokens) -> list[list[float]]:
+        """Of each target token to each source token: last layer, averaged over heads."""
+        assert isinstance(self._network, Transformer)
+        fed = torch.tensor([[self._config.decoder_start_id, *tokens[:-1]]])
+        with torch.inference_mode():
+            _, maps = self._network.forward_with_attention(torch.tensor([source]), fed)
+        return maps.cross[-1][0].mean(0).tolist()
+
+
+def divisor(length: int, options: DecodeOptions) -> float:
+    if options.length_penalty_form == "gnmt":
+        return ((5 + length) / 6) ** options.length_penalty
+    return length**options.length_penalty
+
+
+def _repeats(tokens: Tokens, size: int) -> bool:
+    """Whether the last n-gram has been there before."""
+    ngrams = Counter(tokens[i : i + size] for i in range(len(tokens) - size + 1))
+    return ngrams[tokens[-size:]] > 1
+
+
+def _draw(scores: Sequence[float], options: DecodeOptions, number: float) -> int:
+    weights = {t: math.exp(s / options.temperature) for t, s in enumerate(scores) if s > -INF}
+    kept = sorted(weights, key=lambda t: -weights[t])
+    if options.top_k:
+        kept = kept[: options.top_k]
+    total, nucleus = sum(weights[t] for t in kept), []
+    for token in kept:
+        if sum(weights[t] for t in nucleus) < options.top_p * total:
+            nucleus.append(token)
+    kept = [t for t in nucleus if weights[t] >= options.min_p * weights[kept[0]]]
+    target, reached = number * sum(weights[t] for t in kept), 0.0
+    for token in sorted(kept):
+        reached += weights[token]
+        if reached > target:
+            return token
+    return max(kept)

@@ -1,0 +1,191 @@
+import heapq
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+
+from model.decoding.engine import DecodingEngine
+from model.request import Hypothesis
+from tests.model.decoding.comparison import assert_same
+from tests.model.decoding.networks import BOS, EOS, UNK, TableNetwork, lively_network, request, sentences
+from tests.model.decoding.reference import ReferenceDecoder
+
+Table = Mapping[int, Mapping[int, float]]
+WORDS = (4, 5, 6)
+
+
+def random_table(seed: int) -> Table:
+    """Each of three words and the start may be followed by any word or the end."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(4, 4, generator=generator).mul(1.5).softmax(1).tolist()
+    return {
+        last: dict(zip((*WORDS, EOS), row, strict=True))
+        for last, row in zip((BOS, *WORDS), rows, strict=True)
+    }
+
+
+def decode(table: Table, **options: object) -> list[Hypothesis]:
+    result = DecodingEngine(TableNetwork(table)).decode([request((4, EOS), **options)])[0]
+    assert isinstance(result, list)
+    return result
+
+
+@pytest.mark.parametrize("options", [{"length_penalty": 0.0}, {}, {"length_penalty": 2.0}])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_wide_beam_is_exhaustive_search(seed: int, options: dict[str, object]) -> None:
+    network = lively_network(seed, target_vocab_size=6)  # two words, the unknown one, and the end
+    limits = {"max_length": 5, "suppress_ids": [UNK]}
+    asked = request(sentences(5)[0], beam_size=64, num_hypotheses=31, stop="all", **limits, **options)
+    expected = ReferenceDecoder(network).all_finished(asked)
+    assert len(expected) == 1 + 2 + 4 + 8 + 16
+    assert_same(DecodingEngine(network).decode([asked])[0], expected)
+
+
+@pytest.mark.parametrize("stop", ["patience", "first", "all"])
+def test_the_n_best_are_sorted_distinct_and_begin_with_the_best(stop: str) -> None:
+    engine, sources = DecodingEngine(lively_network()), sentences(4, 7, 10)
+    many = engine.decode([request(s, beam_size=8, num_hypotheses=8, stop=stop) for s in sources])
+    for result in many:
+        assert isinstance(result, list)
+        assert [h.score for h in result] == sorted((h.score for h in result), reverse=True)
+        assert len({h.token_ids for h in result}) == len(result)
+
+
+def test_it_finds_what_greedy_search_misses() -> None:
+    table = {BOS: {4: 0.6, 5: 0.4}, 4: {6: 0.5, EOS: 0.5}, 5: {EOS: 1.0}}
+    assert decode(table, beam_size=2, length_penalty=0.0)[0].token_ids == (5,)
+
+
+def test_patience_waits_for_more_finished_hypotheses() -> None:
+    """The long one has the best score per token, but ends last."""
+    table = {BOS: {4: 0.9, EOS: 0.1}, 4: {5: 0.9, EOS: 0.1}, 5: {6: 0.9, EOS: 0.1}, 6: {EOS: 1.0}}
+    assert decode(table, beam_size=2)[0].token_ids == (4,)  # two had ended: (), (4)
+    assert decode(table, beam_size=2, patience=2.0)[0].token_ids == (4, 5, 6)
+    assert decode(table, beam_size=2, stop="all")[0].token_ids == (4, 5, 6)
+
+
+def test_stop_first_ends_with_the_best_continuation() -> None:
+    """EOS leads at the second step; the long continuation would have a better score per token."""
+    table = {BOS: {4: 1.0}, 4: {5: 0.45, EOS: 0.55}, 5: {6: 1.0}, 6: {7: 1.0}, 7: {EOS: 1.0}}
+    assert decode(table, beam_size=3, stop="first")[0].token_ids == (4,)
+    assert decode(table, beam_size=3, stop="patience")[0].token_ids == (4, 5, 6, 7)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("form", ["power", "gnmt"])
+@pytest.mark.parametrize("alpha", [0.0, 0.75, 1.0, 3.0])
+def test_the_early_cut_loses_nothing(seed: int, form: str, alpha: float) -> None:
+    network, reference = TableNetwork(random_table(seed)), ReferenceDecoder(TableNetwork(random_table(seed)))
+    asked = request((4, EOS), length_penalty=alpha, length_penalty_form=form, stop="all", num_hypotheses=2)
+    assert_same(DecodingEngine(network).decode([asked])[0], reference.decode(asked))
+
+
+def test_unfinished_hypotheses_only_where_none_has_finished() -> None:
+    table = {BOS: {4: 0.6, 5: 0.4}, 4: {4: 0.5, 5: 0.5}, 5: {5: 1.0}}
+    unfinished = decode(table, beam_size=3, num_hypotheses=3, max_length=3)
+    assert [h.finished for h in unfinished] == [False] * 3
+    assert [h.token_ids for h in unfinished] == [(5, 5, 5), (4, 5, 5), (4, 4, 5)][: len(unfinished)]
+    assert [len(h.token_log_probabilities) for h in unfinished] == [3] * 3
+    finished = decode(table | {5: {5: 0.1, EOS: 0.9}}, beam_size=3, num_hypotheses=3, max_length=3)
+    assert {h.finished for h in finished} == {True}
+
+
+def test_fewer_are_returned_where_fewer_exist() -> None:
+    table = {BOS: {4: 0.6, 5: 0.4}}
+    assert [h.token_ids for h in decode(table, beam_size=6, num_hypotheses=5)] == [(4,), (5,)]
+
+
+def test_the_length_penalty_of_dive_into_deep_learning() -> None:
+    """Section 10.8: log P · L^−0.75."""
+    for found in decode(random_table(4), length_penalty=0.75, num_hypotheses=4, stop="all"):
+        length = len(found.token_log_probabilities)
+        assert found.score == pytest.approx(found.log_probability * length**-0.75, rel=1e-5)
+
+
+def test_the_gnmt_penalty() -> None:
+    for found in decode(random_table(4), length_penalty=0.6, length_penalty_form="gnmt", num_hypotheses=4):
+        length = len(found.token_log_probabilities)
+        assert found.score == pytest.approx(found.log_probability / ((5 + length) / 6) ** 0.6, rel=1e-5)
+
+
+def test_penalties_side_by_side_are_each_requests_own() -> None:
+    network = lively_network()
+    source = sentences(6)[0]
+    asked = [
+        request(source, length_penalty=alpha, coverage_penalty=beta, patience=patience)
+        for alpha in (0.0, 1.0, 4.0)
+        for beta in (0.0, 1.0)
+        for patience in (0.5, 3.0)
+    ]
+    reference = ReferenceDecoder(network)
+    results = DecodingEngine(network).decode(asked)
+    assert len({r[0].score for r in results if isinstance(r, list)}) > 3
+    for one, result in zip(asked, results, strict=True):
+        assert_same(result, reference.decode(one))
+
+
+def test_stop_first_without_penalty_is_the_batched_beam_of_the_tutorial() -> None:
+    """Raw sums, no pool; the search ends when the top of the beam does."""
+    alike = 0
+    for seed, beam_size in itertools.product(range(60), (2, 3)):
+        table = random_table(seed)
+        expected, total, others_ended = beam_that_stops_at_the_top(table, beam_size)
+        found = decode(table, beam_size=beam_size, stop="first", length_penalty=0.0, max_length=16)[0]
+        if not others_ended:  # what has ended holds a place in that beam, and none in ours
+            alike += 1
+            assert (found.token_ids, found.score) == (expected, pytest.approx(total, abs=1e-4))
+    assert alike > 15
+
+
+def test_stop_all_per_token_is_the_heap_of_the_tutorial() -> None:
+    """Finished ones are ranked by score / length, and the search goes on until all have ended."""
+    for seed in range(20):
+        table = random_table(seed)
+        expected, score = heap_beam(table, beam_size=64, max_length=4)
+        found = decode(table, beam_size=64, length_penalty=1.0, stop="all", max_length=4)[0]
+        assert (found.token_ids, found.score) == (expected, pytest.approx(score, abs=1e-4))
+
+
+def beam_that_stops_at_the_top(table: Table, beam_size: int) -> tuple[tuple[int, ...], float, bool]:
+    """Its translation, the sum of its log-probabilities, and whether others had ended before."""
+    beam: list[tuple[float, tuple[int, ...]]] = [(0.0, (BOS,))]
+    others_ended = False
+    for _ in range(16):
+        continued = [
+            (total + math.log(p), (*tokens, token))
+            for total, tokens in beam
+            for token, p in table.get(tokens[-1], {EOS: 1.0}).items()
+        ]
+        beam = sorted(continued, reverse=True)[:beam_size]
+        if beam[0][1][-1] == EOS:
+            break
+        others_ended |= any(tokens[-1] == EOS for _, tokens in beam)
+    total, tokens = beam[0]
+    ended = EOS in tokens
+    return tuple(t for t in tokens if t not in (BOS, EOS)), total, others_ended or not ended
+
+
+@dataclass(order=True)
+class Node:
+    cost: float
+    tokens: tuple[int, ...] = field(compare=False)
+    total: float = field(compare=False)
+
+
+def heap_beam(table: Table, beam_size: int, max_length: int) -> tuple[tuple[int, ...], float]:
+    """Its best translation that has ended, and its score."""
+    heap = [Node(0.0, (BOS,), 0.0)]
+    for _ in range(max_length):
+        best, heap = [heapq.heappop(heap) for _ in range(min(beam_size, len(heap)))], []
+        for node in best:
+            if node.tokens[-1] == EOS:
+                heapq.heappush(heap, node)
+                continue
+            for token, probability in table[node.tokens[-1]].items():
+                total = node.total + math.log(probability)
+                heapq.heappush(heap, Node(-total / len(node.tokens), (*node.tokens, token), total))
+    node = min(node for node in heap if node.tokens[-1] == EOS)
+    return node.tokens[1:-1], -node.cost

@@ -1,0 +1,47 @@
+import pytest
+
+from model.config import TransformerConfig
+from model.decoding.sentence import Sentence, check_ids, check_source
+from model.errors import InputError, TextTooLongError
+from tests.model.decoding.networks import BOS, EOS, PAD, request
+
+CONFIG = TransformerConfig(source_vocab_size=8, target_vocab_size=9, max_positions=12)
+
+
+def test_length_bounds_are_absolute_relative_and_what_fits() -> None:
+    absolute = Sentence.admit(0, request((4, 5, EOS), min_length=2, max_length=5), CONFIG)
+    assert (absolute.shortest, absolute.longest) == (2, 5)
+    options = {"min_length_ratio": 0.5, "max_length_ratio": 1.5, "max_length_offset": 2}
+    relative = Sentence.admit(0, request((4,) * 6, **options), CONFIG)
+    assert (relative.shortest, relative.longest) == (3, 11)
+    assert Sentence.admit(0, request((4,) * 6), CONFIG).longest == 12
+
+
+def test_bos_and_unknown_tokens_may_be_given() -> None:
+    admitted = Sentence.admit(3, request((1, BOS, EOS), prefix=(BOS, 1, 8)), CONFIG)
+    assert (admitted.index, admitted.source_length) == (3, 3)
+
+
+def test_a_prefix_leaves_room_for_eos() -> None:
+    assert Sentence.admit(0, request((4,), prefix=(5, 6), max_length=3), CONFIG).longest == 3
+    with pytest.raises(
+        TextTooLongError, match=r"`prefix_ids` is over the limit max_length - 1: 3, at most 2"
+    ):
+        Sentence.admit(0, request((4,), prefix=(5, 6, 7), max_length=3), CONFIG)
+
+
+@pytest.mark.parametrize("source", [(), (PAD,), (4, 8), (4, -1)])
+def test_sources_the_encoder_cannot_read_are_refused(source: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="source_ids"):
+        check_source(source, CONFIG)
+
+
+def test_a_source_over_the_limit_names_it() -> None:
+    check_source((4,) * 12, CONFIG)
+    with pytest.raises(TextTooLongError, match="max_positions: 13, at most 12"):
+        check_source((4,) * 13, CONFIG)
+
+
+def test_the_message_names_the_id() -> None:
+    with pytest.raises(InputError, match=r"`x` must hold ids below 9 other than \[0\], but has 9 instead"):
+        check_ids("x", (3, 9), 9, {0})
