@@ -72,6 +72,21 @@ class ModelCard:
         if (source, target) not in self.pairs:
             raise UnsupportedLanguageError("target", target, self.targets(source))
 
+    def options(self, given: Mapping[str, object]) -> DecodeOptions:
+        """The decoding defaults with a caller's values on top; a beam size asks for beam search.
+
+        Raises:
+            ConfigError: If a value is unknown or cannot work, or is over this checkpoint's limit.
+        """
+        implied = {"strategy": "beam"} if "beam_size" in given else {}
+        options = DecodeOptions.from_dict(
+            self.decoding.to_dict() | {"num_hypotheses": 1} | implied | dict(given)
+        )
+        allowed = options.max_length is None or options.max_length <= self.max_target_length
+        limit = f"at most {self.max_target_length}, the limit max_target_length of {self.name}"
+        require(allowed, "max_length", limit, options.max_length)
+        return options
+
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""
         return {

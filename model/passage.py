@@ -154,10 +154,15 @@ def resolve_pair(card: ModelCard, source: str, target: str) -> Pair:
     Raises:
         UnsupportedLanguageError: If the checkpoint does not translate this direction.
     """
-    source, target = (code if code in card.languages else canonical_code(code) for code in (source, target))
+    source, target = resolve_code(card, source), resolve_code(card, target)
     if source != target or source not in card.languages:
         card.require_pair(source, target)
     return source, target
+
+
+def resolve_code(card: ModelCard, code: str) -> str:
+    """The checkpoint's own code for a language, or the bare language where it has none."""
+    return code if code in card.languages else canonical_code(code)
 
 
 def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:

@@ -1,0 +1,87 @@
+"""`dragoman inspect`: what a checkpoint folder holds, after checking all of it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from model.cli.setup import only_checkpoint
+
+if TYPE_CHECKING:
+    from model.checkpoint import Checkpoint
+
+Report = Mapping[str, object]
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+def inspect(checkpoint: Path, as_json: bool) -> None:
+    """Show and verify CHECKPOINT: a checkpoint folder, or a folder that holds just one.
+
+    Configuration, parameters, languages, tokenizer, provenance, checksums. A folder that is not
+    sound is refused with the name of the file or tensor at fault.
+    """
+    from model.checkpoint import load_checkpoint
+
+    report = describe(load_checkpoint(only_checkpoint(checkpoint)))
+    click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else "\n".join(_lines(report)))
+
+
+def describe(checkpoint: "Checkpoint") -> Report:
+    """Everything a person may want to know of a checkpoint, as JSON values."""
+    card, tokenizer = checkpoint.card, checkpoint.tokenizer
+    return {
+        "name": card.name,
+        "version": card.version,
+        "checksum": checkpoint.checksum,
+        "languages": [f"{source} → {target}" for source, target in card.pairs],
+        "limits": {"max_source_length": card.max_source_length, "max_target_length": card.max_target_length},
+        "parameters": _parameters(checkpoint),
+        "architecture": checkpoint.config.to_dict(),
+        "tokenizer": {
+            "shared": tokenizer.is_shared,
+            "source_vocab_size": tokenizer.source_vocab_size,
+            "target_vocab_size": tokenizer.target_vocab_size,
+            "special_ids": {name: getattr(tokenizer, f"{name}_id") for name in ("pad", "bos", "eos", "unk")},
+            "language_tags": dict(tokenizer.language_tags),
+        },
+        "decoding": card.decoding.to_dict(),
+        "provenance": {key: value for key, value in checkpoint.provenance.items() if key != "files"},
+        "files": checkpoint.provenance["files"],
+    }
+
+
+def _parameters(checkpoint: "Checkpoint") -> Report:
+    from model.checkpoint.weights import empty_network
+
+    network = empty_network(checkpoint.config)
+    return {
+        "total": network.num_parameters(),
+        "without_embeddings": network.num_parameters(embeddings=False),
+        "stored_as": sorted(
+            {str(tensor.dtype).removeprefix("torch.") for tensor in checkpoint.weights.values()}
+        ),
+        "bytes": sum(tensor.nbytes for tensor in checkpoint.weights.values()),
+    }
+
+
+def _lines(report: Report, depth: int = 0) -> Iterator[str]:
+    """An outline for people: a line a value, nested ones indented."""
+    indent = "  " * depth
+    for key, value in report.items():
+        if isinstance(value, Mapping) and value:
+            yield f"{indent}{key}:"
+            yield from _lines(value, depth + 1)
+        else:
+            yield f"{indent}{key}: {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,60 @@
+"""`--source` and `--target`: which direction is meant, and what goes without saying."""
+
+from dataclasses import dataclass
+
+import click
+
+from model.card import ModelCard, Pair
+from model.cli.grouping import Command, grouped
+
+
+@dataclass(frozen=True)
+class Languages:
+    """What the user said; None (or `auto` for the source) leaves it open."""
+
+    source: str | None
+    target: str | None
+
+    def resolve(self, card: ModelCard, sample: str) -> Pair:
+        """The direction that is meant.
+
+        Args:
+            card: Of the checkpoint.
+            sample: Some of the text, to detect its language where several are possible.
+
+        Raises:
+            UnsupportedLanguageError: If the checkpoint does not translate the direction.
+            UsageError: If the target is left open and there are several.
+        """
+        from model.passage import resolve_code, resolve_pair
+
+        source = self._source(card, sample)
+        if self.target is not None:
+            return resolve_pair(card, source, self.target)
+        targets = card.targets(resolve_code(card, source))
+        if len(targets) > 1:
+            raise click.UsageError(f"--target is needed: one of {', '.join(targets)}")
+        return resolve_pair(card, source, next(iter(targets), source))
+
+    def _source(self, card: ModelCard, sample: str) -> str:
+        if self.source is not None and self.source != "auto":
+            return self.source
+        possible = [s for s in card.sources if self.target is None or self.target in card.targets(s)]
+        if len(possible) > 1:
+            from model.text.language import LanguageDetector
+
+            return LanguageDetector(possible).detect(sample)[0].language
+        return (*possible, *card.sources)[0]
+
+
+def language_options(command: Command) -> Command:
+    """`--source`, `--target`, as `languages`."""
+    helps = {
+        "source": "Source language; detected where there is a choice.",
+        "target": "Target language; needed only where there is a choice.",
+    }
+    options = {
+        name: click.option(f"-{name[0]}", f"--{name}", metavar="CODE", help=text)
+        for name, text in helps.items()
+    }
+    return grouped(command, options, "languages", Languages)

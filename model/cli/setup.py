@@ -1,0 +1,81 @@
+"""`--checkpoint`, `--device`, `--precision`: which checkpoint to load, and where."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from model.cli.grouping import Command, Option, grouped
+from model.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from model.translator import Translator
+
+DEFAULT_CHECKPOINT = Path("checkpoints")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the options say."""
+
+    checkpoint: Path
+    device: str
+    precision: str
+
+    def load(self) -> "Translator":
+        """Load the checkpoint; PyTorch is imported only now.
+
+        Raises:
+            CheckpointError: If there is no checkpoint, more than one, or it is not sound.
+            ConfigError: If the device or the precision cannot be had.
+        """
+        from model.translator import Translator
+
+        return Translator.load(only_checkpoint(self.checkpoint), device=self.device, precision=self.precision)
+
+
+def only_checkpoint(path: Path) -> Path:
+    """The checkpoint folder a path stands for: itself, or the only one in it.
+
+    Raises:
+        CheckpointError: If there is none, or a choice.
+    """
+    from model.checkpoint import checkpoint_folders
+
+    found = checkpoint_folders(path)
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(str(folder) for folder in found)
+    problem = f"several checkpoints ({names})" if found else "no checkpoint"
+    raise CheckpointError(f"{path} holds {problem}: name one with --checkpoint or DRAGOMAN_CHECKPOINT")
+
+
+def setup_options(command: Command) -> Command:
+    """`--checkpoint`, `--device`, `--precision`, as `setup`."""
+    options: dict[str, Option] = {
+        "checkpoint": click.option(
+            "--checkpoint",
+            type=click.Path(path_type=Path),
+            default=DEFAULT_CHECKPOINT,
+            show_default=True,
+            envvar="DRAGOMAN_CHECKPOINT",
+            show_envvar=True,
+            help="Checkpoint folder, or a folder that holds just one.",
+        ),
+        "device": _choice("device", "auto|cpu|cuda", "Where to run."),
+        "precision": _choice("precision", "auto|float32|bfloat16|float16|int8", "What to compute in."),
+    }
+    return grouped(command, options, "setup", Setup)
+
+
+def _choice(name: str, values: str, text: str) -> Option:
+    return click.option(
+        f"--{name}",
+        default="auto",
+        show_default=True,
+        envvar=f"DRAGOMAN_{name.upper()}",
+        show_envvar=True,
+        metavar=values,
+        help=text,
+    )

@@ -1,0 +1,158 @@
+"""② … ⑧ The synchronous face: texts in, translations out. The command line, evaluation and tests use it.
+
+The service takes the same steps around its own queue; `model.passage` keeps the answers equal.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+
+from model.card import ModelCard
+from model.checkpoint import load_checkpoint
+from model.decoding.engine import DecodingEngine
+from model.errors import TranslationError
+from model.passage import Passage, Translation, finish_all, resolve_pair
+from model.precision import Precision, apply_precision, dtype_of, resolve_device, resolve_precision
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.tokenizer import Tokenizer
+
+Progress = Callable[[int], object]
+
+# Sentences between two reports of progress; the engine makes its own batches of them.
+_REPORT_EVERY = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translator:
+    """A checkpoint, ready to translate on one device.
+
+    Attributes:
+        engine: Decodes batches of sentences.
+        tokenizer: Text ↔ token ids.
+        card: Name, pairs, limits, decoding defaults.
+        checksum: SHA-256 of the checkpoint.
+        device: Where the network runs.
+        precision: What it computes in.
+        num_parameters: Of the network, tied ones counted once.
+    """
+
+    engine: DecodingEngine
+    tokenizer: Tokenizer
+    card: ModelCard
+    checksum: str
+    device: torch.device
+    precision: Precision
+    num_parameters: int
+
+    @classmethod
+    def load(cls, folder: Path | str, *, device: str = "auto", precision: str = "auto") -> Self:
+        """Check a checkpoint folder and load it.
+
+        Args:
+            folder: Checkpoint folder.
+            device: `auto`, `cpu`, `cuda` or `cuda:N`.
+            precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
+
+        Raises:
+            ConfigError: If this machine has no such device, or it cannot compute so.
+            CheckpointError: If the folder is not a whole, sound checkpoint.
+        """
+        place = resolve_device(device)
+        numbers = resolve_precision(precision, place)
+        checkpoint = load_checkpoint(folder)
+        network = checkpoint.network(device=place, dtype=dtype_of(numbers, place))
+        return cls(
+            engine=DecodingEngine(apply_precision(network, numbers), device=place),
+            tokenizer=checkpoint.tokenizer,
+            card=checkpoint.card,
+            checksum=checkpoint.checksum,
+            device=place,
+            precision=numbers,
+            num_parameters=sum(tensor.numel() for tensor in checkpoint.weights.values()),
+        )
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        source: str,
+        target: str,
+        options: DecodeOptions | None = None,
+        fields: Sequence[str] | None = None,
+        progress: Progress | None = None,
+    ) -> list[Translation]:
+        """Translate texts of any length, each sentence on its own; all of them share batches.
+
+        White space around and between sentences comes back as it was, and so does a blank text.
+
+        Args:
+            texts: Sentences or whole documents.
+            source: Language code; `en-GB` and `EN` mean `en`.
+            target: Language code; the same as `source` leaves the texts unchanged.
+            options: How to decode; None takes the checkpoint's own.
+            fields: What to call each text in an error; None calls them `q[0]`, `q[1]`, ….
+            progress: Called with the number of sentences done since the last call.
+
+        Returns:
+            One translation a text, in order.
+
+        Raises:
+            UnsupportedLanguageError: If the checkpoint does not translate this direction.
+            TextTooLongError: If a sentence is over the checkpoint's limit; names the text.
+        """
+        pair = resolve_pair(self.card, source, target)
+        passages = [
+            Passage.read(
+                text,
+                tokenizer=self.tokenizer,
+                card=self.card,
+                pair=pair,
+                options=options or self.card.decoding,
+                field=field,
+            )
+            for text, field in zip(texts, fields or _default_fields(len(texts)), strict=True)
+        ]
+        requests = [request for passage in passages for request in passage.requests]
+        return finish_all(passages, self.decode(requests, progress=progress), self.tokenizer)
+
+    def decode(
+        self, requests: Sequence[DecodeRequest], *, progress: Progress | None = None
+    ) -> list[list[Hypothesis]]:
+        """Decode sentences that are token ids already.
+
+        Args:
+            requests: In any order, with any mix of options.
+            progress: Called with the number of sentences done since the last call.
+
+        Returns:
+            For each request its hypotheses, best first, in the order of the requests.
+
+        Raises:
+            InputError: If the network cannot read a request.
+            DecodingError: If its output for one is not a number, or the options forbid every token.
+        """
+        longest_first = sorted(range(len(requests)), key=lambda i: -len(requests[i].source_ids))
+        results: dict[int, list[Hypothesis]] = {}
+        for start in range(0, len(requests), _REPORT_EVERY):
+            chunk = longest_first[start : start + _REPORT_EVERY]
+            for i, result in zip(chunk, self.engine.decode([requests[i] for i in chunk]), strict=True):
+                if isinstance(result, TranslationError):
+                    raise result
+                results[i] = result
+            if progress is not None:
+                progress(len(chunk))
+        return [results[i] for i in range(len(requests))]
+
+
+def _hypotheses(result: list[Hypothesis] | TranslationError) -> list[Hypothesis]:
+    """The engine reports a fault by its sentence; here one fault fails the call."""
+    if isinstance(result, TranslationError):
+        raise result
+    return result
+
+
+def _default_fields(count: int) -> list[str]:
+    return [f"q[{i}]" for i in range(count)]
