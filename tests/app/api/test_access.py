@@ -1,0 +1,80 @@
+"""API keys, rates and cross-origin access."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.app.conftest import Serve
+from tests.app.double import write_keys
+
+pytestmark = pytest.mark.anyio
+JSON = {"Content-Type": "application/json"}
+REQUEST = {"q": "hi", "source": "en", "target": "fr"}
+
+
+async def ask(client: httpx.AsyncClient, authorization: str | None = None, **fields: object) -> httpx.Response:
+    headers = {"Authorization": authorization} if authorization else {}
+    return await client.post("/translate", json=REQUEST | fields, headers=headers)
+
+
+async def test_a_key_is_taken_from_header_body_and_form(serve: Serve, tmp_path: Path) -> None:
+    async with serve(api_keys_file=write_keys(tmp_path, alice="open sesame")) as client:
+        assert (await ask(client, "Bearer open sesame")).status_code == 200
+        assert (await ask(client, "bearer open sesame")).status_code == 200
+        assert (await ask(client, api_key="open sesame")).status_code == 200
+        form = await client.post("/translate", data=REQUEST | {"api_key": "open sesame"})
+        assert form.status_code == 200
+        assert (await client.post("/detect", json={"q": "hi"})).status_code == 401
+        assert (await client.get("/languages")).status_code == 200
+
+
+async def test_a_missing_key_is_401_and_every_wrong_one_the_same_403(serve: Serve, tmp_path: Path) -> None:
+    async with serve(api_keys_file=write_keys(tmp_path, alice="open sesame")) as client:
+        missing = [await ask(client), await ask(client, api_key=""), await ask(client, "Basic YTpi")]
+        assert {response.status_code for response in missing} == {401}
+        assert missing[0].headers["WWW-Authenticate"] == "Bearer"
+        wrong = [
+            await ask(client, "Bearer open"),
+            await ask(client, "Bearer open sesame2"),
+            await client.post("/translate", content=b'{"q":1,"api_key":"\\ud800"}', headers=JSON),
+            await ask(client, api_key="alice", unknown_field=1),
+        ]
+        assert {response.status_code for response in wrong} == {403}
+        assert len({response.json()["error"] for response in wrong}) == 1
+
+
+async def test_a_revoked_key_stops_working(serve: Serve, tmp_path: Path) -> None:
+    path = write_keys(tmp_path, alice="one", bob="two")
+    async with serve(api_keys_file=path) as client:
+        assert (await ask(client, "Bearer two")).status_code == 200
+        write_keys(tmp_path, alice="one")
+        assert (await ask(client, "Bearer two")).status_code == 403
+        assert (await ask(client, "Bearer one")).status_code == 200
+
+
+async def test_a_client_over_its_rate_waits(serve: Serve, tmp_path: Path) -> None:
+    keys = write_keys(tmp_path, alice="one", bob="two")
+    async with serve(rate_limit="2/minute", api_keys_file=keys) as client:
+        assert [(await ask(client, "Bearer one")).status_code for _ in range(3)] == [200, 200, 429]
+        refused = await ask(client, "Bearer one")
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+        assert refused.json()["code"] == "rate_limited"
+        assert (await ask(client, "Bearer two")).status_code == 200
+
+
+async def test_browsers_of_other_origins_only_where_allowed(serve: Serve) -> None:
+    preflight = {
+        "Origin": "https://a.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type",
+    }
+    async with serve() as client:
+        response = await client.options("/translate", headers=preflight)
+        assert response.status_code == 405
+        assert "access-control-allow-origin" not in response.headers
+    async with serve(cors_origins="https://a.example, https://b.example") as client:
+        response = await client.options("/translate", headers=preflight)
+        assert response.headers["access-control-allow-origin"] == "https://a.example"
+        other = await client.options("/translate", headers=preflight | {"Origin": "https://c.example"})
+        assert "access-control-allow-origin" not in other.headers

@@ -1,0 +1,183 @@
+"""Whatever arrives gets the stated status, the one error body, and no echo."""
+
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from tests.app.conftest import Serve
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "zanzibar"
+JSON = {"Content-Type": "application/json"}
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def request_of(**fields: object) -> bytes:
+    return json.dumps({"q": CANARY, "source": "en", "target": "fr"} | fields).encode()
+
+
+def raw(fields: str) -> bytes:
+    return b'{"q":"' + CANARY.encode() + b'","target":"fr",' + fields.encode() + b"}"
+
+
+CASES = {
+    "surrogate": (request_of(q="\ud800" + CANARY), 422, "q"),
+    "surrogate among texts": (request_of(q=["a", CANARY + "\udfff"]), 422, "q[1]"),
+    "surrogate in a key": (raw('"\\ud800":1'), 422, None),
+    "raw surrogate": (b'{"q":"\xed\xa0\x80","target":"fr"}', 400, None),
+    "invalid UTF-8": (b'{"q":"\xff","target":"fr"}', 400, None),
+    "UTF-16": (request_of().decode().encode("utf-16"), 415, None),
+    "UTF-16 without mark": (request_of().decode().encode("utf-16-le"), 415, None),
+    "UTF-32": (request_of().decode().encode("utf-32-be"), 415, None),
+    "null": (request_of(q=None), 422, "q"),
+    "number": (request_of(q=5), 422, "q"),
+    "object": (request_of(q={CANARY: 1}), 422, "q"),
+    "list in list": (request_of(q=["a", [CANARY]]), 422, "q[1]"),
+    "missing": (b'{"q":"a"}', 422, "target"),
+    "unknown field": (raw(f'"{CANARY}":1'), 422, None),
+    "unknown decoding field": (request_of(decoding={CANARY: 1}), 422, "decoding"),
+    "duplicate key": (raw('"q":"b"'), 422, None),
+    "nested duplicate key": (raw('"decoding":{"seed":1,"seed":2}'), 422, None),
+    "NaN": (raw('"timeout_ms":NaN'), 422, None),
+    "Infinity": (raw('"timeout_ms":-Infinity'), 422, None),
+    "overflow": (raw('"timeout_ms":1e999'), 422, None),
+    "5,000 digits": (raw('"timeout_ms":' + "9" * 5000), 422, None),
+    "huge seed": (request_of(decoding={"seed": 2**63}), 422, "decoding.seed"),
+    "boolean for a number": (request_of(decoding={"beam_size": True}), 422, "decoding.beam_size"),
+    "text for a number": (request_of(alternatives="1"), 422, "alternatives"),
+    "fraction": (request_of(alternatives=1.5), 422, "alternatives"),
+    "negative": (request_of(alternatives=-1), 422, "alternatives"),
+    "huge beam": (request_of(decoding={"beam_size": 10**6}), 422, "decoding.beam_size"),
+    "huge length": (request_of(decoding={"max_length": 10**6}), 422, "decoding.max_length"),
+    "unknown strategy": (request_of(decoding={"strategy": CANARY}), 422, "decoding.strategy"),
+    "contradiction": (request_of(decoding={"min_length": 9, "max_length": 3}), 422, "decoding.min_length"),
+    "over the model": (request_of(decoding={"max_length": 65}), 422, "decoding.max_length"),
+    "unknown format": (request_of(format=CANARY), 422, "format"),
+    "unknown detail": (request_of(include=[CANARY]), 422, "include[0]"),
+    "malformed": (b'{"q":', 422, None),
+    "trailing garbage": (request_of() + b"x", 422, None),
+    "deep lists": (b"[" * 100_000, 422, None),
+    "deep objects": (b'{"q":' * 100_000, 422, None),
+    "empty": (b"", 422, None),
+    "list": (b"[]", 422, None),
+    "bare text": (b'"' + CANARY.encode() + b'"', 422, None),
+    "unknown target": (request_of(target=CANARY), 400, "target"),
+    "unknown source": (request_of(source="xx"), 400, "source"),
+    "script subtag": (request_of(target="zh-Hans"), 400, "target"),
+    "unknown model": (request_of(model=CANARY), 400, "model"),
+    "empty language": (request_of(target=""), 422, "target"),
+    "too many items": (request_of(q=["a"] * 257), 413, "q"),
+    "far too many items": (request_of(q=["a"] * 100_000), 413, "q"),
+    "too many characters": (request_of(q=["a", CANARY * 2000]), 413, "q[1]"),
+    "too many tokens": (request_of(q=["a", f"{CANARY} " * 41]), 413, "q[1]"),
+}
+
+
+def assert_refused(response: httpx.Response, status: int) -> dict[str, str]:
+    assert response.status_code == status, response.text
+    assert len(response.content) <= 2048
+    assert CANARY not in response.text
+    assert "/" not in response.json()["error"].replace("application/", "")
+    body: dict[str, str] = response.json()
+    assert body["request_id"] == response.headers["X-Request-ID"]
+    assert set(body) <= {"error", "code", "field", "request_id"}
+    return body
+
+
+@pytest.mark.parametrize(("body", "status", "field"), CASES.values(), ids=CASES.keys())
+async def test_a_bad_body_is_refused_by_field(
+    client: httpx.AsyncClient, body: bytes, status: int, field: str | None
+) -> None:
+    response = await client.post("/translate", content=body, headers=JSON)
+    assert assert_refused(response, status).get("field") == field
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/json; charset=utf-16"},
+        {"Content-Type": "multipart/form-data; boundary=x"},
+        {"Content-Type": ""},
+        {},
+        JSON | {"Content-Encoding": "gzip"},
+        JSON | {"Content-Encoding": "zstd"},
+    ],
+)
+async def test_another_type_or_encoding_is_415(client: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    assert_refused(await client.post("/translate", content=request_of(), headers=headers), 415)
+
+
+@pytest.mark.parametrize("content_type", ["application/json; charset=UTF-8", "APPLICATION/JSON"])
+async def test_spellings_of_json_are_accepted(client: httpx.AsyncClient, content_type: str) -> None:
+    response = await client.post("/translate", content=request_of(), headers={"Content-Type": content_type})
+    assert response.status_code == 200
+
+
+async def test_a_byte_order_mark_of_utf8_is_skipped(client: httpx.AsyncClient) -> None:
+    response = await client.post("/translate", content=b"\xef\xbb\xbf" + request_of(), headers=JSON)
+    assert response.status_code == 200
+
+
+async def test_json_that_curl_calls_a_form_is_json(client: httpx.AsyncClient) -> None:
+    response = await client.post("/translate", content=request_of(q="hi"), headers=FORM)
+    assert response.json()["translatedText"] == "HI"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"q=%ff&target=fr", 400),
+        (b"q=\xff&target=fr", 400),
+        (b"q=a&target=fr&target=en", 422),
+        (b"q=a&target=fr&alternatives=many", 422),
+        (b"q=a&target=fr&" + CANARY.encode() + b"=1", 422),
+        (b"&".join([b"q=a"] * 400) + b"&target=fr", 413),
+    ],
+)
+async def test_a_bad_form_is_refused(client: httpx.AsyncClient, body: bytes, status: int) -> None:
+    assert_refused(await client.post("/translate", content=body, headers=FORM), status)
+
+
+async def test_a_form_may_hold_everything(client: httpx.AsyncClient) -> None:
+    fields = {
+        "q": ["hello you", "good bye"],
+        "source": "en",
+        "target": "fr",
+        "api_key": "",
+        "alternatives": "1",
+        "decoding": '{"beam_size": 2}',
+        "include": ["scores", "tokens"],
+    }
+    response = await client.post("/translate", data=fields)
+    assert response.status_code == 200
+    assert response.json()["translatedText"] == ["HELLO YOU", "GOOD BYE"]
+    assert response.json()["details"][0]["scores"] == [-0.5]
+
+
+async def test_a_body_is_refused_at_its_first_excess_byte(serve: Serve) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 512
+            yield b"a" * 512
+            assert sent < 2**26
+
+    async with serve(max_body_bytes=1024) as client:
+        declared = await client.post("/translate", content=b"a" * 1025, headers=JSON)
+        streamed = await client.post("/translate", content=_cut(endless(), 3000), headers=JSON)
+    assert "MAX_BODY_BYTES" in assert_refused(declared, 413)["error"]
+    assert_refused(streamed, 413)
+
+
+async def _cut(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        yield chunk
+        size -= len(chunk)
+        if size <= 0:
+            return

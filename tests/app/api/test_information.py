@@ -1,0 +1,139 @@
+"""Languages, detection, checkpoints, probes, metrics and documentation."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.main import create_app
+from app.settings import Settings
+from tests.app.conftest import Serve, client_of
+from tests.app.double import DoubleBackend
+
+pytestmark = pytest.mark.anyio
+GOLDEN = Path(__file__).parents[1] / "openapi.json"
+CONTRACT_METRICS = {
+    "requests_total", "request_duration_seconds", "requests_in_flight", "queue_wait_seconds", "queue_depth",
+    "queued_tokens", "batch_sentences", "batch_rows", "decode_step_seconds", "encode_seconds",
+    "time_to_first_token_seconds", "source_tokens_total", "target_tokens_total", "rejected_total",
+    "cancelled_total", "degenerate_output_total", "model_info", "model_load_seconds", "gpu_memory_bytes",
+}  # fmt: skip
+
+
+async def test_languages_in_libretranslates_shape(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/languages")).json() == [
+        {"code": "en", "name": "English", "targets": ["fr"]},
+        {"code": "fr", "name": "French", "targets": ["en"]},
+    ]
+
+
+async def test_detection(client: httpx.AsyncClient) -> None:
+    found = (await client.post("/detect", json={"q": "Où est la gare, s'il vous plaît ?"})).json()
+    assert found[0]["language"] == "fr"
+    assert found[0]["confidence"] > 50
+    assert (await client.post("/detect", data={"q": "Where is it?"})).json()[0]["language"] == "en"
+    assert (await client.post("/detect", json={"q": ["a"]})).status_code == 422
+    assert (await client.post("/detect", json={"q": "a" * 10_001})).status_code == 413
+
+
+async def test_models(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/models")).json() == [
+        {
+            "name": "tiny",
+            "version": "1",
+            "checksum": "c" * 64,
+            "pairs": [["en", "fr"], ["fr", "en"]],
+            "device": "cpu",
+            "precision": "float32",
+            "parameters": 1000,
+            "limits": {"max_source_tokens": 40, "max_target_tokens": 64},
+        }
+    ]
+
+
+async def test_probes_follow_the_lifecycle(backend: DoubleBackend) -> None:
+    app = create_app(Settings(_env_file=None), backend)
+    async with client_of(app) as client:
+        assert (await client.get("/livez")).status_code == 200
+        loading = await client.get("/readyz")
+        assert (loading.status_code, loading.json()["code"]) == (503, "loading")
+        assert int(loading.headers["Retry-After"]) >= 1
+        assert (await client.get("/health")).status_code == 503
+        request = {"q": "a", "source": "en", "target": "fr"}
+        assert (await client.post("/translate", json=request)).status_code == 503
+        async with app.router.lifespan_context(app):
+            assert (await client.get("/readyz")).json() == {"status": "ok"}
+            assert (await client.get("/health")).json() == {"status": "ok"}
+            app.state.context.lifecycle.drain()
+            draining = await client.get("/readyz")
+            assert (draining.status_code, draining.json()["code"]) == (503, "draining")
+            assert draining.headers["Connection"] == "close"
+            refused = await client.post("/translate", json=request)
+            assert (refused.status_code, refused.json()["code"]) == (503, "draining")
+            assert (await client.get("/livez")).status_code == 200
+
+
+async def test_metrics_count_what_happened(serve: Serve) -> None:
+    async with serve() as client:
+        await client.post("/translate", json={"q": ["one two.", "three"], "source": "en", "target": "fr"})
+        await client.post("/translate", json={"q": 5})
+        await asyncio.gather(*(client.get(f"/random/{i}") for i in range(20)))
+        text = (await client.get("/metrics")).text
+    names = {line.split()[2].removeprefix("dragoman_") for line in text.splitlines() if line.startswith("# TYPE")}
+    assert names >= CONTRACT_METRICS
+    for sample in (
+        'dragoman_requests_total{endpoint="/translate",status="200"} 1.0',
+        'dragoman_requests_total{endpoint="/translate",status="422"} 1.0',
+        'dragoman_requests_total{endpoint="unmatched",status="404"} 20.0',
+        'dragoman_rejected_total{reason="not_found"} 20.0',
+        'dragoman_source_tokens_total{pair="en-fr"} 5.0',
+        'dragoman_target_tokens_total{pair="en-fr"} 3.0',
+        "dragoman_queue_wait_seconds_count 2.0",
+        "dragoman_queue_depth 0.0",
+        "dragoman_batch_sentences_sum 2.0",
+        "dragoman_batch_rows_sum 4.0",
+        'dragoman_gpu_memory_bytes{kind="allocated"} 1024.0',
+        'dragoman_request_duration_seconds_bucket{endpoint="/translate",le="0.001"}',
+    ):
+        assert sample in text
+    assert "/random" not in text
+
+
+async def test_two_applications_do_not_share_metrics(serve: Serve) -> None:
+    async with serve() as one, serve() as other:
+        await one.get("/languages")
+        assert 'endpoint="/languages"' not in (await other.get("/metrics")).text
+
+
+async def test_the_page_and_the_documentation(client: httpx.AsyncClient) -> None:
+    page = await client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    for path in ("web/style.css", "web/page.js"):
+        assert path in page.text
+        assert (await client.get("/" + path)).status_code == 200
+    assert "https://" not in page.text
+    assert (await client.get("/docs")).status_code == 200
+    assert (await client.get("/web/../settings.py")).status_code == 404
+
+
+async def test_the_documentation_is_the_golden_one(client: httpx.AsyncClient) -> None:
+    """Run with DRAGOMAN_WRITE_GOLDEN=1 to accept a change."""
+    document = (await client.get("/openapi.json")).json()
+    if os.environ.get("DRAGOMAN_WRITE_GOLDEN"):
+        GOLDEN.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    assert document == json.loads(GOLDEN.read_text("utf-8"))
+
+
+async def test_the_documentation_shows_bodies_and_errors(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    translate = document["paths"]["/translate"]["post"]
+    assert set(translate["requestBody"]["content"]) == {"application/json", "application/x-www-form-urlencoded"}
+    assert set(translate["responses"]) >= {"200", "400", "401", "403", "413", "415", "422", "429", "500", "503", "504"}
+    references = json.dumps(document).count("#/components/schemas/TranslateRequest")
+    assert references == 2
+    schema = document["components"]["schemas"]["TranslateRequest"]
+    assert set(schema["required"]) == {"q", "target"}
+    assert schema["examples"]

@@ -1,0 +1,146 @@
+"""POST /translate, with a backend that gives every word back in capitals."""
+
+import httpx
+import pytest
+
+from tests.app.conftest import Serve
+from tests.app.double import DoubleBackend
+
+pytestmark = pytest.mark.anyio
+
+
+async def translate(client: httpx.AsyncClient, **fields: object) -> httpx.Response:
+    return await client.post("/translate", json={"source": "en", "target": "fr"} | fields)
+
+
+async def test_a_text_comes_back_translated(client: httpx.AsyncClient) -> None:
+    response = await translate(client, q="where is it?")
+    assert response.status_code == 200
+    assert response.json() == {"translatedText": "WHERE IS IT?", "model": "tiny"}
+
+
+async def test_a_list_comes_back_in_order(client: httpx.AsyncClient) -> None:
+    texts = [f"number {i}" for i in range(50)]
+    response = await translate(client, q=texts)
+    assert response.json()["translatedText"] == [text.upper() for text in texts]
+
+
+async def test_an_empty_list_is_an_empty_list(client: httpx.AsyncClient) -> None:
+    assert (await translate(client, q=[])).json() == {"translatedText": [], "model": None}
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\u3000", "...", "42"])
+async def test_what_holds_no_words_comes_back_unchanged(
+    client: httpx.AsyncClient, backend: DoubleBackend, blank: str
+) -> None:
+    assert (await translate(client, q=blank)).json()["translatedText"] == blank
+    assert backend.batches == []
+
+
+async def test_white_space_comes_back_as_it_was(client: httpx.AsyncClient) -> None:
+    response = await translate(client, q="  Hello there.\n\n\tHow are you?  Fine.\r\n")
+    assert response.json()["translatedText"] == "  HELLO THERE.\n\n\tHOW ARE YOU?  FINE.\r\n"
+
+
+@pytest.mark.parametrize(("source", "target"), [("EN", "FR"), ("en-GB", "fr_CA"), ("en-Latn-GB", "fr")])
+async def test_codes_may_be_spelt_as_users_do(client: httpx.AsyncClient, source: str, target: str) -> None:
+    assert (await translate(client, q="hi", source=source, target=target)).json()["translatedText"] == "HI"
+
+
+async def test_the_same_language_leaves_text_unchanged(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    response = await translate(client, q="as it is", source="en", target="en-GB")
+    assert response.json() == {"translatedText": "as it is", "model": None}
+    assert backend.batches == []
+
+
+async def test_auto_detects_each_text(client: httpx.AsyncClient) -> None:
+    texts = ["Good morning, where is the station?", "Bonjour, où est la gare ?"]
+    body = (await translate(client, q=texts, source="auto")).json()
+    assert body["translatedText"] == [texts[0].upper(), texts[1]]
+    assert [found["language"] for found in body["detectedLanguage"]] == ["en", "fr"]
+    assert all(50 < found["confidence"] <= 100 for found in body["detectedLanguage"])
+
+
+async def test_auto_is_the_default_and_of_one_text_is_one(client: httpx.AsyncClient) -> None:
+    response = await client.post("/translate", json={"q": "Where is the station?", "target": "fr"})
+    assert response.json()["detectedLanguage"]["language"] == "en"
+
+
+async def test_alternatives_are_further_translations(client: httpx.AsyncClient) -> None:
+    body = (await translate(client, q="go now", alternatives=2)).json()
+    assert body["translatedText"] == "GO NOW"
+    assert body["alternatives"] == ["GO GO NOW", "GO GO GO NOW"]
+    body = (await translate(client, q=["go", "stop"], alternatives=1)).json()
+    assert body["alternatives"] == [["GO GO"], ["STOP STOP"]]
+
+
+async def test_details_hold_what_was_asked_for(client: httpx.AsyncClient) -> None:
+    texts = ["one two. Three.", ""]
+    body = (await translate(client, q=texts, include=["scores", "tokens", "alignment"])).json()
+    first, second = body["details"]
+    assert first["scores"] == [-0.5, -0.5]
+    assert first["tokens"][0]["source"] == ["one", "two.", "</s>"]
+    assert first["tokens"][0]["target"] == ["ONE", "TWO."]
+    assert len(first["tokens"][0]["log_probabilities"]) == 3
+    assert [len(row) for row in first["alignment"][0]] == [3, 3]
+    assert second == {"scores": [], "tokens": [], "alignment": []}
+    assert set((await translate(client, q="a", include=["scores"])).json()["details"][0]) == {"scores"}
+
+
+async def test_decoding_options_reach_the_decoder(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+    wanted = {"strategy": "sample", "temperature": 0.5, "top_k": 5, "top_p": 0.9, "seed": 7, "max_length": 9}
+    assert (await translate(client, q="a", decoding=wanted)).status_code == 200
+    options = backend.batches[0][0].options
+    assert {name: getattr(options, name) for name in wanted} == wanted
+
+
+async def test_the_checkpoint_decides_what_is_not_given(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    await translate(client, q="a")
+    assert backend.batches[0][0].options == backend.models()[0].card.decoding
+
+
+async def test_a_beam_size_asks_for_beam_search(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+    await translate(client, q="a", decoding={"beam_size": 7})
+    assert (backend.batches[0][0].options.strategy, backend.batches[0][0].options.beam_size) == ("beam", 7)
+
+
+async def test_html_keeps_its_markup(client: httpx.AsyncClient) -> None:
+    page = '<p class="a">Hello <b>you</b> &amp; me.</p>\n<script>let x = 1;</script><br/><i>bye'
+    response = await translate(client, q=page, format="html")
+    assert response.json()["translatedText"] == (
+        '<p class="a">HELLO <b>YOU</b> &amp; ME.</p>\n<script>let x = 1;</script><br/><i>BYE'
+    )
+
+
+async def test_markup_in_plain_text_is_text(client: httpx.AsyncClient) -> None:
+    text = "<b>${jndi:ldap://x}</b> '; DROP TABLE--"
+    assert (await translate(client, q=text)).json()["translatedText"] == text.upper()
+
+
+async def test_special_tokens_are_text(client: httpx.AsyncClient) -> None:
+    text = "before </s> <2fr> ▁ after"
+    assert (await translate(client, q=text)).json()["translatedText"] == text.upper()
+
+
+async def test_the_model_can_be_named_or_follows_the_pair(serve: Serve) -> None:
+    double = DoubleBackend(
+        ("first", (("en", "fr"),)), ("second", (("en", "fr"), ("fr", "en"))), ("third", (("de", "fr"),))
+    )
+    async with serve(double) as client:
+        assert (await translate(client, q="a")).json()["model"] == "first"
+        assert (await translate(client, q="a", model="second")).json()["model"] == "second"
+        assert (await translate(client, q="a", source="fr", target="en")).json()["model"] == "second"
+        wrong = await translate(client, q="a", model="third")
+        assert (wrong.status_code, wrong.json()["field"]) == (400, "source")
+        assert "de" in wrong.json()["error"]
+        no_pair = await translate(client, q="a", source="de", target="en")
+        assert (no_pair.status_code, no_pair.json()["field"]) == (400, "target")
+
+
+async def test_long_texts_go_through_too(client: httpx.AsyncClient) -> None:
+    text = "A sentence of words. " * 300
+    assert (await translate(client, q=text)).json()["translatedText"] == text.upper()
