@@ -8,10 +8,12 @@ from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.responses import FileResponse
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.cors import CORSMiddleware
 
 from app.api import documentation, errors, probes, routes
+from app.api.lingering import LingeringCloseMiddleware
 from app.api.middleware import REQUEST_ID_HEADER, RequestContextMiddleware
 from app.backend import Backend
 from app.context import Context
@@ -19,6 +21,7 @@ from app.running import Running
 from app.settings import Settings
 
 WEB = Path(__file__).parent / "web"
+_ROUTERS = (routes.router, probes.router)
 
 
 def create_app(settings: Settings | None = None, backend: Backend | None = None) -> FastAPI:
@@ -58,8 +61,8 @@ def create_app(settings: Settings | None = None, backend: Backend | None = None)
         swagger_ui_oauth2_redirect_url=None,
     )
     app.state.context = context
-    app.include_router(routes.router)
-    app.include_router(probes.router)
+    for router in _ROUTERS:
+        app.include_router(router)
     app.add_api_route("/", _page, include_in_schema=False)
     app.mount("/web", StaticFiles(directory=WEB), name="web")
     errors.install(app)
@@ -89,5 +92,7 @@ def _add_middleware(app: FastAPI, context: Context) -> None:
             allow_headers=["Authorization", "Content-Type", REQUEST_ID_HEADER],
             expose_headers=["Retry-After", REQUEST_ID_HEADER],
         )
-    endpoints = ["/", "/docs", "/openapi.json", *app.openapi()["paths"]]
+    ours = (route.path for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute))
+    endpoints = ["/", "/docs", "/openapi.json", *ours]
     app.add_middleware(RequestContextMiddleware, context=context, endpoints=endpoints)
+    app.add_middleware(LingeringCloseMiddleware)

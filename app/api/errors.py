@@ -82,7 +82,11 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     # nginx's number for it; no client sees this answer, but it is counted.
     (ClientGoneError, 499, "client_gone"),
 )
-_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+# What Starlette's router refuses, in our words.
+_ROUTING = {
+    404: ("not_found", "there is no such path; /docs lists those there are"),
+    405: ("method_not_allowed", "this path does not take this method; /docs lists those it takes"),
+}
 
 
 def as_request_error(error: Exception) -> RequestError:
@@ -90,8 +94,8 @@ def as_request_error(error: Exception) -> RequestError:
     if isinstance(error, RequestError):
         return error
     if isinstance(error, HTTPException):
-        code = _HTTP_CODES.get(error.status_code, "http_error")
-        return RequestError(error.status_code, code, error.detail, headers=error.headers)
+        code, message = _ROUTING.get(error.status_code, ("http_error", error.detail))
+        return RequestError(error.status_code, code, message, headers=error.headers)
     for kind, status, code in _STATUSES:
         if isinstance(error, kind):
             return RequestError(status, code, _message(error), _field(error), _headers(error))

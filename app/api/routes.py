@@ -9,7 +9,7 @@ from app.api import schemas
 from app.api.answers import description, detected, translate_response
 from app.api.dependencies import Admitted, ContextOf, IsForm, while_connected
 from app.api.documentation import body_of, errors
-from app.api.validation import check_sizes, fields_of, validate
+from app.api.validation import check_count, check_lengths, fields_of, validate
 from app.order import Order
 from app.settings import Settings
 from model.text.language import language_name
@@ -33,9 +33,10 @@ async def translate(
     White space between sentences comes back as it was; blank texts, and texts that are in the target
     language already, come back unchanged. Nothing is ever cut: what is over a limit is refused.
     """
+    check_count(values, context.settings)
     body = validate(schemas.TranslateRequest, values, is_form=form)
     texts = fields_of(body.q)
-    check_sizes(texts, context.settings)
+    check_lengths(texts, context.settings)
     answers = await while_connected(request, context.service.translate(_order(body, texts, context.settings)))
     return translate_response(body, answers)
 
@@ -66,7 +67,7 @@ def _order(body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], set
 async def detect(context: ContextOf, values: Admitted, form: IsForm) -> list[schemas.DetectedLanguage]:
     """Languages that the text may be in, likeliest first."""
     body = validate(schemas.DetectRequest, values, is_form=form)
-    check_sizes(fields_of(body.q), context.settings)
+    check_lengths(fields_of(body.q), context.settings)
     return [detected(found) for found in await context.service.detect(body.q)]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from app.api.body import Values
 from app.api.errors import RequestError
@@ -26,15 +27,18 @@ def validate(schema: type[Schema], values: Values, *, is_form: bool) -> Schema:
         return schema.model_validate(values, strict=not is_form)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        location = first["loc"]
-        if first["type"] == "extra_forbidden":
-            # The name of an unknown field is the client's text, so only where it stands is said.
-            place = _path(location[:-1])
-            holder = f"`{place}`" if place else "the request"
-            raise RequestError(422, "unknown_field", f"{holder} holds an unknown field", place) from None
-        field = _path(location)
-        reason = first["msg"][:1].lower() + first["msg"][1:]
-        raise RequestError(422, "invalid_field", f"`{field}`: {reason}", field) from None
+        raise _refusal(first) from None
+
+
+def _refusal(error: ErrorDetails) -> RequestError:
+    field = _path(error["loc"])
+    if error["type"] == "extra_forbidden" or field is None:
+        # The name of an unknown field is the client's text, so only where it stands is said.
+        place = _path(error["loc"][:-1])
+        holder = f"`{place}`" if place else "the request"
+        return RequestError(422, "unknown_field", f"{holder} holds an unknown field", place)
+    reason = error["msg"][:1].lower() + error["msg"][1:]
+    return RequestError(422, "invalid_field", f"`{field}`: {reason}", field)
 
 
 def _path(location: Sequence[int | str]) -> str | None:
@@ -53,16 +57,24 @@ def fields_of(q: str | list[str]) -> list[tuple[str, str]]:
     return [("q", q)] if isinstance(q, str) else [(f"q[{i}]", text) for i, text in enumerate(q)]
 
 
-def check_sizes(texts: Sequence[tuple[str, str]], settings: Settings) -> None:
-    """Refuse too many texts, or a too long one, before anything looks into them.
+def check_count(values: Values, settings: Settings) -> None:
+    """Refuse too many texts, before anything looks at each of them.
 
     Raises:
         RequestError: If there are more than MAX_ITEMS.
+    """
+    q = values.get("q")
+    if isinstance(q, list) and len(q) > settings.max_items:
+        message = f"`q` is over the limit MAX_ITEMS: {len(q)}, at most {settings.max_items}"
+        raise RequestError(413, "too_many_items", message, "q")
+
+
+def check_lengths(texts: Sequence[tuple[str, str]], settings: Settings) -> None:
+    """Refuse a too long text, before anything looks into it.
+
+    Raises:
         TextTooLongError: If one has more than MAX_CHARS characters.
     """
-    if len(texts) > settings.max_items:
-        message = f"`q` is over the limit MAX_ITEMS: {len(texts)}, at most {settings.max_items}"
-        raise RequestError(413, "too_many_items", message, "q")
     for field, text in texts:
         if len(text) > settings.max_chars:
             raise TextTooLongError(field, "MAX_CHARS", settings.max_chars, len(text))

@@ -13,7 +13,9 @@ JSON = {"Content-Type": "application/json"}
 REQUEST = {"q": "hi", "source": "en", "target": "fr"}
 
 
-async def ask(client: httpx.AsyncClient, authorization: str | None = None, **fields: object) -> httpx.Response:
+async def ask(
+    client: httpx.AsyncClient, authorization: str | None = None, **fields: object
+) -> httpx.Response:
     headers = {"Authorization": authorization} if authorization else {}
     return await client.post("/translate", json=REQUEST | fields, headers=headers)
 

@@ -82,7 +82,9 @@ async def test_metrics_count_what_happened(serve: Serve) -> None:
         await client.post("/translate", json={"q": 5})
         await asyncio.gather(*(client.get(f"/random/{i}") for i in range(20)))
         text = (await client.get("/metrics")).text
-    names = {line.split()[2].removeprefix("dragoman_") for line in text.splitlines() if line.startswith("# TYPE")}
+    names = {
+        line.split()[2].removeprefix("dragoman_") for line in text.splitlines() if line.startswith("# TYPE")
+    }
     assert names >= CONTRACT_METRICS
     for sample in (
         'dragoman_requests_total{endpoint="/translate",status="200"} 1.0',
@@ -130,8 +132,23 @@ async def test_the_documentation_is_the_golden_one(client: httpx.AsyncClient) ->
 async def test_the_documentation_shows_bodies_and_errors(client: httpx.AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     translate = document["paths"]["/translate"]["post"]
-    assert set(translate["requestBody"]["content"]) == {"application/json", "application/x-www-form-urlencoded"}
-    assert set(translate["responses"]) >= {"200", "400", "401", "403", "413", "415", "422", "429", "500", "503", "504"}
+    assert set(translate["requestBody"]["content"]) == {
+        "application/json",
+        "application/x-www-form-urlencoded",
+    }
+    assert set(translate["responses"]) >= {
+        "200",
+        "400",
+        "401",
+        "403",
+        "413",
+        "415",
+        "422",
+        "429",
+        "500",
+        "503",
+        "504",
+    }
     references = json.dumps(document).count("#/components/schemas/TranslateRequest")
     assert references == 2
     schema = document["components"]["schemas"]["TranslateRequest"]
