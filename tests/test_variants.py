@@ -1,0 +1,37 @@
+"""The table of variants names tests and settings; they must be there."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from model.config import TransformerConfig
+from model.presets import PRESETS
+
+ROOT = Path(__file__).parent.parent
+TABLE = (ROOT / "docs" / "variants.md").read_text(encoding="utf-8")
+PLACES = sorted(set(re.findall(r"`([\w/]+\.py(?:::\w+)?)`", TABLE)))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_the_table_names_exists(place: str) -> None:
+    path, _, function = place.partition("::")
+    file = ROOT / path if path.startswith("model/") else ROOT / "tests" / "model" / path
+    assert file.is_file()
+    assert f"def {function}(" in file.read_text(encoding="utf-8") or not function
+
+
+def test_every_row_is_there_once() -> None:
+    rows = re.findall(r"^\| (\d+) \|", TABLE, re.MULTILINE)
+    assert [int(row) for row in rows] == list(range(1, 45))
+
+
+def test_every_preset_is_named() -> None:
+    assert {name for name in PRESETS if f"`{name}`" not in TABLE} == set()
+
+
+def test_every_setting_of_the_network_is_named() -> None:
+    from_the_tokenizer = {"bos_id", "eos_id", "unk_id", "decoder_start_id"}
+    names = {field.name for field in dataclasses.fields(TransformerConfig)} - from_the_tokenizer
+    assert {name for name in names if not re.search(f"`{name}[` ]", TABLE)} == set()
