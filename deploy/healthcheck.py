@@ -5,7 +5,6 @@ Standard library only, and a file rather than a shell line: the image has neithe
 
 import os
 import sys
-import urllib.error
 import urllib.request
 
 TIMEOUT_SECONDS = 2.0
