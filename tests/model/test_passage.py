@@ -1,0 +1,148 @@
+"""A text becomes requests and a text again, with nothing lost on the way."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.errors import ConfigError, DecodingError, TextTooLongError, UnsupportedLanguageError
+from model.passage import Passage, finish_all, resolve_pair, with_alternatives
+from model.request import DecodeOptions, Hypothesis
+from model.text.tokenizer import Tokenizer
+from tests.tiny import tiny_card
+
+CARD = tiny_card()
+GREEDY = DecodeOptions(strategy="greedy")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_tokenizer_folder: Path) -> Tokenizer:
+    return Tokenizer.load(tiny_tokenizer_folder)
+
+
+def read(text: str, tokenizer: Tokenizer, options: DecodeOptions = GREEDY, target: str = "fr") -> Passage:
+    return Passage.read(text, tokenizer=tokenizer, card=CARD, pair=("en", target), options=options)
+
+
+def hypothesis(text: str, tokenizer: Tokenizer, log_probability: float = -1.0) -> Hypothesis:
+    ids = tokenizer.encode_target(text)
+    each = log_probability / len(ids)
+    return Hypothesis(tuple(ids[:-1]), each, log_probability, (each,) * len(ids), finished=True)
+
+
+def test_each_sentence_is_a_request_with_tag_and_end(tokenizer: Tokenizer) -> None:
+    passage = read("Thank you.  The cat sleeps.\n", tokenizer)
+    assert [request.source_ids for request in passage.requests] == [
+        tuple(tokenizer.encode(sentence, target_language="fr"))
+        for sentence in ("Thank you.", "The cat sleeps.")
+    ]
+    assert passage.requests[0].source_ids[0] == tokenizer.language_tags["fr"]
+    assert passage.requests[0].source_ids[-1] == tokenizer.eos_id
+
+
+def test_white_space_survives(tokenizer: Tokenizer) -> None:
+    passage = read("  Thank you. \r\n\tThe cat sleeps.\n\n", tokenizer)
+    results = [[hypothesis("Merci.", tokenizer)], [hypothesis("Le chat dort.", tokenizer)]]
+    assert passage.finish(results, tokenizer).text == "  Merci. \r\n\tLe chat dort.\n\n"
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\u3000\n", "42", "\u200b"])
+def test_a_blank_text_needs_no_decoder(text: str, tokenizer: Tokenizer) -> None:
+    passage = read(text, tokenizer)
+    assert passage.requests == ()
+    translation = passage.finish([], tokenizer)
+    assert (translation.text, translation.alternatives, translation.score) == (text, (), None)
+
+
+@given(text=st.text())
+def test_a_text_into_its_own_language_is_unchanged(text: str, tokenizer: Tokenizer) -> None:
+    passage = read(text, tokenizer, target="en")
+    assert passage.requests == ()
+    assert passage.finish([], tokenizer).text == text
+
+
+def test_a_sentence_over_the_limit_is_refused_by_name(tokenizer: Tokenizer) -> None:
+    message = r"`q\[3\]` is over the limit max_source_length: \d+, at most 64"
+    with pytest.raises(TextTooLongError, match=message):
+        Passage.read(
+            "Thank you. " + "cat " * 80,
+            tokenizer=tokenizer,
+            card=CARD,
+            pair=("en", "fr"),
+            options=GREEDY,
+            field="q[3]",
+        )
+
+
+def test_alternatives_are_made_rank_by_rank(tokenizer: Tokenizer) -> None:
+    passage = read("Thank you. The cat sleeps.", tokenizer)
+    results = [
+        [hypothesis(text, tokenizer) for text in ("Merci.", "Bonjour.", "Merci.")],
+        [hypothesis("Le chat dort.", tokenizer)],
+    ]
+    translation = passage.finish(results, tokenizer)
+    assert translation.text == "Merci. Le chat dort."
+    assert translation.alternatives == ("Bonjour. Le chat dort.",)
+    assert [sentence.text for sentence in translation.sentences] == ["Merci.", "Le chat dort."]
+
+
+def test_the_score_is_per_token_of_the_whole_text(tokenizer: Tokenizer) -> None:
+    passage = read("Thank you. The cat sleeps.", tokenizer)
+    best = [hypothesis("Merci.", tokenizer, -3.0), hypothesis("Le chat dort.", tokenizer, -5.0)]
+    tokens = sum(len(each.token_log_probabilities) for each in best)
+    assert passage.finish([[each] for each in best], tokenizer).score == pytest.approx(-8.0 / tokens)
+
+
+def test_a_sentence_without_hypotheses_is_a_fault(tokenizer: Tokenizer) -> None:
+    with pytest.raises(DecodingError, match="no translation"):
+        read("Thank you.", tokenizer).finish([[]], tokenizer)
+
+
+def test_passages_share_one_row_of_results(tokenizer: Tokenizer) -> None:
+    passages = [read(text, tokenizer) for text in ("Thank you.", "", "The cat sleeps. The dog sleeps.")]
+    texts = ("Merci.", "Le chat dort.", "Le chien dort.")
+    translations = finish_all(passages, [[hypothesis(text, tokenizer)] for text in texts], tokenizer)
+    assert [translation.text for translation in translations] == [
+        "Merci.",
+        "",
+        "Le chat dort. Le chien dort.",
+    ]
+
+
+def test_the_checkpoint_s_limit_bounds_the_translation(tokenizer: Tokenizer) -> None:
+    generous = DecodeOptions(strategy="greedy", max_length_ratio=50, min_length=70)
+    bounded = read("Thank you.", tokenizer, generous).requests[0].options
+    assert (bounded.max_length, bounded.min_length) == (64, 64)
+    short = DecodeOptions(strategy="greedy", max_length=5)
+    assert read("Thank you.", tokenizer, short).requests[0].options == short
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "pair"),
+    [("en", "fr", ("en", "fr")), ("EN", "fr-CA", ("en", "fr")), ("en-GB", "en", ("en", "en"))],
+)
+def test_usual_codes_are_understood(source: str, target: str, pair: tuple[str, str]) -> None:
+    assert resolve_pair(CARD, source, target) == pair
+
+
+@pytest.mark.parametrize(("source", "target"), [("de", "de"), ("de", "fr"), ("en", "de"), ("", "fr")])
+def test_other_languages_are_refused(source: str, target: str) -> None:
+    with pytest.raises(UnsupportedLanguageError):
+        resolve_pair(CARD, source, target)
+
+
+def test_a_code_with_a_region_may_be_the_checkpoint_s_own() -> None:
+    card = tiny_card(pairs=(("en", "pt-BR"), ("en", "pt")))
+    assert resolve_pair(card, "en", "pt-BR") == ("en", "pt-BR")
+    assert resolve_pair(card, "en", "pt-PT") == ("en", "pt")
+
+
+def test_alternatives_widen_the_search() -> None:
+    assert with_alternatives(GREEDY, 0) == GREEDY
+    assert with_alternatives(GREEDY, 2) == DecodeOptions(strategy="beam", beam_size=3, num_hypotheses=3)
+    assert with_alternatives(DecodeOptions(beam_size=8), 2).beam_size == 8
+    assert with_alternatives(DecodeOptions(beam_size=2), 4).beam_size == 5
+    assert with_alternatives(DecodeOptions(strategy="sample"), 2).num_hypotheses == 3
+    with pytest.raises(ConfigError, match="beam_size"):
+        with_alternatives(GREEDY, 64)

@@ -1,0 +1,117 @@
+"""The synchronous translator: real translations, in order, the same in any company."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from model.errors import CheckpointError, DecodingError, TextTooLongError, UnsupportedLanguageError
+from model.passage import with_alternatives
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_checkpoint: Path) -> Translator:
+    return Translator.load(tiny_checkpoint, device="cpu")
+
+
+def test_it_translates_both_ways(translator: Translator, phrases: tuple[tuple[str, str], ...]) -> None:
+    english, french = [en for en, _ in phrases], [fr for _, fr in phrases]
+    assert [t.text for t in translator.translate(english, source="en", target="fr")] == french
+    assert [t.text for t in translator.translate(french, source="fr", target="en")] == english
+
+
+def test_a_document_keeps_its_shape(translator: Translator) -> None:
+    text = "\n  Thank you.  The cat sleeps.\r\n\r\n42\nI am hungry."
+    translation = translator.translate([text], source="en", target="fr")[0]
+    assert translation.text == "\n  Merci.  Le chat dort.\r\n\r\n42\nJ'ai faim."
+    assert [sentence.source for sentence in translation.sentences] == [
+        "Thank you.",
+        "The cat sleeps.",
+        "I am hungry.",
+    ]
+    assert -1 < (translation.score or 0) < 0
+
+
+def test_blank_texts_and_one_s_own_language_come_back(translator: Translator) -> None:
+    texts = ["", " \n", "Thank you."]
+    assert [t.text for t in translator.translate(texts, source="en", target="en")] == texts
+    assert [t.text for t in translator.translate(texts, source="en", target="fr")] == ["", " \n", "Merci."]
+    assert translator.translate([], source="en", target="fr") == []
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_translation_does_not_depend_on_its_company(
+    tiny_checkpoint: Path, phrases: tuple[tuple[str, str], ...], precision: str
+) -> None:
+    translator = Translator.load(tiny_checkpoint, device="cpu", precision=precision)
+    texts = [en for en, _ in phrases] + ["The dog is hungry. Where is the cat?", "Good cat."]
+    together = translator.translate(texts, source="en", target="fr")
+    for text, translation in zip(texts, together, strict=True):
+        alone = translator.translate([text], source="en", target="fr")[0]
+        assert alone.text == translation.text
+        assert alone.score == pytest.approx(translation.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16", "int8"])
+def test_every_precision_translates(
+    tiny_checkpoint: Path, phrases: tuple[tuple[str, str], ...], precision: str
+) -> None:
+    translator = Translator.load(tiny_checkpoint, device="cpu", precision=precision)
+    translations = translator.translate([en for en, _ in phrases], source="en", target="fr")
+    assert [translation.text for translation in translations] == [fr for _, fr in phrases]
+    assert translator.precision == precision
+
+
+def test_alternatives_differ(translator: Translator) -> None:
+    options = with_alternatives(DecodeOptions(), 3)
+    translation = translator.translate(["Thank you."], source="en", target="fr", options=options)[0]
+    assert translation.text == "Merci."
+    everything = [translation.text, *translation.alternatives]
+    assert len(everything) == len(set(everything)) > 1
+
+
+def test_what_is_too_long_is_named(translator: Translator) -> None:
+    texts = ["Thank you.", "cat " * 70]
+    with pytest.raises(TextTooLongError, match=r"`q\[1\]` is over the limit max_source_length"):
+        translator.translate(texts, source="en", target="fr")
+    with pytest.raises(TextTooLongError, match="`line 9`"):
+        translator.translate(texts, source="en", target="fr", fields=["line 8", "line 9"])
+
+
+def test_an_unknown_language_is_refused(translator: Translator) -> None:
+    with pytest.raises(UnsupportedLanguageError, match="`target` must be one of fr"):
+        translator.translate(["Thank you."], source="en", target="de")
+
+
+def test_progress_counts_every_sentence(translator: Translator) -> None:
+    done: list[int] = []
+    texts = ["Thank you. Good morning.", "", "I am hungry."]
+    translator.translate(texts, source="en", target="fr", progress=done.append)
+    assert sum(done) == 3
+
+
+def test_results_come_in_the_order_of_the_requests(translator: Translator) -> None:
+    encode = translator.tokenizer.encode
+    texts = ["Thank you.", "Where is the station?", "Good morning."]
+    requests = [
+        DecodeRequest(tuple(encode(text, target_language="fr")), translator.card.decoding) for text in texts
+    ]
+    decoded = [translator.tokenizer.decode(result[0].token_ids) for result in translator.decode(requests)]
+    assert decoded == ["Merci.", "Où est la gare ?", "Bonjour."]
+
+
+def test_a_sentence_that_breaks_fails_the_call(translator: Translator) -> None:
+    class Broken:
+        def decode(self, requests: list[DecodeRequest]) -> list[list[Hypothesis] | DecodingError]:
+            return [DecodingError("not a number") for _ in requests]
+
+    broken = dataclasses.replace(translator, engine=Broken())  # type: ignore[arg-type]
+    with pytest.raises(DecodingError, match="not a number"):
+        broken.translate(["Thank you."], source="en", target="fr")
+
+
+def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"config\.json is missing"):
+        Translator.load(tmp_path)
