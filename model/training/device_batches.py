@@ -26,6 +26,9 @@ class ResumableBatches(Protocol):
     def num_batches(self, epoch: int | None = None) -> int:
         """Batches of an epoch."""
 
+    def close(self) -> None:
+        """End what runs in the background."""
+
 
 class DeviceBatches:
     """A stream of batches on a device.
@@ -72,3 +75,7 @@ class DeviceBatches:
         self._stream.load_state_dict(state)
         self._position = self._stream.state_dict()
         self._ahead = None
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        self._stream.close()

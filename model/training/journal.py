@@ -70,5 +70,5 @@ def tensorboard_writer(folder: Path) -> Scalars:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ConfigError("run.tensorboard", "false unless dragoman[train] is installed", True) from error
-    writer: Scalars = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+    writer: Scalars = SummaryWriter(str(folder))
     return writer

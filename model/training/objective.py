@@ -3,14 +3,16 @@
 Shapes: M rows (N sentences × T target positions), V vocabulary.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
 _ROWS_AT_ONCE = 256
-"""Rows of logits turned into float32 at a time: 256 × 8,000 × 4 bytes stay in the cache."""
+"""Rows turned into float32 at a time on a CPU: 256 × 8,000 × 4 bytes stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,27 @@ class SummedLoss:
     cross_entropy: Tensor
 
 
-def label_smoothed_loss(
-    logits_NTV: Tensor, labels_NT: Tensor, *, smoothing: float, pad_id: int, vocab_size: int
-) -> SummedLoss:
+@dataclass(frozen=True)
+class Smoothing:
+    """The distribution q that the network is to learn.
+
+    Attributes:
+        share: ε, what the reference token gives away.
+        pad_id: Gets nothing, and does not count as a label.
+        vocab_size: V, the real ids, without rows that pad the vocabulary.
+    """
+
+    share: float
+    pad_id: int
+    vocab_size: int
+
+    @property
+    def other(self) -> float:
+        """ε / (V − 2): probability of each token that is neither the reference nor padding."""
+        return self.share / max(self.vocab_size - 2, 1)
+
+
+def label_smoothed_loss(logits_NTV: Tensor, labels_NT: Tensor, smoothing: Smoothing) -> SummedLoss:
     """−Σ_v q(v) log p(v), summed over all labels that are not padding.
 
     q gives 1 − ε to the reference token, ε / (V − 2) to every other token but padding, and nothing
@@ -37,54 +57,65 @@ def label_smoothed_loss(
     Args:
         logits_NTV: Scores; ids from `vocab_size` on may be −inf.
         labels_NT: Reference tokens, `pad_id` where there is none.
-        smoothing: ε; 0 is cross entropy.
-        pad_id: The label that does not count.
-        vocab_size: V, the real ids, without the rows that pad the vocabulary.
+        smoothing: q.
     """
-    labels_M = labels_NT.flatten()
-    losses = _SmoothedCrossEntropy.apply(
-        logits_NTV.reshape(-1, logits_NTV.shape[-1]), labels_M, smoothing, pad_id, vocab_size
-    )
-    return SummedLoss(smoothed=losses[0], cross_entropy=losses[1].detach())
+    logits_MV = logits_NTV.reshape(-1, logits_NTV.shape[-1])
+    apply = cast(Callable[[Tensor, Tensor, Smoothing], tuple[Tensor, Tensor]], _SmoothedCrossEntropy.apply)
+    smoothed, cross_entropy = apply(logits_MV, labels_NT.flatten(), smoothing)
+    return SummedLoss(smoothed, cross_entropy)
+
+
+class _Context(FunctionCtx):
+    """What autograd hands from forward to backward."""
+
+    needs_input_grad: tuple[bool, ...]
+    saved_tensors: tuple[Tensor, ...]
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """Loss and gradient in one pass over the logits, a few rows at a time.
 
     The gradient, softmax(z) − q, is known as soon as the loss is: computing it at once spares a
-    second pass over the largest tensor of a training step and its float32 copy.
+    second pass over the largest tensor of a training step, and its float32 copy.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, logits_MV: Tensor, labels_M: Tensor, smoothing: float, pad_id: int, vocab_size: int
+        ctx: _Context, logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing
     ) -> tuple[Tensor, Tensor]:
-        gradient_MV = torch.empty_like(logits_MV) if ctx.needs_input_grad[0] else None
-        smoothed = logits_MV.new_zeros((), dtype=torch.float32)
-        plain = logits_MV.new_zeros((), dtype=torch.float32)
-        rows_at_once = _ROWS_AT_ONCE if logits_MV.device.type == "cpu" else len(logits_MV)
-        for start in range(0, len(logits_MV), max(rows_at_once, 1)):
-            rows = slice(start, start + rows_at_once)
-            labels = labels_M[rows]
-            logs = logits_MV[rows, :vocab_size].float().log_softmax(-1)
-            real = labels != pad_id
-            reference = logs.gather(-1, labels[:, None])[:, 0]
-            others = logs.sum(-1) - reference - logs[:, pad_id]
-            share = smoothing / max(vocab_size - 2, 1)
-            smoothed -= (((1 - smoothing) * reference + share * others) * real).sum()
-            plain -= (reference * real).sum()
+        gradient_MV = torch.zeros_like(logits_MV) if ctx.needs_input_grad[0] else None
+        sums = torch.zeros(2, device=logits_MV.device)
+        step = _ROWS_AT_ONCE if logits_MV.device.type == "cpu" else max(len(logits_MV), 1)
+        for start in range(0, len(logits_MV), step):
+            rows = slice(start, start + step)
+            logs_MV = logits_MV[rows, : smoothing.vocab_size].float().log_softmax(-1)
+            sums += _losses(logs_MV, labels_M[rows], smoothing)
             if gradient_MV is not None:
-                slope = logs.exp_().sub_(share)
-                slope[:, pad_id] += share
-                slope.scatter_add_(-1, labels[:, None], (share - 1 + smoothing) * torch.ones_like(slope[:, :1]))
-                slope.mul_(real[:, None])
-                gradient_MV[rows, :vocab_size] = slope
-                gradient_MV[rows, vocab_size:] = 0
-        ctx.save_for_backward(gradient_MV)
-        ctx.mark_non_differentiable(plain)
-        return smoothed, plain
+                gradient_MV[rows, : smoothing.vocab_size] = _slope(logs_MV, labels_M[rows], smoothing)
+        if gradient_MV is not None:
+            ctx.save_for_backward(gradient_MV)
+        smoothed, cross_entropy = sums.unbind()
+        ctx.mark_non_differentiable(cross_entropy)
+        return smoothed, cross_entropy
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None, None, None]:
-        (gradient_MV,) = ctx.saved_tensors
-        return gradient_MV * upstream[0].to(gradient_MV.dtype), None, None, None, None
+    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, None, None]:
+        gradient_MV = ctx.saved_tensors[0]
+        return gradient_MV * upstream[0].to(gradient_MV.dtype), None, None
+
+
+def _losses(logs_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor:
+    """Smoothed loss and cross entropy of some rows, shape (2,)."""
+    reference_M = logs_MV.gather(-1, labels_M[:, None])[:, 0]
+    others_M = logs_MV.sum(-1) - reference_M - logs_MV[:, smoothing.pad_id]
+    smoothed_M = (1 - smoothing.share) * reference_M + smoothing.other * others_M
+    return -(torch.stack([smoothed_M, reference_M]) * (labels_M != smoothing.pad_id)).sum(-1)
+
+
+def _slope(logs_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor:
+    """softmax(z) − q, in place of log softmax(z); zero in rows of padding."""
+    slope_MV = logs_MV.exp_().sub_(smoothing.other)
+    slope_MV[:, smoothing.pad_id] += smoothing.other
+    correction_M1 = slope_MV.new_full((len(labels_M), 1), smoothing.other - (1 - smoothing.share))
+    slope_MV.scatter_add_(-1, labels_M[:, None], correction_M1)
+    return slope_MV.mul_((labels_M != smoothing.pad_id)[:, None])

@@ -3,8 +3,12 @@
 import logging
 import sys
 import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
 
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 
 from model.training.run_config import RunConfig
 
@@ -17,43 +21,50 @@ def completed_share(limits: RunConfig, step: int, minutes: float, epoch: float) 
     return min(max((done / limit for done, limit in limited if limit), default=0.0), 1.0)
 
 
+def time_left(share_at_start: float, share: float, seconds: float) -> str:
+    """What is left as h:mm:ss, at the pace at which the share has grown; `?` if it has not."""
+    if share <= share_at_start:
+        return "?"
+    left = int(seconds * (1 - share) / (share - share_at_start))
+    return f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
+
+
 class Progress:
-    """Shows steps, loss, learning rate, tokens a second and the time left.
+    """Shows step, epoch, loss, learning rate, tokens a second and the time left.
 
     Args:
         limits: When the run ends.
-        step: Where it begins.
     """
 
-    def __init__(self, limits: RunConfig, step: int) -> None:
+    def __init__(self, limits: RunConfig) -> None:
         self._limits = limits
-        self._started = time.monotonic()
         self._share_at_start: float | None = None
-        total = limits.max_steps or None
-        self._bar = tqdm(total=total, initial=step, unit="step", disable=not sys.stderr.isatty())
+        self._started = 0.0
+        self._bar = tqdm(total=limits.max_steps or None, unit=" steps", disable=not sys.stderr.isatty())
+        self._redirection = logging_redirect_tqdm()
 
-    def show(self, step: int, minutes: float, epoch: float, values: dict[str, float]) -> None:
+    def __enter__(self) -> Self:
+        self._redirection.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._redirection.__exit__(kind, error, trace)
+        self._bar.close()
+
+    def show(self, step: int, minutes: float, epoch: float, values: Mapping[str, float]) -> None:
         """Show the latest figures; `values` as the journal has them."""
         share = completed_share(self._limits, step, minutes, epoch)
+        if self._share_at_start is None:
+            self._share_at_start, self._started = share, time.monotonic()
+        left = time_left(self._share_at_start, share, time.monotonic() - self._started)
         figures = (
             f"loss {values['loss']:.3f}, rate {values['learning_rate']:.2e}, "
-            f"{values['tokens_per_second']:,.0f} tokens/s, {self._time_left(share)} left"
+            f"{values['tokens_per_second']:,.0f} tokens/s, {left} left"
         )
         if self._bar.disable:
             logger.info("step %d, epoch %.2f: %s", step, epoch, figures)
         else:
             self._bar.update(step - self._bar.n)
-            self._bar.set_postfix_str(figures)
-
-    def _time_left(self, share: float) -> str:
-        if self._share_at_start is None:
-            self._share_at_start = share
-        gained = share - self._share_at_start
-        if gained <= 0:
-            return "?"
-        seconds = (time.monotonic() - self._started) * (1 - share) / gained
-        return f"{int(seconds) // 3600}:{int(seconds) // 60 % 60:02d}:{int(seconds) % 60:02d}"
-
-    def close(self) -> None:
-        """Leave the bar as it is."""
-        self._bar.close()
+            self._bar.set_postfix_str(f"epoch {epoch:.2f}, {figures}")

@@ -1,4 +1,4 @@
-"""ⓕ Where weights come from: data, code, steps, scores, time, machine. It names no person, no host, no path."""
+"""ⓕ Where weights come from: data, code, steps, scores, time, machine; no person, host or path."""
 
 import hashlib
 import importlib.metadata
@@ -34,7 +34,11 @@ def describe_data(corpora: Sequence[CorpusConfig]) -> list[dict[str, object]]:
 def _describe_file(path: Path) -> dict[str, object]:
     with path.open("rb") as file:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"name": f"{path.resolve().parent.name}/{path.name}", "bytes": path.stat().st_size, "sha256": checksum}
+    return {
+        "name": f"{path.resolve().parent.name}/{path.name}",
+        "bytes": path.stat().st_size,
+        "sha256": checksum,
+    }
 
 
 @cache
@@ -66,7 +70,11 @@ def describe_machine(device: torch.device) -> dict[str, object]:
 def plain_config(config: TrainConfig) -> dict[str, Any]:
     """The configuration with the last two parts of each path only."""
     values = config.to_dict()
-    for section in [*(corpus for key in LISTS for corpus in values[key]), values["vocabulary"], values["run"]]:
+    for section in [
+        *(corpus for key in LISTS for corpus in values[key]),
+        values["vocabulary"],
+        values["run"],
+    ]:
         for name in {"path", "target_path", "reuse", "folder"}.intersection(section):
             if section[name] is not None:
                 section[name] = "/".join(Path(section[name]).parts[-2:])

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,17 @@ import torch
 from torch import Tensor
 
 from model.card import ModelCard
-from model.checkpoint import save_checkpoint
+from model.checkpoint import load_checkpoint, save_checkpoint
 from model.checks import require
 from model.config import TransformerConfig
+from model.decoding.engine import DecodingEngine
 from model.errors import ConfigError, TrainingError
 from model.text.tokenizer import Tokenizer
 from model.training.batches import BatchStream
+from model.training.curves import write_curves
 from model.training.data_preparation import PreparedData, one_pass, prepare_data
 from model.training.device_batches import DeviceBatches
-from model.training.greedy_validation import decode_greedily
+from model.training.heat_maps import write_heat_maps
 from model.training.journal import Journal, tensorboard_writer
 from model.training.provenance import describe_data, provenance
 from model.training.random_state import seed_everything
@@ -29,7 +31,7 @@ from model.training.shelf import CheckpointShelf
 from model.training.train_config import TrainConfig
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.update import Updater
-from model.training.validation import Validator
+from model.training.validation import Validator, encode_source
 from model.transformer import Transformer
 
 logger = logging.getLogger(__name__)
@@ -60,8 +62,6 @@ class Run:
         self.config = config
         self.folder = RunFolder(Path(config.run.folder))
         self._device = choose_device(config.run.device)
-        if config.run.threads:
-            torch.set_num_threads(config.run.threads)
         resuming = self._claim_folder(resume)
         seed_everything(config.run.seed)
         self._data = prepare_data(config, self.folder, keep_tokenizer=resuming)
@@ -74,16 +74,40 @@ class Run:
             logger.info("resuming at step %d", self.trainer.position.step)
 
     def run(self) -> EndReason:
-        """Train to the end, then leave `provenance.json` in the folder.
+        """Train to the end, then leave plots and `provenance.json` in the folder.
 
         Raises:
             TrainingError: As Trainer.run.
         """
-        reason = self.trainer.run()
-        validations = self.journal.events("validation")
-        text = json.dumps(self.describe(validations[-1] if validations else None), indent=2, ensure_ascii=False)
-        self.folder.provenance.write_text(text + "\n", encoding="utf-8")
+        try:
+            reason = self.trainer.run()
+        finally:
+            self._batches.close()
+        self._describe_run()
         return reason
+
+    def _describe_run(self) -> None:
+        validations = self.journal.events("validation")
+        description = self.describe(validations[-1] if validations else None)
+        text = json.dumps(description, indent=2, ensure_ascii=False)
+        self.folder.provenance.write_text(text + "\n", encoding="utf-8")
+        write_curves(self.journal.events(), self.folder.plots)
+        if self.config.validation.heat_maps:
+            self._write_heat_maps()
+
+    def _write_heat_maps(self) -> None:
+        """Attention of the last checkpoint over the first held-out sentences of each direction."""
+        network = load_checkpoint(self.folder.checkpoints / "last").network(device=self._device)
+        tokenizer = self._data.tokenizer
+        for texts in self._data.held_out:
+            rows = zip(texts.sources, texts.references, strict=True)
+            for number, (source, reference) in enumerate(
+                islice(rows, self.config.validation.heat_maps), start=1
+            ):
+                pair = f"{texts.source_language}-{texts.target_language}-{number}"
+                source_ids = encode_source(tokenizer, source, texts.target_language)
+                target_ids = tokenizer.encode_target(reference)
+                write_heat_maps(network, source_ids, target_ids, tokenizer, self.folder.plots / pair)
 
     def _claim_folder(self, resume: bool) -> bool:
         """Make the folder ours; True if there is a state to go on from."""
@@ -119,16 +143,22 @@ class Run:
         config, device = self.config, self._device
         network = Transformer(self.shape).to(device)
         stream = BatchStream(
-            self._data.pairs, config.batches, seed=config.run.seed, decoder_start_id=self.shape.decoder_start_id
+            self._data.pairs,
+            config.batches,
+            seed=config.run.seed,
+            decoder_start_id=self.shape.decoder_start_id,
         )
+        self._batches = DeviceBatches(stream, device)
         logger.info("%s parameters on %s", f"{network.num_parameters():,}", device)
         return Trainer(
             config,
             Updater(network, self.shape, config, device),
-            DeviceBatches(stream, device),
+            self._batches,
             validator=self._build_validator(self._data),
             folder=self.folder,
-            shelf=CheckpointShelf(self.folder.checkpoints, self._save_checkpoint, config.validation.keep_best),
+            shelf=CheckpointShelf(
+                self.folder.checkpoints, self._save_checkpoint, config.validation.keep_best
+            ),
             journal=self.journal,
             hook=hook,
         )
@@ -139,7 +169,7 @@ class Run:
         network = Transformer(self.shape).to(self._device)
         return Validator(
             network,
-            partial(decode_greedily, network),
+            DecodingEngine(network.eval(), device=self._device).decode,
             tokenizer=data.tokenizer,
             held_out=data.held_out,
             loss_batches=one_pass(data.held_out_pairs, self.config.validation.batch_tokens, self._device),
@@ -219,5 +249,5 @@ def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         earlier = begun.get(section, {})
         for name, value in values.items():
             if value != earlier.get(name) and not (section == "run" and name in _MAY_CHANGE_IN_RUN):
-                asked = f"{earlier.get(name)!r}, as when the run began,"
+                asked = f"{earlier.get(name)!r}, as when the run began"
                 raise ConfigError(f"{section}.{name}", asked, value)

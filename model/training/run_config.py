@@ -72,6 +72,7 @@ class ValidationConfig:
         keep_best: Checkpoints kept beside `best` and `last`: those with the n best scores.
         max_sentences: Sentences translated for each direction; 0 translates all.
         samples: Translations written into the log for each direction.
+        heat_maps: Sentences of each direction whose attention is drawn at the end.
         batch_tokens: Size of the batches that measure the loss.
     """
 
@@ -81,12 +82,13 @@ class ValidationConfig:
     keep_best: int = 0
     max_sentences: int = 0
     samples: int = 3
+    heat_maps: int = 0
     batch_tokens: int = 8192
 
     def __post_init__(self) -> None:
         require_choice("metric", self.metric, ("bleu", "chrf"))
         require_integer("every", self.every, 1)
-        for name in ("patience", "keep_best", "max_sentences", "samples"):
+        for name in ("patience", "keep_best", "max_sentences", "samples", "heat_maps"):
             require_integer(name, getattr(self, name), 0)
         require_integer("batch_tokens", self.batch_tokens, 4)
 

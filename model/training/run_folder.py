@@ -1,17 +1,17 @@
 """ⓔ Where a run keeps what it writes.
 
-    runs/NAME/
-      config.json          the merged configuration of the run
-      data/                token ids of all pairs, memory-mapped, and the report of the cleaning
-      tokenizer/           the tokenizer, trained or copied
-      state/               the newest state, for --resume
-      log.jsonl            losses, rates and scores, one event a line
-      checkpoints/last     the newest checkpoint folder
-      checkpoints/best     the one with the best score so far
-      checkpoints/step-N   the n best, if asked for
-      plots/               curves as PNG
-      tensorboard/         events, if asked for
-      provenance.json      what was trained on what, how long, with which scores
+runs/NAME/
+  config.json          the merged configuration of the run
+  data/                token ids of all pairs, memory-mapped, and the report of the cleaning
+  tokenizer/           the tokenizer, trained or copied
+  state/               the newest state, for --resume
+  log.jsonl            losses, rates and scores, one event a line
+  checkpoints/last     the newest checkpoint folder
+  checkpoints/best     the one with the best score so far
+  checkpoints/step-N   the n best, if asked for
+  plots/               curves as PNG
+  tensorboard/         events, if asked for
+  provenance.json      what was trained on what, how long, with which scores
 """
 
 from dataclasses import dataclass

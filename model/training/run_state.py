@@ -48,7 +48,9 @@ def save_run_state(folder: Path, state: RunState) -> None:
             _write(unfinished, state)
     except CheckpointError as error:
         kept = _describe_kept(folder)
-        raise TrainingError(f"cannot save the state of step {state.step}: {error.__cause__}; {kept}") from error
+        raise TrainingError(
+            f"cannot save the state of step {state.step}: {error.__cause__}; {kept}"
+        ) from error
 
 
 def _write(folder: Path, state: RunState) -> None:

@@ -120,7 +120,7 @@ class TrainConfig:
         require(bool(values.get("corpora")), "corpora", "given, at least one", values.get("corpora"))
         lists = {name: _corpora(name, values.get(name, [])) for name in LISTS}
         classes = {f.name: f.default_factory for f in dataclasses.fields(cls)} | {"run": RunConfig}
-        single = {
+        single: dict[str, object] = {
             name: build(cast(type, classes[name]), values.get(name, {}), name)
             for name in sections.difference(LISTS, ["network"])
         }
@@ -150,12 +150,15 @@ def _read_toml(file: Path) -> dict[str, Any]:
         with file.open("rb") as opened:
             return tomllib.load(opened)
     except (OSError, ValueError) as error:  # TOML and UTF-8 errors are ValueErrors
-        raise ConfigError("config", f"a readable TOML file ({error})", str(file)) from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError("config", f"a readable TOML file ({reason})", str(file)) from error
 
 
 def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same values with paths relative to `folder` resolved."""
-    places = [(entry, name) for key in LISTS for entry in values.get(key, ()) for name in ("path", "target_path")]
+    places = [
+        (entry, name) for key in LISTS for entry in values.get(key, ()) for name in ("path", "target_path")
+    ]
     places += [(values.get("vocabulary"), "reuse"), (values.get("run"), "folder")]
     for section, name in places:
         if isinstance(section, dict) and isinstance(section.get(name), str):

@@ -1,7 +1,6 @@
 """ⓔ The optimisation loop: batches in, checkpoints out, at any moment ready to be killed and resumed."""
 
 import logging
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from model.errors import DivergenceError
 from model.training.averaging import WeightAverages
 from model.training.device_batches import DeviceBatches
 from model.training.journal import Journal
+from model.training.measurements import Measurements
 from model.training.progress import Progress
 from model.training.random_state import capture_random_state, restore_random_state
 from model.training.run_folder import RunFolder
@@ -60,6 +60,10 @@ class Trainer:
         shelf: Keeps checkpoints.
         journal: Keeps events.
         hook: Called after every update, for callers who want to watch or meddle.
+
+    Attributes:
+        position: How far it is.
+        stopping: The scores' history, as far as it decides when to end.
     """
 
     def __init__(
@@ -83,11 +87,11 @@ class Trainer:
         self._journal = journal
         self._hook = hook
         self._averages = WeightAverages(updater.network, config.optimisation)
+        self._measurements = Measurements(forgives_overflow=config.run.precision == "float16")
+        self._progress = Progress(config.run)
+        self._interrupted = False
         self.stopping = EarlyStopping(config.validation.patience)
         self.position = Position()
-        self._pending: list[Update] = []
-        self._window_started = time.monotonic()
-        self._interrupted = False
 
     def interrupt(self) -> None:
         """End after the update that is under way, with a saved state."""
@@ -97,42 +101,47 @@ class Trainer:
         """Train to the end.
 
         Raises:
-            DivergenceError: If the loss or the gradient is no longer finite.
+            DivergenceError: If the loss or the gradient is no longer finite; what was saved before is kept.
             TrainingError: If a state cannot be saved.
             CheckpointError: If a checkpoint cannot be written.
         """
-        progress = Progress(self._config.run, self.position.step)
-        try:
+        with self._progress:
             if self.position.step == 0:
                 self.save()
             while (reason := self._end_reason()) is None:
-                self._advance(progress)
-            self._conclude(reason, progress)
-        finally:
-            progress.close()
+                self._advance()
+            self._log()
+            if reason != "interrupted" and self.position.validated_step != self.position.step:
+                self._validate()
+            self.save()
         return reason
 
-    def _advance(self, progress: Progress) -> None:
+    def _advance(self) -> None:
         """One update, and what is due after it."""
         started = time.monotonic()
+        self._update()
+        step, run, validation = self.position.step, self._config.run, self._config.validation
+        due_for_validation = step % validation.every == 0
+        due_for_saving = due_for_validation or step % run.save_every == 0
+        if step % run.log_every == 0 or due_for_saving:
+            self._log()
+        if due_for_validation:
+            self._validate()
+        self.position.seconds += time.monotonic() - started
+        if due_for_saving:
+            self.save()
+
+    def _update(self) -> None:
+        started = time.monotonic()
         batches = [next(self._batches) for _ in range(self._config.optimisation.accumulate)]
-        step = self.position.step + 1
-        update = self._updater.update(step, batches)
-        self._averages.follow(step)
-        self._pending.append(update)
-        self.position.step = step
+        self.position.step += 1
+        update = self._updater.update(self.position.step, batches)
+        self._averages.follow(self.position.step)
         self.position.epoch = self._batches.epoch
         self.position.tokens += update.num_tokens
         if self._hook is not None:
-            self._hook(step, update)
-        if step % self._config.run.log_every == 0:
-            self._log(progress)
-        if step % self._config.validation.every == 0:
-            self._validate(progress)
-        self.position.seconds += time.monotonic() - started
-        if step % self._config.run.save_every == 0 or step % self._config.validation.every == 0:
-            self._log(progress)
-            self.save()
+            self._hook(self.position.step, update)
+        self._measurements.add(self.position.step, update, time.monotonic() - started)
 
     def _end_reason(self) -> EndReason | None:
         run, position = self._config.run, self.position
@@ -145,50 +154,21 @@ class Trainer:
         )
         return next((reason for reason, applies in reasons if applies), None)
 
-    def _conclude(self, reason: EndReason, progress: Progress) -> None:
-        self._log(progress)
-        if reason != "interrupted" and self.position.validated_step != self.position.step:
-            self._validate(progress)
-        self.save()
+    def _log(self) -> None:
+        """Note what the updates measured; always before anything is kept, so that no NaN is."""
+        try:
+            values = self._measurements.read()
+        except DivergenceError as error:
+            kept = self._shelf.last_good() or "none yet"
+            advice = "try a lower learning rate or a longer warm-up"
+            raise DivergenceError(f"{error}; last good checkpoint: {kept}; {advice}") from error
+        if values is not None:
+            position = self.position
+            reached = {"epoch": round(position.epoch, 4), "tokens": position.tokens}
+            self._journal.record("update", position.step, values | reached)
+            self._progress.show(position.step, position.seconds / 60, position.epoch, values)
 
-    def _log(self, progress: Progress) -> None:
-        """Read what the pending updates measured; this is where the device is waited for."""
-        if not self._pending:
-            return
-        losses, entropies, norms = (
-            [float(getattr(update, name)) for update in self._pending]
-            for name in ("loss", "cross_entropy", "gradient_norm")
-        )
-        self._check_finite(losses, norms)
-        now = time.monotonic()
-        count = len(self._pending)
-        values = {
-            "loss": sum(losses) / count,
-            "cross_entropy": sum(entropies) / count,
-            "gradient_norm": sum(norms) / count,
-            "learning_rate": self._pending[-1].learning_rate,
-            "tokens_per_second": sum(u.num_tokens for u in self._pending) / (now - self._window_started),
-            "epoch": round(self.position.epoch, 4),
-            "tokens": self.position.tokens,
-        }
-        self._pending.clear()
-        self._window_started = now
-        self._journal.record("update", self.position.step, values)
-        progress.show(self.position.step, self.position.seconds / 60, self.position.epoch, values)
-
-    def _check_finite(self, losses: list[float], norms: list[float]) -> None:
-        first = self.position.step - len(losses) + 1
-        scaled = self._config.run.precision == "float16"  # its scaler skips an overflow and goes on
-        for step, loss, norm in zip(range(first, first + len(losses)), losses, norms, strict=True):
-            if not math.isfinite(loss) or not (scaled or math.isfinite(norm)):
-                last = self._shelf.last_good() or "none yet"
-                raise DivergenceError(
-                    f"training diverged at step {step}: loss {loss:g}, gradient norm {norm:g}; "
-                    f"last good checkpoint: {last}; try a lower learning rate or a longer warm-up"
-                )
-
-    def _validate(self, progress: Progress) -> None:
-        self._log(progress)
+    def _validate(self) -> None:
         step = self.position.step
         self._averages.take_snapshot()
         weights = self._averages.current()
@@ -196,15 +176,19 @@ class Trainer:
         if self._validator is not None:
             result = self._validator.validate(weights)
             score = result.score(self._config.validation.metric)
-            self._journal.record("validation", step, {**result.to_dict(), "epoch": round(self.position.epoch, 4)})
+            reached = {"epoch": round(self.position.epoch, 4)}
+            self._journal.record("validation", step, result.to_dict() | reached)
             logger.info("step %d: %s", step, result.summary())
         is_best = score is not None and self.stopping.record(score)
         self._shelf.put(step, weights, score, is_best=is_best)
         self.position.validated_step = step
-        self._window_started = time.monotonic()
 
     def save(self) -> None:
-        """Save the run's state; what it holds is exactly what `resume` brings back."""
+        """Save the run's state; what it holds is exactly what `resume` brings back.
+
+        Raises:
+            TrainingError: If it cannot be written; the one before is kept.
+        """
         random_tensors, random_values = capture_random_state()
         tensors = self._updater.state_tensors() | self._averages.state_tensors() | random_tensors
         values = {

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from model.config import TransformerConfig
 from model.errors import ConfigError
 from model.training.batches import Batch
-from model.training.objective import SummedLoss, label_smoothed_loss
+from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss
 from model.training.optimisation import build_optimiser
 from model.training.run_config import Precision
 from model.training.schedule import Schedule
@@ -42,15 +42,13 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     return torch.autocast(device.type, getattr(torch, precision), enabled=precision != "float32")
 
 
-def sequence_loss(network: nn.Module, batch: Batch, config: TransformerConfig, smoothing: float) -> SummedLoss:
+def sequence_loss(
+    network: nn.Module, batch: Batch, config: TransformerConfig, smoothing: float
+) -> SummedLoss:
     """The loss of a batch under teacher forcing: position t predicts label t from labels before t."""
     logits_NTV = network(batch.source_NS, batch.decoder_input_NT)
     return label_smoothed_loss(
-        logits_NTV,
-        batch.labels_NT,
-        smoothing=smoothing,
-        pad_id=config.pad_id,
-        vocab_size=config.target_vocab_size,
+        logits_NTV, batch.labels_NT, Smoothing(smoothing, config.pad_id, config.target_vocab_size)
     )
 
 
@@ -78,7 +76,9 @@ class Updater:
         self.schedule = Schedule(
             config.schedule, config.optimisation.learning_rate, shape.model_dim, config.run.max_steps
         )
-        self._forward = cast(nn.Module, torch.compile(network, dynamic=True)) if config.run.compile else network
+        self._forward = (
+            cast(nn.Module, torch.compile(network, dynamic=True)) if config.run.compile else network
+        )
         self._scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
         self._shape = shape
         self._config = config

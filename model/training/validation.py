@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.errors import TranslationError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.training.batches import Batch
@@ -19,7 +20,8 @@ from model.training.scores import TranslationScores, score_translations
 from model.training.update import autocast, sequence_loss
 from model.transformer import Transformer
 
-Decode = Callable[[Sequence[DecodeRequest]], list[list[Hypothesis]]]
+Decode = Callable[[Sequence[DecodeRequest]], list[list[Hypothesis] | TranslationError]]
+"""The decoding engine: for each request its hypotheses, or why there are none."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,26 @@ class Sample:
 
 @dataclass(frozen=True)
 class DirectionResult:
-    """Scores and samples of one direction."""
+    """How one direction fared.
+
+    Attributes:
+        source_language: Code.
+        target_language: Code.
+        scores: Of all its translations.
+        untranslated: Sentences the decoder refused, too long ones for example; they count as empty.
+        samples: Some translations to look at.
+    """
 
     source_language: str
     target_language: str
     scores: TranslationScores
+    untranslated: int
     samples: tuple[Sample, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for the journal."""
+        samples = [vars(sample) for sample in self.samples]
+        return {**vars(self.scores), "untranslated": self.untranslated, "samples": samples}
 
 
 @dataclass(frozen=True)
@@ -93,10 +109,7 @@ class ValidationResult:
             "bleu": self.score("bleu"),
             "chrf": self.score("chrf"),
             "seconds": round(self.seconds, 1),
-            "directions": {
-                pair: {**vars(d.scores), "samples": [vars(sample) for sample in d.samples]}
-                for pair, d in by_pair.items()
-            },
+            "directions": {pair: direction.to_dict() for pair, direction in by_pair.items()},
         }
 
 
@@ -113,6 +126,11 @@ def held_out_texts(corpora: Sequence[CorpusConfig], max_sentences: int) -> tuple
         HeldOut(*direction, tuple(s for s, _ in sides), tuple(t for _, t in sides))
         for direction, sides in texts.items()
     )
+
+
+def encode_source(tokenizer: Tokenizer, text: str, target_language: str) -> list[int]:
+    """What the network reads: the target language's tag if the vocabulary has tags, pieces, EOS."""
+    return tokenizer.encode(text, target_language=target_language if tokenizer.language_tags else None)
 
 
 class Validator:
@@ -170,14 +188,23 @@ class Validator:
         return total / max(num_labels, 1)
 
     def _translate(self, texts: HeldOut) -> DirectionResult:
-        tag = texts.target_language if self._tokenizer.language_tags else None
         requests = [
-            DecodeRequest(tuple(self._tokenizer.encode(text, target_language=tag)), self._options)
+            DecodeRequest(tuple(encode_source(self._tokenizer, text, texts.target_language)), self._options)
             for text in texts.sources
         ]
         found = self._decode(requests)
-        translations = [self._tokenizer.decode(h[0].token_ids) if h else "" for h in found]
+        translations = [self._text(result) for result in found]
         scores = score_translations(translations, texts.references, texts.target_language)
         rows = zip(texts.sources, texts.references, translations, strict=True)
-        samples = tuple(Sample(*row) for row in islice(rows, self._samples))
-        return DirectionResult(texts.source_language, texts.target_language, scores, samples)
+        return DirectionResult(
+            texts.source_language,
+            texts.target_language,
+            scores,
+            untranslated=sum(isinstance(result, TranslationError) for result in found),
+            samples=tuple(Sample(*row) for row in islice(rows, self._samples)),
+        )
+
+    def _text(self, result: list[Hypothesis] | TranslationError) -> str:
+        if isinstance(result, TranslationError) or not result:
+            return ""
+        return self._tokenizer.decode(result[0].token_ids)
