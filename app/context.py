@@ -49,9 +49,8 @@ class Context:
         """What translates.
 
         Raises:
-            UnavailableError: While it loads, and before the process ends.
+            NotReadyError: While it loads.
         """
-        self.lifecycle.require_ready()
         if self._service is None:
             raise NotReadyError
         return self._service

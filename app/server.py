@@ -12,8 +12,10 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from app.api.head import MAX_HEAD_BYTES
 from app.context import Context
 from app.lifecycle import Phase
+from app.protocol import Protocol
 from app.settings import Settings
 from model.errors import ConfigError
 
@@ -21,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 # Load balancers look at /readyz about once a second: they must see the refusal before the socket closes.
 _NOTICE_SECONDS = 1.0
-_HEAD_BYTES = 16 * 1024
 
 
 class Server(uvicorn.Server):
@@ -76,8 +77,8 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         # httptools has no limit on the size of a request's head; h11 has.
-        http="h11",
-        h11_max_incomplete_event_size=_HEAD_BYTES,
+        http=Protocol,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         ws="none",
         log_config=None,
         access_log=False,

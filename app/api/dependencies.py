@@ -13,8 +13,8 @@ from app.errors import ClientGoneError
 Result = TypeVar("Result")
 
 
-def get_context(request: Request) -> Context:
-    """What the application shares."""
+async def get_context(request: Request) -> Context:
+    """What the application shares; not a plain function, which FastAPI would send to a thread."""
     return cast(Context, request.app.state.context)
 
 
@@ -24,13 +24,16 @@ ContextOf = Annotated[Context, Depends(get_context)]
 async def admit(request: Request, context: ContextOf) -> Values:
     """Fields of the body of a client that may ask, and not too often.
 
+    Whether the service takes work is decided first: what came before it began to drain is served.
     The key is looked at before the fields, so that a wrong one always gets the same answer.
 
     Raises:
+        UnavailableError: While the service loads, and once it drains.
         RequestError: If the body cannot be read.
         AccessDeniedError: If the client has no valid key.
         RateExceededError: If it asked too often.
     """
+    context.lifecycle.require_ready()
     settings = context.settings
     values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
     owner = context.keys.identify(_key(request, values))
@@ -42,7 +45,7 @@ async def admit(request: Request, context: ContextOf) -> Values:
 Admitted = Annotated[Values, Depends(admit)]
 
 
-def is_form(request: Request) -> bool:
+async def is_form(request: Request) -> bool:
     """Whether all values came as text."""
     return not request.headers.get("content-type", "").strip().lower().startswith(JSON)
 

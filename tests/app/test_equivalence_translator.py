@@ -34,7 +34,9 @@ async def test_the_service_equals_the_translator(tiny_checkpoint: Path) -> None:
                 await asyncio.sleep(0.05)
         request = {"source": "en", "target": "fr"}
         together = await client.post("/translate", json=request | {"q": TEXTS})
-        alone = await asyncio.gather(*(client.post("/translate", json=request | {"q": text}) for text in TEXTS))
+        alone = await asyncio.gather(
+            *(client.post("/translate", json=request | {"q": text}) for text in TEXTS)
+        )
         options = {"decoding": {"strategy": "greedy"}}
         greedily = await client.post("/translate", json=request | {"q": TEXTS} | options)
         rich = await client.post(
