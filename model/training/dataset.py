@@ -38,8 +38,8 @@ def prepare(
 ) -> PairDataset:
     """Tokenise corpora into a work folder, or open it if it holds just that already.
 
-    Text is streamed and ids are written as they come: memory grows by about 50 bytes a pair
-    (fingerprints, lengths), not with the text. The folder appears whole or not at all.
+    Text is streamed and ids are written as they come: memory grows by about 20 bytes a pair
+    (fingerprint, lengths), not with the text. The folder appears whole or not at all.
 
     Args:
         corpora: What to train on.
