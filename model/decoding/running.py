@@ -82,7 +82,8 @@ class RunningBatch:
         )
         model_NKV = logits_NKV.float().log_softmax(2)
         ranking_NKV = self._constraints.apply(model_NKV, self._history_NKT)
-        attention_NKS = self._state.last_cross_attention_NKS
+        weights = self._state.last_cross_attention_NKS
+        attention_NKS = None if weights is None else weights.float()
         return Step(position, ranking_NKV, model_NKV, attention_NKS, self._mask_NS)
 
     def _extend_history(self, choice: Choice) -> None:

@@ -3,7 +3,7 @@
 The numbers come from the request's own generator, drawn before the first step, and the tokens are
 laid out in the order of the vocabulary: neither depends on the rest of the batch.
 
-Shapes: N slots, K lanes, C longest translation, V vocabulary.
+Shapes: N slots, K lanes, C longest translation, V vocabulary, R ranks that are looked at.
 """
 
 from collections.abc import Sequence
@@ -59,30 +59,35 @@ class Truncation:
         self._top_k_N = torch.tensor([o.top_k for o in options], device=device)
         self._top_p_N = torch.tensor([o.top_p for o in options], device=device)
         self._min_p_N = torch.tensor([o.min_p for o in options], device=device)
-        self._needs_order = any(o.top_k > 0 or o.top_p < 1 for o in options)
+        cuts = [o for o in options if o.top_k > 0 or o.top_p < 1]
+        self._cuts_N = torch.tensor([o in cuts for o in options], device=device)
+        # How many tokens must be put in order: None is all of them, 0 none.
+        self._ordered: int | None = max((o.top_k for o in cuts), default=0)
+        if any(o.top_k == 0 for o in cuts):
+            self._ordered = None
 
     def weights(self, scores_NKV: Tensor) -> Tensor:
         """Probabilities up to a factor (the likeliest token has 1), 0 where cut off, (N, K, V)."""
         shifted_NKV = scores_NKV - scores_NKV.amax(2, keepdim=True)
         weights_NKV = (shifted_NKV / self._temperature_N[:, None, None]).exp()
         threshold_NK1 = self._min_p_N[:, None, None].expand(*weights_NKV.shape[:2], 1)
-        if self._needs_order:
+        if self._ordered != 0:
             threshold_NK1 = torch.maximum(threshold_NK1, self._least_in_order(weights_NKV))
         return weights_NKV.masked_fill(weights_NKV < threshold_NK1, 0.0)
 
     def _least_in_order(self, weights_NKV: Tensor) -> Tensor:
         """The smallest weight that top-k and top-p both keep, (N, K, 1)."""
-        ordered_NKV = weights_NKV.sort(2, descending=True).values
-        size = ordered_NKV.shape[2]
-        ranks_V = torch.arange(size, device=ordered_NKV.device)
+        size = min(self._ordered or weights_NKV.shape[2], weights_NKV.shape[2])
+        ordered_NKR = weights_NKV.topk(size, 2).values
+        ranks_R = torch.arange(size, device=ordered_NKR.device)
         top_k_N = torch.where(self._top_k_N > 0, self._top_k_N, size)
-        ordered_NKV = ordered_NKV.masked_fill(ranks_V >= top_k_N[:, None, None], 0.0)
-        cumulated_NKV = ordered_NKV.cumsum(2)
-        before_NKV = cumulated_NKV - ordered_NKV
-        enough_NK1 = cumulated_NKV[:, :, -1:] * self._top_p_N[:, None, None]
-        is_kept_NKV = (before_NKV < enough_NK1) & (ordered_NKV > 0)
-        least_NK = ordered_NKV.masked_fill(~is_kept_NKV, torch.inf).amin(2)
-        return least_NK[..., None]
+        ordered_NKR = ordered_NKR.masked_fill(ranks_R >= top_k_N[:, None, None], 0.0)
+        cumulated_NKR = ordered_NKR.cumsum(2)
+        before_NKR = cumulated_NKR - ordered_NKR
+        enough_NK1 = cumulated_NKR[:, :, -1:] * self._top_p_N[:, None, None]
+        is_kept_NKR = (before_NKR < enough_NK1) & (ordered_NKR > 0)
+        least_NK = ordered_NKR.masked_fill(~is_kept_NKR, torch.inf).amin(2)
+        return least_NK.masked_fill(~self._cuts_N[:, None], 0.0)[..., None]
 
     def keep(self, slots: Tensor) -> None:
         """Drop all slots but these."""
@@ -90,6 +95,7 @@ class Truncation:
         self._top_k_N = self._top_k_N.index_select(0, slots)
         self._top_p_N = self._top_p_N.index_select(0, slots)
         self._min_p_N = self._min_p_N.index_select(0, slots)
+        self._cuts_N = self._cuts_N.index_select(0, slots)
 
 
 def _uniform_numbers(options: DecodeOptions, length: int, capacity: int) -> Tensor:

@@ -197,6 +197,17 @@ def test_alignment_is_left_out_for_those_who_do_not_ask() -> None:
     assert results[1][0].alignment is None
 
 
+def test_a_network_of_half_precision_is_searched_in_full() -> None:
+    network = lively_network().bfloat16()
+    options = {"return_alignment": True, "coverage_penalty": 0.5, "min_length": 5}
+    result = DecodingEngine(network).decode([request(sentences(6)[0], **options)])[0]
+    assert isinstance(result, list)
+    best = result[0]
+    assert best.log_probability == pytest.approx(sum(best.token_log_probabilities))
+    assert best.alignment is not None
+    assert all(sum(row) == pytest.approx(1.0, abs=0.02) for row in best.alignment)
+
+
 def test_finished_rows_leave_the_batch() -> None:
     network, observer = lively_network(), CountingObserver()
     requests = [request(s, strategy="greedy", no_repeat_ngram_size=1) for s in sentences(*[5] * 8)]

@@ -44,6 +44,12 @@ def test_limits_are_each_slots_own() -> None:
     weights = truncation.weights(SCORES.repeat(2, 1, 1))[:, 0]
     assert weights[0].tolist() == [1, 0, 0, 0]
     assert weights[1].tolist() == pytest.approx([1, 0.75**0.5, 0.5**0.5, 0.5])
+    assert (
+        Truncation([*options, DecodeOptions(strategy="sample", top_p=0.5)], torch.device("cpu"))
+        .weights(SCORES.repeat(3, 1, 1))[:2, 0]
+        .tolist()
+        == weights.tolist()
+    )
     truncation.keep(torch.tensor([1]))
     assert torch.equal(truncation.weights(SCORES)[:, 0], weights[1:])
 
