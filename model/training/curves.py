@@ -1,6 +1,5 @@
 """ⓕ The run's curves as PNG: loss, learning rate, and the scores of the translations."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,8 +8,6 @@ from model.training.journal import Event
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-logger = logging.getLogger(__name__)
 
 Draw = Callable[["Axes"], None]
 
@@ -23,7 +20,7 @@ def write_curves(events: Sequence[Event], folder: Path) -> list[Path]:
         folder: Where to write; made if need be.
 
     Returns:
-        The files; none where matplotlib is not installed, which the log then says.
+        The files. Needs matplotlib, which the extra `train` brings.
     """
     updates = [event for event in events if event["kind"] == "update"]
     validations = [event for event in events if event["kind"] == "validation"]
@@ -32,11 +29,7 @@ def write_curves(events: Sequence[Event], folder: Path) -> list[Path]:
         "learning_rate": ("learning rate", lambda axes: _draw(axes, updates, "learning_rate", "rate")),
         "scores": ("score of the validation text", lambda axes: _draw_scores(axes, validations)),
     }
-    try:
-        return [_write(folder / f"{name}.png", *drawing) for name, drawing in drawings.items()]
-    except ModuleNotFoundError:
-        logger.warning("no plots: they need matplotlib, which dragoman[train] brings")
-        return []
+    return [_write(folder / f"{name}.png", *drawing) for name, drawing in drawings.items()]
 
 
 def _write(path: Path, label: str, draw: Draw) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from model.errors import ConfigError
+from model.training.run_folder import write_text_whole
 
 Event = Mapping[str, Any]
 
@@ -49,7 +50,7 @@ class Journal:
     def rewind(self, step: int) -> None:
         """Forget what happened after `step`: it is going to happen again."""
         kept = [json.dumps(event, ensure_ascii=False) for event in self._read() if event["step"] <= step]
-        self._file.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+        write_text_whole(self._file, "".join(line + "\n" for line in kept))
 
     def _read(self) -> Iterator[Event]:
         if not self._file.exists():

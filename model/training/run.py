@@ -3,7 +3,6 @@
 import json
 import logging
 from collections.abc import Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +10,30 @@ import torch
 from torch import Tensor
 
 from model.card import ModelCard
-from model.checkpoint import load_checkpoint, save_checkpoint
+from model.checkpoint import save_checkpoint
 from model.checks import require
 from model.config import TransformerConfig
 from model.decoding.engine import DecodingEngine
-from model.errors import ConfigError, TrainingError
+from model.errors import TrainingError
 from model.text.tokenizer import Tokenizer
 from model.training.batches import BatchStream
-from model.training.curves import write_curves
+from model.training.conclusion import conclude
 from model.training.data_preparation import PreparedData, one_pass, prepare_data
 from model.training.device_batches import DeviceBatches
-from model.training.heat_maps import write_heat_maps
 from model.training.journal import Journal, tensorboard_writer
 from model.training.provenance import describe_data, provenance
 from model.training.random_state import seed_everything
-from model.training.run_folder import RunFolder
+from model.training.resumption import check_unchanged
+from model.training.run_folder import RunFolder, write_text_whole
 from model.training.run_state import has_run_state
 from model.training.shelf import CheckpointShelf
 from model.training.train_config import TrainConfig
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.update import Updater
-from model.training.validation import Validator, encode_source
+from model.training.validation import Validator
 from model.transformer import Transformer
 
 logger = logging.getLogger(__name__)
-
-_MAY_CHANGE = {"validation", "validation_corpora", "card", "decoding"}
-_MAY_CHANGE_IN_RUN = {"max_steps", "max_minutes", "max_epochs", "save_every", "log_every", "threads"} | {
-    "folder",
-    "tensorboard",
-    "checkpoint_precision",
-}
 
 
 class Run:
@@ -83,31 +75,16 @@ class Run:
             reason = self.trainer.run()
         finally:
             self._batches.close()
-        self._describe_run()
-        return reason
-
-    def _describe_run(self) -> None:
         validations = self.journal.events("validation")
-        description = self.describe(validations[-1] if validations else None)
-        text = json.dumps(description, indent=2, ensure_ascii=False)
-        self.folder.provenance.write_text(text + "\n", encoding="utf-8")
-        write_curves(self.journal.events(), self.folder.plots)
-        if self.config.validation.heat_maps:
-            self._write_heat_maps()
-
-    def _write_heat_maps(self) -> None:
-        """Attention of the last checkpoint over the first held-out sentences of each direction."""
-        network = load_checkpoint(self.folder.checkpoints / "last").network(device=self._device)
-        tokenizer = self._data.tokenizer
-        for texts in self._data.held_out:
-            rows = zip(texts.sources, texts.references, strict=True)
-            for number, (source, reference) in enumerate(
-                islice(rows, self.config.validation.heat_maps), start=1
-            ):
-                pair = f"{texts.source_language}-{texts.target_language}-{number}"
-                source_ids = encode_source(tokenizer, source, texts.target_language)
-                target_ids = tokenizer.encode_target(reference)
-                write_heat_maps(network, source_ids, target_ids, tokenizer, self.folder.plots / pair)
+        conclude(
+            self.folder,
+            self.journal,
+            self.describe(validations[-1] if validations else None),
+            tokenizer=self._data.tokenizer,
+            held_out=self._data.held_out,
+            heat_maps=self.config.validation.heat_maps,
+        )
+        return reason
 
     def _claim_folder(self, resume: bool) -> bool:
         """Make the folder ours; True if there is a state to go on from."""
@@ -119,7 +96,7 @@ class Run:
         try:
             self.folder.root.mkdir(parents=True, exist_ok=True)
             text = json.dumps(self.config.to_dict(), indent=2, ensure_ascii=False)
-            self.folder.config.write_text(text + "\n", encoding="utf-8")
+            write_text_whole(self.folder.config, text + "\n")
         except OSError as error:
             raise TrainingError(f"cannot write to {self.folder.root}: {error.strerror}") from error
         return has_state
@@ -231,23 +208,3 @@ def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConf
         unk_id=tokenizer.unk_id,
         decoder_start_id=tokenizer.bos_id,
     )
-
-
-def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to resume under another configuration than the run began with.
-
-    Limits, intervals, validation and the card may change: they do not touch what was trained so far.
-
-    Raises:
-        ConfigError: Naming the first value that differs.
-    """
-    for section, values in now.items():
-        if section in _MAY_CHANGE or values == begun.get(section):
-            continue
-        if not isinstance(values, Mapping):
-            raise ConfigError(section, "what the run began with", values)
-        earlier = begun.get(section, {})
-        for name, value in values.items():
-            if value != earlier.get(name) and not (section == "run" and name in _MAY_CHANGE_IN_RUN):
-                asked = f"{earlier.get(name)!r}, as when the run began"
-                raise ConfigError(f"{section}.{name}", asked, value)

@@ -14,6 +14,7 @@ runs/NAME/
   provenance.json      what was trained on what, how long, with which scores
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,3 +73,13 @@ class RunFolder:
     def provenance(self) -> Path:
         """What was trained on what."""
         return self.root / "provenance.json"
+
+
+def write_text_whole(path: Path, text: str) -> None:
+    """Write a file that is never seen half written, and is on the disk afterwards."""
+    unfinished = path.with_name(f".{path.name}.writing")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)

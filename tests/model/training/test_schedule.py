@@ -1,0 +1,67 @@
+import pytest
+
+from model.errors import ConfigError
+from model.training.schedule import Schedule, ScheduleConfig, ScheduleForm
+
+WARMUP, PEAK, DIM = 400, 2e-3, 512
+
+
+def schedule(form: ScheduleForm, *, peak: float = PEAK, max_steps: int = 4000, **values: float) -> Schedule:
+    return Schedule(ScheduleConfig(form=form, warmup_steps=WARMUP, **values), peak, DIM, max_steps)  # type: ignore[arg-type]
+
+
+def test_noam_is_the_formula_of_the_paper() -> None:
+    noam = schedule("noam", peak=1.0)
+    for step in (1, WARMUP // 2, WARMUP, 4 * WARMUP):
+        assert noam.rate(step) == pytest.approx(DIM**-0.5 * min(step**-0.5, step * WARMUP**-1.5))
+    assert noam.rate(4 * WARMUP) == pytest.approx(noam.rate(WARMUP) / 2)
+
+
+@pytest.mark.parametrize("form", ["inverse_sqrt", "cosine", "constant"])
+def test_warm_up_rises_linearly_to_the_peak(form: ScheduleForm) -> None:
+    rates = schedule(form)
+    assert rates.rate(1) == pytest.approx(PEAK / WARMUP)
+    assert rates.rate(WARMUP // 4) == pytest.approx(PEAK / 4)
+    assert rates.rate(WARMUP) == pytest.approx(PEAK)
+
+
+def test_inverse_square_root_halves_when_steps_quadruple() -> None:
+    assert schedule("inverse_sqrt").rate(4 * WARMUP) == pytest.approx(PEAK / 2)
+
+
+def test_constant_stays() -> None:
+    assert schedule("constant").rate(10**6) == PEAK
+
+
+def test_cosine_falls_to_its_minimum_and_stays_there() -> None:
+    cosine = schedule("cosine", minimum_ratio=0.1)
+    halfway = (WARMUP + 4000) // 2
+    assert cosine.rate(halfway) == pytest.approx(PEAK * (0.1 + 1) / 2)
+    assert cosine.rate(4000) == pytest.approx(PEAK / 10)
+    assert cosine.rate(9000) == pytest.approx(PEAK / 10)
+
+
+def test_cosine_ends_where_it_is_told_before_the_run_does() -> None:
+    assert schedule("cosine", total_steps=1000, minimum_ratio=0.0).rate(1000) == pytest.approx(0)
+
+
+def test_no_warm_up_begins_at_the_peak() -> None:
+    rates = Schedule(ScheduleConfig(form="inverse_sqrt", warmup_steps=0), PEAK, DIM)
+    assert rates.rate(1) == PEAK
+    assert rates.rate(4) == PEAK / 2
+
+
+def test_a_cosine_without_an_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"schedule\.total_steps"):
+        schedule("cosine", max_steps=0)
+
+
+@pytest.mark.parametrize("values", [{"form": "linear"}, {"warmup_steps": -1}, {"minimum_ratio": 2}])
+def test_values_that_cannot_work_are_refused_by_name(values: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(values))):
+        ScheduleConfig(**values)  # type: ignore[arg-type]
+
+
+def test_noam_needs_a_warm_up() -> None:
+    with pytest.raises(ConfigError, match="warmup_steps"):
+        ScheduleConfig(form="noam", warmup_steps=0)
