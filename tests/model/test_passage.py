@@ -1,5 +1,7 @@
 """A text becomes requests and a text again, with nothing lost on the way."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,11 @@ def hypothesis(text: str, tokenizer: Tokenizer, log_probability: float = -1.0) -
     ids = tokenizer.encode_target(text)
     each = log_probability / len(ids)
     return Hypothesis(tuple(ids[:-1]), each, log_probability, (each,) * len(ids), finished=True)
+
+
+def test_it_does_without_torch() -> None:
+    script = "import sys, model.passage; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_each_sentence_is_a_request_with_tag_and_end(tokenizer: Tokenizer) -> None:

@@ -15,6 +15,7 @@ from model.checkpoint.manifest import write_provenance
 from model.errors import CheckpointError
 from model.text.tokenizer import Tokenizer
 from model.transformer import Transformer
+from tests.model.checkpoint.test_atomic import largest_file
 from tests.tiny import tiny_card, tiny_config, train_tokenizer
 
 
@@ -109,6 +110,24 @@ def test_saving_replaces_a_folder_and_changes_its_checksum(folder: Path) -> None
     assert replaced.checksum != checkpoint.checksum
     assert {tensor.dtype for tensor in replaced.weights.values()} == {torch.bfloat16}
     assert not (folder / "left-over.txt").exists()
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_full_disk_leaves_the_good_checkpoint(folder: Path) -> None:
+    checkpoint = load_checkpoint(folder)
+    with (
+        largest_file(10_000),
+        pytest.raises(CheckpointError, match=r"cannot write checkpoint .*File too large"),
+    ):
+        save_checkpoint(
+            folder,
+            config=checkpoint.config,
+            weights=checkpoint.weights,
+            card=tiny_card(version="2"),
+            tokenizer_folder=folder,
+            provenance={},
+        )
+    assert load_checkpoint(folder).checksum == checkpoint.checksum
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 

@@ -1,0 +1,67 @@
+"""`dragoman evaluate`: the right figures for the right direction, from every kind of file."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.model.cli.conftest import Run
+
+Phrases = tuple[tuple[str, str], ...]
+
+
+@pytest.fixture
+def aligned(tmp_path: Path, phrases: Phrases) -> tuple[Path, Path]:
+    for i, code in enumerate(("en", "fr")):
+        (tmp_path / code).write_text("".join(f"{phrase[i]}\n" for phrase in phrases), encoding="utf-8")
+    return tmp_path / "en", tmp_path / "fr"
+
+
+def test_perfect_translations_score_100(run: Run, aligned: tuple[Path, Path], phrases: Phrases) -> None:
+    english, french = aligned
+    result = run(
+        "evaluate", "--source-file", english, "--reference-file", french, "-s", "en", "-t", "fr", "--json"
+    )
+    report = json.loads(result.stdout)
+    assert (report["bleu"], report["chrf"]) == pytest.approx((100, 100))
+    assert (report["model"], report["pair"], report["sentences"]) == ("tiny 1", "en-fr", len(phrases))
+    assert "tok:13a" in report["bleu_signature"]
+    assert report["sentences_per_second"] == pytest.approx(len(phrases) / report["seconds"])
+
+
+def test_the_report_for_people(run: Run, aligned: tuple[Path, Path]) -> None:
+    english, french = aligned
+    result = run("evaluate", "--source-file", french, "--reference-file", english)
+    lines = result.stdout.splitlines()
+    assert lines[0] == "tiny 1, fr-en, 6 sentences"
+    assert lines[1].startswith("BLEU  100.00  nrefs:1|case:mixed")
+    assert lines[2].startswith("chrF  100.00  nrefs:1|case:mixed")
+    assert "sentences/s" in lines[3]
+
+
+def test_columns_of_a_compressed_file(run: Run, phrases: Phrases, tmp_path: Path) -> None:
+    path = tmp_path / "en-fr.tsv.gz"
+    path.write_bytes(gzip.compress("".join(f"{en}\t{fr}\n" for en, fr in phrases).encode()))
+    columns = ["--source-column", "2", "--reference-column", "1"]
+    output = tmp_path / "translations"
+    result = run(
+        "evaluate", "--source-file", path, *columns, "-t", "en", "--limit", "2", "-o", output, "--json"
+    )
+    assert json.loads(result.stdout)["pair"] == "fr-en"
+    assert output.read_text() == "Good morning.\nThank you.\n"
+
+
+def test_worse_translations_score_less(run: Run, phrases: Phrases, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{en}\tautre chose\n" for en, _ in phrases))
+    report = json.loads(run("evaluate", "--source-file", path, "-s", "en", "-t", "fr", "--json").stdout)
+    assert report["bleu"] < 5
+
+
+def test_files_that_do_not_align_are_refused(run: Run, aligned: tuple[Path, Path]) -> None:
+    english, french = aligned
+    french.write_text("Bonjour.\n")
+    result = run("evaluate", "--source-file", english, "--reference-file", french)
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1

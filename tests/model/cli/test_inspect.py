@@ -1,0 +1,45 @@
+"""`dragoman inspect`: everything a person may want to know, and a refusal of what is not sound."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+from model.checkpoint import load_checkpoint
+from tests.model.cli.conftest import Run
+
+
+def test_the_report_as_json(run: Run, tiny_checkpoint: Path) -> None:
+    report = json.loads(run("inspect", tiny_checkpoint, "--json").stdout)
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    network = checkpoint.network()
+    assert report["languages"] == ["en → fr", "fr → en"]
+    assert report["architecture"] == checkpoint.config.to_dict()
+    assert report["parameters"]["total"] == network.num_parameters()
+    assert report["parameters"]["without_embeddings"] == network.num_parameters(embeddings=False)
+    assert report["tokenizer"]["language_tags"] == {"en": 4, "fr": 5}
+    assert report["provenance"]["data"] == ["phrases of the tests"]
+    assert report["checksum"] == checkpoint.checksum
+    weights = (tiny_checkpoint / "model.safetensors").read_bytes()
+    assert report["files"]["model.safetensors"]["sha256"] == hashlib.sha256(weights).hexdigest()
+
+
+def test_the_report_for_people(run: Run, tiny_checkpoint: Path) -> None:
+    lines = run("inspect", tiny_checkpoint).stdout.splitlines()
+    assert lines[:2] == ["name: tiny", "version: 1"]
+    assert "languages: en → fr, fr → en" in lines
+    assert "  total: 39,936" in lines
+    assert "  model_dim: 32" in lines
+
+
+def test_a_folder_that_holds_just_one_will_do(run: Run, tiny_checkpoint: Path) -> None:
+    assert run("inspect", tiny_checkpoint.parent).stdout == run("inspect", tiny_checkpoint).stdout
+
+
+def test_damage_is_refused_by_name(run: Run, tiny_checkpoint: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
+    with (folder / "model.safetensors").open("ab") as file:
+        file.write(b"\0")
+    result = run("inspect", folder)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"dragoman: {folder}/model.safetensors is corrupt: ")
