@@ -6,6 +6,7 @@ import click
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from app.checkpoints import checkpoint_folders
 from app.settings import GROUPS, Settings, variable
 from model.errors import ConfigError
 
@@ -38,6 +39,7 @@ def _serve(**options: str | None) -> None:
 
     set_up_logs(settings.log_level)
     try:
+        checkpoint_folders(settings.checkpoint)
         run(create_app(settings), settings)
     except ConfigError as error:
         message = f"{variable(error.field)} must be {error.requirement}, but is {error.value!r} instead"

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from app.backend import LoadedModel, Outcome
+from app.checkpoints import checkpoint_folders
 from model.accelerator import accelerator_memory
 from model.decoding.observer import Observer
-from model.errors import CheckpointError, ConfigError
+from model.errors import CheckpointError
 from model.request import DecodeRequest
 from model.translator import Translator
 
@@ -29,7 +30,7 @@ class EngineBackend:
 
         Raises:
             CheckpointError: If a folder is not a whole, sound checkpoint, or two have one name.
-            ConfigError: If this machine has no such device or precision.
+            ConfigError: If a path holds no checkpoint, or this machine has no such device or precision.
         """
         translators = [_load(folder, device, precision) for folder in checkpoint_folders(folders)]
         names = [translator.card.name for translator, _ in translators]
@@ -52,25 +53,6 @@ class EngineBackend:
     def close(self) -> None:
         """Give back what the engines hold."""
         self._engines.clear()
-
-
-def checkpoint_folders(paths: Iterable[Path]) -> list[Path]:
-    """Checkpoint folders as named; a folder that is none stands for those inside it, by name.
-
-    Raises:
-        ConfigError: If a path holds no checkpoint.
-    """
-    folders: list[Path] = []
-    for path in paths:
-        inside = (
-            [path]
-            if (path / "config.json").is_file()
-            else sorted(config.parent for config in path.glob("*/config.json"))
-        )
-        if not inside:
-            raise ConfigError("checkpoint", "a checkpoint folder, or a folder of them", str(path))
-        folders.extend(inside)
-    return folders
 
 
 def _load(folder: Path, device: str, precision: str) -> tuple[Translator, float]:

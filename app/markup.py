@@ -10,6 +10,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Protocol, Self
 
 _OPAQUE = frozenset({"script", "style", "template", "noscript", "textarea", "code", "pre"})
@@ -62,9 +63,8 @@ class Markup:
     def split(cls, source: str) -> Self:
         """Cut HTML, well-formed or not; joining the pieces gives `source` again."""
         cutter = _Cutter(source)
-        starts = [start for start, _ in cutter.cuts]
-        ends = [*starts[1:], len(source)]
-        pieces = tuple(source[start:end] for start, end in zip(starts, ends, strict=True))
+        edges = [*(start for start, _ in cutter.cuts), len(source)]
+        pieces = tuple(source[start:end] for start, end in pairwise(edges))
         return cls(pieces, tuple(i for i, (_, is_text) in enumerate(cutter.cuts) if is_text))
 
     @property

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 import signal
 import socket
 import time
@@ -103,7 +104,7 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         field, value = ("host", host) if error.errno == errno.EADDRNOTAVAIL else ("port", port)
-        raise ConfigError(field, f"free to listen on ({error.strerror})", value) from None
+        raise ConfigError(field, f"free to listen on ({os.strerror(error.errno or 0)})", value) from None
 
 
 def serve(app: FastAPI, settings: Settings) -> None:

@@ -2,23 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine_backend import EngineBackend, checkpoint_folders
-from model.errors import CheckpointError, ConfigError
-
-
-def test_a_folder_of_checkpoints_stands_for_all_of_them(tmp_path: Path) -> None:
-    for name in ("b", "a", "not-one"):
-        (tmp_path / name).mkdir()
-    for name in ("b", "a"):
-        (tmp_path / name / "config.json").touch()
-    assert checkpoint_folders([tmp_path]) == [tmp_path / "a", tmp_path / "b"]
-    assert checkpoint_folders([tmp_path / "b"]) == [tmp_path / "b"]
-
-
-@pytest.mark.parametrize("name", ["", "missing"])
-def test_a_folder_without_any_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="checkpoint"):
-        checkpoint_folders([tmp_path / name])
+from app.engine_backend import EngineBackend
+from model.errors import CheckpointError
 
 
 def test_two_checkpoints_of_one_name_are_refused(tiny_checkpoint: Path) -> None:

@@ -1,0 +1,69 @@
+"""`dragoman serve`: help, and one line about what cannot work."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import serve
+from app.settings import Settings, variable
+
+
+def test_help_lists_every_setting() -> None:
+    result = CliRunner().invoke(serve, ["--help"])
+    assert result.exit_code == 0
+    for name, field in Settings.model_fields.items():
+        assert variable(name) in result.output
+        assert "--" + name.replace("_", "-") in result.output
+        assert field.description
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--port", "70000"], "DRAGOMAN_PORT"),
+        (["--checkpoint", "no/such/folder"], "DRAGOMAN_CHECKPOINT"),
+        (["--rate-limit", "often"], "DRAGOMAN_RATE_LIMIT"),
+    ],
+)
+def test_a_bad_value_stops_the_start_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("app.logs.set_up_logs", lambda level: None)
+    result = CliRunner().invoke(serve, options)
+    assert result.exit_code == 2
+    assert name in result.stderr
+
+
+def test_a_bad_file_of_keys_is_named(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("secret")
+    (tmp_path / "config.json").touch()
+    environment = os.environ | {
+        "DRAGOMAN_CHECKPOINT": str(tmp_path),
+        "DRAGOMAN_API_KEYS_FILE": str(tmp_path / "keys"),
+    }
+    result = _serve(environment)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("dragoman: DRAGOMAN_API_KEYS_FILE must be")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        environment = os.environ | {"DRAGOMAN_CHECKPOINT": str(tmp_path), "DRAGOMAN_PORT": port}
+        result = _serve(environment)
+    assert result.returncode == 2
+    assert "DRAGOMAN_PORT" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def _serve(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from model.cli import main; main()", "serve"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

@@ -1,0 +1,40 @@
+"""The service is light until its engine is loaded, and never knows the trainer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SERVING = """
+import asyncio, sys
+from app.main import create_app
+from app.settings import Settings
+{prepare}
+
+async def serve():
+    app = create_app(Settings(_env_file=None{settings}){backend})
+    async with app.router.lifespan_context(app):
+        while app.state.context.lifecycle.phase.value != "ready":
+            assert app.state.context.lifecycle.failure is None, app.state.context.lifecycle.failure
+            await asyncio.sleep(0.02)
+
+asyncio.run(serve())
+print(sorted(name for name in sys.modules if name == "torch" or name.startswith("model.training")))
+"""
+
+
+def _modules(**parts: str) -> str:
+    script = SERVING.format(**{"prepare": "", "settings": "", "backend": ""} | parts)
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+    )
+    return result.stdout.strip()
+
+
+def test_with_a_double_torch_is_never_loaded() -> None:
+    prepare = "from tests.app.double import DoubleBackend"
+    assert _modules(prepare=prepare, backend=", DoubleBackend()") == "[]"
+
+
+def test_serving_never_loads_the_trainer(tiny_checkpoint: Path) -> None:
+    assert _modules(settings=f", checkpoint={str(tiny_checkpoint)!r}, device='cpu'") == "['torch']"

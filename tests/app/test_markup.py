@@ -1,0 +1,55 @@
+"""Markup comes back byte for byte; every text between tags is found."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.markup import Markup
+
+TAGS = ["<p>", "</p>", "<b", "<br/>", "<script>", "</script>", "<pre>", "</pre>", "<a href='x>y'>", "</"]
+OTHER_MARKUP = [
+    "<!-- c -->",
+    "<!--",
+    "<![CDATA[x]]>",
+    "<!doctype html>",
+    "<?pi?>",
+    "&amp;",
+    "&#233;",
+    "&bogus",
+]
+PIECES = st.sampled_from([*TAGS, *OTHER_MARKUP, "<", ">", "word", " ", "\n", "é"])
+
+
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_untranslated_it_is_what_it_was(source: str) -> None:
+    markup = Markup.split(source)
+    assert "".join(markup.pieces) == source
+    assert markup.rebuild(markup.texts) == source
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("plain", ("plain",)),
+        ("", ()),
+        ("<p>one <b>two</b>\nthree</p>", ("one ", "two", "\nthree")),
+        ("a &lt;b&gt; &eacute; c", ("a <b> é c",)),
+        ("<script>x</script>y<style>z</style>", ("y",)),
+        ('<p translate="no">x<b>y</b></p>z', ("z",)),
+        ('<p translate="no">x<br>y</p>z', ("z",)),
+        ("<code>x</code> in <pre>y</pre>", (" in ",)),
+        ("<!-- x -->y", ("y",)),
+        ("5 < 6 and 7 > 6", ("5 < 6 and 7 > 6",)),
+        ('<img alt="x">y', ("y",)),
+    ],
+)
+def test_what_is_text(source: str, texts: tuple[str, ...]) -> None:
+    assert Markup.split(source).texts == texts
+
+
+def test_a_translation_cannot_become_markup() -> None:
+    assert Markup.split("<p>x</p>").rebuild(["a < b & <i>"]) == "<p>a &lt; b &amp; &lt;i&gt;</p>"
+
+
+def test_unchanged_texts_keep_their_spelling() -> None:
+    assert Markup.split("<p>&eacute;</p>x").rebuild(["é", "y"]) == "<p>&eacute;</p>y"

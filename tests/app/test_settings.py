@@ -1,0 +1,61 @@
+"""Every setting comes from DRAGOMAN_*, and one that cannot work is refused by name."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from app.settings import GROUPS, Settings, variable
+
+CONTRACT = (
+    "CHECKPOINT DEVICE PRECISION HOST PORT API_KEYS_FILE RATE_LIMIT MAX_BODY_BYTES MAX_ITEMS MAX_CHARS "
+    "MAX_QUEUED_TOKENS MAX_BATCH_TOKENS REQUEST_TIMEOUT_MS DRAIN_SECONDS LOG_LEVEL CORS_ORIGINS"
+)
+
+
+def test_the_contracts_settings_exist_and_are_described() -> None:
+    assert {f"DRAGOMAN_{name}" for name in CONTRACT.split()} <= set(map(variable, Settings.model_fields))
+    assert all(field.description for field in Settings.model_fields.values())
+    assert {name for group in GROUPS for name in group.model_fields} == set(Settings.model_fields)
+
+
+def test_values_come_from_the_environment_and_from_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("DRAGOMAN_PORT=1234\nDRAGOMAN_MAX_ITEMS=5\nOTHER=1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRAGOMAN_MAX_ITEMS", "6")
+    monkeypatch.setenv("DRAGOMAN_CHECKPOINT", "one, two")
+    monkeypatch.setenv("DRAGOMAN_LOG_LEVEL", "INFO")
+    settings = Settings(max_chars=7)
+    assert (settings.port, settings.max_items, settings.max_chars) == (1234, 6, 7)
+    assert settings.checkpoint == (Path("one"), Path("two"))
+    assert settings.log_level == "info"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "65536"),
+        ("PORT", "http"),
+        ("DEVICE", "tpu"),
+        ("PRECISION", "int1"),
+        ("CHECKPOINT", ""),
+        ("HOST", ""),
+        ("RATE_LIMIT", "often"),
+        ("API_KEYS_FILE", "/no/such/file"),
+        ("MAX_BODY_BYTES", "0"),
+        ("MAX_ITEMS", "0"),
+        ("MAX_CHARS", "-1"),
+        ("MAX_QUEUED_TOKENS", "0"),
+        ("MAX_BATCH_TOKENS", "1.5"),
+        ("REQUEST_TIMEOUT_MS", "0"),
+        ("DRAIN_SECONDS", "nan"),
+        ("LOG_LEVEL", "loud"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"DRAGOMAN_{name}", value)
+    with pytest.raises(ValidationError) as refusal:
+        Settings(_env_file=None)
+    assert [error["loc"][0] for error in refusal.value.errors()] == [name.lower()]
