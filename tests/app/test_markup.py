@@ -1,5 +1,7 @@
 """Markup comes back byte for byte; every text between tags is found."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,3 +55,13 @@ def test_a_translation_cannot_become_markup() -> None:
 
 def test_unchanged_texts_keep_their_spelling() -> None:
     assert Markup.split("<p>&eacute;</p>x").rebuild(["é", "y"]) == "<p>&eacute;</p>y"
+
+
+@pytest.mark.parametrize(
+    "piece", ["<", "<a ", "<a b='", "<!--", "</", "<script>", "<a '>", "<a \"'>", "&", "<p>", "<code>"]
+)
+def test_no_input_takes_long(piece: str) -> None:
+    source = (piece * 10_000)[:10_000]
+    began = time.process_time()
+    assert Markup.split(source).rebuild(Markup.split(source).texts) == source
+    assert time.process_time() - began < 0.5
