@@ -23,6 +23,7 @@ def conclude(
     *,
     tokenizer: Tokenizer,
     held_out: Sequence[HeldOut],
+    curves: bool,
     heat_maps: int,
 ) -> None:
     """Write `provenance.json` and the plots.
@@ -33,11 +34,13 @@ def conclude(
         description: The provenance.
         tokenizer: The run's.
         held_out: Whose first sentences' attention is drawn.
+        curves: Whether to draw the run's curves.
         heat_maps: How many of each direction; 0 draws none.
     """
     write_text_whole(folder.provenance, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
     try:
-        write_curves(journal.events(), folder.plots)
+        if curves:
+            write_curves(journal.events(), folder.plots)
         if heat_maps:
             _write_heat_maps(folder, tokenizer, held_out, heat_maps)
     except ModuleNotFoundError:

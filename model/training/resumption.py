@@ -7,6 +7,7 @@ from model.errors import ConfigError
 
 _FREE_SECTIONS = {"validation", "validation_corpora", "card", "decoding"}
 _FREE_IN_RUN = {"folder", "max_steps", "max_minutes", "max_epochs", "save_every", "log_every", "threads"} | {
+    "plots",
     "tensorboard",
     "checkpoint_precision",
 }

@@ -44,6 +44,12 @@ class Run:
         resume: Go on from the saved state; without one yet, begin.
         hook: Called after every update.
 
+    Attributes:
+        shape: Of the network.
+        network: In training.
+        trainer: Runs the loop.
+        journal: The run's log.
+
     Raises:
         ConfigError: If the configuration cannot work here, or differs from what the run began with.
         TrainingError: If the folder holds a run already and `resume` is not given.
@@ -60,6 +66,7 @@ class Run:
         self._described = self._describe_data()
         self.shape = network_config(config, self._data.tokenizer)
         self.journal = self._open_journal(resuming)
+        self.network = Transformer(self.shape).to(self._device)
         self.trainer = self._build_trainer(hook)
         if resuming:
             self.trainer.resume()
@@ -82,6 +89,7 @@ class Run:
             self.describe(validations[-1] if validations else None),
             tokenizer=self._data.tokenizer,
             held_out=self._data.held_out,
+            curves=self.config.run.plots,
             heat_maps=self.config.validation.heat_maps,
         )
         return reason
@@ -118,7 +126,6 @@ class Run:
 
     def _build_trainer(self, hook: Hook | None) -> Trainer:
         config, device = self.config, self._device
-        network = Transformer(self.shape).to(device)
         stream = BatchStream(
             self._data.pairs,
             config.batches,
@@ -126,10 +133,10 @@ class Run:
             decoder_start_id=self.shape.decoder_start_id,
         )
         self._batches = DeviceBatches(stream, device)
-        logger.info("%s parameters on %s", f"{network.num_parameters():,}", device)
+        logger.info("%s parameters on %s", f"{self.network.num_parameters():,}", device)
         return Trainer(
             config,
-            Updater(network, self.shape, config, device),
+            Updater(self.network, self.shape, config, device),
             self._batches,
             validator=self._build_validator(self._data),
             folder=self.folder,

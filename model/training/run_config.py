@@ -27,6 +27,7 @@ class RunConfig:
         threads: Numeric threads on the CPU; 0 leaves it to torch.
         compile: Use torch.compile.
         checkpoint_precision: What checkpoints store the weights in; float32 keeps every bit.
+        plots: Draw curves at the end (extra `train`).
         tensorboard: Write TensorBoard events as well (extra `train`).
     """
 
@@ -42,6 +43,7 @@ class RunConfig:
     threads: int = 0
     compile: bool = False
     checkpoint_precision: Precision = "float32"
+    plots: bool = True
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
@@ -57,8 +59,8 @@ class RunConfig:
         require_choice("precision", self.precision, ("float32", "bfloat16", "float16"))
         choices = ("float32", "bfloat16", "float16")
         require_choice("checkpoint_precision", self.checkpoint_precision, choices)
-        require_flag("compile", self.compile)
-        require_flag("tensorboard", self.tensorboard)
+        for name in ("compile", "plots", "tensorboard"):
+            require_flag(name, getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,7 +141,9 @@ def load_train_config(file: Path | None, options: Values) -> TrainConfig:
     """
     values = {} if file is None else _anchored(_read_toml(file), file.parent)
     for section, given in options.items():
-        values[section] = {**values.get(section, {}), **given} if isinstance(given, Mapping) else given
+        earlier = values.get(section, {})
+        merge = isinstance(given, Mapping) and isinstance(earlier, Mapping)
+        values[section] = {**earlier, **given} if merge else given
     return TrainConfig.from_dict(values)
 
 
@@ -156,14 +158,17 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same values with paths relative to `folder` resolved."""
-    places = [
-        (entry, name) for key in LISTS for entry in values.get(key, ()) for name in ("path", "target_path")
-    ]
+    corpora = [entry for key in LISTS for entry in _entries(values.get(key))]
+    places = [(entry, name) for entry in corpora for name in ("path", "target_path")]
     places += [(values.get("vocabulary"), "reuse"), (values.get("run"), "folder")]
     for section, name in places:
         if isinstance(section, dict) and isinstance(section.get(name), str):
             section[name] = str(folder / section[name])
     return values
+
+
+def _entries(tables: object) -> list[object]:
+    return tables if isinstance(tables, list) else []
 
 
 def _corpora(name: str, entries: object) -> tuple[CorpusConfig, ...]:

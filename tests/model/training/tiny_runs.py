@@ -19,7 +19,7 @@ _TINY: dict[str, dict[str, Any]] = {
     },
     "schedule": {"warmup_steps": 4},
     "validation": {"every": 4, "max_sentences": 2, "samples": 1},
-    "run": {"max_steps": 8, "save_every": 3, "log_every": 2, "device": "cpu", "seed": 5},
+    "run": {"max_steps": 8, "save_every": 3, "log_every": 2, "device": "cpu", "seed": 5, "plots": False},
     "decoding": {"strategy": "greedy", "max_length": 5},
 }
 
