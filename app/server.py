@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 # Load balancers look at /readyz about once a second: they must see the refusal before the socket closes.
 _NOTICE_SECONDS = 1.0
+# Longer than clients and load balancers keep an idle connection (5 to 60 s): whoever closes first must
+# be the one who knows that no request is on its way.
+_IDLE_SECONDS = 75
 
 
 class Server(uvicorn.Server):
@@ -86,6 +89,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies or None,
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=5,
     )
 
