@@ -16,4 +16,11 @@ from model.checkpoint.discovery import checkpoint_folders
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import FORMAT_VERSION
 
-__all__ = ["FORMAT_VERSION", "Checkpoint", "ModelCard", "checkpoint_folders", "load_checkpoint", "save_checkpoint"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Checkpoint",
+    "ModelCard",
+    "checkpoint_folders",
+    "load_checkpoint",
+    "save_checkpoint",
+]
