@@ -19,6 +19,7 @@ from model.cli.setup import Setup, setup_options
 
 if TYPE_CHECKING:
     from model.training.scores import TranslationScores
+    from model.training.sentence_bleu import ScoredSentence
     from model.translator import Translator
 
 _SAMPLE_LINES = 200
@@ -36,6 +37,7 @@ class Evaluation:
         device: Where.
         precision: In what.
         scores: BLEU, chrF and their signatures.
+        lines: Each line with its own BLEU, where that was asked for.
     """
 
     model: str
@@ -45,6 +47,7 @@ class Evaluation:
     device: str
     precision: str
     scores: "TranslationScores"
+    lines: "tuple[ScoredSentence, ...]" = ()
 
     @property
     def sentences_per_second(self) -> float:
@@ -55,12 +58,15 @@ class Evaluation:
         """Plain values, for JSON."""
         values = dataclasses.asdict(self)
         scores = values.pop("scores")
+        if not self.lines:
+            del values["lines"]
         return {**values, "sentences_per_second": self.sentences_per_second, **scores}
 
     def __str__(self) -> str:
         scores, speed = self.scores, f"{self.sentences_per_second:.1f} sentences/s"
         return (
-            f"{self.model}, {self.pair}, {self.sentences} sentences\n"
+            "".join(f"{line}\n" for line in self.lines)
+            + f"{self.model}, {self.pair}, {self.sentences} sentences\n"
             f"BLEU  {scores.bleu:5.2f}  {scores.bleu_signature}\n"
             f"chrF  {scores.chrf:5.2f}  {scores.chrf_signature}\n"
             f"speed {speed} ({self.seconds:.2f} s, {self.device}, {self.precision})"
@@ -86,6 +92,12 @@ class Evaluation:
     show_default=True,
     help="Column of the references.",
 )
+@click.option(
+    "--sentence-bleu",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Show each line with its own BLEU of up to K words, 0 to 1.",
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many lines.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the translations here.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
@@ -97,6 +109,7 @@ def evaluate(
     reference_file: str | None,
     source_column: int,
     reference_column: int,
+    sentence_bleu: int | None,
     limit: int | None,
     output: Path | None,
     as_json: bool,
@@ -119,6 +132,9 @@ def evaluate(
     if output is not None:
         output.write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
     evaluation = _evaluation(translator, pair, translations, references, seconds)
+    if sentence_bleu is not None:
+        lines = _scored_lines(sources, references, translations, sentence_bleu)
+        evaluation = dataclasses.replace(evaluation, lines=lines)
     click.echo(json.dumps(evaluation.to_dict(), indent=2) if as_json else str(evaluation))
 
 
@@ -174,4 +190,15 @@ def _evaluation(
         device=str(translator.device),
         precision=translator.precision,
         scores=score_translations(translations, references, pair[1]),
+    )
+
+
+def _scored_lines(
+    sources: Sequence[str], references: Sequence[str], translations: Sequence[str], max_order: int
+) -> "tuple[ScoredSentence, ...]":
+    from model.training.sentence_bleu import ScoredSentence, sentence_bleu
+
+    return tuple(
+        ScoredSentence(*row, bleu=sentence_bleu(row[2], row[1], max_order=max_order))
+        for row in zip(sources, references, translations, strict=True)
     )

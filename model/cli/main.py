@@ -14,6 +14,7 @@ from model.errors import ConfigError, TranslationError, UnsupportedLanguageError
 ENTRY_POINTS = "dragoman.commands"
 
 _COMMANDS: Mapping[str, str] = {
+    "attention": "model.cli.attention:attention",
     "evaluate": "model.cli.evaluate:evaluate",
     "inspect": "model.cli.inspect:inspect",
     "train": "model.cli.train:train",

@@ -1,13 +1,34 @@
 """ⓕ What a network looks at, as PNG: attention weights of each layer and head for one sentence pair."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from model.text.tokenizer import Tokenizer
 from model.transformer import Transformer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+_WORD_BOUNDARY = "\u2581"
+_DOTS_PER_INCH = 150
+# Inches of a weight's side; long sentences shrink it, so that a picture stays a picture.
+_LARGEST_CELL, _LONGEST_SIDE = 0.36, 9.0
+# Inches around the weights of a head: labels and gaps.
+_MARGIN = 1.0
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One axis: what it is, and its tokens."""
+
+    name: str
+    tokens: Sequence[str]
 
 
 @torch.inference_mode()
@@ -20,48 +41,75 @@ def write_heat_maps(
 ) -> list[Path]:
     """Draw `encoder-LAYER.png`, `decoder-LAYER.png` and `cross-LAYER.png`, heads side by side.
 
+    A row is a position that looks, a column one that is looked at; a row's weights sum to 1.
+
     Args:
         network: In evaluation mode.
         source_ids: What the encoder reads: tag, pieces, EOS.
-        target_ids: The translation, with or without EOS; the decoder reads it after its start token.
-        tokenizer: Names the rows (queries) and columns (keys).
+        target_ids: The translation, with or without EOS; the decoder reads it after its start token,
+            so that the row of a token is where the next one was chosen.
+        tokenizer: Names rows and columns.
         folder: Where to write; made if need be.
 
     Returns:
-        The files. Needs matplotlib, which the extra `train` brings.
+        The files.
+
+    Raises:
+        ModuleNotFoundError: Without matplotlib, which the extra `train` brings.
     """
     device = network.output.weight.device
     read = [network.config.decoder_start_id, *target_ids][: len(target_ids)]
     source_NS, read_NT = torch.tensor([source_ids], device=device), torch.tensor([read], device=device)
     _, maps = network.forward_with_attention(source_NS, read_NT)
-    sources, targets = tokenizer.source_pieces(source_ids), tokenizer.pieces(read)
+    source = _Side("source", _labels(tokenizer.source_pieces(source_ids)))
+    target = _Side("translation so far", _labels(tokenizer.pieces(read)))
     folder.mkdir(parents=True, exist_ok=True)
     drawn = (
-        ("encoder", maps.encoder, sources, sources),
-        ("decoder", maps.decoder, targets, targets),
-        ("cross", maps.cross, targets, sources),
+        ("encoder", "Encoder self-attention", maps.encoder, source, source),
+        ("decoder", "Decoder self-attention", maps.decoder, target, target),
+        ("cross", "Cross-attention", maps.cross, target, source),
     )
     return [
-        _write(folder / f"{name}-{number}.png", weights_NHQS[0].float().cpu(), rows, columns)
-        for name, layers, rows, columns in drawn
-        for number, weights_NHQS in enumerate(layers, start=1)
+        _write(
+            folder / f"{name}-{layer}.png", f"{title}, layer {layer}", weights_NHQS[0].float().cpu(), *sides
+        )
+        for name, title, layers, *sides in drawn
+        for layer, weights_NHQS in enumerate(layers, start=1)
     ]
 
 
-def _write(path: Path, weights_HQS: Tensor, rows: Sequence[str], columns: Sequence[str]) -> Path:
+def _labels(pieces: Sequence[str]) -> list[str]:
+    """Pieces as labels; SentencePiece's word marks only where some words have several pieces."""
+    ordinary = [piece for piece in pieces if not (piece.startswith("<") and piece.endswith(">"))]
+    are_words = all(piece.startswith(_WORD_BOUNDARY) for piece in ordinary)
+    return [piece.removeprefix(_WORD_BOUNDARY) for piece in pieces] if are_words else list(pieces)
+
+
+def _write(path: Path, title: str, weights_HQS: Tensor, rows: _Side, columns: _Side) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    num_heads = len(weights_HQS)
-    cell = 0.32
-    size = (num_heads * (cell * len(columns) + 1.2) + 0.6, cell * len(rows) + 1.6)
-    figure = Figure(figsize=size, layout="constrained")
+    num_heads, num_rows, num_columns = weights_HQS.shape
+    cell = min(_LARGEST_CELL, _LONGEST_SIDE / max(num_rows, num_columns))
+    width, height = num_heads * (cell * num_columns + 0.3) + 2 * _MARGIN, cell * num_rows + 2 * _MARGIN
+    figure = Figure(figsize=(width, height), dpi=_DOTS_PER_INCH, layout="constrained")
     FigureCanvasAgg(figure)
-    for head, weights_QS in enumerate(weights_HQS):
-        axes = figure.add_subplot(1, num_heads, head + 1, title=f"head {head + 1}")
-        image = axes.imshow(weights_QS.numpy(), vmin=0, vmax=1, cmap="Reds")
-        axes.set_xticks(range(len(columns)), columns, rotation=90)
-        axes.set_yticks(range(len(rows)), rows if head == 0 else [""] * len(rows))
-    figure.colorbar(image, ax=figure.axes, shrink=0.7)
-    figure.savefig(path, dpi=120)
+    figure.suptitle(title)
+    grid = figure.subplots(1, num_heads, squeeze=False, sharey=True)[0]
+    for head, (axes, weights_QS) in enumerate(zip(grid, weights_HQS, strict=True), start=1):
+        axes.set_title(f"head {head}", fontsize="medium")
+        image = _draw(axes, weights_QS, rows, columns, font_size=min(10.0, 72 * 0.7 * cell))
+    grid[0].set_ylabel(rows.name)
+    figure.supxlabel(columns.name, fontsize="medium")
+    figure.colorbar(image, ax=list(grid), label="attention weight", aspect=12, pad=0.01)
+    figure.savefig(path)
     return path
+
+
+def _draw(axes: "Axes", weights_QS: Tensor, rows: _Side, columns: _Side, *, font_size: float) -> "AxesImage":
+    # Tokens are text, never mathematics, even those with dollar signs.
+    places = range(len(columns.tokens)), range(len(rows.tokens))
+    axes.set_xticks(places[0], columns.tokens, fontsize=font_size, parse_math=False, rotation=90)
+    axes.set_yticks(places[1], rows.tokens, fontsize=font_size, parse_math=False)
+    axes.tick_params(length=0)
+    return axes.imshow(weights_QS.numpy(), vmin=0, vmax=1, cmap="Reds")

@@ -65,3 +65,15 @@ def test_files_that_do_not_align_are_refused(run: Run, aligned: tuple[Path, Path
     result = run("evaluate", "--source-file", english, "--reference-file", french)
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
+
+
+def test_each_line_with_its_own_bleu(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("The cat sleeps.\tLe chat dort.\nThe dog sleeps.\tLe chien mange.\n", encoding="utf-8")
+    asked = ["evaluate", "--source-file", path, "-s", "en", "-t", "fr", "--sentence-bleu", "2"]
+    lines = run(*asked).stdout.splitlines()
+    # Of the second, two words of three and one pair of two are right: (2/3)^(1/2) · (1/2)^(1/4) = 0.687.
+    assert lines[:2] == ["The cat sleeps. → Le chat dort.  1.000", "The dog sleeps. → Le chien dort.  0.687"]
+    report = json.loads(run(*asked, "--json").stdout)
+    assert [line["bleu"] for line in report["lines"]] == pytest.approx([1, 0.6866], abs=1e-4)
+    assert "lines" not in json.loads(run(*asked[:-2], "--json").stdout)
