@@ -14,7 +14,7 @@ Promise: a checkpoint written by any release with the same format version stays 
 from model.card import ModelCard
 from model.checkpoint.discovery import checkpoint_folders
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
-from model.checkpoint.manifest import FORMAT_VERSION
+from model.checkpoint.manifest import FORMAT_VERSION, record_evaluation
 
 __all__ = [
     "FORMAT_VERSION",
@@ -22,5 +22,6 @@ __all__ = [
     "ModelCard",
     "checkpoint_folders",
     "load_checkpoint",
+    "record_evaluation",
     "save_checkpoint",
 ]

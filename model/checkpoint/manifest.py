@@ -88,6 +88,26 @@ def write_provenance(folder: Path, provenance: JsonObject) -> None:
     write_json(folder / PROVENANCE, {**provenance, "files": files})
 
 
+def record_evaluation(folder: Path, name: str, evaluation: JsonObject) -> None:
+    """Add scores to provenance.json under `evaluations`, or replace those of the same name.
+
+    Everything else in the folder, and so the checkpoint's checksum, stays as it was.
+
+    Raises:
+        CheckpointError: If provenance.json cannot be read or replaced.
+    """
+    provenance = read_json(folder / PROVENANCE)
+    known = provenance.get("evaluations")
+    evaluations = {**known, name: evaluation} if isinstance(known, dict) else {name: evaluation}
+    unfinished = folder / f".{PROVENANCE}.writing"
+    try:
+        write_json(unfinished, {**provenance, "evaluations": evaluations})
+        unfinished.replace(folder / PROVENANCE)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise CheckpointError(f"cannot write {folder / PROVENANCE}: {error.strerror}") from error
+
+
 def verify_files(folder: Path) -> Mapping[str, FileRecord]:
     """Compare each file with its record in provenance.json.
 

@@ -62,6 +62,10 @@ class Evaluation:
             del values["lines"]
         return {**values, "sentences_per_second": self.sentences_per_second, **scores}
 
+    def to_record(self) -> dict[str, object]:
+        """What provenance keeps: the scores, not the speed of this machine."""
+        return {"sentences": self.sentences, "precision": self.precision, **dataclasses.asdict(self.scores)}
+
     def __str__(self) -> str:
         scores, speed = self.scores, f"{self.sentences_per_second:.1f} sentences/s"
         return (
@@ -100,6 +104,9 @@ class Evaluation:
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many lines.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the translations here.")
+@click.option(
+    "--record", metavar="NAME", help="Add the scores to the checkpoint's provenance under this name."
+)
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 @language_options
 @setup_options
@@ -112,6 +119,7 @@ def evaluate(
     sentence_bleu: int | None,
     limit: int | None,
     output: Path | None,
+    record: str | None,
     as_json: bool,
     languages: Languages,
     setup: Setup,
@@ -132,6 +140,8 @@ def evaluate(
     if output is not None:
         output.write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
     evaluation = _evaluation(translator, pair, translations, references, seconds)
+    if record is not None:
+        setup.record(f"{record} {evaluation.pair}", evaluation.to_record())
     if sentence_bleu is not None:
         lines = _scored_lines(sources, references, translations, sentence_bleu)
         evaluation = dataclasses.replace(evaluation, lines=lines)

@@ -1,5 +1,6 @@
 """`--checkpoint`, `--device`, `--precision`: which checkpoint to load, and where."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,16 @@ class Setup:
         from model.translator import Translator
 
         return Translator.load(only_checkpoint(self.checkpoint), device=self.device, precision=self.precision)
+
+    def record(self, name: str, evaluation: Mapping[str, object]) -> None:
+        """Keep scores in the checkpoint's provenance, under this name.
+
+        Raises:
+            CheckpointError: If they cannot be written.
+        """
+        from model.checkpoint import record_evaluation
+
+        record_evaluation(only_checkpoint(self.checkpoint), name, evaluation)
 
 
 def only_checkpoint(path: Path) -> Path:

@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from model.checkpoint import load_checkpoint
 from tests.model.cli.conftest import Run
 
 Phrases = tuple[tuple[str, str], ...]
@@ -77,3 +79,20 @@ def test_each_line_with_its_own_bleu(run: Run, tmp_path: Path) -> None:
     report = json.loads(run(*asked, "--json").stdout)
     assert [line["bleu"] for line in report["lines"]] == pytest.approx([1, 0.6866], abs=1e-4)
     assert "lines" not in json.loads(run(*asked[:-2], "--json").stdout)
+
+
+def test_scores_are_kept_with_the_checkpoint(
+    run: Run, aligned: tuple[Path, Path], tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(tiny_checkpoint, folder)
+    before = load_checkpoint(folder)
+    files = ["--source-file", aligned[0], "--reference-file", aligned[1]]
+    run("evaluate", *files, "-s", "en", "-t", "fr", "--checkpoint", folder, "--record", "phrases")
+    after = load_checkpoint(folder)
+    evaluations = after.provenance["evaluations"]
+    assert isinstance(evaluations, dict)
+    assert evaluations["phrases en-fr"]["bleu"] == pytest.approx(100)
+    assert evaluations["phrases en-fr"]["sentences"] == 6
+    assert after.checksum == before.checksum
+    assert {**after.provenance, "evaluations": None} == {**before.provenance, "evaluations": None}
