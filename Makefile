@@ -10,18 +10,22 @@ PYTHON ?= python3.11 python3.12 python3.13 python3.14 python3 python
 SERVE_READY := $(VENV)/.ready-serve
 DEVELOP_READY := $(VENV)/.ready-develop
 LOAD_READY := $(VENV)/.ready-load
-$(DEVELOP_READY): EXTRAS := [train,test,dev]
+BENCH_READY := $(VENV)/.ready-bench
+$(DEVELOP_READY): EXTRAS := [train,test,dev,bench]
 $(LOAD_READY): EXTRAS := [load]
+$(BENCH_READY): EXTRAS := [bench]
 
 # One numeric thread a test process: more of them on the same cores only get in each other's way.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
-DEMO_CONFIG ?= examples/d2l.toml
+DEMO := runs/d2l
+DEMO_SENTENCES := examples/d2l-sentences.en-fr.tsv
+BENCH_OUTPUT ?= runs/bench
 LOAD_URL ?= http://127.0.0.1:8000
 LOAD_USERS ?= 8
 LOAD_SECONDS ?= 30
 
-.PHONY: help serve test check train-demo load clean
+.PHONY: help serve test check train-demo bench load clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -38,8 +42,12 @@ check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-train-demo: $(DEVELOP_READY) ## Train a small model from DEMO_CONFIG, on a CPU, in minutes
-	$(BIN)/dragoman train --config $(DEMO_CONFIG)
+train-demo: $(DEVELOP_READY) ## Train the Transformer of Dive into Deep Learning, in a minute or two; translate, score, draw
+	@rm -rf $(DEMO)
+	$(BIN)/dragoman train --config examples/d2l.toml
+	$(BIN)/dragoman evaluate --checkpoint $(DEMO)/checkpoints/best --source-file $(DEMO_SENTENCES) --sentence-bleu 2
+	@cut -f 1 $(DEMO_SENTENCES) | tr '\n' '\0' | xargs -0 \
+	  $(BIN)/dragoman attention --checkpoint $(DEMO)/checkpoints/best --output $(DEMO)/attention
 
 load: $(LOAD_READY) ## Load a running service at LOAD_URL; fails when an objective is missed
 	$(BIN)/locust --locustfile tests/load/locustfile.py --headless --only-summary \
@@ -62,7 +70,7 @@ $(VENV)/.created:
 	echo "Install one (on Debian: python3 and python3-venv), or name it: make PYTHON=/path/to/python3.11" >&2; \
 	exit 1
 
-$(SERVE_READY) $(DEVELOP_READY) $(LOAD_READY): pyproject.toml constraints.txt | $(VENV)/.created
+$(SERVE_READY) $(DEVELOP_READY) $(LOAD_READY) $(BENCH_READY): pyproject.toml constraints.txt | $(VENV)/.created
 	@echo "Installing .$(EXTRAS) into $(VENV) (the first time takes a few minutes)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".$(EXTRAS)"
 	@touch $@

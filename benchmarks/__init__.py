@@ -1,0 +1,1 @@
+"""What Dragoman's speed is, beside others', on the machine at hand. Run as `python -m benchmarks.NAME`."""

@@ -1,0 +1,55 @@
+"""A training step of Hugging Face's MarianMTModel: its own loss, the same optimiser as ours."""
+
+import torch
+
+from benchmarks.peers.hugging_face import export_marian
+from benchmarks.trainer import OPTIMISATION
+from model.training.batches import Batch
+from model.training.optimisation import build_optimiser
+from model.training.run_config import Precision
+from model.training.update import autocast
+from model.transformer import Transformer
+
+_NO_LABEL = -100
+
+
+class HuggingFaceTrainer:
+    """A contestant; see benchmarks.trainer.Trainer.
+
+    Attention is theirs for short sentences on a CPU: `eager` is faster there than `sdpa`, their default.
+    """
+
+    name = "hugging face"
+
+    def __init__(self, network: Transformer, precision: Precision, attention: str = "eager") -> None:
+        self.precision = precision
+        self._pad_id = network.config.pad_id
+        self._model = export_marian(network)
+        self._model.set_attn_implementation(attention)
+        self._optimiser = build_optimiser(self._model, OPTIMISATION)
+
+    @torch.inference_mode()
+    def cross_entropy(self, batch: Batch) -> float:
+        """See Trainer."""
+        self._model.eval()
+        return float(self._loss(batch))
+
+    def update(self, step: int, batch: Batch) -> None:
+        """See Trainer."""
+        self._model.train()
+        self._optimiser.zero_grad(set_to_none=True)
+        with autocast(torch.device("cpu"), self.precision):
+            loss = self._loss(batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), OPTIMISATION.clip_norm)
+        self._optimiser.step()
+
+    def _loss(self, batch: Batch) -> torch.Tensor:
+        """Mean over the target tokens."""
+        result: torch.Tensor = self._model(
+            input_ids=batch.source_NS,
+            attention_mask=(batch.source_NS != self._pad_id).long(),
+            decoder_input_ids=batch.decoder_input_NT,
+            labels=batch.labels_NT.masked_fill(batch.labels_NT == self._pad_id, _NO_LABEL),
+        ).loss
+        return result

@@ -1,0 +1,63 @@
+"""What is raced in training: one update of the weights; and ours."""
+
+import copy
+from typing import Protocol
+
+import torch
+
+from benchmarks.engine import OURS
+from model.training.batches import Batch
+from model.training.optimisation_config import OptimisationConfig
+from model.training.run_config import Precision, RunConfig
+from model.training.train_config import TrainConfig
+from model.training.update import Updater, sequence_loss
+from model.transformer import Transformer
+
+_CPU = torch.device("cpu")
+
+
+class Trainer(Protocol):
+    """A contestant, with a network of its own.
+
+    Attributes:
+        name: Whose it is.
+        precision: Of its matrix products, in our words.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 (see the class)
+
+    @property
+    def precision(self) -> str: ...  # noqa: D102
+
+    def cross_entropy(self, batch: Batch) -> float:
+        """−log P of the reference a target token, in nats, without dropout and before any update."""
+
+    def update(self, step: int, batch: Batch) -> None:
+        """Forward, loss, backward, clip, step; steps are counted from 1."""
+
+
+class DragomanTrainer:
+    """Our update, with label smoothing."""
+
+    name = OURS
+
+    def __init__(self, network: Transformer, precision: Precision) -> None:
+        self.precision = precision
+        self._network = copy.deepcopy(network)
+        config = TrainConfig(corpora=(), run=RunConfig(max_steps=1, precision=precision))
+        self._updater = Updater(self._network, network.config, config, _CPU)
+
+    @torch.inference_mode()
+    def cross_entropy(self, batch: Batch) -> float:
+        """See Trainer."""
+        loss = sequence_loss(self._network.eval(), batch, self._network.config, smoothing=0.0)
+        return float(loss.cross_entropy) / batch.num_target_tokens
+
+    def update(self, step: int, batch: Batch) -> None:
+        """See Trainer."""
+        self._updater.update(step, [batch])
+
+
+OPTIMISATION = OptimisationConfig()
+"""AdamW's settings, the same for all."""
