@@ -27,13 +27,13 @@ def train(config: Path | None, resume: bool, **options: object) -> None:
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)
     merged = load_train_config(config, nested(options))
-    from model.training.processor import prepare_processor  # torch: not for --help or a bad value
+    from model.training.processor import prepared_processor  # torch: not for --help or a bad value
     from model.training.run import Run
 
-    prepare_processor(merged.run.threads)
-    run = Run(merged, resume=resume)
-    with _first_signal_calls(run.trainer.interrupt):
-        reason = run.run()
+    with prepared_processor(merged.run.threads):
+        run = Run(merged, resume=resume)
+        with _first_signal_calls(run.trainer.interrupt):
+            reason = run.run()
     step = run.trainer.position.step
     if reason == "interrupted":
         raise Failure(f"interrupted at step {step}, whose state is saved; continue with --resume")

@@ -110,7 +110,7 @@ class Trainer:
                 self.save()
             while (reason := self._end_reason()) is None:
                 self._advance()
-            self._log()
+            self._log(check_weights=True)
             if reason != "interrupted" and self.position.validated_step != self.position.step:
                 self._validate()
             self.save()
@@ -124,7 +124,7 @@ class Trainer:
         due_for_validation = step % validation.every == 0
         due_for_saving = due_for_validation or step % run.save_every == 0
         if step % run.log_every == 0 or due_for_saving:
-            self._log()
+            self._log(check_weights=due_for_saving)
         if due_for_validation:
             self._validate()
         self.position.seconds += time.monotonic() - started
@@ -154,10 +154,12 @@ class Trainer:
         )
         return next((reason for reason, applies in reasons if applies), None)
 
-    def _log(self) -> None:
+    def _log(self, *, check_weights: bool) -> None:
         """Note what the updates measured; always before anything is kept, so that no NaN is."""
         try:
             values = self._measurements.read()
+            if check_weights:
+                self._updater.require_finite_weights(self.position.step)
         except DivergenceError as error:
             kept = self._shelf.last_good() or "none yet"
             advice = "try a lower learning rate or a longer warm-up"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
-from model.errors import ConfigError
+from model.errors import ConfigError, DivergenceError
 from model.training.batches import Batch
 from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss
 from model.training.optimisation import build_optimiser
@@ -120,6 +120,16 @@ class Updater:
         longest = self._config.optimisation.clip_norm or float("inf")
         self._scaler.unscale_(self.optimiser)
         return torch.nn.utils.clip_grad_norm_(self.network.parameters(), longest)
+
+    def require_finite_weights(self, step: int) -> None:
+        """Look at every weight, which is worth it before weights are kept.
+
+        Raises:
+            DivergenceError: Naming the first weight that is not finite.
+        """
+        for name, weight in self.network.named_parameters():
+            if not bool(weight.detach().isfinite().all()):
+                raise DivergenceError(f"training diverged at step {step}: the weight {name} is not finite")
 
     def state_tensors(self) -> dict[str, Tensor]:
         """Weights and optimiser state by name."""

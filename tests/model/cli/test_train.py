@@ -1,0 +1,160 @@
+"""`dragoman train` as a process of its own: options, one-line errors, kill -9 and --resume."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from model.cli.train_options import nested, train_options
+from tests.model.cli.conftest import Run
+from tests.model.training.parallel_text import write_corpus
+
+PATIENCE_SECONDS = 300
+TINY = """
+[[corpora]]
+path = "train.tsv"
+source_language = "en"
+target_language = "fr"
+
+[vocabulary]
+kind = "char"
+size = 64
+byte_fallback = false
+
+[batches]
+max_tokens = 800
+
+[network]
+model_dim = 16
+num_heads = 2
+num_encoder_layers = 1
+num_decoder_layers = 1
+ffn_dim = 16
+
+[run]
+folder = "run"
+max_steps = 60
+save_every = 5
+log_every = 1
+device = "cpu"
+threads = 1
+plots = false
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    write_corpus(tmp_path / "train.tsv", 60)
+    file = tmp_path / "tiny.toml"
+    file.write_text(TINY)
+    return file
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from model.cli import main; main()", "train", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def saved_step(folder: Path) -> int:
+    try:
+        return int(json.loads((folder / "state/state.json").read_text())["step"])
+    except FileNotFoundError:
+        return -1
+
+
+def wait_for_step(process: subprocess.Popen[str], folder: Path, step: int) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while saved_step(folder) < step:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    output, errors = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, errors
+    return output
+
+
+@pytest.mark.slow
+def test_kill_9_and_resume_give_the_bits_of_an_uninterrupted_run(config: Path, tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert "Ended by max_steps at step 60" in finish(start("--config", config, "--run.folder", whole))
+    process = start("--config", config, "--run.folder", killed)
+    wait_for_step(process, killed, 10)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert 10 <= saved_step(killed) < 60
+    assert "at step 60" in finish(start("--config", config, "--run.folder", killed, "--resume"))
+    for name in ("state/tensors.safetensors", "checkpoints/last/model.safetensors"):
+        assert (whole / name).read_bytes() == (killed / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_polite_signal_saves_first(config: Path, tmp_path: Path) -> None:
+    process = start("--config", config, "--run.max-steps", "1000000")
+    wait_for_step(process, tmp_path / "run", 5)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert errors.splitlines()[-1].startswith("dragoman: interrupted at step")
+    assert f"at step {saved_step(tmp_path / 'run')}, whose state is saved" in errors
+
+
+def flags() -> Iterable[str]:
+    return (option.opts[0] for option in train_options())
+
+
+def test_every_value_is_an_option(run: Run) -> None:
+    shown = run("train", "--help").output
+    assert all(flag in shown for flag in flags())
+    expected = {"--corpora", "--optimisation.learning-rate", "--network.ffn-dim", "--decoding.beam-size"}
+    assert expected <= set(flags())
+
+
+def test_options_take_the_shape_of_the_file() -> None:
+    options = {"run__max_steps": 3, "network__ffn_dim": None, "validation_corpora": [{"path": "x"}]}
+    assert nested(options) == {"run": {"max_steps": 3}, "validation_corpora": [{"path": "x"}]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line", "status"),
+    [
+        (["--config", "{folder}"], "`config` must be a readable TOML file (Is a directory)", 2),
+        (["--config", "{folder}/none.toml"], "`config` must be a readable TOML file (No such file", 2),
+        ([], "`corpora` must be given, at least one", 2),
+        (["--batches.max-tokens", "many"], "Invalid value for '--batches.max-tokens'", 2),
+        (["--config", "{config}", "--schedule.form", "linear"], "Invalid value for '--schedule.form'", 2),
+        (["--config", "{config}", "--network.num-heads", "3"], "`network.num_heads` must be a divisor", 2),
+        (["--corpora", "[{"], "'[{' is not a value in TOML's syntax", 2),
+        (["--config", "{config}", "--corpora", "{corpora}"], "none.tsv: no such file", 1),
+        (["--config", "{config}", "--corpora", "{directory}"], "is a folder", 1),
+        (["--config", "{config}", "--corpora", "{empty}"], "empty.tsv: empty, no sentence pair to read", 1),
+    ],
+)
+def test_what_cannot_work_is_one_clear_line(
+    run: Run,
+    config: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    line: str,
+    status: int,
+) -> None:
+    (tmp_path / "empty.tsv").touch()
+    names = {"corpora": "none.tsv", "directory": ".", "empty": "empty.tsv"}
+    tables = {
+        key: f'[{{path = "{tmp_path / name}", source_language = "en", target_language = "fr"}}]'
+        for key, name in names.items()
+    }
+    places = {"folder": tmp_path, "config": config, **tables}
+    filled = [argument.format(**places) if argument != "[{" else argument for argument in arguments]
+    result = run("train", *filled)
+    assert result.exit_code == status
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith("dragoman: ")
+    assert line in last

@@ -1,0 +1,246 @@
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from model.checkpoint import load_checkpoint
+from model.errors import ConfigError, CorpusError, DivergenceError, TrainingError
+from model.training.run import Run
+from model.training.run_state import load_run_state
+from model.training.trainer import EndReason, Hook
+from model.training.update import Update
+from model.translator import Translator
+from tests.model.training.tiny_runs import tiny_run
+
+AVERAGES = {"ema_decay": 0.9, "average_last": 2}
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def train(
+    folder: Path, *, resume: bool = False, hook: Hook | None = None, **sections: dict[str, Any]
+) -> tuple[Run, EndReason]:
+    run = Run(tiny_run(folder, **sections), resume=resume, hook=hook)
+    return run, run.run()
+
+
+def state_of(run: Run) -> dict[str, torch.Tensor]:
+    return load_file(run.folder.state / "tensors.safetensors")
+
+
+def kill_at(step: int) -> Hook:
+    def hook(current: int, update: Update) -> None:
+        if current == step:
+            raise Killed
+
+    return hook
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("finished")
+    validation = {"keep_best": 1, "heat_maps": 1}
+    run, reason = train(
+        folder, optimisation=AVERAGES, validation=validation, run={"tensorboard": True, "plots": True}
+    )
+    assert reason == "max_steps"
+    return run
+
+
+def test_a_run_leaves_what_its_folder_promises(finished: Run) -> None:
+    root = finished.folder.root
+    names = {path.name for path in root.iterdir()}
+    assert names == {
+        "checkpoints",
+        "config.json",
+        "data",
+        "log.jsonl",
+        "plots",
+        "provenance.json",
+        "state",
+        "tensorboard",
+        "tokenizer",
+    }
+    kept = {path.name.split("-")[0] for path in (root / "checkpoints").iterdir()}
+    assert kept == {"best", "last", "step"}
+    plots = {path.relative_to(root / "plots").as_posix() for path in (root / "plots").rglob("*.png")}
+    assert {"loss.png", "learning_rate.png", "scores.png", "en-fr-1/cross-1.png"} <= plots
+
+
+def test_its_journal_has_updates_and_validations(finished: Run) -> None:
+    updates, validations = finished.journal.events("update"), finished.journal.events("validation")
+    assert [event["step"] for event in updates] == [2, 3, 4, 6, 8]
+    assert [event["step"] for event in validations] == [4, 8]
+    assert {"en-fr", "fr-en"} == set(validations[-1]["directions"])
+    assert updates[-1]["learning_rate"] == pytest.approx(1e-3 * (4 / 8) ** 0.5)
+
+
+def test_its_checkpoint_is_complete_and_translates(finished: Run) -> None:
+    folder = finished.folder.checkpoints / "last"
+    checkpoint = load_checkpoint(folder)
+    assert checkpoint.card.pairs == (("en", "fr"), ("fr", "en"))
+    assert checkpoint.provenance["steps"] == 8
+    scores = checkpoint.provenance["scores"]
+    assert isinstance(scores, dict)
+    assert "tok:13a" in scores["directions"]["en-fr"]["bleu_signature"]
+    (translation,) = Translator.load(folder).translate(["dog cat."], source="en", target="fr")
+    assert isinstance(translation.text, str)
+
+
+def test_its_checkpoint_holds_the_averaged_weights(finished: Run) -> None:
+    weights = load_checkpoint(finished.folder.checkpoints / "last").weights
+    state = state_of(finished)
+    name = "encoder.layers.0.feed_forward.input.weight"
+    mean = (state[f"snapshot.0.{name}"] + state[f"snapshot.1.{name}"]) / 2
+    torch.testing.assert_close(weights[name], mean)
+    assert not torch.equal(weights[name], state[f"weights.{name}"])
+
+
+@pytest.mark.parametrize("step", [1, 3, 5, 7])
+def test_a_killed_run_resumes_to_the_same_bits(finished: Run, tmp_path: Path, step: int) -> None:
+    """Killed before, at and after saved states and validations; two batches an update."""
+    sections: dict[str, Any] = {"optimisation": AVERAGES, "validation": {"keep_best": 1}}
+    with pytest.raises(Killed):
+        train(tmp_path, hook=kill_at(step), **sections)
+    torch.rand(7)  # the generators are elsewhere now
+    resumed, reason = train(tmp_path, resume=True, **sections)
+    expected, found = state_of(finished), state_of(resumed)
+    assert reason == "max_steps"
+    assert expected.keys() == found.keys()
+    different = [name for name, tensor in expected.items() if not torch.equal(tensor, found[name])]
+    assert different == []
+    for kind in ("update", "validation"):
+        ours, theirs = finished.journal.events(kind), resumed.journal.events(kind)
+        assert [event["cross_entropy"] for event in ours] == [event["cross_entropy"] for event in theirs]
+
+
+def test_accumulation_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    for folder in (whole, halves):
+        folder.mkdir()
+    sections: dict[str, Any] = {"optimisation": {"accumulate": 3}, "batches": {"max_tokens": 400}}
+    expected, _ = train(whole, **sections)
+    with pytest.raises(Killed):
+        train(halves, hook=kill_at(5), **sections)
+    found, _ = train(halves, resume=True, **sections)
+    assert all(torch.equal(tensor, state_of(found)[name]) for name, tensor in state_of(expected).items())
+
+
+def test_an_interrupted_run_saves_and_goes_on(tmp_path: Path) -> None:
+    run = Run(tiny_run(tmp_path), hook=lambda step, update: run.trainer.interrupt() if step == 2 else None)
+    assert run.run() == "interrupted"
+    assert run.trainer.position.step == 2
+    resumed, reason = train(tmp_path, resume=True)
+    assert (reason, resumed.trainer.position.step) == ("max_steps", 8)
+
+
+def test_a_longer_limit_continues_a_finished_run(tmp_path: Path) -> None:
+    train(tmp_path)
+    resumed, _ = train(tmp_path, resume=True, run={"max_steps": 10})
+    assert resumed.trainer.position.step == 10
+    assert resumed.trainer.position.validated_step == 10
+
+
+def test_resuming_what_never_began_begins(tmp_path: Path) -> None:
+    _, reason = train(tmp_path, resume=True)
+    assert reason == "max_steps"
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    train(tmp_path)
+    with pytest.raises(TrainingError, match="holds a run already: give --resume"):
+        Run(tiny_run(tmp_path))
+
+
+def test_another_configuration_does_not_resume(tmp_path: Path) -> None:
+    train(tmp_path)
+    with pytest.raises(ConfigError, match=r"batches\.max_tokens"):
+        Run(tiny_run(tmp_path, batches={"max_tokens": 500}), resume=True)
+
+
+def test_other_text_does_not_resume(tmp_path: Path) -> None:
+    train(tmp_path)
+    with (tmp_path / "train.tsv").open("a") as file:
+        file.write("a new dog\tun chien nouveau\n")
+    with pytest.raises(CorpusError, match="cannot resume"):
+        Run(tiny_run(tmp_path), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("poisoned", "message", "kept_step"),
+    [
+        (4, r"at step 4: the weight source_embedding\S+ is not finite; last good checkpoint: none yet", 3),
+        (5, r"at step 6: the loss is nan; last good checkpoint: \S+/best; try a lower learning rate", 4),
+    ],
+)
+def test_divergence_names_the_step_and_keeps_what_was_good(
+    tmp_path: Path, poisoned: int, message: str, kept_step: int
+) -> None:
+    def poison(step: int, update: Update) -> None:
+        if step == poisoned:
+            with torch.no_grad():
+                next(iter(run.network.parameters())).fill_(float("nan"))
+
+    run = Run(tiny_run(tmp_path), hook=poison)
+    with pytest.raises(DivergenceError, match=message):
+        run.run()
+    assert load_run_state(run.folder.state).step == kept_step
+    assert all(tensor.isfinite().all() for tensor in state_of(run).values())
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "steps"),
+    [
+        ({"max_epochs": 2, "max_steps": 0}, "max_epochs", None),
+        ({"max_minutes": 1e-6, "max_steps": 0}, "max_minutes", 1),
+    ],
+)
+def test_limits_end_a_run(tmp_path: Path, limits: dict[str, Any], reason: str, steps: int | None) -> None:
+    run, ended_by = train(tmp_path, run=limits, validation={"every": 1000})
+    position = run.trainer.position
+    assert ended_by == reason
+    assert steps in (None, position.step)
+    if reason == "max_epochs":
+        assert position.epoch == 2.0
+    assert position.validated_step == position.step
+
+
+def test_scores_that_no_longer_rise_end_a_run(tmp_path: Path) -> None:
+    still = {"learning_rate": 1e-30}
+    run, reason = train(
+        tmp_path, optimisation=still, validation={"every": 1, "patience": 3}, run={"max_steps": 30}
+    )
+    assert reason == "early_stopping"
+    assert run.trainer.position.step == 1 + 3
+
+
+def test_without_held_out_text_the_last_weights_are_kept(tmp_path: Path) -> None:
+    config = tiny_run(tmp_path)
+    run = Run(type(config).from_dict({**config.to_dict(), "validation_corpora": []}))
+    run.run()
+    assert [path.name for path in run.folder.checkpoints.iterdir()] == ["last"]
+    assert run.journal.events("validation") == []
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainingError, match=r"cannot write to .*file/run"):
+        Run(tiny_run(tmp_path, run={"folder": str(tmp_path / "file/run")}))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"run\.device"):
+        Run(tiny_run(tmp_path, run={"device": "cuda"}))
+
+
+def test_the_log_says_what_happens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "model"):
+        train(tmp_path)
+    for expected in ("making the tokenizer", "training on 120 directed pairs", "step 8, epoch", "en→fr BLEU"):
+        assert expected in caplog.text
