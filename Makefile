@@ -49,6 +49,10 @@ train-demo: $(DEVELOP_READY) ## Train the Transformer of Dive into Deep Learning
 	@cut -f 1 $(DEMO_SENTENCES) | tr '\n' '\0' | xargs -0 \
 	  $(BIN)/dragoman attention --checkpoint $(DEMO)/checkpoints/best --output $(DEMO)/attention
 
+bench: $(BENCH_READY) ## Race decoding and training against other engines, in two minutes; writes BENCH_OUTPUT
+	$(BIN)/python -m benchmarks.decode --batch-size 1 --batch-size 32 --rounds 3 --output $(BENCH_OUTPUT)
+	$(BIN)/python -m benchmarks.training_step --rounds 3 --output $(BENCH_OUTPUT)
+
 load: $(LOAD_READY) ## Load a running service at LOAD_URL; fails when an objective is missed
 	$(BIN)/locust --locustfile tests/load/locustfile.py --headless --only-summary \
 	  --host $(LOAD_URL) --users $(LOAD_USERS) --spawn-rate $(LOAD_USERS) --run-time $(LOAD_SECONDS)s --stop-timeout 10

@@ -1,0 +1,28 @@
+"""Taking turns, and comparing within a round."""
+
+from benchmarks.rounds import Duration, Ratio, median_seconds, speed_ratio, take_turns
+
+OURS = [Duration(1, 0.5), Duration(2, 0.5), Duration(1, 0.5)]
+THEIRS = [Duration(2, 2), Duration(6, 1), Duration(1, 0.5)]
+
+
+def test_every_round_begins_with_another_contestant() -> None:
+    order: list[str] = []
+
+    def note(name: str) -> None:
+        order.append(name)
+
+    runs = {name: lambda current, name=name: note(f"{name}{current}") for name in "abc"}
+    timings = take_turns(runs, rounds=3)
+    assert order == ["a0", "b0", "c0", "b1", "c1", "a1", "c2", "a2", "b2"]
+    assert [len(durations) for durations in timings.values()] == [3, 3, 3]
+
+
+def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
+    assert speed_ratio(OURS, THEIRS, "wall") == Ratio(2, 1, 3)
+    assert speed_ratio(OURS, THEIRS, "processor") == Ratio(2, 1, 4)
+    assert str(Ratio(2, 1, 3)) == "2.00 (1.00–3.00)"
+
+
+def test_a_middling_round_stands_for_all() -> None:
+    assert median_seconds(THEIRS, "wall") == 2
