@@ -13,10 +13,9 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from app.api.head import MAX_HEAD_BYTES
+from app.api.protocol import Protocol
 from app.context import Context
 from app.lifecycle import Phase
-from app.protocol import Protocol
 from app.settings import Settings
 from model.errors import ConfigError
 
@@ -82,7 +81,6 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         app,
         # httptools has no limit on the size of a request's head; h11 has.
         http=Protocol,
-        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         ws="none",
         log_config=None,
         access_log=False,

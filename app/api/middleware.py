@@ -57,7 +57,7 @@ class RequestContextMiddleware:
     async def _answer(self, exchange: "_Exchange", scope: Scope, receive: Receive) -> None:
         try:
             check_head(scope)
-            await self._app(scope, receive, exchange.send)
+            await self._app(_without_head(scope), receive, exchange.send)
         except Exception as fault:
             # The last line of defence: without it the server would answer in its own words.
             response = respond(fault, Request(scope, receive))
@@ -97,6 +97,11 @@ class _Exchange:
             if self._is_last:
                 headers["Connection"] = "close"
         await self._send(message)
+
+
+def _without_head(scope: Scope) -> Scope:
+    """HEAD as GET, for every path; the server keeps the body of the answer back."""
+    return {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
 
 
 def _request_id(scope: Scope) -> str:

@@ -1,6 +1,6 @@
 """An application with a double backend, and a client that talks to it in memory."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import httpx
@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from app.main import create_app
 from app.settings import Settings
 from tests.app.double import DoubleBackend
+from tests.app.remote import Live, running
 
 Serve = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
@@ -50,3 +51,10 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
     """A client that talks to an application in memory."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://dragoman")
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[Live]:
+    """A running service with a double backend, in a process of its own."""
+    with running() as service:
+        yield service

@@ -1,0 +1,162 @@
+"""What may come over a socket that is no proper request, or comes too slowly."""
+
+import json
+import random
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+
+from tests.app.remote import JSON, Live, running, wait_for
+
+CHUNKED = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 4, 400),
+        (random.Random(1).randbytes(64).replace(b"\n", b"") + b"\r\n\r\n", 400),
+        (b"GET /livez HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n", 400),
+        (b"GET /livez HTTP/1.1\r\n\r\n", 400),
+        (b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\nA: " + b"a" * 20_000 + b"\r\n\r\n", 431),
+        (b"GET /livez HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20_000, 431),
+        (b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + b"A: b\r\n" * 120 + b"\r\n", 431),
+        (b"GET /" + b"a" * 9_000 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 414),
+        (
+            b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            400,
+        ),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 505),
+        (b"GET /livez HTTP/9.9\r\nHost: x\r\n\r\n", 505),
+        (b"POST /translate HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"1\r\na\r\n" * 100_000 + b"0\r\n\r\n", 413),
+        (b"GET /livez HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 200),
+    ],
+)
+def test_bytes_that_are_no_request(live: Live, data: bytes, status: int) -> None:
+    head, _, body = live.exchange(data).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode()))
+    if status != 200:
+        assert set(json.loads(body)) == {"error", "code", "request_id"}
+    assert live.translate()[0] == 200
+
+
+def test_a_body_over_the_limit_gets_its_answer_although_nobody_read_it(live: Live) -> None:
+    request = urllib.request.Request(live.url + "translate", b"a" * 10_000_000, JSON)
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(request, timeout=10)
+    with refusal.value as answer:
+        assert (answer.code, json.loads(answer.read())["code"]) == (413, "body_too_large")
+
+
+def test_a_body_cut_short_leaves_nothing_behind(live: Live) -> None:
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    live.exchange(head + b'Content-Length: 100\r\n\r\n{"q":', end=True)
+    wait_for(lambda: _assert_idle(live), seconds=5)
+
+
+def _assert_idle(live: Live) -> None:
+    if "dragoman_requests_in_flight 1.0" not in live.get("metrics"):
+        raise OSError("still in flight")
+
+
+def test_pipelined_requests_are_each_answered_in_order(live: Live) -> None:
+    requests = b"".join(
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nX-Request-ID: same\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n%s\r\n%s" % (len(body), b"Connection: close\r\n" if i == 19 else b"", body)
+        for i in range(20)
+        for body in [json.dumps({"q": f"number {i}", "source": "en", "target": "fr"}).encode()]
+    )
+    answers = live.exchange(requests)
+    places = [answers.index(b'"NUMBER %d"' % i) for i in range(20)]
+    assert places == sorted(places)
+    assert answers.count(b"HTTP/1.1 200 OK") == 20
+
+
+def test_head_is_get_without_a_body(live: Live) -> None:
+    head, _, body = live.exchange(b"HEAD /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").partition(
+        b"\r\n\r\n"
+    )
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert b"content-length: 15" in head.lower()
+    assert body == b""
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Live]:
+    with running(DOUBLE_PATIENCE="0.5") as service:
+        yield service
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nA: ",
+        b"POST /detect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"384\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTTP/1.1\r\nHost:",
+    ],
+)
+def test_a_client_that_sends_a_byte_now_and_then_is_refused(impatient: Live, start: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=10) as connection:
+        connection.sendall(start)
+        began = time.monotonic()
+        sender = threading.Thread(target=_drip, args=[connection])
+        sender.start()
+        received = _read_all(connection)
+        assert time.monotonic() - began < 5
+        sender.join()
+    head, _, body = received[received.rindex(b"HTTP/1.1 ") :].partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 Request Timeout")
+    assert json.loads(body)["code"] == "request_too_slow"
+    wait_for(lambda: _assert_idle(impatient), seconds=5)
+
+
+def _drip(connection: socket.socket) -> None:
+    for _ in range(100):
+        try:
+            connection.sendall(b"a")
+        except OSError:
+            return
+        time.sleep(0.05)
+
+
+def test_a_client_that_does_not_read_loses_its_connection(impatient: Live) -> None:
+    requests = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 1000
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(10)
+        connection.connect(("127.0.0.1", impatient.port))
+        connection.sendall(requests)
+        time.sleep(1.5)
+        wait_for(lambda: _assert_idle(impatient), seconds=5)
+        assert _read_all(connection).count(b"HTTP/1.1 200 OK") < 1000
+
+
+def _read_all(connection: socket.socket) -> bytes:
+    received = b""
+    try:
+        while chunk := connection.recv(65536):
+            received += chunk
+    except ConnectionResetError:
+        return received
+    return received
+
+
+def test_a_slow_but_steady_upload_is_served(impatient: Live) -> None:
+    body = json.dumps({"q": ["one two"] * 200, "source": "en", "target": "fr", "api_key": "k" * 500}).encode()
+    padded = body + b" " * 150_000
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=10) as connection:
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(padded))
+        for place in range(0, len(padded), 10_000):
+            connection.sendall(padded[place : place + 10_000])
+            time.sleep(0.08)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")

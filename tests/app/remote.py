@@ -1,0 +1,86 @@
+"""The service in a process of its own, and ways to talk to it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+REQUEST = json.dumps({"q": "one two", "source": "en", "target": "fr"}).encode()
+JSON = {"Content-Type": "application/json"}
+
+
+class Live:
+    """A running process and its address."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process = process
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}/"
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(self.url + path, timeout=10) as response:
+            return str(response.read(), "utf-8")
+
+    def translate(self) -> tuple[int, dict[str, str]]:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("POST", "/translate", REQUEST, JSON)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    def exchange(self, data: bytes, *, end: bool = False) -> bytes:
+        """Send bytes, read until the server closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+            connection.sendall(data)
+            if end:
+                connection.shutdown(socket.SHUT_WR)
+            received = b""
+            while chunk := connection.recv(65536):
+                received += chunk
+            return received
+
+
+@contextmanager
+def running(**variables: str) -> Iterator[Live]:
+    environment = os.environ | {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"} | variables
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.app.live"], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    log = threading.Thread(target=process.stderr.read, daemon=True)
+    try:
+        while "listening" not in (line := process.stderr.readline()):
+            assert line, "the process ended before it listened"
+        port = int(json.loads(line)["url"].rpartition(":")[2])
+        log.start()
+        live = Live(process, port)
+        wait_for(lambda: live.get("readyz"))
+        yield live
+    finally:
+        process.kill()
+        process.wait()
+        if log.ident is not None:
+            log.join()
+        process.stderr.close()
+
+
+def wait_for(attempt: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            attempt()
+            return
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
