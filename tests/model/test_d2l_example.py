@@ -11,7 +11,7 @@ from model.cli import main
 from model.text.tokenizer_settings import TokenizerSettings
 from model.training.train_config import load_train_config
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 CONFIG = EXAMPLES / "d2l.toml"
 SENTENCES = EXAMPLES / "d2l-sentences.en-fr.tsv"
 REFERENCES = {
