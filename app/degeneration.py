@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from model.passage import SentenceTranslation
 
+# Metric labels.
+KINDS = ("unfinished", "empty", "loop")
 _LONGEST_LOOP = 4
 _REPETITIONS = 4
 
 
 def degeneration(sentence: SentenceTranslation) -> str | None:
-    """What looks broken about a translation, as a metric label: `unfinished`, `empty`, `loop`, or nothing."""
+    """What looks broken about a translation, one of KINDS, or nothing."""
     best = sentence.hypotheses[0]
     if not best.finished:
         return "unfinished"

@@ -65,7 +65,7 @@ def create_app(settings: Settings | None = None, backend: Backend | None = None)
         app.include_router(router)
     app.add_api_route("/", _page, include_in_schema=False)
     app.mount("/web", StaticFiles(directory=WEB), name="web")
-    errors.install(app)
+    errors.install(app, context.metrics)
     documentation.install(app)
     _add_middleware(app, context)
     return app

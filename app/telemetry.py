@@ -1,17 +1,28 @@
 """What Prometheus sees: every metric of the service, with labels whose values are bounded."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app.backend import LoadedModel
+from app.degeneration import KINDS
 
 PREFIX: Final = "dragoman"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+# When a series began is of no use to anyone, and would double their number.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
@@ -43,9 +54,21 @@ class Metrics:
         self.model_info = self._gauge(
             "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
         )
-        self.model_load = self._gauge("model_load_seconds", "Time that loading took.")
-        for stage in ("queued", "decoding"):
-            self.cancelled.labels(stage)
+        self.model_load = self._gauge("model_load_seconds", "Time that loading all checkpoints took.")
+        self._memory = _MemoryCollector()
+        self.registry.register(self._memory)
+        _begin_at_zero(self.cancelled, ("queued", "decoding"))
+        _begin_at_zero(self.degenerate, KINDS)
+
+    def expect_endpoints(self, endpoints: Iterable[str]) -> None:
+        """Show these paths from the start: a rate needs a zero before the first request."""
+        for endpoint in endpoints:
+            self.requests.labels(endpoint, "200")
+            self.request_duration.labels(endpoint)
+
+    def expect_rejections(self, reasons: Iterable[str]) -> None:
+        """Show these error codes from the start."""
+        _begin_at_zero(self.rejected, reasons)
 
     def watch_queue(self, depth: Callable[[], int], tokens: Callable[[], int]) -> None:
         """Read the backlog's gauges when Prometheus asks, from then on."""
@@ -54,7 +77,7 @@ class Metrics:
 
     def watch_memory(self, memory: Callable[[], Mapping[str, int]]) -> None:
         """Read accelerator memory by kind when Prometheus asks, from then on."""
-        self.registry.register(_MemoryCollector(memory))
+        self._memory.read = memory
 
     def count_cancelled(self, *, queued: int, decoding: int) -> None:
         """Count sentences that were taken back, by how far they had come."""
@@ -65,7 +88,10 @@ class Metrics:
         """Announce a loaded checkpoint."""
         card = model.card
         self.model_info.labels(card.name, card.version, model.checksum, model.device, model.precision).set(1)
-        self.model_load.set(model.load_seconds)
+        self.model_load.inc(model.load_seconds)
+        pairs = ["-".join(pair) for pair in card.pairs]
+        _begin_at_zero(self.source_tokens, pairs)
+        _begin_at_zero(self.target_tokens, pairs)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -95,15 +121,24 @@ class Metrics:
         return Histogram(name, text, labels, namespace=PREFIX, registry=self.registry, buckets=buckets)
 
 
-class _MemoryCollector(Collector):
-    """`gpu_memory_bytes{kind}`, read at the moment Prometheus asks."""
+def _begin_at_zero(counter: Counter, labels: Iterable[str]) -> None:
+    for label in labels:
+        counter.labels(label)
 
-    def __init__(self, memory: Callable[[], Mapping[str, int]]) -> None:
-        self._memory = memory
+
+class _MemoryCollector(Collector):
+    """`gpu_memory_bytes{kind}`, read at the moment Prometheus asks.
+
+    Attributes:
+        read: Gives bytes by kind.
+    """
+
+    def __init__(self) -> None:
+        self.read: Callable[[], Mapping[str, int]] = dict
 
     def collect(self) -> list[Metric]:
         """One gauge, with a sample a kind; without samples on a CPU."""
         family = GaugeMetricFamily(f"{PREFIX}_gpu_memory_bytes", "Accelerator memory.", labels=["kind"])
-        for kind, size in self._memory().items():
+        for kind, size in self.read().items():
             family.add_metric([kind], size)
         return [family]

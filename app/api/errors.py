@@ -20,6 +20,7 @@ from app.errors import (
     ServiceError,
     UnavailableError,
 )
+from app.telemetry import Metrics
 from model.errors import (
     ConfigError,
     InputError,
@@ -66,6 +67,9 @@ class RequestError(Exception):
         self.headers = dict(headers or {})
 
 
+# nginx's number for it; no client sees this answer, but it is counted among the requests.
+_CLIENT_GONE = 499
+
 # The first entry that an error is an instance of decides, so children stand before parents.
 _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (UnsupportedLanguageError, 400, "unsupported_language"),
@@ -79,8 +83,7 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (DrainingError, 503, "draining"),
     (QueueFullError, 503, "queue_full"),
     (DeadlinePassedError, 504, "deadline_passed"),
-    # nginx's number for it; no client sees this answer, but it is counted.
-    (ClientGoneError, 499, "client_gone"),
+    (ClientGoneError, _CLIENT_GONE, "client_gone"),
 )
 # What Starlette's router refuses, in our words.
 _ROUTING = {
@@ -128,7 +131,7 @@ def respond(error: Exception, request: Request) -> JSONResponse:
     refusal = as_request_error(error)
     if refusal.status == 500:
         logger.error("request failed", exc_info=error)
-    elif refusal.status != 499:
+    elif refusal.status != _CLIENT_GONE:
         request.app.state.context.metrics.rejected.labels(refusal.code).inc()
     body = ErrorBody(
         error=str(refusal),
@@ -143,7 +146,8 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
     return respond(error, request)
 
 
-def install(app: FastAPI) -> None:
-    """Give every error that a route may raise its answer."""
+def install(app: FastAPI, metrics: Metrics) -> None:
+    """Give every error that a route may raise its answer, and its place in the metrics."""
+    metrics.expect_rejections(code for _, status, code in _STATUSES if status != _CLIENT_GONE)
     for kind in (RequestError, ServiceError, TranslationError, HTTPException):
         app.add_exception_handler(kind, _handle)

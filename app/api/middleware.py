@@ -35,6 +35,7 @@ class RequestContextMiddleware:
         self._app = app
         self._context = context
         self._endpoints = frozenset(endpoints)
+        context.metrics.expect_endpoints(endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

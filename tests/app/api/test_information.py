@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.main import create_app
 from app.settings import Settings
@@ -82,10 +83,6 @@ async def test_metrics_count_what_happened(serve: Serve) -> None:
         await client.post("/translate", json={"q": 5})
         await asyncio.gather(*(client.get(f"/random/{i}") for i in range(20)))
         text = (await client.get("/metrics")).text
-    names = {
-        line.split()[2].removeprefix("dragoman_") for line in text.splitlines() if line.startswith("# TYPE")
-    }
-    assert names >= CONTRACT_METRICS
     for sample in (
         'dragoman_requests_total{endpoint="/translate",status="200"} 1.0',
         'dragoman_requests_total{endpoint="/translate",status="422"} 1.0',
@@ -104,10 +101,43 @@ async def test_metrics_count_what_happened(serve: Serve) -> None:
     assert "/random" not in text
 
 
+async def test_metrics_are_there_from_the_start() -> None:
+    """Under the contract's names, while the model still loads, so that a first event shows as a rise."""
+    app = create_app(Settings(_env_file=None), DoubleBackend())
+    async with client_of(app) as client:
+        before = (await client.get("/metrics")).text
+        async with app.router.lifespan_context(app):
+            after = (await client.get("/metrics")).text
+    families = {family.name: family for family in text_string_to_metric_families(after)}
+    assert _names(before) == _names(after) == CONTRACT_METRICS
+    for sample in (
+        'dragoman_requests_total{endpoint="/translate",status="200"} 0.0',
+        'dragoman_request_duration_seconds_count{endpoint="/translate"} 0.0',
+        'dragoman_rejected_total{reason="queue_full"} 0.0',
+        'dragoman_degenerate_output_total{kind="unfinished"} 0.0',
+        'dragoman_cancelled_total{stage="decoding"} 0.0',
+        'dragoman_source_tokens_total{pair="en-fr"} 0.0',
+        'dragoman_target_tokens_total{pair="fr-en"} 0.0',
+        "dragoman_model_load_seconds 0.5",
+    ):
+        assert sample in after.splitlines()
+    for name, family in families.items():
+        if name.endswith("_seconds") and family.type == "histogram":
+            bounds = [sample.labels["le"] for sample in family.samples if "le" in sample.labels]
+            assert bounds[0] == "0.001"
+
+
+def _names(exposition: str) -> set[str]:
+    lines = exposition.splitlines()
+    return {line.split()[2].removeprefix("dragoman_") for line in lines if line.startswith("# TYPE")}
+
+
 async def test_two_applications_do_not_share_metrics(serve: Serve) -> None:
     async with serve() as one, serve() as other:
         await one.get("/languages")
-        assert 'endpoint="/languages"' not in (await other.get("/metrics")).text
+        sample = 'dragoman_requests_total{endpoint="/languages",status="200"}'
+        assert f"{sample} 1.0" in (await one.get("/metrics")).text
+        assert f"{sample} 0.0" in (await other.get("/metrics")).text
 
 
 async def test_the_page_and_the_documentation(client: httpx.AsyncClient) -> None:
