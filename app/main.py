@@ -4,15 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from pathlib import Path
 
 from fastapi import FastAPI
-from fastapi.responses import FileResponse
 from fastapi.routing import APIRoute
-from fastapi.staticfiles import StaticFiles
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import documentation, errors, probes, routes
+from app.api import documentation, errors, pages, probes, routes
 from app.api.lingering import LingeringCloseMiddleware
 from app.api.middleware import REQUEST_ID_HEADER, RequestContextMiddleware
 from app.backend import Backend
@@ -20,7 +17,6 @@ from app.context import Context
 from app.running import Running
 from app.settings import Settings
 
-WEB = Path(__file__).parent / "web"
 _ROUTERS = (routes.router, probes.router)
 
 
@@ -57,14 +53,13 @@ def create_app(settings: Settings | None = None, backend: Backend | None = None)
         description="Translates text with models you own. LibreTranslate's clients work unchanged.",
         lifespan=lifespan,
         redirect_slashes=False,
+        docs_url=None,
         redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
     )
     app.state.context = context
     for router in _ROUTERS:
         app.include_router(router)
-    app.add_api_route("/", _page, include_in_schema=False)
-    app.mount("/web", StaticFiles(directory=WEB), name="web")
+    pages.install(app)
     errors.install(app, context.metrics)
     documentation.install(app)
     _add_middleware(app, context)
@@ -76,10 +71,6 @@ def _load_engine(settings: Settings) -> Backend:
     from app.engine_backend import EngineBackend
 
     return EngineBackend.load(settings.checkpoint, device=settings.device, precision=settings.precision)
-
-
-async def _page() -> FileResponse:
-    return FileResponse(WEB / "index.html")
 
 
 def _add_middleware(app: FastAPI, context: Context) -> None:

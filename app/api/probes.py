@@ -6,7 +6,7 @@ from app.api import schemas
 from app.api.dependencies import ContextOf
 from app.api.documentation import errors
 
-router = APIRouter()
+router = APIRouter(tags=["Operation"])
 
 
 @router.get("/livez", summary="Is the process alive?")

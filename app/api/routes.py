@@ -14,7 +14,7 @@ from app.order import Order
 from app.settings import Settings
 from model.text.language import language_name
 
-router = APIRouter()
+router = APIRouter(tags=["Translation"])
 
 
 @router.post(

@@ -140,17 +140,6 @@ async def test_two_applications_do_not_share_metrics(serve: Serve) -> None:
         assert f"{sample} 0.0" in (await other.get("/metrics")).text
 
 
-async def test_the_page_and_the_documentation(client: httpx.AsyncClient) -> None:
-    page = await client.get("/")
-    assert page.headers["content-type"].startswith("text/html")
-    for path in ("web/style.css", "web/page.js"):
-        assert path in page.text
-        assert (await client.get("/" + path)).status_code == 200
-    assert "https://" not in page.text
-    assert (await client.get("/docs")).status_code == 200
-    assert (await client.get("/web/../settings.py")).status_code == 404
-
-
 async def test_the_documentation_is_the_golden_one(client: httpx.AsyncClient) -> None:
     """Run with DRAGOMAN_WRITE_GOLDEN=1 to accept a change."""
     document = (await client.get("/openapi.json")).json()

@@ -1,0 +1,54 @@
+"""⑨ What people see in a browser: the page and the documentation, with nothing from any other host."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import FileResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.types import Scope
+
+_WEB: Final = Path(__file__).parents[1] / "web"
+_HEADERS: Final = {
+    # After an upgrade the old script must not meet the new page.
+    "Cache-Control": "no-cache",
+    # Nothing inline and nothing from elsewhere: a text that came back as markup could do no harm.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+}
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+async def page() -> FileResponse:
+    """The page to try the service at."""
+    return FileResponse(_WEB / "page.html", headers=_HEADERS)
+
+
+@router.get("/docs")
+async def docs() -> FileResponse:
+    """The documentation, drawn by Swagger UI."""
+    return FileResponse(_WEB / "docs.html", headers=_HEADERS)
+
+
+def install(app: FastAPI) -> None:
+    """Serve the pages and what they consist of."""
+    app.include_router(router)
+    app.mount("/web", _Assets(directory=_WEB), name="web")
+    app.mount("/swagger", _Assets(packages=[("fastapi_swagger", "resources")]), name="swagger")
+
+
+class _Assets(StaticFiles):
+    def file_response(
+        self,
+        full_path: str | os.PathLike[str],
+        stat_result: os.stat_result,
+        scope: Scope,
+        status_code: int = 200,
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        response.headers["Cache-Control"] = _HEADERS["Cache-Control"]
+        return response

@@ -1,0 +1,64 @@
+"""The page and the documentation: whole, and without any other host."""
+
+import re
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.anyio
+PAGES = pytest.mark.parametrize("path", ["/", "/docs"])
+
+
+@PAGES
+async def test_a_page_names_no_other_host_and_all_its_parts_are_there(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    page = await client.get(path)
+    assert page.headers["content-type"].startswith("text/html")
+    assert "//" not in page.text.replace("<!doctype html>", "")
+    parts = re.findall(r"""(?:src|href)="([^"]+)""", page.text)
+    assert len(parts) >= 3
+    for part in set(parts) - {"data:,"}:
+        assert (await client.get("/" + part)).status_code == 200
+
+
+@PAGES
+async def test_a_page_may_load_nothing_from_elsewhere(client: httpx.AsyncClient, path: str) -> None:
+    page = await client.get(path)
+    directives = dict(
+        directive.split(maxsplit=1) for directive in page.headers["Content-Security-Policy"].split("; ")
+    )
+    assert directives["default-src"] == "'none'"
+    assert {source for sources in directives.values() for source in sources.split()} == {
+        "'none'",
+        "'self'",
+        "data:",
+    }
+    # What the policy forbids must not be there either.
+    assert not re.search(r"<style|\bstyle=|\bon[a-z]+=|<script>", page.text)
+
+
+@pytest.mark.parametrize("path", ["/web/page.js", "/web/docs.js", "/web/page.css"])
+async def test_our_own_scripts_and_styles_ask_nobody_else(client: httpx.AsyncClient, path: str) -> None:
+    text = (await client.get(path)).text
+    assert text
+    assert not re.search(r"https?://|@import|url\(", text)
+
+
+@PAGES
+async def test_nothing_is_kept_over_an_upgrade(client: httpx.AsyncClient, path: str) -> None:
+    assert (await client.get(path)).headers["Cache-Control"] == "no-cache"
+    assert (await client.get("/web/page.js")).headers["Cache-Control"] == "no-cache"
+
+
+async def test_the_documentation_is_drawn_from_our_description(client: httpx.AsyncClient) -> None:
+    assert 'url: "openapi.json"' in (await client.get("/web/docs.js")).text
+    assert "SwaggerUIBundle" in (await client.get("/swagger/swagger-ui-bundle.js")).text
+
+
+@pytest.mark.parametrize(
+    "path", ["/web/../settings.py", "/web/%2e%2e/settings.py", "/web/", "/swagger", "/web/nothing"]
+)
+async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
+    response = await client.get(path)
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
