@@ -52,3 +52,8 @@ class Answer:
     detection: Detection | None = None
     model: LoadedModel | None = None
     sentences: tuple[SentenceTranslation, ...] = ()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every sentence ended by itself, not at its length limit."""
+        return all(sentence.hypotheses[0].finished for sentence in self.sentences)

@@ -22,6 +22,8 @@ def translate_response(
         fields["detectedLanguage"] = _like(body.q, detections)
     if body.alternatives:
         fields["alternatives"] = _like(body.q, [list(answer.alternatives) for answer in answers])
+    if not all(answer.is_finished for answer in answers):
+        fields["unfinished"] = _like(body.q, [not answer.is_finished for answer in answers])
     if body.include:
         fields["details"] = [_details(body.include, answer) for answer in answers]
     return schemas.TranslateResponse.model_validate(fields)
@@ -62,8 +64,8 @@ def _model(answers: Sequence[Answer]) -> str | list[str | None] | None:
 
 
 def _details(include: Sequence[schemas.Detail], answer: Answer) -> schemas.Details:
-    fields: dict[str, object] = {}
     best = [sentence.hypotheses[0] for sentence in answer.sentences]
+    fields: dict[str, object] = {"finished": [hypothesis.finished for hypothesis in best]}
     if "scores" in include:
         fields["scores"] = [hypothesis.score for hypothesis in best]
     if "tokens" in include:

@@ -61,7 +61,13 @@ class Decoding(BaseModel):
         description="Never sample what is less likely than this share of the likeliest",
     )
     seed: int | None = Field(default=None, ge=0, lt=2**63, description="Makes a sample repeatable")
-    max_length: int | None = Field(default=None, ge=1, le=4096, description="Most tokens of a sentence")
+    max_length: int | None = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Most tokens of a translated sentence, its end included; one that would be longer "
+        "ends there, and the answer says so in `unfinished`",
+    )
     min_length: int | None = Field(default=None, ge=0, le=1024, description="Fewest tokens of a sentence")
     no_repeat_ngram_size: int | None = Field(
         default=None, ge=0, le=100, description="No group of so many tokens comes twice; 0 allows it"
@@ -89,7 +95,13 @@ class TranslateRequest(_Request):
     format: Literal["text", "html"] = Field(
         default="text", description="`html`: the text between tags is translated, markup stays as it is"
     )
-    alternatives: int = Field(default=0, ge=0, le=16, description="Further translations of each text")
+    alternatives: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="Further translations of each text, fewer where the search finds no more; "
+        "greedy search becomes beam search, and a beam at least one larger",
+    )
     model: Annotated[str, AfterValidator(_encodable), Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="Name of a loaded checkpoint; by default the first for the language pair"
     )
@@ -128,6 +140,9 @@ class TokenDetail(BaseModel):
 class Details(BaseModel):
     """What `include` asked for about one text: in each list one entry a sentence."""
 
+    finished: list[bool] = Field(
+        default=[], description="Whether it ended by itself; false where its length limit ended it"
+    )
     scores: list[float] = Field(default=[], description="Length-normalised log-probability")
     tokens: list[TokenDetail] = Field(default=[])
     alignment: list[list[list[float]]] = Field(
@@ -152,6 +167,11 @@ class TranslateResponse(BaseModel):
     model: str | list[str | None] | None = Field(
         description="Who translated: a list where texts went to different checkpoints, "
         "null where all came back unchanged"
+    )
+    unfinished: bool | list[bool] | None = Field(
+        default=None,
+        description="Only when a translation was ended by its length limit, `decoding.max_length` or the "
+        "checkpoint's own, and so may lack its end: which ones",
     )
     details: list[Details] | None = Field(default=None, description="When `include` asked for them")
 

@@ -59,11 +59,12 @@ async function translate() {
   say(summary(answer, (performance.now() - began) / 1000));
 }
 
-function summary({ detectedLanguage, model }, seconds) {
+function summary({ detectedLanguage, model, unfinished }, seconds) {
   detected = detectedLanguage?.language ?? null;
   const found = detected && `${nameOf(detected)} detected (${Math.round(detectedLanguage.confidence)} %)`;
   const origin = model ? `${model}, ${seconds.toFixed(2)} s` : "nothing to translate";
-  return [found, origin].filter(Boolean).join(" · ");
+  const warning = unfinished && "ended at the length limit, the end may be missing";
+  return [warning, found, origin].filter(Boolean).join(" · ");
 }
 
 /** Exchange the languages and the texts, where the way back exists. */

@@ -43,6 +43,7 @@ class DoubleBackend:
         batches: Every batch it was given.
         gate: Decoding waits until it is set, as it is from the start.
         poison: A word that makes decoding fail.
+        endless: A word that makes a sentence reach its length limit.
     """
 
     def __init__(self, *models: tuple[str, tuple[Pair, ...]]) -> None:
@@ -51,6 +52,7 @@ class DoubleBackend:
         self.gate.set()
         self.entered = threading.Event()
         self.poison: str | None = None
+        self.endless: str | None = None
         self.tokenizer = WordTokenizer()
         named = models or (("tiny", (("en", "fr"), ("fr", "en"))),)
         self._models = [self._model(name, pairs) for name, pairs in named]
@@ -77,7 +79,8 @@ class DoubleBackend:
         words = self.tokenizer.source_pieces(request.source_ids[:-1])
         if self.poison in words:
             raise RuntimeError(f"cannot decode {words}")
-        return [_hypothesis(request, rank) for rank in range(request.options.num_hypotheses)]
+        ends = self.endless not in words
+        return [_hypothesis(request, rank, ends) for rank in range(request.options.num_hypotheses)]
 
     def _model(self, name: str, pairs: tuple[Pair, ...]) -> LoadedModel:
         card = ModelCard(
@@ -99,7 +102,7 @@ class DoubleBackend:
         )
 
 
-def _hypothesis(request: DecodeRequest, rank: int) -> Hypothesis:
+def _hypothesis(request: DecodeRequest, rank: int, finished: bool) -> Hypothesis:
     """The source itself; hypothesis n repeats its first word n more times."""
     ids = request.source_ids[:-1]
     ids = (*ids[:1] * rank, *ids)
@@ -108,9 +111,9 @@ def _hypothesis(request: DecodeRequest, rank: int) -> Hypothesis:
     return Hypothesis(
         token_ids=ids,
         score=-0.5 - rank,
-        log_probability=-0.5 * (len(ids) + 1),
-        token_log_probabilities=(-0.5,) * (len(ids) + 1),
-        finished=True,
+        log_probability=-0.5 * (len(ids) + finished),
+        token_log_probabilities=(-0.5,) * (len(ids) + finished),
+        finished=finished,
         alignment=alignment,
     )
 

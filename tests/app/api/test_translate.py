@@ -85,8 +85,20 @@ async def test_details_hold_what_was_asked_for(client: httpx.AsyncClient) -> Non
     assert first["tokens"][0]["target"] == ["ONE", "TWO."]
     assert len(first["tokens"][0]["log_probabilities"]) == 3
     assert [len(row) for row in first["alignment"][0]] == [3, 3]
-    assert second == {"scores": [], "tokens": [], "alignment": []}
-    assert set((await translate(client, q="a", include=["scores"])).json()["details"][0]) == {"scores"}
+    assert first["finished"] == [True, True]
+    assert second == {"finished": [], "scores": [], "tokens": [], "alignment": []}
+    (only_scores,) = (await translate(client, q="a", include=["scores"])).json()["details"]
+    assert set(only_scores) == {"finished", "scores"}
+
+
+async def test_what_the_length_limit_ended_says_so(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+    backend.endless = "more"
+    assert "unfinished" not in (await translate(client, q=["one", ""])).json()
+    body = (await translate(client, q=["one", "two. And more and", ""], include=["scores"])).json()
+    assert body["unfinished"] == [False, True, False]
+    assert [details["finished"] for details in body["details"]] == [[True], [True, False], []]
+    assert (await translate(client, q="more and")).json()["unfinished"] is True
+    assert 'degenerate_output_total{kind="unfinished"} 2.0' in (await client.get("/metrics")).text
 
 
 async def test_decoding_options_reach_the_decoder(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
