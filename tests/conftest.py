@@ -1,9 +1,13 @@
 """Shared by all tests: a tokenizer and a checkpoint that are made in a few seconds, once a session."""
 
+import os
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+# Before torch is loaded: on a busy machine, threads that wait for each other make tiny work 50 times slower.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A deadline an example would make properties fail on a busy machine, and on first loads.
 hypothesis.settings.register_profile("patient", deadline=None)
