@@ -9,10 +9,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.shapes import FIRST_WORD
 from model.config import TransformerConfig
-from model.training.batch_plan import plan_epoch
-from model.training.batches import Batch
-from model.training.data_config import BatchConfig
-from model.training.token_store import Lengths
+from model.training.data.batch_plan import plan_epoch
+from model.training.data.batches import Batch
+from model.training.data.config import BatchConfig
+from model.training.data.token_store import Lengths
 
 # Log-normal: half of the sources have up to 14 tokens, one in ten has more than 30.
 _MEDIAN, _SPREAD, _TRANSLATION_SPREAD = 14.0, 0.6, 0.2

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 
 from benchmarks.engine import OURS
-from model.training.batches import Batch
+from model.training.data.batches import Batch
 from model.training.optimisation_config import OptimisationConfig
 from model.training.run_config import Precision, RunConfig
 from model.training.train_config import TrainConfig

@@ -18,7 +18,7 @@ from benchmarks.report import Report, rounded
 from benchmarks.rounds import Clock, Duration, Ratio, speed_ratio, take_turns
 from benchmarks.shapes import SHAPES, untrained_network
 from benchmarks.trainer import DragomanTrainer, Trainer
-from model.training.batches import Batch
+from model.training.data.batches import Batch
 from model.training.processor import prepare_processor
 from model.training.run_config import Precision
 from model.transformer import Transformer

@@ -82,9 +82,10 @@ class ModelCard:
         options = DecodeOptions.from_dict(
             self.decoding.to_dict() | {"num_hypotheses": 1} | implied | dict(given)
         )
-        allowed = options.max_length is None or options.max_length <= self.max_target_length
         limit = f"at most {self.max_target_length}, the limit max_target_length of {self.name}"
-        require(allowed, "max_length", limit, options.max_length)
+        for name in ("min_length", "max_length"):
+            length = getattr(options, name)
+            require(length is None or length <= self.max_target_length, name, limit, length)
         return options
 
     def to_dict(self) -> dict[str, object]:

@@ -118,7 +118,8 @@ class DecodeOptions:
             limit: What the decoder state can hold.
         """
         relative = int(self.max_length_ratio * source_length) + self.max_length_offset
-        longest = min(limit, relative if self.max_length is None else self.max_length)
+        # A length that was asked for outweighs a ratio that is only a guard against endless output.
+        longest = min(limit, max(relative, self.min_length) if self.max_length is None else self.max_length)
         shortest = max(self.min_length, int(self.min_length_ratio * source_length))
         return min(shortest, longest), longest
 

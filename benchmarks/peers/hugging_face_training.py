@@ -4,7 +4,7 @@ import torch
 
 from benchmarks.peers.hugging_face import export_marian
 from benchmarks.trainer import OPTIMISATION
-from model.training.batches import Batch
+from model.training.data.batches import Batch
 from model.training.optimisation import build_optimiser
 from model.training.run_config import Precision
 from model.training.update import autocast

@@ -73,7 +73,7 @@ def _translate(
 
 def _draw(checkpoint: "Checkpoint", sentence: "SentenceTranslation", folder: Path) -> int:
     """Draw in float32 on the CPU, whatever the translation was computed in."""
-    from model.training.heat_maps import write_heat_maps
+    from model.training.reporting.heat_maps import write_heat_maps
 
     tokenizer, best = checkpoint.tokenizer, sentence.hypotheses[0]
     target_ids = (*best.token_ids, *([tokenizer.eos_id] if best.finished else []))

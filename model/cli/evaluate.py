@@ -18,8 +18,8 @@ from model.cli.languages import Languages, language_options
 from model.cli.setup import Setup, setup_options
 
 if TYPE_CHECKING:
-    from model.training.scores import TranslationScores
-    from model.training.sentence_bleu import ScoredSentence
+    from model.training.reporting.scores import TranslationScores
+    from model.training.reporting.sentence_bleu import ScoredSentence
     from model.translator import Translator
 
 _SAMPLE_LINES = 200
@@ -152,8 +152,8 @@ def _read(
     source_file: str, reference_file: str | None, columns: tuple[int, int], limit: int | None
 ) -> tuple[list[str], list[str]]:
     """Sources and references; see `read_pairs` for the files and for what is refused."""
-    from model.training.corpus import read_pairs
-    from model.training.data_config import CorpusConfig
+    from model.training.data.config import CorpusConfig
+    from model.training.data.corpus import read_pairs
 
     # The codes only name the columns here; the direction is settled when the checkpoint is known.
     corpus = CorpusConfig(
@@ -190,7 +190,7 @@ def _evaluation(
     references: Sequence[str],
     seconds: float,
 ) -> Evaluation:
-    from model.training.scores import score_translations
+    from model.training.reporting.scores import score_translations
 
     return Evaluation(
         model=f"{translator.card.name} {translator.card.version}",
@@ -206,7 +206,7 @@ def _evaluation(
 def _scored_lines(
     sources: Sequence[str], references: Sequence[str], translations: Sequence[str], max_order: int
 ) -> "tuple[ScoredSentence, ...]":
-    from model.training.sentence_bleu import ScoredSentence, sentence_bleu
+    from model.training.reporting.sentence_bleu import ScoredSentence, sentence_bleu
 
     return tuple(
         ScoredSentence(*row, bleu=sentence_bleu(row[2], row[1], max_order=max_order))

@@ -5,7 +5,7 @@ from typing import Any, Protocol, Self
 
 import torch
 
-from model.training.batches import Batch
+from model.training.data.batches import Batch
 
 
 class ResumableBatches(Protocol):

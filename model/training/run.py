@@ -16,13 +16,13 @@ from model.config import TransformerConfig
 from model.decoding.engine import DecodingEngine
 from model.errors import TrainingError
 from model.text.tokenizer import Tokenizer
-from model.training.batches import BatchStream
-from model.training.conclusion import conclude
-from model.training.data_preparation import PreparedData, one_pass, prepare_data
+from model.training.data.batches import BatchStream
+from model.training.data.preparation import PreparedData, one_pass, prepare_data
 from model.training.device_batches import DeviceBatches
-from model.training.journal import Journal, tensorboard_writer
-from model.training.provenance import describe_data, provenance
 from model.training.random_state import seed_everything
+from model.training.reporting.conclusion import conclude
+from model.training.reporting.journal import Journal, tensorboard_writer
+from model.training.reporting.provenance import describe_data, provenance
 from model.training.resumption import check_unchanged
 from model.training.run_folder import RunFolder, write_text_whole
 from model.training.run_state import has_run_state

@@ -13,7 +13,7 @@ from model.errors import ConfigError
 from model.presets import preset
 from model.request import DecodeOptions
 from model.training.config_fields import build
-from model.training.data_config import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.data.config import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.objective_config import ObjectiveConfig
 from model.training.optimisation_config import OptimisationConfig
 from model.training.run_config import CardConfig, RunConfig, ValidationConfig

@@ -11,10 +11,10 @@ from torch import Tensor
 from model.errors import DivergenceError
 from model.training.averaging import WeightAverages
 from model.training.device_batches import DeviceBatches
-from model.training.journal import Journal
-from model.training.measurements import Measurements
-from model.training.progress import Progress
 from model.training.random_state import capture_random_state, restore_random_state
+from model.training.reporting.journal import Journal
+from model.training.reporting.measurements import Measurements
+from model.training.reporting.progress import Progress
 from model.training.run_folder import RunFolder
 from model.training.run_state import RunState, load_run_state, save_run_state
 from model.training.shelf import CheckpointShelf

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from model.config import TransformerConfig
 from model.errors import ConfigError, DivergenceError
-from model.training.batches import Batch
+from model.training.data.batches import Batch
 from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss
 from model.training.optimisation import build_optimiser
 from model.training.run_config import Precision

@@ -12,11 +12,11 @@ from torch import Tensor
 from model.errors import TranslationError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
-from model.training.batches import Batch
-from model.training.corpus import read_pairs
-from model.training.data_config import CorpusConfig
+from model.training.data.batches import Batch
+from model.training.data.config import CorpusConfig
+from model.training.data.corpus import read_pairs
+from model.training.reporting.scores import TranslationScores, score_translations
 from model.training.run_config import Metric, Precision
-from model.training.scores import TranslationScores, score_translations
 from model.training.update import autocast, sequence_loss
 from model.transformer import Transformer
 

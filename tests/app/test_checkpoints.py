@@ -7,9 +7,9 @@ from model.errors import ConfigError
 
 
 def test_a_folder_of_checkpoints_stands_for_all_of_them(tmp_path: Path) -> None:
-    for name in ("b", "a", "not-one"):
+    for name in ("b", "a", ".half-written", "not-one"):
         (tmp_path / name).mkdir()
-    for name in ("b", "a"):
+    for name in ("b", "a", ".half-written"):
         (tmp_path / name / "config.json").touch()
     assert checkpoint_folders([tmp_path]) == [tmp_path / "a", tmp_path / "b"]
     assert checkpoint_folders([tmp_path / "b"]) == [tmp_path / "b"]

@@ -79,3 +79,5 @@ def test_options_over_the_limit_are_refused() -> None:
         ConfigError, match="`max_length` must be at most 64, the limit max_target_length of tiny"
     ):
         CARD.options({"max_length": 65})
+    with pytest.raises(ConfigError, match="`min_length` must be at most 64"):
+        CARD.options({"min_length": 65})

@@ -15,6 +15,9 @@ def test_length_bounds_are_absolute_relative_and_what_fits() -> None:
     relative = Sentence.admit(0, request((4,) * 6, **options), CONFIG)
     assert (relative.shortest, relative.longest) == (3, 11)
     assert Sentence.admit(0, request((4,) * 6), CONFIG).longest == 12
+    options = {"min_length": 9, "max_length_ratio": 1.0, "max_length_offset": 1}
+    raised = Sentence.admit(0, request((4,) * 3, **options), CONFIG)
+    assert (raised.shortest, raised.longest) == (9, 9)
 
 
 def test_bos_and_unknown_tokens_may_be_given() -> None:

@@ -7,7 +7,7 @@ from model.config import TransformerConfig
 from model.errors import ConfigError
 from model.request import DecodeOptions
 from model.training.config_fields import build, choices, field_docs, value_kinds
-from model.training.data_config import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.data.config import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.objective_config import ObjectiveConfig
 from model.training.optimisation_config import OptimisationConfig
 from model.training.run_config import CardConfig, RunConfig, ValidationConfig

@@ -3,7 +3,7 @@ from typing import Any
 
 import torch
 
-from model.training.batches import Batch
+from model.training.data.batches import Batch
 from model.training.device_batches import DeviceBatches
 
 

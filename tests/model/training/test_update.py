@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from model.errors import ConfigError
-from model.training.batches import Batch
+from model.training.data.batches import Batch
 from model.training.update import Updater, autocast, sequence_loss
 from model.transformer import Transformer
 from tests.model.tiny_networks import ids, tiny_config

@@ -8,8 +8,9 @@ from model.decoding.engine import DecodingEngine
 from model.errors import DecodingError, TranslationError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
-from model.training.data_config import VocabularyConfig
-from model.training.scores import TranslationScores
+from model.training.data.config import VocabularyConfig
+from model.training.data.vocabulary import train_tokenizer
+from model.training.reporting.scores import TranslationScores
 from model.training.validation import (
     Decode,
     DirectionResult,
@@ -19,7 +20,6 @@ from model.training.validation import (
     encode_source,
     held_out_texts,
 )
-from model.training.vocabulary import train_tokenizer
 from model.transformer import Transformer
 from tests.model.tiny_networks import tiny_config
 from tests.model.training.parallel_text import made_up_pairs, write_corpus

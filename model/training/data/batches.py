@@ -1,0 +1,186 @@
+"""ⓓ Batches of padded token ids, in an order that a seed decides and a position resumes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.checks import require, require_integer
+from model.errors import CorpusError
+from model.training.data.batch_plan import EpochPlanner
+from model.training.data.config import BatchConfig
+from model.training.data.pair_dataset import PairDataset
+from model.training.data.prefetch import Prefetcher
+from model.training.data.token_store import Indices
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Sentence pairs ready for the network; all ids are int64, padded at the end.
+
+    Attributes:
+        source_NS: [tag], pieces, EOS of each source.
+        decoder_input_NT: Decoder start, then the labels without their last token: teacher forcing.
+        labels_NT: Pieces, EOS of each target; what the decoder is to say at each position.
+        num_source_tokens: Without padding.
+        num_target_tokens: Without padding; the labels that count.
+        epoch: Counted from 0.
+        index: Place in the epoch, counted from 0, among this rank's batches.
+    """
+
+    source_NS: Tensor
+    decoder_input_NT: Tensor
+    labels_NT: Tensor
+    num_source_tokens: int
+    num_target_tokens: int
+    epoch: int
+    index: int
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch there; where memory is pinned the copy overlaps with other work."""
+        return self._each(lambda ids: ids.to(device, non_blocking=True))
+
+    def pin_memory(self) -> Self:
+        """The same batch in page-locked memory."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return replace(
+            self,
+            source_NS=change(self.source_NS),
+            decoder_input_NT=change(self.decoder_input_NT),
+            labels_NT=change(self.labels_NT),
+        )
+
+
+class BatchStream(Iterator[Batch]):
+    """Batches of one epoch after the other, without end; the next is made in the background.
+
+    The order follows from (seed, epoch) alone. Where it stands is `state_dict`: the batches handed
+    out, whatever was prefetched beyond them.
+
+    Args:
+        dataset: What to draw from, each pair as often as its corpus' weight says.
+        config: Budget of a batch.
+        seed: Of the order; `config.seed` if None.
+        rank: This process among `world_size`; each takes every `world_size`-th batch. All take
+            equally many: the last round is filled up with the first batches of the epoch.
+        world_size: Processes that share an epoch.
+        decoder_start_id: First decoder input; the tokenizer's BOS if None.
+
+    Raises:
+        ConfigError: If the longest pair alone is over the budget, or the rank is none.
+    """
+
+    def __init__(
+        self,
+        dataset: PairDataset,
+        config: BatchConfig,
+        *,
+        seed: int | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        decoder_start_id: int | None = None,
+    ) -> None:
+        require_integer("world_size", world_size, 1)
+        require_integer("rank", rank, 0, world_size - 1)
+        longest = int((dataset.source_lengths + dataset.target_lengths).max())
+        room = f"at least {longest}, which the longest pair takes"
+        require(longest <= config.max_tokens, "max_tokens", room, config.max_tokens)
+        seed = config.seed if seed is None else seed
+        self._planner = EpochPlanner(dataset, config, seed=seed, rank=rank, world_size=world_size)
+        start_id = dataset.index.bos_id if decoder_start_id is None else decoder_start_id
+        self._maker = _BatchMaker(dataset, decoder_start_id=start_id)
+        self._depth = config.prefetch
+        self._epoch = self._next_index = 0
+        self._running: Iterator[Batch] | None = None
+
+    def __next__(self) -> Batch:
+        if self._running is None:
+            self._running = self._start()
+        batch = next(self._running)
+        self._epoch, self._next_index = batch.epoch, batch.index + 1
+        return batch
+
+    def num_batches(self, epoch: int | None = None) -> int:
+        """Batches this rank takes in an epoch, in the current one if None."""
+        return len(self._planner.plan(self._epoch if epoch is None else epoch).batches)
+
+    @property
+    def padding_share(self) -> float:
+        """Share of padding among all positions computed in the current epoch, all ranks together."""
+        return self._planner.plan(self._epoch).padding_share
+
+    def state_dict(self) -> dict[str, int | str]:
+        """The exact position, for JSON."""
+        return {"epoch": self._epoch, "batch": self._next_index, "order": self._planner.fingerprint}
+
+    def load_state_dict(self, state: Mapping[str, int | str]) -> None:
+        """Go on where a stream over the same data in the same order stood.
+
+        Raises:
+            CorpusError: If the data, the batch budget, the seed or the world size is another.
+        """
+        if state["order"] != self._planner.fingerprint:
+            raise CorpusError(
+                "cannot resume: the corpus, its cleaning, the tokenizer, the batch settings, "
+                "the seed or the number of processes has changed since"
+            )
+        self.close()
+        self._epoch, self._next_index = int(state["epoch"]), int(state["batch"])
+
+    def close(self) -> None:
+        """End the background thread; iterating again goes on at the same position."""
+        if isinstance(self._running, Prefetcher):
+            self._running.close()
+        self._running = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self) -> Iterator[Batch]:
+        batches = _batches_from(self._planner, self._maker, self._epoch, self._next_index)
+        return Prefetcher(batches, self._depth) if self._depth else batches
+
+
+def _batches_from(planner: EpochPlanner, maker: "_BatchMaker", epoch: int, first: int) -> Iterator[Batch]:
+    """A function, not a method: the thread that runs it must not keep its stream alive."""
+    for current in count(epoch):
+        groups = planner.plan(current).batches
+        for index in range(first if current == epoch else 0, len(groups)):
+            yield maker.make(groups[index], current, index)
+
+
+class _BatchMaker:
+    """Pads the ids of some pairs and shifts the targets."""
+
+    def __init__(self, dataset: PairDataset, *, decoder_start_id: int) -> None:
+        self._dataset = dataset
+        self._decoder_start_id = decoder_start_id
+
+    def make(self, pairs: Indices, epoch: int, index: int) -> Batch:
+        dataset = self._dataset
+        labels_NT = dataset.padded_targets(pairs)
+        decoder_input_NT = np.full_like(labels_NT, self._decoder_start_id)
+        decoder_input_NT[:, 1:] = labels_NT[:, :-1]
+        # The EOS that the shift leaves in shorter rows stands over padded labels; it is padding too.
+        decoder_input_NT[:, 1:][labels_NT[:, 1:] == dataset.index.pad_id] = dataset.index.pad_id
+        return Batch(
+            source_NS=torch.from_numpy(dataset.padded_sources(pairs)),
+            decoder_input_NT=torch.from_numpy(decoder_input_NT),
+            labels_NT=torch.from_numpy(labels_NT),
+            num_source_tokens=int(dataset.source_lengths[pairs].sum()),
+            num_target_tokens=int(dataset.target_lengths[pairs].sum()),
+            epoch=epoch,
+            index=index,
+        )

@@ -1,0 +1,143 @@
+"""ⓐ Parallel text of any supported form, read as a stream of sentence pairs."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from model.errors import CorpusError
+from model.training.data.config import CorpusConfig, CorpusFormat
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_FORMATS_BY_SUFFIX: dict[str, CorpusFormat] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+class SentencePair(NamedTuple):
+    """A sentence and its translation, as they stand in the corpus."""
+
+    source: str
+    target: str
+
+
+def read_pairs(config: CorpusConfig) -> Iterator[SentencePair]:
+    """Stream the pairs of a corpus; only `json` is held in memory as a whole.
+
+    Raises:
+        CorpusError: If a file is missing, a folder, not UTF-8 or not gzip throughout, if a line has too
+            few columns (its number is named), if aligned files differ in length, or if there is no pair.
+    """
+    readers = {"tsv": _read_columns, "aligned": _read_aligned, "json": _read_json, "jsonl": _read_json_lines}
+    is_empty = True
+    for pair in readers[corpus_format(config)](config):
+        is_empty = False
+        yield pair
+    if is_empty:
+        raise CorpusError(f"{config.path}: empty, no sentence pair to read")
+
+
+def corpus_format(config: CorpusConfig) -> CorpusFormat:
+    """The format `auto` stands for: by the file's name, and tab-separated if that says nothing."""
+    if config.format != "auto":
+        return config.format
+    if config.target_path is not None:
+        return "aligned"
+    name = Path(config.path).name.removesuffix(".gz")
+    return _FORMATS_BY_SUFFIX.get(Path(name).suffix.lower(), "tsv")
+
+
+def corpus_files(config: CorpusConfig) -> tuple[Path, ...]:
+    """The files it reads, each checked to be one.
+
+    Raises:
+        CorpusError: If one is missing or a folder.
+    """
+    names = [config.path] if config.target_path is None else [config.path, config.target_path]
+    return tuple(_checked(Path(name)) for name in names)
+
+
+def _checked(path: Path) -> Path:
+    if path.is_dir():
+        raise CorpusError(f"{path}: is a folder, name a file of sentence pairs in it")
+    if not path.exists():
+        raise CorpusError(f"{path}: no such file")
+    return path
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    """Lines without their end; split at line feeds alone, so that U+2028 stays in a sentence."""
+    number = 0
+    try:
+        with _checked(path).open("rb") as probe:
+            is_gzip = probe.read(2) == _GZIP_MAGIC
+        with gzip.open(path, "rb") if is_gzip else path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{path}:{number}: not UTF-8 ({error.reason})") from error
+    except (OSError, EOFError) as error:
+        raise CorpusError(f"{path}: cannot be read after line {number} ({error})") from error
+
+
+def _read_columns(config: CorpusConfig) -> Iterator[SentencePair]:
+    needed = max(config.source_column, config.target_column) + 1
+    for number, line in enumerate(_read_lines(Path(config.path)), start=1):
+        columns = line.split("\t") if line.strip() else [""] * needed  # cleaning counts a blank line as empty
+        if len(columns) < needed:
+            raise CorpusError(
+                f"{config.path}:{number}: {len(columns)} tab-separated columns, at least {needed} needed"
+            )
+        yield SentencePair(columns[config.source_column], columns[config.target_column])
+
+
+def _read_aligned(config: CorpusConfig) -> Iterator[SentencePair]:
+    target_path = config.target_path or ""  # the configuration has checked that it is given
+    sides = zip_longest(_read_lines(Path(config.path)), _read_lines(Path(target_path)))
+    for number, (source, target) in enumerate(sides, start=1):
+        if source is None or target is None:
+            shorter, longer = (config.path, target_path) if source is None else (target_path, config.path)
+            raise CorpusError(f"{shorter}: ends at line {number - 1}, but {longer} goes on; not aligned")
+        yield SentencePair(source, target)
+
+
+def _read_json(config: CorpusConfig) -> Iterator[SentencePair]:
+    text = "\n".join(_read_lines(Path(config.path)))
+    entries = _parsed(text or "[]", config.path)
+    if not isinstance(entries, list):
+        raise CorpusError(f"{config.path}: must be a list of [source, target] pairs")
+    for number, entry in enumerate(entries, start=1):
+        yield _pair(entry, config, f"{config.path}: entry {number}")
+
+
+def _read_json_lines(config: CorpusConfig) -> Iterator[SentencePair]:
+    for number, line in enumerate(_read_lines(Path(config.path)), start=1):
+        if line.strip():
+            place = f"{config.path}:{number}"
+            yield _pair(_parsed(line, place), config, place)
+
+
+def _parsed(text: str, place: str) -> object:
+    try:
+        value: object = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise CorpusError(f"{place}: not JSON ({error})") from error
+    return value
+
+
+def _pair(entry: object, config: CorpusConfig, place: str) -> SentencePair:
+    """A pair from `[source, target]`, `{"source": ..., "target": ...}` or `{"en": ..., "fr": ...}`."""
+    sides: tuple[object, object] = (None, None)
+    if isinstance(entry, list) and len(entry) > max(config.source_column, config.target_column):
+        sides = (entry[config.source_column], entry[config.target_column])
+    elif isinstance(entry, dict) and "source" in entry:
+        sides = (entry["source"], entry.get("target"))
+    elif isinstance(entry, dict):
+        sides = (entry.get(config.source_language), entry.get(config.target_language))
+    source, target = sides
+    if not isinstance(source, str) or not isinstance(target, str):
+        raise CorpusError(
+            f"{place}: no pair of strings; [source, target] or an object keyed source/target "
+            f"or {config.source_language}/{config.target_language} is needed"
+        )
+    return SentencePair(source, target)

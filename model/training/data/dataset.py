@@ -1,0 +1,144 @@
+"""ⓓ The corpora on disk as token ids: tokenised once, and reused while nothing changed."""
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from model.errors import CorpusError
+from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE, Tokenizer
+from model.training.data.cleaning import CleaningReport
+from model.training.data.config import CleaningConfig, CorpusConfig
+from model.training.data.corpus import corpus_files
+from model.training.data.pair_dataset import (
+    SECTION_DTYPE,
+    SECTIONS_FILE,
+    SOURCE,
+    TARGET,
+    DatasetIndex,
+    PairDataset,
+    Section,
+    write_index,
+)
+from model.training.data.token_store import TokenWriter
+from model.training.data.tokenisation import tokenised_chunks
+
+__all__ = ["PairDataset", "data_fingerprint", "prepare"]
+
+_FORMAT_VERSION = 1
+
+
+def prepare(
+    corpora: Sequence[CorpusConfig], tokenizer_folder: Path, cleaning: CleaningConfig, folder: Path
+) -> PairDataset:
+    """Tokenise corpora into a work folder, or open it if it holds just that already.
+
+    Text is streamed and ids are written as they come: memory grows by about 20 bytes a pair
+    (fingerprint, lengths), not with the text. The folder appears whole or not at all.
+
+    Args:
+        corpora: What to train on.
+        tokenizer_folder: Holds the tokenizer that makes the ids.
+        cleaning: What to drop.
+        folder: Of the tokenised pairs; what it held before is replaced.
+
+    Raises:
+        CorpusError: If a corpus cannot be read, ids cannot be written, or no pair is left.
+        TokenizerError: If the tokenizer cannot be read.
+    """
+    tokenizer = Tokenizer.load(tokenizer_folder)
+    fingerprint = data_fingerprint(corpora, tokenizer_folder, cleaning)
+    if (finished := _finished(folder, fingerprint)) is not None:
+        return finished
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        unfinished.mkdir(parents=True)
+        _write(corpora, tokenizer, cleaning, fingerprint, unfinished)
+        if folder.exists():
+            shutil.rmtree(folder)
+        unfinished.rename(folder)
+    except OSError as error:
+        raise CorpusError(f"{folder}: tokenised text cannot be written ({error})") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return PairDataset(folder)
+
+
+def data_fingerprint(
+    corpora: Sequence[CorpusConfig], tokenizer_folder: Path, cleaning: CleaningConfig
+) -> str:
+    """SHA-256 of everything the token ids depend on: contents of the files, not their places or dates.
+
+    Raises:
+        CorpusError: If a file is missing or cannot be read.
+    """
+    parts: list[object] = [_FORMAT_VERSION, dataclasses.asdict(cleaning)]
+    for corpus in corpora:
+        values = dataclasses.asdict(corpus) | {"path": None, "target_path": None}
+        parts.append([values, *(_checksum(path) for path in corpus_files(corpus))])
+    files = [tokenizer_folder / name for name in (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)]
+    parts.extend([path.name, _checksum(path)] for path in files if path.exists())
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _checksum(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _finished(folder: Path, fingerprint: str) -> PairDataset | None:
+    """What an earlier run left there, if it is whole and of the same data."""
+    try:
+        dataset = PairDataset(folder)
+    except CorpusError:
+        return None
+    return dataset if dataset.index.fingerprint == fingerprint else None
+
+
+def _write(
+    corpora: Sequence[CorpusConfig],
+    tokenizer: Tokenizer,
+    cleaning: CleaningConfig,
+    fingerprint: str,
+    folder: Path,
+) -> None:
+    """Write token files, section numbers and, last, the index."""
+    report = CleaningReport()
+    sections: list[Section] = []
+    with ExitStack() as files:
+        sources = files.enter_context(TokenWriter(folder, SOURCE, tokenizer.source_vocab_size))
+        targets = files.enter_context(TokenWriter(folder, TARGET, tokenizer.target_vocab_size))
+        numbers = files.enter_context((folder / SECTIONS_FILE).open("wb"))
+        for corpus, (source_language, target_language), pairs in tokenised_chunks(
+            corpora, tokenizer, cleaning, report
+        ):
+            section = Section(
+                source_language=source_language, target_language=target_language, weight=corpus.weight
+            )
+            if section not in sections:
+                sections.append(section)
+            sources.append([pair.source for pair in pairs])
+            targets.append([pair.target for pair in pairs])
+            numbers.write(np.full(len(pairs), sections.index(section), dtype=SECTION_DTYPE).tobytes())
+    if report.kept == 0:
+        raise CorpusError(f"nothing is left of the corpus after cleaning: {report}")
+    index = DatasetIndex(
+        fingerprint=fingerprint,
+        sections=tuple(sections),
+        source_vocab_size=tokenizer.source_vocab_size,
+        target_vocab_size=tokenizer.target_vocab_size,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        kept=report.kept,
+        dropped=dict(report.dropped),
+    )
+    write_index(index, folder)

@@ -1,0 +1,90 @@
+"""ⓐ–ⓓ Everything a run reads, made ready: tokenizer, token ids, held-out text."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from model.text.tokenizer import Tokenizer
+from model.training.data.batches import Batch, BatchStream
+from model.training.data.config import BatchConfig, CleaningConfig
+from model.training.data.dataset import prepare
+from model.training.data.pair_dataset import PairDataset
+from model.training.data.tokenisation import directed_sentences
+from model.training.data.vocabulary import train_tokenizer
+from model.training.run_folder import RunFolder
+from model.training.train_config import TrainConfig
+from model.training.validation import HeldOut, held_out_texts
+
+logger = logging.getLogger(__name__)
+
+_ANY_LENGTH = 2**31
+_AS_IT_IS = CleaningConfig(
+    max_length_tokens=_ANY_LENGTH,
+    max_length_words=_ANY_LENGTH,
+    max_length_ratio=_ANY_LENGTH,
+    deduplicate=False,
+    drop_copies=False,
+    check_script=False,
+)
+"""Held-out text is not cleaned: its scores must not depend on how we clean."""
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """What a run reads.
+
+    Attributes:
+        tokenizer: Trained, copied, or the one the run has had all along.
+        pairs: To train on.
+        held_out: To translate at validations.
+        held_out_pairs: The same text as token ids, for its loss; None if there is none.
+    """
+
+    tokenizer: Tokenizer
+    pairs: PairDataset
+    held_out: tuple[HeldOut, ...]
+    held_out_pairs: PairDataset | None
+
+
+def prepare_data(config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool) -> PreparedData:
+    """Read, clean and tokenise; what is there already and still right is reused.
+
+    Args:
+        config: The run's.
+        folder: The run's.
+        keep_tokenizer: Use the tokenizer in the folder, which the weights were trained with.
+
+    Raises:
+        CorpusError: If text is missing, unreadable or empty after cleaning.
+        TokenizerError: If a tokenizer cannot be read.
+    """
+    held_out = held_out_texts(config.validation_corpora, config.validation.max_sentences)
+    tokenizer = Tokenizer.load(folder.tokenizer) if keep_tokenizer else _make_tokenizer(config, folder)
+    pairs = prepare(config.corpora, folder.tokenizer, config.cleaning, folder.data / "train")
+    logger.info("training on %d directed pairs; dropped: %s", len(pairs), pairs.index.dropped or "none")
+    held_out_pairs = None
+    if config.validation_corpora:
+        place = folder.data / "validation"
+        held_out_pairs = prepare(config.validation_corpora, folder.tokenizer, _AS_IT_IS, place)
+    return PreparedData(tokenizer, pairs, held_out, held_out_pairs)
+
+
+def _make_tokenizer(config: TrainConfig, folder: RunFolder) -> Tokenizer:
+    logger.info("making the tokenizer")
+    return train_tokenizer(
+        directed_sentences(config.corpora, config.cleaning),
+        config.vocabulary,
+        target_languages=[target for _, target in config.pairs],
+        folder=folder.tokenizer,
+    )
+
+
+def one_pass(pairs: PairDataset | None, max_tokens: int, device: torch.device) -> Sequence[Batch]:
+    """All pairs once, as batches on a device; a pair over the budget raises the budget."""
+    if pairs is None:
+        return []
+    longest = int((pairs.source_lengths + pairs.target_lengths).max())
+    stream = BatchStream(pairs, BatchConfig(max_tokens=max(max_tokens, longest), prefetch=0), seed=0)
+    return [next(stream).to(device) for _ in range(stream.num_batches())]

@@ -1,0 +1,163 @@
+"""ⓒ The tokenizer: SentencePiece models learned from the corpus, or a folder of them taken over."""
+
+import io
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sentencepiece
+
+from model.errors import CorpusError, TrainingError
+from model.text.tokenizer import (
+    SETTINGS_FILE,
+    SHARED_FILE,
+    SOURCE_FILE,
+    TARGET_FILE,
+    Tokenizer,
+    TokenizerSettings,
+    language_tags,
+)
+from model.training.data.config import VocabularyConfig
+
+TOKENIZER_FILES = (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)
+
+_SPECIAL_IDS = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
+_SAMPLE_SEED = 1
+
+
+def train_tokenizer(
+    pairs: Iterable[tuple[str, str]],
+    config: VocabularyConfig,
+    *,
+    target_languages: Iterable[str],
+    folder: Path,
+) -> Tokenizer:
+    """Learn a tokenizer, or take one over, and write its files; equal input gives equal files.
+
+    Args:
+        pairs: (source, target) sentences, directed: a bidirectional corpus gives both orders.
+            Streamed; not read at all when `config.reuse` names a folder.
+        config: Kind and size.
+        target_languages: Codes of all languages translated into. More than one makes language
+            tags, which become control symbols of the source side.
+        folder: Made if need be; tokenizer files in it are replaced.
+
+    Returns:
+        The tokenizer, loaded from the folder.
+
+    Raises:
+        CorpusError: If there is no sentence, or not the text for a vocabulary of this size.
+        TokenizerError: If the folder to reuse holds no tokenizer.
+        TrainingError: If the tokenizer to reuse lacks a language tag, or files cannot be written.
+    """
+    codes = sorted(set(target_languages))
+    if config.reuse is not None:
+        made = _take_over(Path(config.reuse), codes)
+    else:
+        made = _learn(pairs, config, language_tags(codes) if len(codes) > 1 else {})
+    try:
+        _write(made, folder)
+    except OSError as error:
+        raise TrainingError(f"{folder}: the tokenizer cannot be written ({error})") from error
+    return Tokenizer.load(folder)
+
+
+class _Files(NamedTuple):
+    settings: TokenizerSettings
+    models: dict[str, bytes]
+
+
+def _write(files: _Files, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in TOKENIZER_FILES:
+        (folder / name).unlink(missing_ok=True)
+    for name, content in files.models.items():
+        (folder / name).write_bytes(content)
+    files.settings.save(folder)
+
+
+def _take_over(origin: Path, codes: Sequence[str]) -> _Files:
+    tokenizer = Tokenizer.load(origin)
+    missing = set(codes) - tokenizer.language_tags.keys()
+    if missing and (len(codes) > 1 or tokenizer.language_tags):
+        raise TrainingError(f"{origin}: the tokenizer to reuse has no tag for {', '.join(sorted(missing))}")
+    names = (SHARED_FILE,) if tokenizer.is_shared else (SOURCE_FILE, TARGET_FILE)
+    return _Files(tokenizer.settings, {name: (origin / name).read_bytes() for name in names})
+
+
+def _learn(pairs: Iterable[tuple[str, str]], config: VocabularyConfig, tags: dict[str, str]) -> _Files:
+    settings = TokenizerSettings(
+        tags=tags, lowercase=config.lowercase, separate_punctuation=config.separate_punctuation
+    )
+    sample = _sample(pairs, config.max_sentences)
+    if not sample:
+        raise CorpusError("no sentence is left to learn a vocabulary from")
+    if config.shared:
+        return _Files(settings, {SHARED_FILE: _model(_prepared(_both_sides(sample), settings), config, tags)})
+    sources = _prepared((source for source, _ in sample), settings)
+    targets = _prepared((target for _, target in sample), settings)
+    return _Files(
+        settings, {SOURCE_FILE: _model(sources, config, tags), TARGET_FILE: _model(targets, config, {})}
+    )
+
+
+def _both_sides(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Every sentence of each pair; a pair and its reverse, as a bidirectional corpus has them, count once."""
+    for pair in dict.fromkeys((min(pair), max(pair)) for pair in pairs):
+        yield from pair
+
+
+def _prepared(sentences: Iterable[str], settings: TokenizerSettings) -> list[str]:
+    return [settings.prepare(sentence) for sentence in sentences]
+
+
+def _sample(pairs: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
+    """A uniform sample of at most `limit` pairs; no more are ever held (reservoir sampling)."""
+    generator = random.Random(_SAMPLE_SEED)  # noqa: S311  nothing secret
+    kept: list[tuple[str, str]] = []
+    for number, pair in enumerate(pairs):
+        if number < limit:
+            kept.append(pair)
+        elif (place := generator.randrange(number + 1)) < limit:
+            kept[place] = pair
+    return kept
+
+
+def _model(sentences: Sequence[str], config: VocabularyConfig, tags: Mapping[str, str]) -> bytes:
+    """A SentencePiece model file, made in one thread: its content depends on how many there are."""
+    is_subword = config.kind in ("unigram", "bpe")
+    arguments: dict[str, Any] = _SPECIAL_IDS | {
+        "model_type": config.kind,
+        "vocab_size": _vocabulary_size(sentences, config, len(tags)),
+        "hard_vocab_limit": is_subword,
+        # For words the frequency alone decides, not the rarity of their letters.
+        "character_coverage": 1.0 if config.kind == "word" else config.character_coverage,
+        "byte_fallback": config.byte_fallback and is_subword,
+        "control_symbols": list(tags.values()),
+        # Unicode is normalised before; SentencePiece's own rules would change full-width forms.
+        "normalization_rule_name": "identity",
+        "num_threads": 1,
+        "max_sentence_length": 1 << 20,
+        "minloglevel": 2,
+    }
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences), model_writer=model, **arguments
+        )
+    except RuntimeError as error:
+        reason = str(error).rsplit("] ", 1)[-1].strip()
+        raise CorpusError(
+            f"no {config.kind} vocabulary of size {config.size} can be learned from this text: {reason}"
+        ) from error
+    return model.getvalue()
+
+
+def _vocabulary_size(sentences: Iterable[str], config: VocabularyConfig, num_tags: int) -> int:
+    if config.kind != "word":
+        return config.size
+    counts = Counter(word for sentence in sentences for word in sentence.split())
+    frequent = sum(count >= config.minimum_frequency for count in counts.values())
+    return min(config.size, frequent + len(_SPECIAL_IDS) + num_tags)

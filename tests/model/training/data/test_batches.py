@@ -1,0 +1,195 @@
+import gc
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.errors import ConfigError, CorpusError
+from model.training.data.batches import Batch, BatchStream
+from model.training.data.config import BatchConfig, CleaningConfig, VocabularyConfig
+from model.training.data.dataset import prepare
+from model.training.data.pair_dataset import PairDataset
+from model.training.data.tokenisation import directed_sentences
+from model.training.data.vocabulary import train_tokenizer
+from tests.model.training.parallel_text import write_corpus
+from tests.model.training.data.test_prefetch import prefetch_threads
+
+PAD, BOS, EOS = 0, 2, 3
+CONFIG = BatchConfig(max_tokens=600, prefetch=3)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> PairDataset:
+    """300 directed pairs in both directions; about 20 batches."""
+    folder = tmp_path_factory.mktemp("batches")
+    corpus = write_corpus(folder / "a.tsv", 150, bidirectional=True)
+    config = VocabularyConfig(kind="word", size=400)
+    sentences = directed_sentences([corpus], CleaningConfig())
+    train_tokenizer(sentences, config, target_languages=["en", "fr"], folder=folder / "tokenizer")
+    return prepare([corpus], folder / "tokenizer", CleaningConfig(), folder / "pairs")
+
+
+def stream(dataset: PairDataset, config: BatchConfig = CONFIG, **values: int) -> BatchStream:
+    return BatchStream(dataset, config, **({"seed": 5} | values))
+
+
+def content(batch: Batch) -> tuple[object, ...]:
+    tensors = (batch.source_NS, batch.decoder_input_NT, batch.labels_NT)
+    return (batch.epoch, batch.index, batch.num_source_tokens, *(ids.tolist() for ids in tensors))
+
+
+def taken(batches: BatchStream, number: int) -> list[tuple[object, ...]]:
+    return [content(batch) for batch in islice(batches, number)]
+
+
+def rows(ids: Tensor) -> list[list[int]]:
+    return [[token for token in row if token != PAD] for row in ids.tolist()]
+
+
+def test_targets_are_shifted_by_one_and_padded(dataset: PairDataset) -> None:
+    with stream(dataset) as batches:
+        for batch in islice(batches, batches.num_batches()):
+            assert batch.labels_NT.dtype == batch.source_NS.dtype == torch.int64
+            assert batch.decoder_input_NT.shape == batch.labels_NT.shape
+            for fed, said in zip(rows(batch.decoder_input_NT), rows(batch.labels_NT), strict=True):
+                assert fed == [BOS, *said[:-1]]
+                assert said.index(EOS) == len(said) - 1
+            assert torch.equal(batch.decoder_input_NT == PAD, batch.labels_NT == PAD)
+            assert batch.num_target_tokens == int((batch.labels_NT != PAD).sum())
+            assert batch.num_source_tokens == int((batch.source_NS != PAD).sum())
+
+
+def test_an_epoch_has_every_directed_pair_once(dataset: PairDataset) -> None:
+    with stream(dataset) as batches:
+        epoch = list(islice(batches, batches.num_batches()))
+        following = next(batches)
+    pairs = [
+        pair for batch in epoch for pair in zip(rows(batch.source_NS), rows(batch.labels_NT), strict=True)
+    ]
+    stored = [(dataset.source(i).tolist(), dataset.target(i).tolist()) for i in range(len(dataset))]
+    assert sorted(pairs) == sorted(stored)
+    assert [batch.index for batch in epoch] == list(range(len(epoch)))
+    assert (following.epoch, following.index) == (1, 0)
+
+
+def test_decoder_start_can_be_another_token(dataset: PairDataset) -> None:
+    batch = next(stream(dataset, decoder_start_id=EOS))
+    assert set(batch.decoder_input_NT[:, 0].tolist()) == {EOS}
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 8])
+def test_order_depends_on_the_seed_alone(dataset: PairDataset, prefetch: int) -> None:
+    number = 2 * stream(dataset).num_batches()
+    config = BatchConfig(max_tokens=600, prefetch=prefetch, seed=5)
+    expected = taken(stream(dataset), number)
+    assert taken(BatchStream(dataset, config), number) == expected
+    assert taken(stream(dataset, seed=6), number) != expected
+
+
+@pytest.mark.parametrize("prefetch", [0, 3])
+@pytest.mark.parametrize("done", [0, 1, 7, "epoch", "epoch + 2"])
+def test_resumed_goes_on_as_if_uninterrupted(dataset: PairDataset, prefetch: int, done: int | str) -> None:
+    config = BatchConfig(max_tokens=600, prefetch=prefetch)
+    epoch = stream(dataset).num_batches()
+    done = {"epoch": epoch, "epoch + 2": epoch + 2}.get(str(done), done)
+    assert isinstance(done, int)
+    uninterrupted = taken(stream(dataset), done + 12)
+
+    before = stream(dataset, config)
+    assert taken(before, done) == uninterrupted[:done]
+    state = json.loads(json.dumps(before.state_dict()))
+    after = stream(dataset, config)
+    after.load_state_dict(state)
+    assert taken(after, 12) == uninterrupted[done:]
+
+
+def test_position_can_be_set_back_on_a_running_stream(dataset: PairDataset) -> None:
+    with stream(dataset) as batches:
+        first = taken(batches, 2)
+        state = batches.state_dict()
+        following = taken(batches, 5)
+        batches.load_state_dict(state)
+        assert taken(batches, 5) == following
+        assert following[0] != first[0]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"seed": 6},
+        {"world_size": 2},
+        {"config": BatchConfig(max_tokens=700)},
+        {"config": BatchConfig(max_tokens=600, max_sentences=5)},
+    ],
+)
+def test_resuming_in_another_order_is_refused(dataset: PairDataset, other: dict[str, object]) -> None:
+    state = stream(dataset).state_dict()
+    with pytest.raises(CorpusError, match="cannot resume"):
+        stream(dataset, **other).load_state_dict(state)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 7])
+def test_ranks_share_an_epoch_in_equal_numbers(dataset: PairDataset, world_size: int) -> None:
+    alone = stream(dataset)
+    whole = [content(batch)[3:] for batch in islice(alone, alone.num_batches())]
+    parts = []
+    for rank in range(world_size):
+        batches = stream(dataset, rank=rank, world_size=world_size)
+        parts.append([content(batch)[3:] for batch in islice(batches, batches.num_batches())])
+    assert len({len(part) for part in parts}) == 1
+    in_turn = [batch for step in zip(*parts, strict=True) for batch in step]
+    assert in_turn == (whole + whole)[: len(in_turn)]
+    assert len(whole) <= len(in_turn) < len(whole) + world_size
+
+
+def test_more_ranks_than_batches(dataset: PairDataset) -> None:
+    config = BatchConfig(max_tokens=100_000)
+    counts = [stream(dataset, config, rank=rank, world_size=3).num_batches() for rank in range(3)]
+    assert counts == [1, 1, 1]
+
+
+def test_padding_share_is_what_the_batches_have(dataset: PairDataset) -> None:
+    batches = stream(dataset)
+    epoch = list(islice(batches, batches.num_batches()))
+    computed = sum(batch.source_NS.numel() + batch.labels_NT.numel() for batch in epoch)
+    tokens = sum(batch.num_source_tokens + batch.num_target_tokens for batch in epoch)
+    assert batches.padding_share == pytest.approx(1 - tokens / computed)
+    assert all(batch.source_NS.numel() + batch.labels_NT.numel() <= 600 for batch in epoch)
+
+
+def test_bad_budget_and_rank_are_refused_by_name(dataset: PairDataset) -> None:
+    with pytest.raises(ConfigError, match=r"`max_tokens` must be at least .* the longest pair"):
+        stream(dataset, BatchConfig(max_tokens=20))
+    with pytest.raises(ConfigError, match="`rank`"):
+        stream(dataset, rank=2, world_size=2)
+
+
+def test_threads_end_with_their_stream(dataset: PairDataset) -> None:
+    before = prefetch_threads()
+    closed, dropped = stream(dataset), stream(dataset)
+    next(closed)
+    next(dropped)
+    threads = prefetch_threads() - before
+    assert len(threads) == 2
+    closed.close()
+    del dropped
+    gc.collect()
+    for thread in threads:
+        thread.join(timeout=5)
+        assert not thread.is_alive()
+
+
+def test_batch_moves_to_a_device(dataset: PairDataset) -> None:
+    moved = next(stream(dataset)).to("meta")
+    assert moved.source_NS.is_meta
+    assert moved.labels_NT.is_meta
+    assert moved.index == 0
+
+
+def test_a_batch_changed_in_place_does_not_change_the_data(dataset: PairDataset, tmp_path: Path) -> None:
+    first, again = stream(dataset), stream(dataset)
+    next(first).labels_NT.zero_()
+    assert int(next(again).labels_NT.sum()) > 0

@@ -1,0 +1,121 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from model.errors import CorpusError
+from model.training.data.config import CorpusConfig
+from model.training.data.corpus import SentencePair, corpus_files, read_pairs
+
+PAIRS = [SentencePair("Sit down.", "Assieds-toi."), SentencePair("It rains.", "Il pleut\u2028ici.")]
+
+
+def config(path: Path, **values: object) -> CorpusConfig:
+    return CorpusConfig(**({"path": str(path), "source_language": "en", "target_language": "fr"} | values))  # type: ignore[arg-type]
+
+
+def written(path: Path, text: str) -> Path:
+    content = text.encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+TSV = "".join(f"{source}\t{target}\n" for source, target in PAIRS)
+JSON = json.dumps(PAIRS, indent=1)
+JSON_LISTS = "\n".join(json.dumps(pair) for pair in PAIRS)
+JSON_OBJECTS = "\n\n".join(json.dumps(pair._asdict(), ensure_ascii=False) for pair in PAIRS)
+JSON_LANGUAGES = "".join(json.dumps({"fr": pair.target, "en": pair.source}) + "\n" for pair in PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", TSV),
+        ("a.txt", TSV.replace("\n", "\r\n")),
+        ("a.tsv.gz", TSV),
+        ("zipped.gz", TSV.rstrip("\n")),
+        ("a.tsv", "\ufeff" + TSV),
+        ("a.json", JSON),
+        ("a.json.gz", JSON),
+        ("a.jsonl", JSON_LISTS),
+        ("a.JSONL", JSON_OBJECTS),
+        ("a.jsonl.gz", JSON_LANGUAGES),
+    ],
+)
+def test_format_goes_by_the_name(tmp_path: Path, name: str, text: str) -> None:
+    assert list(read_pairs(config(written(tmp_path / name, text)))) == PAIRS
+
+
+def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes(gzip.compress(TSV.encode()))
+    assert list(read_pairs(config(tmp_path / "a.tsv"))) == PAIRS
+
+
+def test_columns_can_be_chosen(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", "17\tIl pleut.\tCC0\tIt rains.\n")
+    assert list(read_pairs(config(path, source_column=3, target_column=1))) == [("It rains.", "Il pleut.")]
+
+
+def aligned(tmp_path: Path, source: str, target: str) -> CorpusConfig:
+    written(tmp_path / "a.en", source)
+    return config(tmp_path / "a.en", target_path=str(written(tmp_path / "a.fr.gz", target)))
+
+
+def test_aligned_files(tmp_path: Path) -> None:
+    corpus = aligned(tmp_path, "One.\n\nTwo.\n", "Un.\n\nDeux.")
+    assert list(read_pairs(corpus)) == [("One.", "Un."), ("", ""), ("Two.", "Deux.")]
+    assert [path.name for path in corpus_files(corpus)] == ["a.en", "a.fr.gz"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "complaint"),
+    [
+        ("One.\nTwo.\n", "Un.\n", "a.fr.gz: ends at line 1, but .*a.en goes on"),
+        ("One.\n", "Un.\nDeux.\n", "a.en: ends at line 1, but .*a.fr.gz goes on"),
+    ],
+)
+def test_misaligned_files(tmp_path: Path, source: str, target: str, complaint: str) -> None:
+    with pytest.raises(CorpusError, match=complaint):
+        list(read_pairs(aligned(tmp_path, source, target)))
+
+
+def test_blank_line_is_an_empty_pair(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", "One.\tUn.\n\n")
+    assert list(read_pairs(config(path))) == [("One.", "Un."), ("", "")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("a.tsv", b"", "empty, no sentence pair"),
+        ("a.json", b"", "empty, no sentence pair"),
+        ("a.json", b"[]", "empty, no sentence pair"),
+        ("a.tsv", b"One.\tUn.\nTwo.\n", "a.tsv:2: 1 tab-separated columns, at least 2 needed"),
+        ("a.tsv", b"One.\tUn.\nTwo.\t\xff\n", "a.tsv:2: not UTF-8"),
+        ("a.tsv.gz", gzip.compress(b"One.\tUn.\n" * 99, mtime=0)[:-9], "a.tsv.gz: cannot be read after line"),
+        ("a.json", b'{"en": []}', "must be a list"),
+        ("a.json", b'[["One."]]', "entry 1: no pair of strings"),
+        ("a.json", b'[["One.", 1]]', "entry 1: no pair of strings"),
+        ("a.json", b'[["One.", "Un."', "a.json: not JSON"),
+        ("a.jsonl", b'["One.", "Un."]\n{"en": "Two."}\n', "a.jsonl:2: no pair of strings"),
+        ("a.jsonl", b'["One.", "Un."]\nTwo.\n', "a.jsonl:2: not JSON"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CorpusError, match=complaint):
+        list(read_pairs(config(tmp_path / name)))
+
+
+def test_folder_and_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="is a folder"):
+        list(read_pairs(config(tmp_path)))
+    with pytest.raises(CorpusError, match="no such file"):
+        list(read_pairs(config(tmp_path / "none.tsv")))
+
+
+def test_reading_is_lazy(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", TSV + "broken\n")
+    pairs = read_pairs(config(path))
+    assert [next(pairs), next(pairs)] == PAIRS

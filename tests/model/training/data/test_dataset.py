@@ -1,0 +1,153 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from model.errors import CorpusError, TokenizerError
+from model.training.data.config import CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.data.dataset import data_fingerprint, prepare
+from model.training.data.pair_dataset import INDEX_FILE, PairDataset, read_index
+from model.training.data.tokenisation import directed_sentences
+from model.training.data.vocabulary import train_tokenizer
+from tests.model.training.parallel_text import made_up_pairs, write_corpus
+
+COUNT = 40
+CLEANING = CleaningConfig()
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> CorpusConfig:
+    return write_corpus(tmp_path / "a.tsv", COUNT, bidirectional=True, weight=2.0)
+
+
+@pytest.fixture
+def tokenizer_folder(corpus: CorpusConfig, tmp_path: Path) -> Path:
+    folder = tmp_path / "tokenizer"
+    sentences = directed_sentences([corpus], CLEANING)
+    train_tokenizer(
+        sentences, VocabularyConfig(kind="char", size=200), target_languages=["en", "fr"], folder=folder
+    )
+    return folder
+
+
+def age(folder: Path) -> int:
+    return (folder / INDEX_FILE).stat().st_mtime_ns
+
+
+def test_pairs_are_there_in_both_directions(
+    corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    dataset = prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "data" / "pairs")
+    assert len(dataset) == 2 * COUNT
+    assert dataset.direction(0) == ("en", "fr")
+    assert dataset.direction(COUNT) == ("fr", "en")
+    assert dataset.source(3)[1:].tolist() == dataset.target(COUNT + 3).tolist()
+    assert dataset.source_lengths[3] == len(dataset.source(3))
+    assert dataset.target_lengths[3] == len(dataset.target(3))
+    assert set(dataset.weights) == {2.0}
+    assert dataset.index.kept == COUNT
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["pairs"]
+
+
+def test_several_corpora_keep_their_weights(
+    corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    other = write_corpus(tmp_path / "b.tsv", COUNT + 5, weight=0.5)
+    dataset = prepare([corpus, other], tokenizer_folder, CLEANING, tmp_path / "pairs")
+    assert dataset.weights.tolist() == [2.0] * 2 * COUNT + [0.5] * 5
+    assert dataset.index.dropped == {"duplicate": COUNT}
+
+
+def test_work_is_reused_until_something_changes(
+    corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pairs"
+    prepare([corpus], tokenizer_folder, CLEANING, folder)
+    first = age(folder)
+    Path(corpus.path).touch()
+    prepare([corpus], tokenizer_folder, CLEANING, folder)
+    assert age(folder) == first
+
+    with Path(corpus.path).open("a") as file:
+        file.write("One more dog.\tUn chien de plus.\n")
+    assert len(prepare([corpus], tokenizer_folder, CLEANING, folder)) == 2 * COUNT + 2
+    assert age(folder) != first
+
+
+def test_half_written_work_is_done_again(
+    corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pairs"
+    (tmp_path / "pairs.unfinished").mkdir()
+    (tmp_path / "pairs.unfinished" / "left behind").touch()
+    folder.mkdir()
+    (folder / INDEX_FILE).write_text("{")
+    assert len(prepare([corpus], tokenizer_folder, CLEANING, folder)) == 2 * COUNT
+    (folder / "source.tokens").unlink()
+    assert len(prepare([corpus], tokenizer_folder, CLEANING, folder)) == 2 * COUNT
+    assert not (tmp_path / "pairs.unfinished").exists()
+
+
+def test_fingerprint_is_of_contents_and_settings(
+    corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    moved = Path(corpus.path).rename(tmp_path / "moved.tsv")
+    corpora = {"as it was": dataclasses.replace(corpus, path=str(moved))}
+    first = data_fingerprint(list(corpora.values()), tokenizer_folder, CLEANING)
+    moved = moved.rename(tmp_path / "again.tsv")
+    corpus = dataclasses.replace(corpus, path=str(moved))
+    assert data_fingerprint([corpus], tokenizer_folder, CLEANING) == first
+
+    settings = tokenizer_folder / "tokenizer.json"
+    others = {
+        data_fingerprint([dataclasses.replace(corpus, weight=3.0)], tokenizer_folder, CLEANING),
+        data_fingerprint([corpus], tokenizer_folder, CleaningConfig(check_script=False)),
+        data_fingerprint([corpus, corpus], tokenizer_folder, CLEANING),
+    }
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"lowercase": True}))
+    others.add(data_fingerprint([corpus], tokenizer_folder, CLEANING))
+    assert len(others | {first}) == 5
+
+
+def test_nothing_left_after_cleaning(tokenizer_folder: Path, tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "b.tsv", 3, target_language="ru")
+    with pytest.raises(CorpusError, match=r"nothing is left .* 3 wrong script"):
+        prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "pairs")
+    assert not list(tmp_path.glob("pairs*"))
+
+
+def test_what_is_missing_is_named(corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path) -> None:
+    missing = dataclasses.replace(corpus, path=str(tmp_path / "none.tsv"))
+    with pytest.raises(CorpusError, match=r"none\.tsv: no such file"):
+        prepare([missing], tokenizer_folder, CLEANING, tmp_path / "pairs")
+    with pytest.raises(TokenizerError):
+        prepare([corpus], tmp_path, CLEANING, tmp_path / "pairs")
+
+
+def test_full_disk_is_one_line(
+    corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("model.training.data.token_store.TokenWriter.append", no_space)
+    with pytest.raises(CorpusError, match=r"cannot be written .*No space left"):
+        prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "pairs")
+    assert not list(tmp_path.glob("pairs*"))
+
+
+def test_folder_that_holds_no_dataset(corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="holds no tokenised corpus"):
+        PairDataset(tmp_path)
+    prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "pairs")
+    (tmp_path / "pairs" / "target.tokens").write_bytes(b"\0\0")
+    with pytest.raises(CorpusError, match="holds no tokenised corpus"):
+        PairDataset(tmp_path / "pairs")
+
+
+def test_index_and_lengths(corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path) -> None:
+    dataset = prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "pairs")
+    assert read_index(tmp_path / "pairs") == dataset.index
+    lengths = [max(len(source), len(target)) for source, target in made_up_pairs(COUNT)]
+    assert int(max(dataset.target_lengths)) == max(lengths) + 2  # word mark and EOS

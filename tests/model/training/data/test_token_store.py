@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.training.data.token_store import TokenStore, TokenWriter, token_dtype
+
+SEQUENCES = [[5, 6, 7], [1], [9, 8], [70_000, 3]]
+
+
+def written(folder: Path, vocab_size: int) -> TokenStore:
+    with TokenWriter(folder, "source", vocab_size) as writer:
+        writer.append(SEQUENCES[:3])
+        writer.append([])
+        writer.append(SEQUENCES[3:])
+    return TokenStore(folder, "source", vocab_size)
+
+
+def test_sequences_come_back(tmp_path: Path) -> None:
+    store = written(tmp_path, 80_000)
+    assert [store[index].tolist() for index in range(len(store))] == SEQUENCES
+    assert store.lengths.tolist() == [3, 1, 2, 2]
+    for index in (-1, 4):
+        with pytest.raises(IndexError):
+            store[index]
+
+
+def test_padded_rows(tmp_path: Path) -> None:
+    rows = written(tmp_path, 80_000).padded(np.array([2, 0, 1]), pad_id=4)
+    assert rows.dtype == np.int64
+    assert rows.tolist() == [[9, 8, 4], [5, 6, 7], [1, 4, 4]]
+
+
+def test_small_vocabulary_takes_two_bytes() -> None:
+    assert token_dtype(65_536) is np.uint16
+    assert token_dtype(65_537) is np.uint32
+
+
+def test_cut_file_is_noticed(tmp_path: Path) -> None:
+    written(tmp_path, 80_000)
+    path = tmp_path / "source.tokens"
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ValueError, match="7 ids, not 8"):
+        TokenStore(tmp_path, "source", 80_000)

@@ -1,0 +1,51 @@
+import hashlib
+import json
+from pathlib import Path
+
+import torch
+
+from model.training.reporting.provenance import code_version, describe_data, describe_machine, provenance
+from model.training.trainer import Position
+from tests.model.training.tiny_runs import tiny_run
+
+CPU = torch.device("cpu")
+
+
+def test_data_is_named_by_its_checksum(tmp_path: Path) -> None:
+    config = tiny_run(tmp_path)
+    (described,) = describe_data(config.corpora)
+    content = (tmp_path / "train.tsv").read_bytes()
+    assert described["languages"] == ["en", "fr"]
+    assert described["files"] == [
+        {
+            "name": f"{tmp_path.name}/train.tsv",
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+    ]
+
+
+def test_everything_to_know_and_no_place_or_corpus_text(tmp_path: Path) -> None:
+    config = tiny_run(tmp_path, vocabulary={"reuse": str(tmp_path / "pieces")})
+    samples = {"en-fr": {"bleu": 30.0, "bleu_signature": "s", "samples": [{"source": "secret sentence"}]}}
+    described = provenance(
+        config,
+        {"train": describe_data(config.corpora)},
+        position=Position(step=7, epoch=1.5, tokens=900, seconds=12.34),
+        scores={"bleu": 30.0, "directions": samples},
+        device=CPU,
+    )
+    text = json.dumps(described)
+    assert str(tmp_path.parent) not in text
+    assert "secret sentence" not in text
+    assert (described["steps"], described["epochs"], described["seconds"]) == (7, 1.5, 12.3)
+    assert described["scores"] == {
+        "bleu": 30.0,
+        "directions": {"en-fr": {"bleu": 30.0, "bleu_signature": "s"}},
+    }
+    assert described["config"]["run"]["seed"] == 5  # type: ignore[index]
+
+
+def test_code_and_machine_are_named() -> None:
+    assert code_version()["package"]
+    assert describe_machine(CPU)["torch"] == torch.__version__
