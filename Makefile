@@ -49,7 +49,7 @@ train-demo: $(DEVELOP_READY) ## Train the Transformer of Dive into Deep Learning
 	@cut -f 1 $(DEMO_SENTENCES) | tr '\n' '\0' | xargs -0 \
 	  $(BIN)/dragoman attention --checkpoint $(DEMO)/checkpoints/best --output $(DEMO)/attention
 
-bench: $(BENCH_READY) ## Race decoding and training against other engines, in two minutes; writes BENCH_OUTPUT
+bench: $(BENCH_READY) ## Race decoding and training against other engines, in minutes; writes BENCH_OUTPUT
 	$(BIN)/python -m benchmarks.decode --batch-size 1 --batch-size 32 --rounds 3 --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.training_step --rounds 3 --output $(BENCH_OUTPUT)
 
