@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from app.checkpoints import checkpoint_folders
-from app.settings import GROUPS, Settings, variable
+from app.settings import GROUPS, Settings, default_of, variable
 from model.errors import ConfigError
 
 
@@ -20,9 +20,8 @@ def _options() -> Iterator[click.Option]:
 
 
 def _help(name: str, field: FieldInfo) -> str:
-    default = field.default
-    shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-    ending = "" if shown in (None, "") else f"; default: {shown}"
+    default = default_of(field)
+    ending = f"; default: {default}" if default else ""
     return f"{field.description}  [{variable(name)}{ending}]"
 
 
@@ -32,18 +31,22 @@ def _serve(**options: str | None) -> None:
     Each option is also an environment variable, named behind it, and may stand in a file `.env`.
     """
     settings = _read_settings({name: value for name, value in options.items() if value is not None})
-    # Nothing above needs the application; --help and a bad setting answer at once.
+    try:
+        checkpoint_folders(settings.checkpoint)
+        _run(settings)
+    except ConfigError as error:
+        message = f"{variable(error.field)} must be {error.requirement}, but is {error.value!r} instead"
+        raise click.UsageError(message) from None
+
+
+def _run(settings: Settings) -> None:
+    # Nothing else needs the application; --help and a bad setting answer at once.
     from app.logs import set_up_logs
     from app.main import create_app
     from app.server import serve as run
 
     set_up_logs(settings.log_level)
-    try:
-        checkpoint_folders(settings.checkpoint)
-        run(create_app(settings), settings)
-    except ConfigError as error:
-        message = f"{variable(error.field)} must be {error.requirement}, but is {error.value!r} instead"
-        raise click.UsageError(message) from None
+    run(create_app(settings), settings)
 
 
 def _read_settings(options: dict[str, str]) -> Settings:

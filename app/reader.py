@@ -1,14 +1,12 @@
 """② ③ An order becomes sentences for the decoder: language, checkpoint, runs of text, token ids."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.backend import LoadedModel
 from app.catalogue import Catalogue
 from app.markup import Layout, Markup, PlainText
 from app.order import Order
-from model.card import ModelCard, Pair
-from model.errors import ConfigError
+from model.card import Pair
 from model.passage import Passage, with_alternatives
 from model.request import DecodeOptions, DecodeRequest
 from model.text.language import Detection, LanguageDetector
@@ -77,7 +75,7 @@ class Reader:
             return Item(layout=layout, pair=(target, target), detection=detection)
         pair = (language, target)
         model = self._catalogue.route(pair, order.model)
-        options = _options(model.card, order.decoding, order.alternatives)
+        options = with_alternatives(model.card.options(order.decoding), order.alternatives)
         passages = tuple(_passage(run, model, pair, options, field) for run in layout.texts)
         return Item(layout=layout, pair=pair, detection=detection, model=model, passages=passages)
 
@@ -96,17 +94,3 @@ def _passage(run: str, model: LoadedModel, pair: Pair, options: DecodeOptions, f
     return Passage.read(
         run, tokenizer=model.tokenizer, card=model.card, pair=pair, options=options, field=field
     )
-
-
-def _options(card: ModelCard, given: Mapping[str, object], alternatives: int) -> DecodeOptions:
-    """The checkpoint's options with the caller's on top; a beam size asks for beam search.
-
-    Raises:
-        ConfigError: If they contradict each other or the checkpoint's limits.
-    """
-    implied = {"strategy": "beam"} if "beam_size" in given else {}
-    options = DecodeOptions.from_dict(card.decoding.to_dict() | {"num_hypotheses": 1} | implied | dict(given))
-    if options.max_length is not None and options.max_length > card.max_target_length:
-        limit = f"at most {card.max_target_length}, the limit max_target_length of {card.name}"
-        raise ConfigError("max_length", limit, options.max_length)
-    return with_alternatives(options, alternatives)

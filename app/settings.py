@@ -1,20 +1,22 @@
 """Every setting of the service, one group a concern; each is an environment variable DRAGOMAN_<NAME>."""
 
+import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
 from limits import parse
 from pydantic import BaseModel, Field, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 ENV_PREFIX = "DRAGOMAN_"
+_ORIGIN = re.compile(r"https?://[^/\s*]+")
 
 
-def _split(value: object) -> object:
-    """A comma-separated variable as a list."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
+def _split(text: str) -> list[str]:
+    """The parts of a comma-separated variable."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 class ModelSettings(BaseModel):
@@ -26,15 +28,20 @@ class ModelSettings(BaseModel):
         description="Checkpoint folder, or several separated by commas; "
         "a folder of checkpoint folders stands for all of them",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Where to run")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="Where to run: auto, cpu or cuda"
+    )
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
-        default="auto", description="Arithmetic of the network"
+        default="auto",
+        description="Arithmetic of the network: auto, float32, bfloat16, float16 or int8",
     )
 
     @field_validator("checkpoint", mode="before")
     @classmethod
     def _split_folders(cls, value: object) -> object:
-        return _split([str(value)] if isinstance(value, Path) else value)
+        if isinstance(value, Path):
+            return (value,)
+        return _split(value) if isinstance(value, str) else value
 
 
 class ServerSettings(BaseModel):
@@ -44,14 +51,25 @@ class ServerSettings(BaseModel):
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one")
     trusted_proxies: str = Field(
         default="",
-        description="Addresses, separated by commas, whose X-Forwarded-For is believed; none by default",
+        description="Addresses or networks, separated by commas, whose X-Forwarded-For is believed, "
+        "or `*`; none by default",
     )
     drain_seconds: float = Field(
         default=30.0, ge=0, le=3600, description="How long SIGTERM waits for requests in flight"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least severe events that are logged"
+        default="info", description="Least severe events that are logged: debug, info, warning or error"
     )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _addresses(cls, proxies: str) -> str:
+        try:
+            for proxy in _split(proxies) if proxies != "*" else ():
+                ip_network(proxy)
+        except ValueError:
+            raise ValueError("must be addresses or networks such as `10.0.0.0/8`, or `*`") from None
+        return proxies
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -70,7 +88,7 @@ class AccessSettings(BaseModel):
         default=None, description="Requests of one client, e.g. `100/minute`; unlimited by default"
     )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(), description="Web origins, separated by commas, that browsers may call from"
+        default=(), description="Web origins, separated by commas, that browsers may call from, or `*`"
     )
 
     @field_validator("api_keys_file")
@@ -86,15 +104,24 @@ class AccessSettings(BaseModel):
         if not rate:
             return None
         try:
-            parse(rate)
+            is_rate = parse(rate).amount > 0
         except ValueError:
-            raise ValueError("must be a rate such as `100/minute`") from None
+            is_rate = False
+        if not is_rate:
+            raise ValueError("must be a rate such as `100/minute`")
         return rate
 
     @field_validator("cors_origins", mode="before")
     @classmethod
     def _split_origins(cls, value: object) -> object:
-        return _split(value)
+        return _split(value) if isinstance(value, str) else value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _schemes_and_hosts(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        if origins != ("*",) and not all(map(_ORIGIN.fullmatch, origins)):
+            raise ValueError("must be origins such as `https://example.org`, or `*`")
+        return origins
 
 
 class LimitSettings(BaseModel):
@@ -130,3 +157,10 @@ GROUPS: tuple[type[BaseModel], ...] = (ModelSettings, ServerSettings, AccessSett
 def variable(field: str) -> str:
     """Name of the environment variable that sets a field."""
     return ENV_PREFIX + field.upper()
+
+
+def default_of(field: FieldInfo) -> str:
+    """A field's default as its variable would spell it; empty where there is none."""
+    if field.default is None:
+        return ""
+    return ",".join(map(str, field.default)) if isinstance(field.default, tuple) else str(field.default)

@@ -43,6 +43,12 @@ def test_values_come_from_the_environment_and_from_a_file(
         ("CHECKPOINT", ""),
         ("HOST", ""),
         ("RATE_LIMIT", "often"),
+        ("RATE_LIMIT", "0/minute"),
+        ("CORS_ORIGINS", "example.org"),
+        ("CORS_ORIGINS", "https://example.org/path"),
+        ("CORS_ORIGINS", "https://*.example.org"),
+        ("TRUSTED_PROXIES", "proxy"),
+        ("TRUSTED_PROXIES", "10.0.0.1, 10.0.0.0/99"),
         ("API_KEYS_FILE", "/no/such/file"),
         ("MAX_BODY_BYTES", "0"),
         ("MAX_ITEMS", "0"),
@@ -59,3 +65,19 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
     with pytest.raises(ValidationError) as refusal:
         Settings(_env_file=None)
     assert [error["loc"][0] for error in refusal.value.errors()] == [name.lower()]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TRUSTED_PROXIES", "*"),
+        ("TRUSTED_PROXIES", "10.0.0.0/8, ::1"),
+        ("CORS_ORIGINS", "*"),
+        ("CORS_ORIGINS", "https://example.org, http://localhost:3000"),
+        ("RATE_LIMIT", ""),
+        ("RATE_LIMIT", "5 per 2 seconds"),
+    ],
+)
+def test_a_value_that_can_work_is_taken(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"DRAGOMAN_{name}", value)
+    Settings(_env_file=None)
