@@ -39,7 +39,10 @@ class Languages:
     def _source(self, card: ModelCard, sample: str) -> str:
         if self.source is not None and self.source != "auto":
             return self.source
-        possible = [s for s in card.sources if self.target is None or self.target in card.targets(s)]
+        from model.passage import resolve_code
+
+        target = None if self.target is None else resolve_code(card, self.target)
+        possible = [code for code in card.sources if target is None or target in card.targets(code)]
         if len(possible) > 1:
             from model.text.language import LanguageDetector
 

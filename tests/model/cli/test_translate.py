@@ -44,6 +44,7 @@ def test_what_goes_without_saying_may_be_left_out(run: Run, text: str, translati
 def test_a_named_target_settles_the_source(run: Run) -> None:
     assert run("translate", "--target", "fr", stdin="Merci. Bonjour.").exit_code == 0
     assert run("translate", "--target", "fr", stdin="Thank you.").stdout == "Merci."
+    assert run("translate", "--target", "EN", stdin="Merci.").stdout == "Thank you."
 
 
 def test_large_input_is_streamed_in_chunks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
