@@ -1,24 +1,26 @@
 """ⓔ What may differ between the configuration a run began with and the one it is resumed with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from model.errors import ConfigError
 
-_FREE_SECTIONS = {"validation", "validation_corpora", "card", "decoding"}
+_FREE_SECTIONS = {"validation_corpora", "card", "decoding"}
 _FREE_IN_RUN = {"folder", "max_steps", "max_minutes", "max_epochs", "save_every", "log_every", "threads"} | {
     "plots",
     "tensorboard",
     "checkpoint_precision",
 }
+_FIXED_IN_VALIDATION = "metric"
+"""Scores of another metric cannot be compared with the best one so far."""
 _WHERE_DATA_IS = ("path", "target_path")
 
 
 def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to resume under a configuration that would have trained something else so far.
 
-    Limits, intervals, validation and the card may change. So may the places of corpora: what they
-    hold is compared when the batches go back to their position.
+    Limits, intervals, most of validation and the card may change. So may the places of corpora:
+    what they hold is compared when the batches go back to their position.
 
     Args:
         begun: TrainConfig.to_dict() of the run when it began.
@@ -27,12 +29,30 @@ def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: Naming the first value that differs.
     """
-    free_in_run = _FREE_IN_RUN - ({"max_steps"} if _ends_with_the_run(now["schedule"]) else set())
-    for section in now.keys() - _FREE_SECTIONS:
-        for name, value in _flat(now[section]).items():
-            expected = _flat(begun.get(section, {})).get(name)
-            if value != expected and not (section == "run" and name in free_in_run):
-                raise ConfigError(f"{section}.{name}", f"{expected!r}, as when the run began", value)
+    ends_with_the_run = _ends_with_the_run(now["schedule"])
+    for section, name, before, after in _differences(begun, now):
+        if name == "max_steps" and ends_with_the_run:
+            requirement = f"{before!r}, as when the run began: its cosine ends there"
+            raise ConfigError(f"{section}.{name}", requirement, after)
+        if not _is_free(section, name):
+            raise ConfigError(f"{section}.{name}", f"{before!r}, as when the run began", after)
+
+
+def _differences(
+    begun: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[tuple[str, str, object, object]]:
+    """Section, name, value then and value now of all that differ; None stands for a value not given."""
+    for section in now:
+        before, after = _flat(begun.get(section, {})), _flat(now[section])
+        for name in {**after, **before}:
+            if before.get(name) != after.get(name):
+                yield section, name, before.get(name), after.get(name)
+
+
+def _is_free(section: str, name: str) -> bool:
+    if section == "validation":
+        return name != _FIXED_IN_VALIDATION
+    return section in _FREE_SECTIONS or (section == "run" and name in _FREE_IN_RUN)
 
 
 def _ends_with_the_run(schedule: Mapping[str, Any]) -> bool:

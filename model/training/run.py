@@ -100,7 +100,7 @@ class Run:
         if has_state and not resume:
             raise TrainingError(f"{self.folder.root} holds a run already: give --resume, or another folder")
         if has_state:
-            check_unchanged(json.loads(self.folder.config.read_text(encoding="utf-8")), self.config.to_dict())
+            check_unchanged(self._begun_with(), self.config.to_dict())
         try:
             self.folder.root.mkdir(parents=True, exist_ok=True)
             text = json.dumps(self.config.to_dict(), indent=2, ensure_ascii=False)
@@ -108,6 +108,14 @@ class Run:
         except OSError as error:
             raise TrainingError(f"cannot write to {self.folder.root}: {error.strerror}") from error
         return has_state
+
+    def _begun_with(self) -> dict[str, Any]:
+        try:
+            begun: dict[str, Any] = json.loads(self.folder.config.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            message = f"cannot resume: {self.folder.config}, which the run began with, cannot be read"
+            raise TrainingError(f"{message} ({error})") from error
+        return begun
 
     def _describe_data(self) -> dict[str, object]:
         index = self._data.pairs.index

@@ -20,6 +20,8 @@ from model.errors import CheckpointError, TrainingError
 
 _TENSORS = "tensors.safetensors"
 _VALUES = "state.json"
+_FORMAT_VERSION = 1
+"""Of the layout of both files; a state without a number has this one."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,14 @@ def _write(folder: Path, state: RunState) -> None:
         save_file(tensors, folder / _TENSORS)
     except SafetensorError as error:
         raise OSError(str(error)) from error
-    values = {"step": state.step, **state.values}
+    values = {"format_version": _FORMAT_VERSION, "step": state.step, **state.values}
     (folder / _VALUES).write_text(json.dumps(values, ensure_ascii=False), encoding="utf-8")
 
 
 def _describe_kept(folder: Path) -> str:
     if not has_run_state(folder):
         return "none was saved before"
-    return f"the one of step {_read_values(folder)['step']} is kept, continue it with --resume"
+    return f"the one of step {_read_values(folder).get('step')} is kept, continue it with --resume"
 
 
 def has_run_state(folder: Path) -> bool:
@@ -78,16 +80,20 @@ def load_run_state(folder: Path) -> RunState:
     """Read a state.
 
     Raises:
-        TrainingError: If there is none or it cannot be read.
+        TrainingError: If there is none, it cannot be read, or another release wrote it.
     """
     if not has_run_state(folder):
         raise TrainingError(f"there is nothing to resume: {folder} holds no state yet")
     values = _read_values(folder)
+    version, step = values.pop("format_version", _FORMAT_VERSION), values.pop("step", None)
+    if version != _FORMAT_VERSION or not isinstance(step, int):
+        known = f"this release goes on from version {_FORMAT_VERSION}"
+        raise TrainingError(f"the run's state {folder / _VALUES} has format version {version!r}; {known}")
     try:
         tensors = load_file(folder / _TENSORS)
     except (OSError, SafetensorError) as error:
         raise TrainingError(f"the run's state {folder / _TENSORS} cannot be read: {error}") from error
-    return RunState(step=values.pop("step"), tensors=tensors, values=values)
+    return RunState(step=step, tensors=tensors, values=values)
 
 
 def _read_values(folder: Path) -> dict[str, Any]:
@@ -95,4 +101,6 @@ def _read_values(folder: Path) -> dict[str, Any]:
         values = json.loads((folder / _VALUES).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise TrainingError(f"the run's state {folder / _VALUES} cannot be read: {error}") from error
-    return dict(values)
+    if not isinstance(values, dict):
+        raise TrainingError(f"the run's state {folder / _VALUES} must hold a JSON object")
+    return values

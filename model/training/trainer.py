@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from model.errors import DivergenceError
+from model.errors import DivergenceError, TrainingError
 from model.training.averaging import WeightAverages
 from model.training.device_batches import DeviceBatches
 from model.training.random_state import capture_random_state, restore_random_state
@@ -207,11 +207,18 @@ class Trainer:
         """Go back to the saved state.
 
         Raises:
-            TrainingError: If there is none or it cannot be read.
+            TrainingError: If there is none, it cannot be read, or it lacks something.
+            CorpusError: If the data, or the order of the batches, is not as it was.
         """
         state = load_run_state(self._folder.state)
-        tensors: dict[str, Tensor] = dict(state.tensors)
-        values: dict[str, Any] = dict(state.values)
+        try:
+            self._take_up(dict(state.tensors), dict(state.values))
+        except (KeyError, TypeError) as error:
+            place = self._folder.state
+            raise TrainingError(f"the run's state {place} is of another layout: {error}") from error
+        self._journal.rewind(state.step)
+
+    def _take_up(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         self._updater.load_state(tensors, values["updater"])
         self._averages.load_tensors(tensors)
         self._batches.load_state_dict(values["data"])
@@ -219,5 +226,4 @@ class Trainer:
         self.stopping.best = values["stopping"]["best"]
         self.stopping.validations_since_best = values["stopping"]["validations_since_best"]
         self._shelf.scores = {int(step): score for step, score in values["shelf"].items()}
-        self._journal.rewind(state.step)
         restore_random_state(tensors, values["random"])

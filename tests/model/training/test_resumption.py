@@ -20,7 +20,7 @@ def test_limits_intervals_and_validation_may_change(tmp_path: Path) -> None:
     check(
         tmp_path,
         run={"max_steps": 99, "max_minutes": 3.0, "folder": "other", "log_every": 1, "threads": 2},
-        validation={"patience": 3, "metric": "chrf"},
+        validation={"patience": 3, "keep_best": 1},
         card={"version": "2"},
         decoding={"strategy": "beam"},
     )
@@ -35,6 +35,7 @@ def test_limits_intervals_and_validation_may_change(tmp_path: Path) -> None:
         ("run", "seed", 6),
         ("run", "precision", "bfloat16"),
         ("vocabulary", "size", 65),
+        ("validation", "metric", "chrf"),
     ],
 )
 def test_what_shaped_the_weights_may_not(tmp_path: Path, section: str, name: str, value: object) -> None:
@@ -45,8 +46,15 @@ def test_what_shaped_the_weights_may_not(tmp_path: Path, section: str, name: str
 def test_a_cosine_as_long_as_the_run_fixes_its_length(tmp_path: Path) -> None:
     cosine = {"form": "cosine"}
     begun = tiny_run(tmp_path, schedule=cosine).to_dict()
-    with pytest.raises(ConfigError, match=r"run\.max_steps"):
+    message = r"`run\.max_steps` must be 8, as when the run began: its cosine ends there, but is 99"
+    with pytest.raises(ConfigError, match=message):
         check_unchanged(begun, tiny_run(tmp_path, schedule=cosine, run={"max_steps": 99}).to_dict())
+
+
+def test_a_value_that_is_no_longer_given_is_noticed(tmp_path: Path) -> None:
+    begun, now = tiny_run(tmp_path, network={"norm_position": "post"}).to_dict(), tiny_run(tmp_path).to_dict()
+    with pytest.raises(ConfigError, match=r"`network\.norm_position` must be 'post', as when the run began"):
+        check_unchanged(begun, now)
 
 
 def test_corpora_may_move_but_not_change_their_meaning(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,31 @@ def test_another_configuration_does_not_resume(tmp_path: Path) -> None:
     train(tmp_path)
     with pytest.raises(ConfigError, match=r"batches\.max_tokens"):
         Run(tiny_run(tmp_path, batches={"max_tokens": 500}), resume=True)
+
+
+def test_a_state_of_another_layout_is_one_clear_line(tmp_path: Path) -> None:
+    run, _ = train(tmp_path)
+    file = run.folder.state / "state.json"
+    values = json.loads(file.read_text())
+    values["position"]["pace"] = 1
+    file.write_text(json.dumps(values))
+    with pytest.raises(TrainingError, match=r"the run's state \S+/state is of another layout: .*'pace'"):
+        Run(tiny_run(tmp_path), resume=True)
+
+
+def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
+    run, _ = train(tmp_path)
+    run.folder.config.write_text("{")
+    with pytest.raises(TrainingError, match=r"cannot resume: \S+/config\.json, .* cannot be read"):
+        Run(tiny_run(tmp_path), resume=True)
+
+
+def test_heat_maps_wait_for_a_checkpoint(tmp_path: Path) -> None:
+    sections: dict[str, Any] = {"validation": {"heat_maps": 1}}
+    config = tiny_run(tmp_path, **sections)
+    run = Run(config, hook=lambda step, update: run.trainer.interrupt())
+    assert run.run() == "interrupted"
+    assert not run.folder.plots.exists()
 
 
 def test_other_text_does_not_resume(tmp_path: Path) -> None:

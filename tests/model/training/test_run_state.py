@@ -1,3 +1,4 @@
+import json
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,4 +70,33 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     save_run_state(tmp_path / "state", state(1))
     (tmp_path / "state" / name).write_bytes(b"\x00damaged")
     with pytest.raises(TrainingError, match=name):
+        load_run_state(tmp_path / "state")
+
+
+def edit(folder: Path, **values: object) -> None:
+    file = folder / "state.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+def test_a_state_of_another_format_is_refused_by_its_version(tmp_path: Path) -> None:
+    save_run_state(tmp_path / "state", state(1))
+    edit(tmp_path / "state", format_version=2)
+    with pytest.raises(TrainingError, match="has format version 2; this release goes on from version 1"):
+        load_run_state(tmp_path / "state")
+
+
+def test_a_state_from_before_formats_had_a_number_loads(tmp_path: Path) -> None:
+    save_run_state(tmp_path / "state", state(3))
+    file = tmp_path / "state" / "state.json"
+    values = json.loads(file.read_text())
+    del values["format_version"]
+    file.write_text(json.dumps(values))
+    assert load_run_state(tmp_path / "state").step == 3
+
+
+@pytest.mark.parametrize("content", ["[]", '"text"', "3"])
+def test_a_state_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
+    save_run_state(tmp_path / "state", state(1))
+    (tmp_path / "state" / "state.json").write_text(content)
+    with pytest.raises(TrainingError, match="must hold a JSON object"):
         load_run_state(tmp_path / "state")
