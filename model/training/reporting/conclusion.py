@@ -50,8 +50,11 @@ def conclude(
 def _write_heat_maps(
     folder: RunFolder, tokenizer: Tokenizer, held_out: Sequence[HeldOut], count: int
 ) -> None:
-    """Attention of the last checkpoint over held-out sentences and their references."""
-    network = load_checkpoint(folder.checkpoints / "last").network()
+    """Attention of the last checkpoint, where there is one yet, over held-out sentences and references."""
+    last = folder.checkpoints / "last"
+    if not last.is_dir():
+        return
+    network = load_checkpoint(last).network()
     for texts in held_out:
         rows = islice(zip(texts.sources, texts.references, strict=True), count)
         for number, (source, reference) in enumerate(rows, start=1):
