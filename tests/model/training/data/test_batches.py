@@ -14,8 +14,8 @@ from model.training.data.dataset import prepare
 from model.training.data.pair_dataset import PairDataset
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
-from tests.model.training.parallel_text import write_corpus
 from tests.model.training.data.test_prefetch import prefetch_threads
+from tests.model.training.parallel_text import write_corpus
 
 PAD, BOS, EOS = 0, 2, 3
 CONFIG = BatchConfig(max_tokens=600, prefetch=3)

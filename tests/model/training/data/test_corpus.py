@@ -94,7 +94,11 @@ def test_blank_line_is_an_empty_pair(tmp_path: Path) -> None:
         ("a.tsv", b"One.\tUn.\nTwo.\n", "a.tsv:2: 1 tab-separated columns, at least 2 needed"),
         ("a.tsv", b"One.\tUn.\nTwo.\t\xff\n", "a.tsv:2: not UTF-8"),
         ("a.tsv.gz", gzip.compress(b"One.\tUn.\n" * 99, mtime=0)[:-9], "a.tsv.gz: cannot be read after line"),
-        ("a.tsv.gz", gzip.compress(b"One.\tUn.\n", mtime=0)[:10] + b"\xff" * 20, "a.tsv.gz: cannot be read after line 0"),
+        (
+            "a.tsv.gz",
+            gzip.compress(b"One.\tUn.\n", mtime=0)[:10] + b"\xff" * 20,
+            "a.tsv.gz: cannot be read after line 0",
+        ),
         ("a.json", b'{"en": []}', "must be a list"),
         ("a.json", b'[["One."]]', "entry 1: no pair of strings"),
         ("a.json", b'[["One.", 1]]', "entry 1: no pair of strings"),
