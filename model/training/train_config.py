@@ -1,6 +1,7 @@
 """Every value of a training run in one tree: from a TOML file, from options, back to plain values."""
 
 import dataclasses
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -163,8 +164,14 @@ def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     places += [(values.get("vocabulary"), "reuse"), (values.get("run"), "folder")]
     for section, name in places:
         if isinstance(section, dict) and isinstance(section.get(name), str):
-            section[name] = str(folder / section[name])
+            section[name] = str(_tidy(folder / section[name]))
     return values
+
+
+def _tidy(path: Path) -> Path:
+    """The path without `..` on its way, unless a link makes that another place."""
+    tidy = Path(os.path.normpath(path))
+    return tidy if tidy.resolve() == path.resolve() else path
 
 
 def _entries(tables: object) -> list[object]:

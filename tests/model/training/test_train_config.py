@@ -42,7 +42,7 @@ def test_paths_in_the_file_are_relative_to_the_file(tmp_path: Path) -> None:
     config = load_train_config(write(tmp_path), {})
     assert config.corpora[0].path == str(tmp_path / "text/train.tsv")
     assert config.vocabulary.reuse == str(tmp_path / "tokenizer")
-    assert config.run.folder == str(tmp_path / "../runs/one")
+    assert config.run.folder == str(tmp_path.parent / "runs" / "one")
 
 
 def test_options_win_over_the_file_value_by_value(tmp_path: Path) -> None:
@@ -52,6 +52,14 @@ def test_options_win_over_the_file_value_by_value(tmp_path: Path) -> None:
     assert config.run.folder == "elsewhere"
     assert config.run.max_steps == 10
     assert config.network.overrides == {"model_dim": 128, "num_heads": 4}
+
+
+def test_a_link_on_the_way_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "far" / "away").mkdir(parents=True)
+    write(tmp_path / "far" / "away")
+    (tmp_path / "near").symlink_to(tmp_path / "far" / "away")
+    folder = Path(load_train_config(tmp_path / "near" / "train.toml", {}).run.folder)
+    assert folder.resolve() == tmp_path / "far" / "runs" / "one"
 
 
 def test_a_list_of_corpora_from_options_replaces_the_files(tmp_path: Path) -> None:
