@@ -1,4 +1,4 @@
-"""Which pairs an epoch draws and which of them share a batch: pure arithmetic on lengths and a seed."""
+"""ⓓ Which pairs an epoch draws and which of them share a batch: pure arithmetic on lengths and a seed."""
 
 import hashlib
 import json

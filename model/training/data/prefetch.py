@@ -1,4 +1,4 @@
-"""An iterator that a background thread keeps a few items ahead of its user."""
+"""ⓓ An iterator that a background thread keeps a few items ahead of its user."""
 
 import queue
 import threading
