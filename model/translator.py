@@ -65,7 +65,11 @@ class Translator:
         checkpoint = load_checkpoint(folder)
         network = checkpoint.network(device=place, dtype=dtype_of(numbers, place))
         return cls(
-            engine=DecodingEngine(apply_precision(network, numbers), device=place),
+            engine=DecodingEngine(
+                apply_precision(network, numbers),
+                device=place,
+                never_produced=checkpoint.tokenizer.target_tag_ids,
+            ),
             tokenizer=checkpoint.tokenizer,
             card=checkpoint.card,
             checksum=checkpoint.checksum,
@@ -145,13 +149,6 @@ class Translator:
             if progress is not None:
                 progress(len(chunk))
         return [results[i] for i in range(len(requests))]
-
-
-def _hypotheses(result: list[Hypothesis] | TranslationError) -> list[Hypothesis]:
-    """The engine reports a fault by its sentence; here one fault fails the call."""
-    if isinstance(result, TranslationError):
-        raise result
-    return result
 
 
 def _default_fields(count: int) -> list[str]:

@@ -1,14 +1,15 @@
 """⑤ What may not be produced: each constraint works on all rows of the batch at once.
 
 Constraints only take tokens away (their log-probability becomes −inf, the others keep theirs), but
-for the repetition penalty, which rescales. Padding, BOS and the decoder's start token are never
-produced; the unknown token is, unless `suppress_ids` names it.
+for the repetition penalty, which rescales. Padding, BOS, the decoder's start token and what the
+engine was told (language tags) are never produced; the unknown token is, unless `suppress_ids`
+names it.
 
 Shapes: N slots, K lanes, V vocabulary, T tokens produced so far, P listed pairs, X prefix positions.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import torch
@@ -152,13 +153,18 @@ class Constraints:
     """
 
     def __init__(
-        self, sentences: Sequence[Sentence], config: TransformerConfig, device: torch.device
+        self,
+        sentences: Sequence[Sentence],
+        config: TransformerConfig,
+        device: torch.device,
+        never_produced: Collection[int] = (),
     ) -> None:
         options = [s.options for s in sentences]
         self._rescale: list[Constraint] = []
         if any(o.repetition_penalty != 1 for o in options):
             self._rescale.append(RepetitionPenalty(sentences, device))
-        never = {config.pad_id, config.bos_id, config.decoder_start_id} - {config.eos_id}
+        reserved = {config.pad_id, config.bos_id, config.decoder_start_id}
+        never = reserved.union(never_produced) - {config.eos_id}
         self._forbid: list[Constraint] = [NeverProduced(sorted(never), device)]
         if any(o.suppress_ids for o in options):
             self._forbid.append(SuppressedIds(sentences, config.target_vocab_size, device))

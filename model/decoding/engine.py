@@ -1,6 +1,6 @@
 """⑤ The decoding engine: requests in, hypotheses out, in the same order; knows no text."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from time import perf_counter
 
 import torch
@@ -26,13 +26,20 @@ class DecodingEngine:
         network: An encoder-decoder in evaluation mode.
         device: Where the network lives.
         max_batch_tokens: Bound on rows × source tokens of a batch, padding charged.
+        never_produced: Target ids that no translation may hold, beside padding and BOS: language
+            tags, for example.
 
     Raises:
         ConfigError: If the network lacks an encoder or a decoder, or the bound is not positive.
     """
 
     def __init__(
-        self, network: Network, *, device: torch.device | str = "cpu", max_batch_tokens: int = 4096
+        self,
+        network: Network,
+        *,
+        device: torch.device | str = "cpu",
+        max_batch_tokens: int = 4096,
+        never_produced: Collection[int] = (),
     ) -> None:
         config = network.config
         for name in ("num_encoder_layers", "num_decoder_layers"):
@@ -42,6 +49,7 @@ class DecodingEngine:
         self._network = network
         self._device = torch.device(device)
         self._max_batch_tokens = max_batch_tokens
+        self._never_produced = frozenset(never_produced)
 
     @torch.inference_mode()
     def decode(self, requests: Sequence[DecodeRequest], *, observer: Observer | None = None) -> list[Result]:
@@ -71,7 +79,7 @@ class DecodingEngine:
     def _run(self, sentences: Sequence[Sentence], watch: Observer, began: float) -> dict[int, Result]:
         results: dict[int, Result] = {}
         start = perf_counter()
-        batch = RunningBatch(self._network, sentences, self._device)
+        batch = RunningBatch(self._network, sentences, self._device, self._never_produced)
         watch.encoded(perf_counter() - start, len(sentences))
         while batch.sentences:
             start, running = perf_counter(), len(batch.sentences)

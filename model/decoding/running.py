@@ -3,7 +3,7 @@
 Shapes: N slots, K lanes, S source, T tokens produced so far, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -24,12 +24,24 @@ Result = list[Hypothesis] | TranslationError
 class RunningBatch:
     """Sentences that are decoded together, each in its slot of `lanes` rows.
 
+    Args:
+        network: In evaluation mode.
+        sentences: At least one; all occupy equally many lanes.
+        device: Where the network lives.
+        never_produced: Target ids that no translation may hold, beside padding and BOS.
+
     Attributes:
         sentences: Those still running, by slot.
         lanes: Rows a sentence occupies.
     """
 
-    def __init__(self, network: Network, sentences: Sequence[Sentence], device: torch.device) -> None:
+    def __init__(
+        self,
+        network: Network,
+        sentences: Sequence[Sentence],
+        device: torch.device,
+        never_produced: Collection[int] = (),
+    ) -> None:
         self.sentences = list(sentences)
         self.lanes = sentences[0].options.lanes
         self._network, self._config, self._device = network, network.config, device
@@ -39,7 +51,8 @@ class RunningBatch:
         self._mask_NS = memory.mask_NS
         self._state = network.start(memory, lanes=self.lanes, capacity=capacity)
         self._search = make_search(sentences, self._config, device)
-        self._constraints = Constraints(sentences, self._config, device)
+        self._never_produced = never_produced
+        self._constraints = Constraints(sentences, self._config, device, never_produced)
         self._trace = Trace(len(sentences), self.lanes, capacity, device)
         shape = (len(sentences), self.lanes)
         self._tokens_NK = torch.full(shape, self._config.decoder_start_id, device=device)
@@ -118,7 +131,7 @@ class RunningBatch:
         self._state.keep(index)
         self._trace.keep(index)
         self._search.keep(kept)
-        self._constraints = Constraints(self.sentences, self._config, self._device)
+        self._constraints = Constraints(self.sentences, self._config, self._device, self._never_produced)
         self._mask_NS = self._mask_NS.index_select(0, index)
         self._tokens_NK = self._tokens_NK.index_select(0, index)
         self._history_NKT = self._history_NKT.index_select(0, index)

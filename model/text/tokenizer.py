@@ -107,6 +107,11 @@ class Tokenizer:
         """A piece that is not in the vocabulary, on both sides."""
         return self._source.unk_id
 
+    @property
+    def target_tag_ids(self) -> tuple[int, ...]:
+        """Language tags among the target ids, for no translation to hold; none where the sides differ."""
+        return tuple(self.language_tags.values()) if self.is_shared else ()
+
     def encode(self, text: str, *, target_language: str | None = None) -> list[int]:
         """Ids of a source sentence, ready for the network: [tag], pieces, EOS.
 

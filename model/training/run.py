@@ -159,9 +159,11 @@ class Run:
         if not data.held_out:
             return None
         network = Transformer(self.shape).to(self._device)
+        tags = data.tokenizer.target_tag_ids
+        engine = DecodingEngine(network.eval(), device=self._device, never_produced=tags)
         return Validator(
             network,
-            DecodingEngine(network.eval(), device=self._device).decode,
+            engine.decode,
             tokenizer=data.tokenizer,
             held_out=data.held_out,
             loss_batches=one_pass(data.held_out_pairs, self.config.validation.batch_tokens, self._device),

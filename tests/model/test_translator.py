@@ -4,7 +4,10 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import torch
 
+from model.checkpoint import load_checkpoint
+from model.decoding.engine import DecodingEngine
 from model.errors import CheckpointError, DecodingError, TextTooLongError, UnsupportedLanguageError
 from model.passage import with_alternatives
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
@@ -100,6 +103,33 @@ def test_results_come_in_the_order_of_the_requests(translator: Translator) -> No
     ]
     decoded = [translator.tokenizer.decode(result[0].token_ids) for result in translator.decode(requests)]
     assert decoded == ["Merci.", "Où est la gare ?", "Bonjour."]
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "beam", "sample"])
+def test_a_language_tag_is_never_produced(tiny_checkpoint: Path, strategy: str) -> None:
+    """Not even by a network that wants nothing else, also once other sentences have left the batch."""
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    tags = checkpoint.tokenizer.target_tag_ids
+    network = checkpoint.network()
+    logits = network.output.forward
+    wanted = torch.zeros(checkpoint.config.target_vocab_size).index_fill(0, torch.tensor(tags), 100.0)
+    network.output.forward = lambda states: logits(states) + wanted  # type: ignore[method-assign]
+    ids = tuple(checkpoint.tokenizer.encode("Thank you.", target_language="fr"))
+    requests = [DecodeRequest(ids, DecodeOptions(strategy=strategy, seed=1, max_length=n)) for n in (1, 6)]
+    free, told = DecodingEngine(network), DecodingEngine(network, never_produced=tags)
+    assert all(set(tags) & set(found[0].token_ids) for found in free.decode(requests))
+    assert not any(set(tags) & set(found[0].token_ids) for found in told.decode(requests))
+
+
+def test_a_loaded_translator_knows_its_tags(translator: Translator) -> None:
+    """Giving a tag as the only way on leaves nothing to produce."""
+    tokenizer = translator.tokenizer
+    others = set(range(tokenizer.target_vocab_size)) - set(tokenizer.target_tag_ids)
+    options = DecodeOptions(strategy="greedy", suppress_ids=tuple(others))
+    ids = tuple(tokenizer.encode("Thank you.", target_language="fr"))
+    assert len(tokenizer.target_tag_ids) == 2
+    with pytest.raises(DecodingError, match="leave no token"):
+        translator.decode([DecodeRequest(ids, options)])
 
 
 def test_a_sentence_that_breaks_fails_the_call(translator: Translator) -> None:

@@ -38,6 +38,12 @@ def test_padding_and_bos_are_never_produced_but_the_unknown_token_is() -> None:
     assert UNK not in forbidden(ranking)
 
 
+def test_what_the_engine_is_told_is_never_produced_but_eos_always_may_be() -> None:
+    constraints = Constraints([admitted(), admitted()], CONFIG, CPU, never_produced=(7, EOS))
+    ranking = constraints.apply(scores(2), history((), ()))
+    assert [forbidden(ranking, slot) for slot in range(2)] == [{PAD, BOS, 7}] * 2
+
+
 def test_a_start_token_that_is_eos_can_still_end_a_sentence() -> None:
     config = TransformerConfig(
         source_vocab_size=VOCAB, target_vocab_size=VOCAB, bos_id=EOS, decoder_start_id=EOS
