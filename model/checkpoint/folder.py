@@ -120,7 +120,8 @@ def load_checkpoint(folder: Path | str) -> Checkpoint:
     _check_presence(folder)
     check_format_version(folder)
     records = verify_files(folder)
-    require_listed(folder, (CONFIG, "tokenizer.json"), records)
+    present = (name for name in TOKENIZER_FILES if (folder / name).exists())
+    require_listed(folder, (CONFIG, "tokenizer.json", *present), records)
     config, card = read_config(folder)
     return Checkpoint(
         folder=folder,

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -277,11 +278,12 @@ def test_no_file_outside_the_folder_is_opened(folder: Path, name: str) -> None:
         load_checkpoint(folder)
 
 
-def test_a_file_that_nothing_vouches_for_is_not_used(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.model", "tokenizer.json"])
+def test_a_file_that_nothing_vouches_for_is_not_used(folder: Path, name: str) -> None:
     provenance = json.loads((folder / "provenance.json").read_text())
-    del provenance["files"]["model.safetensors"]
+    del provenance["files"][name]
     (folder / "provenance.json").write_text(json.dumps(provenance))
-    with pytest.raises(CheckpointError, match=r"model\.safetensors is not listed in provenance\.json"):
+    with pytest.raises(CheckpointError, match=rf"{re.escape(name)} is not listed in provenance\.json"):
         load_checkpoint(folder)
 
 
