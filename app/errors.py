@@ -4,7 +4,8 @@ ServiceError
 ├── UnavailableError         not now, but soon: carries when to come back
 │   ├── NotReadyError        the checkpoint is still loading
 │   ├── DrainingError        the process is about to end
-│   └── QueueFullError       more work is waiting than can be promised an answer
+│   ├── QueueFullError       more work is waiting than can be promised an answer
+│   └── KeysUnreadableError  the file of API keys cannot be used just now
 ├── DeadlinePassedError      the answer would have come too late; the work was cancelled
 ├── ClientGoneError          nobody is waiting for the answer any more
 ├── AccessDeniedError
@@ -50,6 +51,13 @@ class QueueFullError(UnavailableError):
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"the queue is full; try again in {retry_after} s", retry_after)
+
+
+class KeysUnreadableError(UnavailableError):
+    """The file of API keys is missing or broken, so nobody is let in."""
+
+    def __init__(self) -> None:
+        super().__init__("API keys cannot be checked just now", retry_after=5)
 
 
 class DeadlinePassedError(ServiceError):

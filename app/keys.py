@@ -2,12 +2,15 @@
 
 import hashlib
 import hmac
+import logging
 import os
 import re
 from pathlib import Path
 
-from app.errors import KeyInvalidError, KeyMissingError
+from app.errors import KeyInvalidError, KeyMissingError, KeysUnreadableError
 from model.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 _LINE = re.compile(r"([^\s:#][^:]*):([0-9a-fA-F]{64})")
 _Stamp = tuple[int, int, int]
@@ -38,12 +41,17 @@ class KeyRing:
         Raises:
             KeyMissingError: If one is needed, but none came.
             KeyInvalidError: If it is not one of ours.
+            KeysUnreadableError: If the file has become unusable: rather nobody than a revoked key.
         """
         if self._path is None:
             return None
         if not key:
             raise KeyMissingError
-        self._reload(self._path)
+        try:
+            self._reload(self._path)
+        except ConfigError as fault:
+            logger.error("the file of API keys cannot be used", exc_info=fault)
+            raise KeysUnreadableError from None
         presented = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
         # Every digest is compared, so that time tells nothing about which of them came close.
         owners = [name for name, digest in self._digests.items() if hmac.compare_digest(digest, presented)]

@@ -9,6 +9,7 @@ from app.backend import Backend
 from app.context import Context
 from app.scheduling.scheduler import Scheduler
 from app.service import TranslationService
+from model.errors import TranslationError
 
 logger = logging.getLogger(__name__)
 
@@ -27,13 +28,16 @@ class Running:
     async def start(self, load: Callable[[], Backend]) -> None:
         """Load and become ready; a failure is left in the lifecycle, for the server to end the process.
 
+        One that a person can act on is told by whoever ends the process, in one line.
+
         Args:
             load: Gives the backend; blocks, so it runs in a thread.
         """
         try:
             await self._start(load)
         except Exception as failure:
-            logger.error("the model could not be loaded", exc_info=failure)
+            if not isinstance(failure, TranslationError):
+                logger.error("the model could not be loaded", exc_info=failure)
             self._context.lifecycle.fail(failure)
 
     async def _start(self, load: Callable[[], Backend]) -> None:

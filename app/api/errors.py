@@ -14,6 +14,7 @@ from app.errors import (
     DrainingError,
     KeyInvalidError,
     KeyMissingError,
+    KeysUnreadableError,
     NotReadyError,
     QueueFullError,
     RateExceededError,
@@ -82,6 +83,7 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (NotReadyError, 503, "loading"),
     (DrainingError, 503, "draining"),
     (QueueFullError, 503, "queue_full"),
+    (KeysUnreadableError, 503, "keys_unreadable"),
     (DeadlinePassedError, 504, "deadline_passed"),
     (ClientGoneError, _CLIENT_GONE, "client_gone"),
 )

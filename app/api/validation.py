@@ -13,6 +13,8 @@ from model.errors import TextTooLongError
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
+# Where pydantic speaks of Python.
+_REASONS = {"model_type": "input should be an object", "list_type": "input should be a list"}
 # Names of the two shapes of `q`, which pydantic puts into the location of an error.
 _SHAPES = ("text", "list")
 
@@ -37,7 +39,7 @@ def _refusal(error: ErrorDetails) -> RequestError:
         place = _path(error["loc"][:-1])
         holder = f"`{place}`" if place else "the request"
         return RequestError(422, "unknown_field", f"{holder} holds an unknown field", place)
-    reason = error["msg"][:1].lower() + error["msg"][1:]
+    reason = _REASONS.get(error["type"], error["msg"][:1].lower() + error["msg"][1:])
     return RequestError(422, "invalid_field", f"`{field}`: {reason}", field)
 
 

@@ -55,6 +55,19 @@ async def test_a_revoked_key_stops_working(serve: Serve, tmp_path: Path) -> None
         assert (await ask(client, "Bearer one")).status_code == 200
 
 
+async def test_nobody_gets_in_while_the_file_of_keys_is_broken(serve: Serve, tmp_path: Path) -> None:
+    path = write_keys(tmp_path, alice="one")
+    async with serve(api_keys_file=path) as client:
+        path.write_text("alice")
+        refused = await ask(client, "Bearer one")
+        assert (refused.status_code, refused.json()["code"]) == (503, "keys_unreadable")
+        assert "Retry-After" in refused.headers
+        path.unlink()
+        assert (await ask(client, "Bearer one")).status_code == 503
+        write_keys(tmp_path, alice="one")
+        assert (await ask(client, "Bearer one")).status_code == 200
+
+
 async def test_a_client_over_its_rate_waits(serve: Serve, tmp_path: Path) -> None:
     keys = write_keys(tmp_path, alice="one", bob="two")
     async with serve(rate_limit="2/minute", api_keys_file=keys) as client:

@@ -142,6 +142,11 @@ async def test_a_bad_form_is_refused(client: httpx.AsyncClient, body: bytes, sta
     assert_refused(await client.post("/translate", content=body, headers=FORM), status)
 
 
+async def test_a_refusal_does_not_speak_of_python(client: httpx.AsyncClient) -> None:
+    response = await client.post("/translate", content=request_of(decoding=None), headers=JSON)
+    assert response.json()["error"] == "`decoding`: input should be an object"
+
+
 async def test_a_form_may_hold_everything(client: httpx.AsyncClient) -> None:
     fields = {
         "q": ["hello you", "good bye"],
