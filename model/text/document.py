@@ -3,8 +3,8 @@
     gap sentence gap sentence … sentence gap
 
 Only sentences are translated. Gaps come back as they were: white space, line breaks, invisible
-characters at the edges, and whatever has no letter (an enumeration's `1.`, `---`, 42, 🙂).
-A line break always ends a sentence.
+characters, emoji and list bullets at the edges, and whatever has no letter (an enumeration's `1.`,
+`---`, 42, 🙂). A line break always ends a sentence.
 """
 
 import re
@@ -17,6 +17,13 @@ from model.text.normalisation import INVISIBLE
 from model.text.sentences import sentence_ends
 
 _LINE = re.compile("[^\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+_PICTURES = (
+    "\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"  # arrows, dingbats, emoji
+    "\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f"  # what joins and varies them
+)
+_EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}]"
+_TRAILING = re.compile(f"{_EDGE}*+")
+_LEADING = re.compile(rf"(?:{_EDGE}|[-*+#>•‣◦·–—]++(?=\s))*+")
 _NO_SPACE_BETWEEN_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
 
 
@@ -26,8 +33,8 @@ class Document:
 
     Attributes:
         language: What it is written in, a canonical code.
-        sentences: Each with at least one letter, and without white space around it; none
-            for an empty or blank text.
+        sentences: Each with at least one letter, and without white space, pictures or a
+            bullet around it; none for an empty or blank text.
         gaps: What stands before, between and after them: one more than sentences.
     """
 
@@ -92,8 +99,13 @@ def _sentence_spans(text: str, language: str) -> Iterator[tuple[int, int]]:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """The span without what is invisible around it; None if it has no letter."""
+    """The span without what stands around its words; None if it has no letter."""
     part = text[start:end]
     if not any(map(str.isalpha, part)):
         return None
-    return end - len(part.lstrip(INVISIBLE)), start + len(part.rstrip(INVISIBLE))
+    return start + _length(_LEADING, part), end - _length(_TRAILING, part[::-1])
+
+
+def _length(edge: re.Pattern[str], part: str) -> int:
+    match = edge.match(part)
+    return 0 if match is None else match.end()

@@ -72,8 +72,31 @@ def test_what_has_no_letter_has_no_sentence(text: str) -> None:
 
 def test_enumerations_and_rules_stay_out_of_sentences() -> None:
     document = Document.split("1. First\n2. Second\n-----\nThird 🙂", "en")
-    assert document.sentences == ("First", "Second", "Third 🙂")
-    assert document.gaps == ("1. ", "\n2. ", "\n-----\n", "")
+    assert document.sentences == ("First", "Second", "Third")
+    assert document.gaps == ("1. ", "\n2. ", "\n-----\n", " 🙂")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("I love pizza 🍕", "I love pizza"),
+        ("🎉🎉 Happy birthday! 🎉", "Happy birthday!"),
+        ("Je t'aime ❤️", "Je t'aime"),
+        ("👨\u200d👩\u200d👧 Hi 👍🏽 🇫🇷", "Hi"),
+        ("- milk", "milk"),
+        ("  • - 🥚 eggs", "eggs"),
+        ("## Heading", "Heading"),
+        ("— Bonjour", "Bonjour"),
+        ("-ish", "-ish"),
+        ("I 🍕 you.", "I 🍕 you."),
+        ("Is it 20°", "Is it 20°"),
+        ("C#", "C#"),
+    ],
+)
+def test_emoji_and_bullets_at_the_edges_stay_out_of_sentences(text: str, sentence: str) -> None:
+    document = Document.split(text, "en")
+    assert document.sentences == (sentence,)
+    assert document.rebuild(document.sentences) == text
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029"])
@@ -126,6 +149,10 @@ def test_translations_must_be_as_many_as_sentences(count: int) -> None:
         "a",
         "x/?",
         "🙂. ",
+        "🙂",
+        "- ",
+        "-",
+        "- 🙂",
         "\ud800. ",
         "你好。",
     ],
