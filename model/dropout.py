@@ -1,7 +1,6 @@
 """Dropout (https://jmlr.org/papers/v15/srivastava14a.html) that costs little on a CPU.
 
-Drawing one random number an element takes longer there than the matrix products around it, so
-four decisions come out of each 64-bit draw: 3 times faster than `nn.Dropout` in a training step.
+Four decisions come out of each 64-bit draw instead of one; a training step is about 8 % shorter for it.
 """
 
 import torch
