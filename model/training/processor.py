@@ -18,7 +18,7 @@ def prepare_processor(threads: int) -> None:
     """
     if threads:
         torch.set_num_threads(threads)
-    # A precaution: averages of a rare token's gradient decay into denormals, which many processors add slowly.
+    # A precaution: averages of rare gradients decay into denormals, which many processors add slowly.
     torch.set_flush_denormal(True)
     _keep_freed_memory()
 
