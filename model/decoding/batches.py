@@ -15,7 +15,7 @@ def plan_batches(sentences: Iterable[Sentence], max_batch_tokens: int) -> list[l
         max_batch_tokens: Bound on rows × source tokens, padding charged; a sentence over it is a
             batch of its own.
     """
-    ordered = sorted(sentences, key=lambda s: (s.options.lanes, s.source_length, -s.index), reverse=True)
+    ordered = sorted(sentences, key=lambda s: (-s.options.lanes, -s.source_length))
     batches: list[list[Sentence]] = []
     for sentence in ordered:
         if not batches or not _fits(batches[-1], sentence, max_batch_tokens):

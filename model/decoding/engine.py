@@ -9,7 +9,8 @@ from model.checks import require, require_integer
 from model.decoding.batches import plan_batches
 from model.decoding.network import Network
 from model.decoding.observer import Observer, SilentObserver
-from model.decoding.running import Result, RunningBatch
+from model.decoding.runner import Result
+from model.decoding.running import RunningBatch
 from model.decoding.score import score_translations
 from model.decoding.sentence import Sentence
 from model.errors import InputError
@@ -66,18 +67,21 @@ class DecodingEngine:
         watch = observer or SilentObserver()
         began = perf_counter()
         results: dict[int, Result] = {}
-        sentences = []
+        places: dict[Sentence, int] = {}
         for index, request in enumerate(requests):
             try:
-                sentences.append(Sentence.admit(index, request, self._network.config))
+                sentence = Sentence.admit(request, self._network.config)
+                places[sentence] = index
             except InputError as error:
                 results[index] = error
-        for batch in plan_batches(sentences, self._max_batch_tokens):
-            results.update(self._run(batch, watch, began))
+        for batch in plan_batches(places, self._max_batch_tokens):
+            results.update((places[sentence], result) for sentence, result in self._run(batch, watch, began))
         return [results[index] for index in range(len(requests))]
 
-    def _run(self, sentences: Sequence[Sentence], watch: Observer, began: float) -> dict[int, Result]:
-        results: dict[int, Result] = {}
+    def _run(
+        self, sentences: Sequence[Sentence], watch: Observer, began: float
+    ) -> list[tuple[Sentence, Result]]:
+        results: list[tuple[Sentence, Result]] = []
         start = perf_counter()
         batch = RunningBatch(self._network, sentences, self._device, self._never_produced)
         watch.encoded(perf_counter() - start, len(sentences))
@@ -87,7 +91,7 @@ class DecodingEngine:
             watch.stepped(perf_counter() - start, running * batch.lanes, running)
             if batch.position == 1:
                 watch.first_token(perf_counter() - began, running)
-            results.update((sentence.index, result) for sentence, result in finished)
+            results += finished
         return results
 
     @torch.inference_mode()

@@ -10,15 +10,14 @@ from torch import Tensor
 
 from model.decoding.constraints import Constraints
 from model.decoding.network import Network
+from model.decoding.runner import Result
 from model.decoding.scoring import take_lanes
 from model.decoding.search import make_search
 from model.decoding.search.protocol import Choice, Ending, Step
 from model.decoding.sentence import Sentence
 from model.decoding.trace import SlotTrace, Trace
-from model.errors import DecodingError, TranslationError
+from model.errors import DecodingError
 from model.request import Hypothesis
-
-Result = list[Hypothesis] | TranslationError
 
 
 class RunningBatch:

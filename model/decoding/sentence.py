@@ -1,28 +1,32 @@
-"""⑤ One request as the engine admits it: checked once, with its length bounds worked out."""
+"""⑤ One request as the engine admits it: checked once, with its length bounds worked out. No torch."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from model.config import TransformerConfig
 from model.errors import InputError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest
 
+_SEED_BITS = 63
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Sentence:
-    """One sentence on its way through the engine.
+    """One sentence on its way through the engine; two are the same only if they are one object.
 
     Attributes:
-        index: Place of its request in the call to `decode`.
         request: Source ids, options, prefix.
         shortest: Fewest target tokens, EOS included.
         longest: Most target tokens, EOS included.
+        seed: What its random numbers begin from: the options' own, or one that was drawn for it.
     """
 
-    index: int
     request: DecodeRequest
     shortest: int
     longest: int
+    seed: int = 0
 
     @property
     def options(self) -> DecodeOptions:
@@ -34,8 +38,18 @@ class Sentence:
         """Source tokens, tag and EOS included."""
         return len(self.request.source_ids)
 
+    @property
+    def rows(self) -> int:
+        """Hypotheses that it keeps alive at once."""
+        return self.options.lanes
+
+    @property
+    def positions(self) -> int:
+        """Entries of the decoder state that it may come to occupy: its source and its hypotheses."""
+        return self.source_length + self.rows * self.longest
+
     @classmethod
-    def admit(cls, index: int, request: DecodeRequest, config: TransformerConfig) -> "Sentence":
+    def admit(cls, request: DecodeRequest, config: TransformerConfig) -> Self:
         """Check a request against the network that is to serve it.
 
         Raises:
@@ -48,7 +62,8 @@ class Sentence:
         check_ids("prefix_ids", request.prefix_ids, config.target_vocab_size, reserved)
         if len(request.prefix_ids) >= longest:
             raise TextTooLongError("prefix_ids", "max_length - 1", longest - 1, len(request.prefix_ids))
-        return cls(index, request, shortest, longest)
+        seed = request.options.seed
+        return cls(request, shortest, longest, secrets.randbits(_SEED_BITS) if seed is None else seed)
 
 
 def check_source(source_ids: Sequence[int], config: TransformerConfig) -> None:

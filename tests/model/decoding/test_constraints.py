@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 
 def admitted(*, prefix: tuple[int, ...] = (), **options: object) -> Sentence:
-    return Sentence.admit(0, request((4, 5, EOS), prefix=prefix, **options), CONFIG)
+    return Sentence.admit(request((4, 5, EOS), prefix=prefix, **options), CONFIG)
 
 
 def scores(slots: int, lanes: int = 2) -> Tensor:

@@ -9,28 +9,45 @@ CONFIG = TransformerConfig(source_vocab_size=8, target_vocab_size=9, max_positio
 
 
 def test_length_bounds_are_absolute_relative_and_what_fits() -> None:
-    absolute = Sentence.admit(0, request((4, 5, EOS), min_length=2, max_length=5), CONFIG)
+    absolute = Sentence.admit(request((4, 5, EOS), min_length=2, max_length=5), CONFIG)
     assert (absolute.shortest, absolute.longest) == (2, 5)
     options = {"min_length_ratio": 0.5, "max_length_ratio": 1.5, "max_length_offset": 2}
-    relative = Sentence.admit(0, request((4,) * 6, **options), CONFIG)
+    relative = Sentence.admit(request((4,) * 6, **options), CONFIG)
     assert (relative.shortest, relative.longest) == (3, 11)
-    assert Sentence.admit(0, request((4,) * 6), CONFIG).longest == 12
+    assert Sentence.admit(request((4,) * 6), CONFIG).longest == 12
     options = {"min_length": 9, "max_length_ratio": 1.0, "max_length_offset": 1}
-    raised = Sentence.admit(0, request((4,) * 3, **options), CONFIG)
+    raised = Sentence.admit(request((4,) * 3, **options), CONFIG)
     assert (raised.shortest, raised.longest) == (9, 9)
 
 
 def test_bos_and_unknown_tokens_may_be_given() -> None:
-    admitted = Sentence.admit(3, request((1, BOS, EOS), prefix=(BOS, 1, 8)), CONFIG)
-    assert (admitted.index, admitted.source_length) == (3, 3)
+    admitted = Sentence.admit(request((1, BOS, EOS), prefix=(BOS, 1, 8)), CONFIG)
+    assert admitted.source_length == 3
+
+
+def test_it_says_what_it_may_occupy() -> None:
+    beam = Sentence.admit(request((4, 5, EOS), beam_size=4, max_length=5), CONFIG)
+    assert (beam.rows, beam.positions) == (4, 3 + 4 * 5)
+
+
+def test_sentences_of_one_request_are_two() -> None:
+    asked = request((4, 5, EOS))
+    assert Sentence.admit(asked, CONFIG) != Sentence.admit(asked, CONFIG)
+
+
+def test_a_seed_is_the_one_asked_for_or_a_fresh_one() -> None:
+    assert Sentence.admit(request((4, EOS), seed=0), CONFIG).seed == 0
+    drawn = {Sentence.admit(request((4, EOS)), CONFIG).seed for _ in range(3)}
+    assert len(drawn) == 3
+    assert all(0 <= seed < 2**63 for seed in drawn)
 
 
 def test_a_prefix_leaves_room_for_eos() -> None:
-    assert Sentence.admit(0, request((4,), prefix=(5, 6), max_length=3), CONFIG).longest == 3
+    assert Sentence.admit(request((4,), prefix=(5, 6), max_length=3), CONFIG).longest == 3
     with pytest.raises(
         TextTooLongError, match=r"`prefix_ids` is over the limit max_length - 1: 3, at most 2"
     ):
-        Sentence.admit(0, request((4,), prefix=(5, 6, 7), max_length=3), CONFIG)
+        Sentence.admit(request((4,), prefix=(5, 6, 7), max_length=3), CONFIG)
 
 
 @pytest.mark.parametrize("source", [(), (PAD,), (4, 8), (4, -1)])

@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 
 def admitted(**options: object) -> Sentence:
-    return Sentence.admit(0, request((4, EOS), **options), CONFIG)
+    return Sentence.admit(request((4, EOS), **options), CONFIG)
 
 
 def step(scores_NKV: torch.Tensor, position: int) -> Step:

@@ -11,7 +11,7 @@ FINISHED_NK = torch.tensor([[-1.0, -2.0, -math.inf, -math.inf]])
 
 
 def settled(*, finished: int = 2, attainable: float = -1.5, top: bool = False, **options: object) -> bool:
-    rules = StopRules([Sentence.admit(0, request((4, EOS), **options), CONFIG)], torch.device("cpu"))
+    rules = StopRules([Sentence.admit(request((4, EOS), **options), CONFIG)], torch.device("cpu"))
     found = rules.settled(
         FINISHED_NK, torch.tensor([finished]), torch.tensor([attainable]), torch.tensor([top])
     )

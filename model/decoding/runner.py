@@ -1,0 +1,85 @@
+"""⑤ What drives a running batch step by step; the engine says who is in it. No torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from model.decoding.interrupt import Interrupt
+from model.decoding.sentence import Sentence
+from model.errors import TranslationError
+from model.request import Hypothesis
+
+Result = list[Hypothesis] | TranslationError
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One decoder step.
+
+    Attributes:
+        seconds: Network, search, and finding out which sentences are done.
+        rows: Hypotheses that were computed.
+        sentences: They belong to so many.
+    """
+
+    seconds: float
+    rows: int
+    sentences: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What became of a few steps.
+
+    Attributes:
+        finished: Sentences that are done and have left, each with its hypotheses, best first, or
+            the error that it alone met.
+        steps: Every step, in order.
+        started: Sentences that got their first token.
+    """
+
+    finished: list[tuple[Sentence, Result]] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
+    started: list[Sentence] = field(default_factory=list)
+
+
+class Runner(Protocol):
+    """One running batch. Sentences join between two steps and leave when they are done.
+
+    Not thread-safe: one thread drives it; only the interrupt may be set by others.
+    """
+
+    @property
+    def max_rows(self) -> int:
+        """Most hypotheses at once."""
+
+    @property
+    def max_positions(self) -> int:
+        """Most entries of decoder state; allocated beforehand, never exceeded."""
+
+    def admit(self, sentences: Sequence[Sentence]) -> None:
+        """Encode sentences as one batch; they take part from the next step on.
+
+        The caller has made sure that they fit: the sum of their `rows` and `positions` beside those
+        that run. If this raises, none of them has joined.
+        """
+
+    def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
+        """Do a step, or several: until a sentence has finished, or the interrupt is set, or `max_steps`.
+
+        At least one step is done, unless nothing runs. A sentence whose numbers break, or whose
+        options leave no token, finishes with its error. If this raises, what ran is lost: the caller
+        drops all of it.
+        """
+
+    def drop(self, sentences: Sequence[Sentence]) -> None:
+        """Forget running sentences: gone before the next step, their room given back."""
+
+    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+        """Target tokens that all live hypotheses, and the best finished one, begin with.
+
+        They are never taken back: every result of the sentence begins with them.
+        """
+
+    def close(self) -> None:
+        """Give back what the runner holds."""
