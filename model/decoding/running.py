@@ -4,6 +4,7 @@ Shapes: N slots, K lanes, S source, T tokens produced so far, V vocabulary.
 """
 
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -88,6 +89,17 @@ class RunningBatch:
             self._state.reorder(parents_NK)
         return finished
 
+    def drop(self, sentences: Sequence[Sentence]) -> None:
+        """Leave these out from the next step on, those that are here."""
+        self._shrink([slot for slot, sentence in enumerate(self.sentences) if sentence in sentences], None)
+
+    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+        """Target tokens that all of a sentence's hypotheses begin with."""
+        slot = self.sentences.index(sentence)
+        trace = self._trace.of_slots([slot], self.position)[0]
+        rows = [trace.tokens_of(lane, length) for lane, length in self._search.contenders(slot)]
+        return common_prefix(rows)
+
     def _offer(self, position: int) -> Step:
         logits_NKV = self._network.decode_step(
             self._tokens_NK, self._state, return_attention=self._needs_attention
@@ -143,6 +155,12 @@ def _hypothesis(trace: SlotTrace, ending: Ending, sentence: Sentence) -> Hypothe
         source_length=sentence.source_length,
         with_alignment=sentence.options.return_alignment,
     )
+
+
+def common_prefix(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """What all of them begin with."""
+    shared = takewhile(lambda tokens: len(set(tokens)) == 1, zip(*rows, strict=False))
+    return tuple(tokens[0] for tokens in shared)
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:

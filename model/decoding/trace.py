@@ -74,7 +74,7 @@ class SlotTrace:
 
     def hypothesis(self, ending: Ending, *, source_length: int, with_alignment: bool) -> Hypothesis:
         """The hypothesis that ends there."""
-        lanes = self._lanes(ending)
+        lanes = self._lanes(ending.lane, ending.length)
         steps = range(ending.length)
         log_probs = [self.log_probs[t][lanes[t]] for t in steps]
         if ending.eos_log_prob is not None:
@@ -88,9 +88,13 @@ class SlotTrace:
             alignment=self._alignment(lanes, source_length) if with_alignment else None,
         )
 
-    def _lanes(self, ending: Ending) -> list[int]:
-        lanes = [ending.lane] * ending.length
-        for t in range(ending.length - 1, 0, -1):
+    def tokens_of(self, lane: int, length: int) -> tuple[int, ...]:
+        """The first `length` tokens of the hypothesis whose last one this lane produced."""
+        return tuple(self.tokens[t][at] for t, at in enumerate(self._lanes(lane, length)))
+
+    def _lanes(self, lane: int, length: int) -> list[int]:
+        lanes = [lane] * length
+        for t in range(length - 1, 0, -1):
             lanes[t - 1] = self.parents[t][lanes[t]]
         return lanes
 

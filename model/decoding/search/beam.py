@@ -98,6 +98,13 @@ class BeamSearch:
             for pool, scores, count in zip(pools, live, counts, strict=True)
         ]
 
+    def contenders(self, slot: int) -> list[tuple[int, int]]:
+        """See Search; the live ones and the best finished one."""
+        live = [
+            (lane, self._position) for lane, t in enumerate(self._totals_NK[slot].tolist()) if t > -math.inf
+        ]
+        return live + [(e.lane, e.length) for e in _finished(self._pool_NK4[slot, :1].tolist())]
+
     def keep(self, slots: Sequence[int]) -> None:
         """See Search."""
         kept = torch.tensor(slots, dtype=torch.int64, device=self._totals_NK.device)

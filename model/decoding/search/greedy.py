@@ -50,6 +50,11 @@ class GreedySearch:
         packed_NK3 = torch.stack([scores_NK, self._lengths_NK.float(), self._eos_log_probs_NK], -1)
         return [_ranked(lanes) for lanes in packed_NK3[list(slots)].tolist()]
 
+    def contenders(self, slot: int) -> list[tuple[int, int]]:
+        """See Search; all lanes, those that have ended too."""
+        ended = (~self._eos_log_probs_NK[slot].isnan()).long()
+        return list(enumerate((self._lengths_NK[slot] - ended).tolist()))
+
     def keep(self, slots: Sequence[int]) -> None:
         """See Search."""
         kept = torch.tensor(slots, dtype=torch.int64, device=self._totals_NK.device)

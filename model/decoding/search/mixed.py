@@ -54,6 +54,10 @@ class MixedSearch:
             found.update(zip(asked, endings, strict=True))
         return [found[slot] for slot in slots]
 
+    def contenders(self, slot: int) -> list[tuple[int, int]]:
+        """See Search."""
+        return next(search.contenders(own.index(slot)) for search, own in self._parts if slot in own)
+
     def keep(self, slots: Sequence[int]) -> None:
         """See Search; a strategy that serves no slot any more is dropped."""
         parts = []

@@ -81,6 +81,9 @@ class Search(Protocol):
     def endings(self, slots: Sequence[int]) -> list[list[Ending]]:
         """The results of these slots, best first, as many as asked for or found."""
 
+    def contenders(self, slot: int) -> list[tuple[int, int]]:
+        """Lane and length of each hypothesis that the slot's best result may continue or be."""
+
     def keep(self, slots: Sequence[int]) -> None:
         """Drop all slots but these; they are numbered anew in this order."""
 

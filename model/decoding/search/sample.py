@@ -1,6 +1,6 @@
 """⑤ Sampling: one uniform number a token, turned into a token by the inverse of the distribution.
 
-The numbers come from the request's own generator, drawn before the first step, and the tokens are
+The numbers are the sentence's own (see model.decoding.random_numbers), and the tokens are
 laid out in the order of the vocabulary: neither depends on the rest of the batch.
 
 Shapes: N slots, K lanes, C longest translation, V vocabulary, R ranks that are looked at.
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
+from model.decoding.random_numbers import uniform
 from model.decoding.search.greedy import GreedySearch
 from model.decoding.search.protocol import Step
 from model.decoding.sentence import Sentence
@@ -27,7 +28,7 @@ class SampleSearch(GreedySearch):
         super().__init__(sentences, config, device)
         self._truncation = Truncation([s.options for s in sentences], device)
         longest = max(s.longest for s in sentences)
-        numbers = [_uniform_numbers(s.options, s.longest, longest) for s in sentences]
+        numbers = [_uniform_numbers(s, longest) for s in sentences]
         self._numbers_NKC = torch.stack(numbers).to(device)
 
     def _choose(self, step: Step) -> Tensor:
@@ -98,12 +99,10 @@ class Truncation:
         self._cuts_N = self._cuts_N.index_select(0, slots)
 
 
-def _uniform_numbers(options: DecodeOptions, length: int, capacity: int) -> Tensor:
-    generator = torch.Generator()
-    if options.seed is None:
-        generator.seed()
-    else:
-        generator.manual_seed(options.seed)
-    numbers_KC = torch.zeros(options.lanes, capacity)
-    numbers_KC[:, :length] = torch.rand(options.lanes, length, generator=generator)
-    return numbers_KC
+def _uniform_numbers(sentence: Sentence, capacity: int) -> Tensor:
+    return torch.tensor(
+        [
+            [uniform(sentence.seed, lane, position) for position in range(capacity)]
+            for lane in range(sentence.rows)
+        ]
+    )

@@ -9,6 +9,7 @@ from itertools import product
 import torch
 
 from model.decoding.network import Network
+from model.decoding.random_numbers import uniform
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.transformer import Transformer
 
@@ -78,12 +79,15 @@ class ReferenceDecoder:
         return [self._walk(request, lambda scores, _: scores.index(max(scores)))]
 
     def _sample(self, request: DecodeRequest) -> list[Hypothesis]:
-        options, longest = request.options, self._longest(request)
-        generator = torch.Generator().manual_seed(options.seed)
-        numbers = torch.rand(options.num_hypotheses, longest, generator=generator).tolist()
+        options = request.options
         draws = [
-            self._walk(request, lambda scores, position, row=row: _draw(scores, options, row[position]))
-            for row in numbers
+            self._walk(
+                request,
+                lambda scores, position, lane=lane: _draw(
+                    scores, options, uniform(options.seed, lane, position)
+                ),
+            )
+            for lane in range(options.num_hypotheses)
         ]
         return sorted(draws, key=lambda draw: (not draw.finished, -draw.score))
 
