@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from model.decoding.engine import DecodingEngine
+from model.engines import torch_engine
 from model.errors import TranslationError
 from model.precision import Precision, apply_precision, dtype_of, resolve_device
 from model.request import DecodeOptions, DecodeRequest
@@ -55,7 +56,7 @@ class DragomanEngine:
         """An engine over a copy of a float32 network."""
         own = copy.deepcopy(network).to(dtype_of(precision, resolve_device("cpu")))
         apply_precision(own, precision)
-        return cls(DecodingEngine(own, max_batch_tokens=_WHOLE_BATCH), precision)
+        return cls(torch_engine(own, max_batch_tokens=_WHOLE_BATCH), precision)
 
     def decode(self, sources: Sequence[Ids], options: DecodeOptions) -> list[tuple[int, ...]]:
         """See Engine."""

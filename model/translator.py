@@ -13,6 +13,7 @@ import torch
 from model.card import ModelCard
 from model.checkpoint import load_checkpoint
 from model.decoding.engine import DecodingEngine
+from model.engines import torch_engine
 from model.errors import TranslationError
 from model.passage import Passage, Translation, finish_all, resolve_pair
 from model.precision import Precision, apply_precision, dtype_of, resolve_device, resolve_precision
@@ -20,9 +21,6 @@ from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 
 Progress = Callable[[int], object]
-
-# Sentences between two reports of progress; the engine makes its own batches of them.
-_REPORT_EVERY = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +63,7 @@ class Translator:
         checkpoint = load_checkpoint(folder)
         network = checkpoint.network(device=place, dtype=dtype_of(numbers, place))
         return cls(
-            engine=DecodingEngine(
+            engine=torch_engine(
                 apply_precision(network, numbers),
                 device=place,
                 never_produced=checkpoint.tokenizer.target_tag_ids,
@@ -138,17 +136,12 @@ class Translator:
             InputError: If the network cannot read a request.
             DecodingError: If its output for one is not a number, or the options forbid every token.
         """
-        longest_first = sorted(range(len(requests)), key=lambda i: -len(requests[i].source_ids))
-        results: dict[int, list[Hypothesis]] = {}
-        for start in range(0, len(requests), _REPORT_EVERY):
-            chunk = longest_first[start : start + _REPORT_EVERY]
-            for i, result in zip(chunk, self.engine.decode([requests[i] for i in chunk]), strict=True):
-                if isinstance(result, TranslationError):
-                    raise result
-                results[i] = result
-            if progress is not None:
-                progress(len(chunk))
-        return [results[i] for i in range(len(requests))]
+        decoded = []
+        for result in self.engine.decode(requests, progress=progress):
+            if isinstance(result, TranslationError):
+                raise result
+            decoded.append(result)
+        return decoded
 
 
 def _default_fields(count: int) -> list[str]:

@@ -1,102 +1,227 @@
-"""⑤ The decoding engine: requests in, hypotheses out, in the same order; knows no text."""
+"""⑤ The decoding engine: which sentences run, and when they join. Knows no text, and no torch.
 
-from collections.abc import Collection, Sequence
+    add ──► arrivals ──► running batch ──► finished
+            (in order)   (the runner's)
+
+A sentence joins between two decoder steps as soon as there is room, and leaves in the step that
+finishes it: it never waits for those it runs beside.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
-import torch
-
 from model.checks import require, require_integer
-from model.decoding.batches import plan_batches
-from model.decoding.network import Network
+from model.config import TransformerConfig
+from model.decoding.admission import Admission
+from model.decoding.interrupt import Interrupt
+from model.decoding.load import Load
 from model.decoding.observer import Observer, SilentObserver
-from model.decoding.runner import Result
-from model.decoding.running import RunningBatch
-from model.decoding.score import score_translations
+from model.decoding.runner import Progress, Result, Runner
 from model.decoding.sentence import Sentence
-from model.errors import InputError
+from model.errors import InputError, TextTooLongError
 from model.request import DecodeRequest
+
+_UNTIL_ONE_FINISHES = 2**31 - 1
+_SILENT = SilentObserver()
 
 
 class DecodingEngine:
-    """Decodes sentences in batches; greedy, sampled and beam requests share them.
+    """Decodes sentences side by side; greedy, sampled and beam requests share the running batch.
 
     What a sentence becomes does not depend on the others: options, random numbers and stop rules
-    are its own, padding is masked, and a sentence whose numbers break fails alone.
+    are its own, and a sentence whose numbers break fails alone.
+
+    One thread drives it; only `interrupt` may be called from others.
 
     Args:
-        network: An encoder-decoder in evaluation mode.
-        device: Where the network lives.
-        max_batch_tokens: Bound on rows × source tokens of a batch, padding charged.
-        never_produced: Target ids that no translation may hold, beside padding and BOS: language
-            tags, for example.
+        runner: Computes the running batch.
+        config: Of its network.
+        max_batch_tokens: Bound on rows × source tokens of what runs; a sentence over it runs alone.
+        max_encode_tokens: Source tokens that join in one step, but at least one sentence, so that a
+            large arrival does not stall those in flight.
 
     Raises:
-        ConfigError: If the network lacks an encoder or a decoder, or the bound is not positive.
+        ConfigError: If the network lacks an encoder or a decoder, or a bound is not positive.
     """
 
     def __init__(
         self,
-        network: Network,
+        runner: Runner,
+        config: TransformerConfig,
         *,
-        device: torch.device | str = "cpu",
         max_batch_tokens: int = 4096,
-        never_produced: Collection[int] = (),
+        max_encode_tokens: int = 1024,
     ) -> None:
-        config = network.config
         for name in ("num_encoder_layers", "num_decoder_layers"):
             layers = getattr(config, name)
             require(layers > 0, name, "at least 1 to translate", layers)
         require_integer("max_batch_tokens", max_batch_tokens, 1)
-        self._network = network
-        self._device = torch.device(device)
-        self._max_batch_tokens = max_batch_tokens
-        self._never_produced = frozenset(never_produced)
+        require_integer("max_encode_tokens", max_encode_tokens, 1)
+        self._runner, self._config = runner, config
+        self._most = Load(rows=runner.max_rows, positions=runner.max_positions, tokens=max_batch_tokens)
+        self._admission = Admission(self._most, max_encode_tokens)
+        self._interrupt = Interrupt()
+        self._added_at: dict[Sentence, float] = {}
 
-    @torch.inference_mode()
-    def decode(self, requests: Sequence[DecodeRequest], *, observer: Observer | None = None) -> list[Result]:
-        """Translate every request.
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing has been added that is not finished or cancelled."""
+        return self._admission.is_idle
+
+    @property
+    def running(self) -> int:
+        """Sentences in the running batch."""
+        return len(self._admission.running)
+
+    @property
+    def rows(self) -> int:
+        """Hypotheses in the running batch."""
+        return self._admission.occupied.rows
+
+    @property
+    def load(self) -> float:
+        """Share of its room that all that was added takes; above 1 if more was added than fits."""
+        return self._admission.added.share_of(self._most)
+
+    def fits(self, request: DecodeRequest) -> bool:
+        """Whether there is room beside what was added; an idle engine has room for anything.
+
+        So also for what the engine cannot take at all: `add` says why.
+        """
+        bounds = request.options.length_bounds(len(request.source_ids), self._config.max_positions)
+        return self._admission.fits(Load.of(Sentence(request, *bounds)))
+
+    def add(self, request: DecodeRequest) -> Sentence:
+        """Take a request; a later step encodes it, in order of arrival.
+
+        A request that does not fit yet waits until it does, and all that come after it wait too.
+
+        Raises:
+            InputError: If the network cannot read it.
+            TextTooLongError: If it is over a limit of the network, or of the runner.
+        """
+        sentence = Sentence.admit(request, self._config)
+        self._require_possible(sentence)
+        self._admission.add(sentence)
+        self._added_at[sentence] = perf_counter()
+        return sentence
+
+    def cancel(self, sentence: Sentence) -> None:
+        """Forget a sentence wherever it is; one that has finished already is no matter."""
+        is_running = self._admission.is_running(sentence)
+        self._admission.leave(sentence)
+        self._added_at.pop(sentence, None)
+        if is_running:
+            self._runner.drop([sentence])
+
+    def reset(self) -> None:
+        """Forget all that was added."""
+        running = self._admission.running
+        self._admission.clear()
+        self._added_at.clear()
+        self._runner.drop(running)
+
+    def interrupt(self) -> None:
+        """Let the step that is going on return soon; may be called from any thread.
+
+        Whoever wants to be noticed leaves word first and interrupts then; the thread that drives the
+        engine looks after every step. An interrupt between two steps ends the next one early.
+        """
+        self._interrupt.set()
+
+    def step(self, observer: Observer = _SILENT, *, max_steps: int = _UNTIL_ONE_FINISHES) -> Progress:
+        """Encode arrivals for which there is room, then move the running batch on.
+
+        Args:
+            observer: Told of durations and counts.
+            max_steps: Most decoder steps; fewer once a sentence finishes, or after an interrupt.
+
+        Raises:
+            Exception: Whatever the runner met. The engine has forgotten all that was added and can be
+                used again; the caller may add the same requests once more, one at a time to find the
+                one at fault.
+        """
+        try:
+            self._encode_arrivals(observer)
+            progress = Progress() if self.is_idle else self._advance(observer, max_steps)
+        except Exception:
+            self.reset()
+            raise
+        finally:
+            self._interrupt.clear()
+        return progress
+
+    def decode(
+        self,
+        requests: Sequence[DecodeRequest],
+        *,
+        observer: Observer = _SILENT,
+        progress: Callable[[int], object] | None = None,
+    ) -> list[Result]:
+        """Translate every request and return when all are done; the engine must be idle.
+
+        The longest sources go first, so that the batch is full almost to the end.
 
         Args:
             requests: Any mix of lengths and options.
             observer: Told of durations and counts.
+            progress: Called with the number of requests that were done since the last call.
 
         Returns:
             For each request, in order, its hypotheses, best first; or the InputError or
             DecodingError that this request alone met.
         """
-        watch = observer or SilentObserver()
-        began = perf_counter()
+        waiting = deque(sorted(range(len(requests)), key=lambda i: -len(requests[i].source_ids)))
         results: dict[int, Result] = {}
         places: dict[Sentence, int] = {}
-        for index, request in enumerate(requests):
-            try:
-                sentence = Sentence.admit(request, self._network.config)
-                places[sentence] = index
-            except InputError as error:
-                results[index] = error
-        for batch in plan_batches(places, self._max_batch_tokens):
-            results.update((places[sentence], result) for sentence, result in self._run(batch, watch, began))
+        while len(results) < len(requests):
+            done = len(results)
+            while waiting and self.fits(requests[waiting[0]]):
+                index = waiting.popleft()
+                try:
+                    places[self.add(requests[index])] = index
+                except InputError as error:
+                    results[index] = error
+            for sentence, result in self.step(observer).finished:
+                results[places.pop(sentence)] = result
+            if progress is not None and len(results) > done:
+                progress(len(results) - done)
         return [results[index] for index in range(len(requests))]
 
-    def _run(
-        self, sentences: Sequence[Sentence], watch: Observer, began: float
-    ) -> list[tuple[Sentence, Result]]:
-        results: list[tuple[Sentence, Result]] = []
-        start = perf_counter()
-        batch = RunningBatch(self._network, sentences, self._device, self._never_produced)
-        watch.encoded(perf_counter() - start, len(sentences))
-        while batch.sentences:
-            start, running = perf_counter(), len(batch.sentences)
-            finished = batch.step()
-            watch.stepped(perf_counter() - start, running * batch.lanes, running)
-            if batch.position == 1:
-                watch.first_token(perf_counter() - began, running)
-            results += finished
-        return results
+    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+        """Target tokens that every result of a sentence is sure to begin with; none unless it runs."""
+        return self._runner.agreed(sentence) if self._admission.is_running(sentence) else ()
 
-    @torch.inference_mode()
-    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Log-probability of each token of given translations; see `score_translations`."""
-        return score_translations(
-            self._network, sources, targets, max_batch_tokens=self._max_batch_tokens, device=self._device
-        )
+    def close(self) -> None:
+        """Give back what the runner holds; the engine is of no use afterwards."""
+        self._runner.close()
+
+    def _require_possible(self, sentence: Sentence) -> None:
+        most = self._most
+        if sentence.rows > most.rows:
+            field = "num_hypotheses" if sentence.options.strategy == "sample" else "beam_size"
+            raise TextTooLongError(field, "max_rows", most.rows, sentence.rows)
+        if sentence.positions > most.positions:
+            raise TextTooLongError("source_ids", "decoder positions", most.positions, sentence.positions)
+
+    def _encode_arrivals(self, observer: Observer) -> None:
+        batch = self._admission.next_arrivals()
+        if batch:
+            start = perf_counter()
+            self._runner.admit(batch)
+            self._admission.join(batch)
+            observer.encoded(perf_counter() - start, len(batch))
+
+    def _advance(self, observer: Observer, max_steps: int) -> Progress:
+        start = perf_counter()
+        progress = self._runner.advance(self._interrupt, max_steps)
+        for record in progress.steps:
+            observer.stepped(record.seconds, record.rows, record.sentences)
+        for sentence in progress.started:
+            # Whoever waits for a first token gets it in the first step.
+            observer.first_token(start + progress.steps[0].seconds - self._added_at[sentence], 1)
+        for sentence, _ in progress.finished:
+            self._admission.leave(sentence)
+            del self._added_at[sentence]
+        return progress

@@ -14,13 +14,14 @@ from model.decoding.sentence import check_ids, check_source
 from model.errors import DecodingError, InputError, TextTooLongError
 
 
+@torch.inference_mode()
 def score_translations(
     network: Network,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
-    max_batch_tokens: int,
-    device: torch.device,
+    max_batch_tokens: int = 4096,
+    device: torch.device | str = "cpu",
 ) -> list[list[float]]:
     """Natural logarithms of P(token | source, tokens before it), in the order given.
 
@@ -43,10 +44,11 @@ def score_translations(
     lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
     order = sorted(range(len(sources)), key=lambda i: lengths[i], reverse=True)
     scores: list[list[float]] = [[] for _ in sources]
+    place = torch.device(device)
     while order:
         size = max(1, max_batch_tokens // lengths[order[0]])
         batch, order = order[:size], order[size:]
-        rows = _score_batch(network, [sources[i] for i in batch], [targets[i] for i in batch], device)
+        rows = _score_batch(network, [sources[i] for i in batch], [targets[i] for i in batch], place)
         for i, row in zip(batch, rows, strict=True):
             scores[i] = row
     return scores

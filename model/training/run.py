@@ -13,7 +13,7 @@ from model.card import ModelCard
 from model.checkpoint import save_checkpoint
 from model.checks import require
 from model.config import TransformerConfig
-from model.decoding.engine import DecodingEngine
+from model.engines import torch_engine
 from model.errors import TrainingError
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import BatchStream
@@ -160,7 +160,7 @@ class Run:
             return None
         network = Transformer(self.shape).to(self._device)
         tags = data.tokenizer.target_tag_ids
-        engine = DecodingEngine(network.eval(), device=self._device, never_produced=tags)
+        engine = torch_engine(network.eval(), device=self._device, never_produced=tags)
         return Validator(
             network,
             engine.decode,

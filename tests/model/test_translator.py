@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.checkpoint import load_checkpoint
-from model.decoding.engine import DecodingEngine
+from model.engines import torch_engine
 from model.errors import CheckpointError, DecodingError, TextTooLongError, UnsupportedLanguageError
 from model.passage import with_alternatives
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
@@ -116,7 +116,7 @@ def test_a_language_tag_is_never_produced(tiny_checkpoint: Path, strategy: str) 
     network.output.forward = lambda states: logits(states) + wanted  # type: ignore[method-assign]
     ids = tuple(checkpoint.tokenizer.encode("Thank you.", target_language="fr"))
     requests = [DecodeRequest(ids, DecodeOptions(strategy=strategy, seed=1, max_length=n)) for n in (1, 6)]
-    free, told = DecodingEngine(network), DecodingEngine(network, never_produced=tags)
+    free, told = torch_engine(network), torch_engine(network, never_produced=tags)
     assert all(set(tags) & set(found[0].token_ids) for found in free.decode(requests))
     assert not any(set(tags) & set(found[0].token_ids) for found in told.decode(requests))
 
@@ -134,7 +134,9 @@ def test_a_loaded_translator_knows_its_tags(translator: Translator) -> None:
 
 def test_a_sentence_that_breaks_fails_the_call(translator: Translator) -> None:
     class Broken:
-        def decode(self, requests: list[DecodeRequest]) -> list[list[Hypothesis] | DecodingError]:
+        def decode(
+            self, requests: list[DecodeRequest], *, progress: object
+        ) -> list[list[Hypothesis] | DecodingError]:
             return [DecodingError("not a number") for _ in requests]
 
     broken = dataclasses.replace(translator, engine=Broken())  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.decoding.constraints import Constraints
-from model.decoding.engine import DecodingEngine
 from model.decoding.sentence import Sentence
+from model.engines import torch_engine
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 
 CONFIG = TransformerConfig(source_vocab_size=VOCAB, target_vocab_size=VOCAB)
@@ -137,7 +137,7 @@ STRATEGIES = [
 def test_every_strategy_keeps_them(strategy: dict[str, object]) -> None:
     asked = {"suppress_ids": [8, 9], "no_repeat_ngram_size": 2, "min_length": 7, "max_length": 12}
     requests = [request(s, prefix=(5, 6), **asked, **strategy) for s in sentences(4, 5, 6, 7)]
-    for result in DecodingEngine(lively_network()).decode(requests):
+    for result in torch_engine(lively_network()).decode(requests):
         assert isinstance(result, list)
         for tokens in (found.token_ids for found in result):
             pairs = list(pairwise(tokens))

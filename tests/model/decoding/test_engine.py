@@ -1,307 +1,285 @@
-import dataclasses
+"""The engine's policy, on a runner that only counts: who joins when, and that nobody is lost."""
 
 import pytest
-import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
+from model.config import TransformerConfig
 from model.decoding.engine import DecodingEngine
-from model.errors import ConfigError, DecodingError, InputError, TextTooLongError
-from model.request import DecodeOptions, DecodeRequest
-from model.state import Memory
-from model.transformer import Transformer
-from tests.model.decoding.comparison import assert_same
-from tests.model.decoding.networks import EOS, PAD, VOCAB, lively_network, request, sentences
-from tests.model.decoding.reference import ReferenceDecoder
-from tests.model.tiny_networks import tiny_config
+from model.decoding.sentence import Sentence
+from model.errors import ConfigError, InputError, TextTooLongError
+from model.request import DecodeRequest
+from tests.model.decoding.networks import EOS, PAD, request
+from tests.model.decoding.scripted_runner import ScriptedRunner, echo
 
-OPTIONS: list[dict[str, object]] = [
-    {"strategy": "greedy"},
-    {"strategy": "greedy", "repetition_penalty": 1.5, "min_length": 4},
-    {"strategy": "sample", "seed": 1},
-    {"strategy": "sample", "seed": 2, "temperature": 2.0, "top_k": 4},
-    {"strategy": "sample", "seed": 3, "num_hypotheses": 4, "top_p": 0.8, "no_repeat_ngram_size": 1},
-    {"strategy": "sample", "seed": 4, "num_hypotheses": 4, "min_p": 0.1},
-    {"strategy": "beam", "beam_size": 1},
-    {"strategy": "beam", "beam_size": 4, "num_hypotheses": 4},
-    {"strategy": "beam", "beam_size": 4, "length_penalty": 0.0, "stop": "first"},
-    {"strategy": "beam", "beam_size": 4, "length_penalty": 0.6, "length_penalty_form": "gnmt"},
-    {"strategy": "beam", "beam_size": 4, "coverage_penalty": 0.3, "num_hypotheses": 2},
-    {"strategy": "beam", "beam_size": 4, "no_repeat_ngram_size": 2, "repetition_penalty": 1.3},
-    {"strategy": "beam", "beam_size": 4, "patience": 2.0, "suppress_ids": [5, 7], "min_length_ratio": 1.0},
-    {"strategy": "beam", "beam_size": 4, "stop": "all", "max_length": 3, "num_hypotheses": 3},
-    {"strategy": "beam", "beam_size": 7, "length_penalty": 0.75, "num_hypotheses": 7, "stop": "all"},
-]
+CONFIG = TransformerConfig(source_vocab_size=30, target_vocab_size=30, max_positions=16)
 
 
-def many_requests(seed: int = 5) -> list[DecodeRequest]:
-    lengths = [2 + 3 * i % 8 for i in range(len(OPTIONS))]
-    pairs = zip(sentences(*lengths, seed=seed), OPTIONS, strict=True)
-    return [request(source, **options) for source, options in pairs]
+def make(
+    runner: ScriptedRunner, *, max_batch_tokens: int = 1000, max_encode_tokens: int = 1000
+) -> DecodingEngine:
+    return DecodingEngine(
+        runner, CONFIG, max_batch_tokens=max_batch_tokens, max_encode_tokens=max_encode_tokens
+    )
 
 
-class CountingObserver:
+def asked(length: int = 3, steps: int = 2, beams: int = 1, first: int = 4) -> DecodeRequest:
+    """A request of so many source tokens that takes so many steps."""
+    return request((first, *[5] * (length - 1)), beam_size=beams, max_length=steps)
+
+
+class Watch:
     def __init__(self) -> None:
-        self.sentences: list[int] = []
-        self.rows: list[int] = []
-        self.tokens: list[int] = []
-        self.first: list[int] = []
-        self.seconds: list[float] = []
+        self.calls: list[tuple[str, int]] = []
+        self.waits: list[float] = []
 
     def encoded(self, seconds: float, sentences: int) -> None:
-        self.seconds.append(seconds)
-        self.sentences.append(sentences)
+        self.calls.append(("encoded", sentences))
 
     def stepped(self, seconds: float, rows: int, tokens: int) -> None:
-        self.seconds.append(seconds)
-        self.rows.append(rows)
-        self.tokens.append(tokens)
+        assert seconds == 0.5
+        self.calls.append(("stepped", rows))
 
     def first_token(self, seconds: float, sentences: int) -> None:
-        self.seconds.append(seconds)
-        self.first.append(sentences)
+        self.waits.append(seconds)
+        self.calls.append(("first", sentences))
 
 
-class BrokenFor9(Transformer):
-    """A network whose numbers break wherever the source holds token 9."""
-
-    def encode(self, source_NS: Tensor, maps: object = None) -> Memory:
-        memory = super().encode(source_NS)
-        is_broken_N = (source_NS == 9).any(1)
-        return Memory(memory.states_NSM.masked_fill(is_broken_N[:, None, None], torch.nan), memory.mask_NS)
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_every_strategy_in_one_call_equals_the_slow_reference(seed: int) -> None:
-    network = lively_network(seed)
-    requests, reference = many_requests(seed), ReferenceDecoder(network)
-    for asked, result in zip(requests, DecodingEngine(network).decode(requests), strict=True):
-        assert_same(result, reference.decode(asked))
+def test_sentences_are_encoded_in_order_of_arrival_within_the_tokens_of_a_step() -> None:
+    runner = ScriptedRunner()
+    engine = make(runner, max_encode_tokens=5)
+    added = [engine.add(asked(length, steps=9)) for length in (3, 2, 1, 6, 1)]
+    batches = []
+    while len(batches) < 3:
+        engine.step(max_steps=1)
+        batches = runner.admitted
+    assert batches == [added[:2], added[2:3], added[3:4]]
+    engine.step(max_steps=1)
+    assert batches[3] == added[4:]
 
 
-@pytest.mark.parametrize("norm_position", ["pre", "post"])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
-def test_cached_steps_equal_full_passes_in_every_variant(positions: str, norm_position: str) -> None:
-    network = lively_network(positions=positions, norm_position=norm_position, final_norm=True)
-    reference = ReferenceDecoder(network)
-    requests = [
-        request(source, strategy=strategy, num_hypotheses=count, min_length=6, return_alignment=True)
-        for source in sentences(3, 7)
-        for strategy, count in (("greedy", 1), ("beam", 4))
-    ]
-    for asked, result in zip(requests, DecodingEngine(network).decode(requests), strict=True):
-        assert_same(result, reference.decode(asked))
-
-
-option_sets = st.fixed_dictionaries(
-    {
-        "strategy": st.sampled_from(["greedy", "sample", "beam"]),
-        "beam_size": st.integers(1, 5),
-        "length_penalty": st.sampled_from([0.0, 0.5, 1.0, 2.0]),
-        "length_penalty_form": st.sampled_from(["power", "gnmt"]),
-        "coverage_penalty": st.sampled_from([0.0, 0.2]),
-        "patience": st.sampled_from([0.5, 1.0, 2.0]),
-        "stop": st.sampled_from(["patience", "first", "all"]),
-        "temperature": st.sampled_from([0.5, 1.0, 3.0]),
-        "top_k": st.integers(0, 5),
-        "top_p": st.sampled_from([0.5, 0.9, 1.0]),
-        "min_p": st.sampled_from([0.0, 0.2]),
-        "seed": st.integers(0, 2**63 - 1),
-        "max_length": st.integers(3, 9),
-        "min_length": st.integers(0, 3),
-        "no_repeat_ngram_size": st.integers(0, 3),
-        "repetition_penalty": st.sampled_from([0.8, 1.0, 1.4]),
-        "suppress_ids": st.lists(st.integers(4, VOCAB - 1), max_size=3),
-    }
-)
-NETWORK = lively_network(7)
-REFERENCE = ReferenceDecoder(NETWORK)
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-@given(st.lists(option_sets, min_size=1, max_size=4), st.lists(st.integers(4, VOCAB - 1), max_size=2))
-def test_any_options_equal_the_slow_reference(
-    all_options: list[dict[str, object]], prefix: list[int]
-) -> None:
-    requests = [
-        request(source, prefix=prefix, **options)
-        for source, options in zip(sentences(4, 2, 6, 3), all_options, strict=False)
-    ]
-    for asked, result in zip(requests, DecodingEngine(NETWORK).decode(requests), strict=True):
-        assert_same(result, REFERENCE.decode(asked))
-
-
-def test_a_result_does_not_depend_on_the_batch_or_its_padding() -> None:
-    network, requests = lively_network(), many_requests()
-    engine = DecodingEngine(network)
-    alone = [engine.decode([asked])[0] for asked in requests]
-    long = [dataclasses.replace(asked, source_ids=sentences(16)[0]) for asked in requests]
-    for together in (requests, [*requests, *reversed(requests)], [*long, *requests]):
-        results = engine.decode(together)[-len(requests) :]
-        expected = alone[::-1] if together[-1] is requests[0] else alone
-        for result, single in zip(results, expected, strict=True):
-            assert isinstance(single, list)
-            assert_same(result, single)
-
-
-@pytest.mark.parametrize("max_batch_tokens", [1, 20, 100])
-def test_a_result_does_not_depend_on_the_token_budget(max_batch_tokens: int) -> None:
-    network, requests = lively_network(), many_requests()
-    whole = DecodingEngine(network).decode(requests)
-    parts = DecodingEngine(network, max_batch_tokens=max_batch_tokens).decode(requests)
-    for result, expected in zip(parts, whole, strict=True):
-        assert isinstance(expected, list)
-        assert_same(result, expected)
-
-
-def test_log_probabilities_are_those_of_score() -> None:
-    network, requests = lively_network(), many_requests()
-    engine = DecodingEngine(network)
-    for asked, result in zip(requests, engine.decode(requests), strict=True):
-        assert isinstance(result, list)
-        for found in result:
-            target = (*found.token_ids, EOS) if found.finished else found.token_ids
-            scores = engine.score([asked.source_ids], [target])[0]
-            assert found.token_log_probabilities == pytest.approx(scores, abs=1e-4)
-            assert found.log_probability == pytest.approx(sum(scores), abs=1e-3)
+def test_one_joins_in_the_step_after_another_has_left() -> None:
+    runner = ScriptedRunner(max_rows=4)
+    engine = make(runner)
+    long = engine.add(asked(steps=5, beams=3))
+    short = engine.add(asked(steps=2))
+    assert not engine.fits(asked())
+    late = engine.add(asked(steps=1))
+    assert [s for s, _ in engine.step().finished] == [short]
+    assert (engine.running, engine.rows) == (1, 3)
+    assert [s for s, _ in engine.step().finished] == [late]
+    assert runner.admitted == [[long, short], [late]]
+    assert [s for s, _ in engine.step().finished] == [long]
+    assert engine.is_idle
 
 
 @pytest.mark.parametrize(
-    "options", [{"strategy": "greedy"}, {"beam_size": 3}, {"strategy": "sample", "seed": 8}]
+    ("bound", "most"), [({"max_rows": 4}, 4), ({"max_positions": 4 * (3 + 2) + 4}, 4), ({}, 8)]
 )
-def test_alignment_is_the_cross_attention_of_each_token(options: dict[str, object]) -> None:
-    network = lively_network()
-    requests = [request(s, return_alignment=True, min_length=5, **options) for s in sentences(4, 9, 6)]
-    reference = ReferenceDecoder(network)
-    for asked, result in zip(requests, DecodingEngine(network).decode(requests), strict=True):
-        assert isinstance(result, list)
-        tokens = result[0].token_ids
-        assert len(tokens) > 0
-        expected = reference.attention(asked.source_ids, (*tokens, EOS))[: len(tokens)]
-        assert result[0].alignment is not None
-        assert [len(row) for row in result[0].alignment] == [len(asked.source_ids)] * len(tokens)
-        for row, expected_row in zip(result[0].alignment, expected, strict=True):
-            assert row == pytest.approx(expected_row, abs=1e-5)
-            assert sum(row) == pytest.approx(1.0, abs=1e-5)
+def test_room_is_counted_in_rows_and_positions(bound: dict[str, int], most: int) -> None:
+    engine = make(ScriptedRunner(**bound))
+    count = 0
+    while engine.fits(asked()):
+        engine.add(asked())
+        count += 1
+    assert count == most
 
 
-def test_alignment_is_left_out_for_those_who_do_not_ask() -> None:
-    first, second = sentences(4, 4)
-    results = DecodingEngine(lively_network()).decode(
-        [request(first, return_alignment=True), request(second)]
-    )
-    assert isinstance(results[0], list)
-    assert isinstance(results[1], list)
-    assert results[0][0].alignment is not None
-    assert results[1][0].alignment is None
+def test_room_is_counted_in_source_tokens_of_all_rows() -> None:
+    engine = make(ScriptedRunner(), max_batch_tokens=12)
+    engine.add(asked(3, beams=2))
+    assert engine.fits(asked(6))
+    assert not engine.fits(asked(7))
+    assert engine.load == 0.5
 
 
-def test_a_network_of_half_precision_is_searched_in_full() -> None:
-    network = lively_network().bfloat16()
-    options = {"return_alignment": True, "coverage_penalty": 0.5, "min_length": 5}
-    result = DecodingEngine(network).decode([request(sentences(6)[0], **options)])[0]
-    assert isinstance(result, list)
-    best = result[0]
-    assert best.log_probability == pytest.approx(sum(best.token_log_probabilities))
-    assert best.alignment is not None
-    assert all(sum(row) == pytest.approx(1.0, abs=0.02) for row in best.alignment)
+def test_a_sentence_over_the_token_budget_runs_alone() -> None:
+    runner = ScriptedRunner()
+    engine = make(runner, max_batch_tokens=5)
+    assert engine.fits(asked(8))
+    first, second, third = engine.add(asked(8)), engine.add(asked(2)), engine.add(asked(9))
+    while not engine.is_idle:
+        engine.step()
+    assert runner.admitted == [[first], [second], [third]]
 
 
-def test_finished_rows_leave_the_batch() -> None:
-    network, observer = lively_network(), CountingObserver()
-    requests = [request(s, strategy="greedy", no_repeat_ngram_size=1) for s in sentences(*[5] * 8)]
-    results = DecodingEngine(network).decode(requests, observer=observer)
-    lengths = [len(r[0].token_log_probabilities) for r in results if isinstance(r, list)]
-    assert len(set(lengths)) > 3
-    assert observer.rows == [sum(n > step for n in lengths) for step in range(max(lengths))]
+def test_what_no_runner_holds_is_refused_by_name() -> None:
+    engine = make(ScriptedRunner(max_rows=4, max_positions=30))
+    assert engine.fits(asked(beams=5))
+    with pytest.raises(TextTooLongError, match="`beam_size` is over the limit max_rows: 5, at most 4"):
+        engine.add(asked(beams=5))
+    draws = request((4, EOS), strategy="sample", num_hypotheses=6)
+    with pytest.raises(TextTooLongError, match="`num_hypotheses` is over the limit max_rows: 6"):
+        engine.add(draws)
+    with pytest.raises(TextTooLongError, match="`source_ids` is over the limit decoder positions: 51, at"):
+        engine.add(asked(3, steps=12, beams=4))
+    with pytest.raises(InputError, match="at least one token"):
+        engine.add(request(()))
+    assert engine.is_idle
+    assert engine.load == 0
 
 
-def test_the_observer_sees_rows_sentences_and_durations() -> None:
-    observer = CountingObserver()
-    requests = [request(s, beam_size=3, max_length=2, min_length=2) for s in sentences(5, 5)]
-    DecodingEngine(lively_network()).decode(requests, observer=observer)
-    assert (observer.sentences, observer.rows, observer.tokens) == ([2], [6, 6], [2, 2])
-    assert observer.first == [2]
-    assert all(seconds > 0 for seconds in observer.seconds)
+def test_cancelling_works_in_every_stage() -> None:
+    runner = ScriptedRunner(max_rows=2)
+    engine = make(runner)
+    running, waiting = engine.add(asked(steps=5, beams=2)), engine.add(asked(steps=1))
+    engine.step(max_steps=1)
+    engine.cancel(waiting)
+    assert runner.dropped == []
+    assert engine.load == 1
+    engine.cancel(running)
+    assert runner.dropped == [running]
+    assert engine.is_idle
+    assert engine.load == 0
+    done = engine.add(asked(steps=1))
+    assert [s for s, _ in engine.step().finished] == [done]
+    for late in (done, running, waiting):
+        engine.cancel(late)
+    assert runner.dropped == [running]
 
 
-@pytest.mark.parametrize("options", [{"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample"}])
-def test_broken_numbers_fail_their_own_sentence_only(options: dict[str, object]) -> None:
-    network = BrokenFor9(lively_network().config)
-    network.load_state_dict(lively_network().state_dict())
-    requests = [request(source, **options, seed=1) for source in ((5, 6, EOS), (5, 9, EOS), (7, EOS))]
-    results = DecodingEngine(network.eval()).decode(requests)
-    assert isinstance(results[1], DecodingError)
-    assert "not a number" in str(results[1])
-    for asked, result in zip(requests[::2], results[::2], strict=True):
-        assert_same(result, ReferenceDecoder(lively_network()).decode(asked))
+def test_a_step_ends_at_the_interrupt_and_the_next_is_a_whole_one() -> None:
+    runner = ScriptedRunner()
+    engine = make(runner)
+    engine.add(asked(steps=9))
+    runner.interrupt_after = 3
+    assert len(engine.step().steps) == 3
+    assert len(engine.step(max_steps=2).steps) == 2
+    engine.interrupt()
+    assert len(engine.step().steps) == 1
+    assert len(engine.step().steps) == 3
 
 
-@pytest.mark.parametrize("options", [{"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample"}])
-def test_options_that_forbid_every_token_fail_their_own_sentence_only(options: dict[str, object]) -> None:
-    sources = sentences(4, 4)
-    impossible = request(sources[0], **options, suppress_ids=list(range(VOCAB)))
-    results = DecodingEngine(lively_network()).decode([impossible, request(sources[1], **options)])
-    assert isinstance(results[0], DecodingError)
-    assert "no token" in str(results[0])
-    assert isinstance(results[1], list)
+def test_an_idle_engine_steps_nothing() -> None:
+    engine = make(ScriptedRunner())
+    engine.interrupt()
+    progress = engine.step()
+    assert (progress.finished, progress.steps, progress.started) == ([], [], [])
 
 
-@pytest.mark.parametrize(
-    ("source", "prefix", "kind", "words"),
-    [
-        ((), (), InputError, "at least one token"),
-        ((4,) * 17, (), TextTooLongError, "max_positions: 17, at most 16"),
-        ((4, VOCAB), (), InputError, f"has {VOCAB} instead"),
-        ((4, -1), (), InputError, "has -1 instead"),
-        ((4, PAD), (), InputError, "has 0 instead"),
-        ((4,), (5, EOS), InputError, "has 3 instead"),
-        ((4,), (5,) * 16, TextTooLongError, "prefix_ids"),
-    ],
-)
-def test_a_request_that_cannot_be_served_fails_alone(
-    source: tuple[int, ...], prefix: tuple[int, ...], kind: type[InputError], words: str
-) -> None:
-    good = request(sentences(4)[0])
-    results = DecodingEngine(lively_network()).decode([good, request(source, prefix=prefix), good])
-    assert isinstance(results[1], kind)
-    assert words in str(results[1])
-    assert results[0] == results[2]
-    assert isinstance(results[0], list)
+@pytest.mark.parametrize("where", ["admit", "advance"])
+def test_after_a_failure_of_the_runner_the_engine_is_empty_and_usable(where: str) -> None:
+    runner = ScriptedRunner()
+    engine = make(runner)
+    sound = [engine.add(asked(steps=3)) for _ in range(2)]
+    engine.step(max_steps=1)
+    runner.broken = (where, 9)
+    engine.add(asked(first=9))
+    with pytest.raises(RuntimeError, match="out of luck"):
+        engine.step()
+    assert engine.is_idle
+    assert engine.load == 0
+    assert runner.produced == {}
+    results = [engine.decode([sentence.request])[0] for sentence in sound]
+    assert results == [[echo(sentence.request.source_ids)] for sentence in sound]
+    with pytest.raises(RuntimeError, match="out of luck"):
+        engine.decode([asked(first=9)])
 
 
-def test_padded_vocabulary_ids_are_never_produced() -> None:
-    network = lively_network(vocab_multiple=64)
-    assert network.output.weight.shape[0] == 64
-    sources = sentences(*[5] * 4)
-    requests = [request(s, strategy="sample", seed=i, temperature=50.0) for i, s in enumerate(sources)]
-    requests += [request(s, beam_size=20, num_hypotheses=20) for s in sources]
-    for result in DecodingEngine(network).decode(requests):
-        assert isinstance(result, list)
-        assert all(token < VOCAB for found in result for token in found.token_ids)
+def test_agreed_tokens_are_those_of_a_running_sentence() -> None:
+    engine = make(ScriptedRunner(max_rows=1))
+    running, waiting = engine.add(asked(4, steps=5)), engine.add(asked())
+    assert engine.agreed(running) == ()
+    engine.step(max_steps=2)
+    assert engine.agreed(running) == (4, 5)
+    assert engine.agreed(waiting) == ()
+    engine.cancel(running)
+    assert engine.agreed(running) == ()
+
+
+def test_the_observer_sees_batches_steps_and_first_tokens() -> None:
+    engine, watch = make(ScriptedRunner(max_rows=2)), Watch()
+    engine.add(asked(steps=2))
+    engine.add(asked(steps=1))
+    engine.add(asked(steps=1))
+    engine.step(watch)
+    assert watch.calls == [("encoded", 2), ("stepped", 2), ("first", 1), ("first", 1)]
+    watch.calls.clear()
+    engine.step(watch)
+    assert watch.calls == [("encoded", 1), ("stepped", 2), ("first", 1)]
+    assert all(0.5 <= seconds < 60 for seconds in watch.waits)
+
+
+def test_decode_keeps_the_order_of_the_requests_and_the_batch_full() -> None:
+    runner, counts = ScriptedRunner(max_rows=4), list[int]()
+    requests = [asked(2 + i % 5, steps=1 + i % 3, first=4 + i) for i in range(12)]
+    requests.insert(3, request((PAD,)))
+    results = make(runner).decode(requests, progress=counts.append)
+    assert isinstance(results.pop(3), InputError)
+    del requests[3]
+    assert results == [[echo(r.source_ids)] for r in requests]
+    lengths = [s.source_length for batch in runner.admitted for s in batch]
+    assert lengths == sorted(lengths, reverse=True)
+    assert sum(counts) == 13
+    assert len(counts) > 3
+    assert min(counts) > 0
+
+
+def test_the_longest_first_keep_the_batch_full_to_the_end() -> None:
+    runner, watch = ScriptedRunner(max_rows=4), Watch()
+    make(runner).decode([asked(length, steps=length) for length in range(1, 11)], observer=watch)
+    rows = [count for kind, count in watch.calls if kind == "stepped"]
+    assert sum(rows) == sum(range(1, 11))
+    assert [count for count in rows[:-4] if count < 4] == []
 
 
 def test_nothing_asked_nothing_answered() -> None:
-    assert DecodingEngine(lively_network()).decode([]) == []
+    assert make(ScriptedRunner()).decode([]) == []
+
+
+def test_closing_lets_go_of_the_runner() -> None:
+    runner = ScriptedRunner()
+    make(runner).close()
+    assert runner.is_closed
+
+
+@pytest.mark.parametrize("name", ["max_batch_tokens", "max_encode_tokens"])
+def test_a_bound_below_one_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"`{name}` must be"):
+        make(ScriptedRunner(), **{name: 0})
 
 
 def test_a_network_without_a_decoder_is_refused() -> None:
+    config = TransformerConfig(source_vocab_size=9, target_vocab_size=9, num_decoder_layers=0)
     with pytest.raises(ConfigError, match="num_decoder_layers"):
-        DecodingEngine(Transformer(tiny_config(num_decoder_layers=0)))
+        DecodingEngine(ScriptedRunner(), config)
 
 
-def test_a_token_budget_below_one_is_refused() -> None:
-    with pytest.raises(ConfigError, match="max_batch_tokens"):
-        DecodingEngine(lively_network(), max_batch_tokens=0)
+actions = st.one_of(
+    st.tuples(st.just("add"), st.integers(1, 16), st.integers(1, 6), st.integers(1, 5)),
+    st.tuples(st.just("cancel"), st.integers(0, 50)),
+    st.tuples(st.just("step"), st.integers(1, 4)),
+)
 
 
-def test_lengths_follow_the_source() -> None:
-    options = DecodeOptions(
-        strategy="greedy", max_length_ratio=1.0, max_length_offset=1, min_length_ratio=1.0
-    )
-    requests = [DecodeRequest(source, options) for source in sentences(3, 8)]
-    for asked, result in zip(requests, DecodingEngine(lively_network()).decode(requests), strict=True):
-        assert isinstance(result, list)
-        length = len(result[0].token_log_probabilities)
-        assert len(asked.source_ids) <= length <= len(asked.source_ids) + 1
+@given(st.lists(actions, max_size=60), st.integers(5, 12), st.integers(60, 200), st.integers(1, 60))
+def test_nothing_is_lost_nothing_is_over_budget_and_the_order_is_kept(
+    script: list[tuple[str, int, int, int]], max_rows: int, max_positions: int, max_tokens: int
+) -> None:
+    runner = ScriptedRunner(max_rows, max_positions)
+    engine = make(runner, max_batch_tokens=max_tokens, max_encode_tokens=20)
+    added: list[Sentence] = []
+    finished: list[Sentence] = []
+    cancelled: set[Sentence] = set()
+    for action, *numbers in script:
+        if action == "add":
+            length, steps, beams = numbers
+            added.append(engine.add(asked(length, steps, beams)))
+        elif action == "cancel" and added:
+            chosen = added[numbers[0] % len(added)]
+            engine.cancel(chosen)
+            cancelled |= {chosen} - set(finished)
+        elif action == "step":
+            finished += [s for s, _ in engine.step(max_steps=numbers[0]).finished]
+        tokens = sum(s.rows * s.source_length for s in runner.produced)
+        assert tokens <= max_tokens or len(runner.produced) == 1
+        assert engine.running == len(runner.produced)
+        assert engine.rows == sum(s.rows for s in runner.produced)
+    while not engine.is_idle:
+        finished += [s for s, _ in engine.step().finished]
+    assert len(finished) == len(set(finished))
+    assert set(finished) == set(added) - cancelled
+    joined = [s for batch in runner.admitted for s in batch]
+    assert joined == [s for s in added if s in set(joined)]
+    assert all(sum(s.source_length for s in b) <= 20 or len(b) == 1 for b in runner.admitted)
+    assert (engine.load, engine.rows) == (0, 0)

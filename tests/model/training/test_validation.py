@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.decoding.engine import DecodingEngine
+from model.engines import torch_engine
 from model.errors import DecodingError, TranslationError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
@@ -88,7 +88,7 @@ def test_the_oracle_scores_a_hundred_in_its_direction(tokenizer: Tokenizer) -> N
 
 def test_the_real_decoder_runs_on_the_weights_it_is_given(tokenizer: Tokenizer) -> None:
     made = network(tokenizer)
-    checked = validator(tokenizer, made, DecodingEngine(made.eval()).decode, [ENGLISH])
+    checked = validator(tokenizer, made, torch_engine(made.eval()).decode, [ENGLISH])
     weights = {name: weight.detach().clone() for name, weight in made.named_parameters()}
     first = checked.validate(weights)
     silenced = {name: torch.zeros_like(weight) for name, weight in weights.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from model.decoding.engine import DecodingEngine
+from model.engines import torch_engine
 from model.request import Hypothesis
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import BOS, EOS, UNK, TableNetwork, lively_network, request, sentences
@@ -28,7 +28,7 @@ def random_table(seed: int) -> Table:
 
 
 def decode(table: Table, **options: object) -> list[Hypothesis]:
-    result = DecodingEngine(TableNetwork(table)).decode([request((4, EOS), **options)])[0]
+    result = torch_engine(TableNetwork(table)).decode([request((4, EOS), **options)])[0]
     assert isinstance(result, list)
     return result
 
@@ -41,12 +41,12 @@ def test_a_wide_beam_is_exhaustive_search(seed: int, options: dict[str, object])
     asked = request(sentences(5)[0], beam_size=64, num_hypotheses=31, stop="all", **limits, **options)
     expected = ReferenceDecoder(network).all_finished(asked)
     assert len(expected) == 1 + 2 + 4 + 8 + 16
-    assert_same(DecodingEngine(network).decode([asked])[0], expected)
+    assert_same(torch_engine(network).decode([asked])[0], expected)
 
 
 @pytest.mark.parametrize("stop", ["patience", "first", "all"])
 def test_the_n_best_are_sorted_distinct_and_begin_with_the_best(stop: str) -> None:
-    engine, sources = DecodingEngine(lively_network()), sentences(4, 7, 10)
+    engine, sources = torch_engine(lively_network()), sentences(4, 7, 10)
     many = engine.decode([request(s, beam_size=8, num_hypotheses=8, stop=stop) for s in sources])
     for result in many:
         assert isinstance(result, list)
@@ -80,7 +80,7 @@ def test_stop_first_ends_with_the_best_continuation() -> None:
 def test_the_early_cut_loses_nothing(seed: int, form: str, alpha: float) -> None:
     network, reference = TableNetwork(random_table(seed)), ReferenceDecoder(TableNetwork(random_table(seed)))
     asked = request((4, EOS), length_penalty=alpha, length_penalty_form=form, stop="all", num_hypotheses=2)
-    assert_same(DecodingEngine(network).decode([asked])[0], reference.decode(asked))
+    assert_same(torch_engine(network).decode([asked])[0], reference.decode(asked))
 
 
 def test_unfinished_hypotheses_only_where_none_has_finished() -> None:
@@ -121,7 +121,7 @@ def test_penalties_side_by_side_are_each_requests_own() -> None:
         for patience in (0.5, 3.0)
     ]
     reference = ReferenceDecoder(network)
-    results = DecodingEngine(network).decode(asked)
+    results = torch_engine(network).decode(asked)
     assert len({r[0].score for r in results if isinstance(r, list)}) > 3
     for one, result in zip(asked, results, strict=True):
         assert_same(result, reference.decode(one))

@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 import torch
 
-from model.decoding.engine import DecodingEngine
 from model.decoding.search.sample import Truncation
+from model.engines import torch_engine
 from model.request import DecodeOptions
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, TableNetwork, lively_network, request, sentences
@@ -55,7 +55,7 @@ def test_limits_are_each_slots_own() -> None:
 
 
 def test_a_tiny_temperature_is_greedy() -> None:
-    engine, sources = DecodingEngine(lively_network()), sentences(3, 6, 9)
+    engine, sources = torch_engine(lively_network()), sentences(3, 6, 9)
     cold = engine.decode([request(s, strategy="sample", temperature=1e-30, seed=1) for s in sources])
     for result, expected in zip(
         cold, engine.decode([request(s, strategy="greedy") for s in sources]), strict=True
@@ -68,7 +68,7 @@ def test_draws_follow_the_distribution() -> None:
     network = TableNetwork({2: {4: 0.5, 5: 0.3, EOS: 0.2}})
     asked = [request((4, EOS), strategy="sample", seed=seed, num_hypotheses=50) for seed in range(40)]
     draws = Counter(
-        h.token_ids for r in DecodingEngine(network).decode(asked) if isinstance(r, list) for h in r
+        h.token_ids for r in torch_engine(network).decode(asked) if isinstance(r, list) for h in r
     )
     assert sum(draws.values()) == 2000
     for tokens, share in (((4,), 0.5), ((5,), 0.3), ((), 0.2)):
@@ -76,7 +76,7 @@ def test_draws_follow_the_distribution() -> None:
 
 
 def test_the_same_seed_gives_the_same_sample_whatever_the_batch() -> None:
-    engine, sources = DecodingEngine(lively_network()), sentences(5, 8, 3, 5)
+    engine, sources = torch_engine(lively_network()), sentences(5, 8, 3, 5)
     asked = request(sources[0], strategy="sample", seed=11, temperature=3.0, num_hypotheses=2)
     alone = engine.decode([asked])[0]
     assert isinstance(alone, list)
@@ -90,7 +90,7 @@ def test_the_same_seed_gives_the_same_sample_whatever_the_batch() -> None:
 
 
 def test_seeds_differ_and_so_do_requests_without_one() -> None:
-    engine, source = DecodingEngine(lively_network()), sentences(8)[0]
+    engine, source = torch_engine(lively_network()), sentences(8)[0]
     for seeds in ([1, 2, 3, 4], [None] * 4):
         asked = [request(source, strategy="sample", temperature=9.0, min_length=9, seed=s) for s in seeds]
         results = engine.decode(asked)
@@ -100,7 +100,7 @@ def test_seeds_differ_and_so_do_requests_without_one() -> None:
 def test_draws_are_ranked_finished_first() -> None:
     asked = request((4, EOS), strategy="sample", seed=1, num_hypotheses=20, max_length=2)
     table = {2: {4: 0.5, 5: 0.5}, 4: {6: 0.5, EOS: 0.5}, 5: {7: 0.9, EOS: 0.1}}
-    result = DecodingEngine(TableNetwork(table)).decode([asked])[0]
+    result = torch_engine(TableNetwork(table)).decode([asked])[0]
     assert isinstance(result, list)
     assert len(result) == 20
     keys = [(not h.finished, -h.score) for h in result]

@@ -1,0 +1,293 @@
+"""Every strategy and option over the running batch equals a slow search that knows no cache and no batch."""
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from model.decoding.score import score_translations
+from model.engines import torch_engine
+from model.errors import DecodingError, InputError, TextTooLongError
+from model.request import DecodeOptions, DecodeRequest
+from model.state import Memory
+from model.transformer import Transformer
+from tests.model.decoding.comparison import assert_same
+from tests.model.decoding.networks import EOS, PAD, VOCAB, lively_network, request, sentences
+from tests.model.decoding.reference import ReferenceDecoder
+
+OPTIONS: list[dict[str, object]] = [
+    {"strategy": "greedy"},
+    {"strategy": "greedy", "repetition_penalty": 1.5, "min_length": 4},
+    {"strategy": "sample", "seed": 1},
+    {"strategy": "sample", "seed": 2, "temperature": 2.0, "top_k": 4},
+    {"strategy": "sample", "seed": 3, "num_hypotheses": 4, "top_p": 0.8, "no_repeat_ngram_size": 1},
+    {"strategy": "sample", "seed": 4, "num_hypotheses": 4, "min_p": 0.1},
+    {"strategy": "beam", "beam_size": 1},
+    {"strategy": "beam", "beam_size": 4, "num_hypotheses": 4},
+    {"strategy": "beam", "beam_size": 4, "length_penalty": 0.0, "stop": "first"},
+    {"strategy": "beam", "beam_size": 4, "length_penalty": 0.6, "length_penalty_form": "gnmt"},
+    {"strategy": "beam", "beam_size": 4, "coverage_penalty": 0.3, "num_hypotheses": 2},
+    {"strategy": "beam", "beam_size": 4, "no_repeat_ngram_size": 2, "repetition_penalty": 1.3},
+    {"strategy": "beam", "beam_size": 4, "patience": 2.0, "suppress_ids": [5, 7], "min_length_ratio": 1.0},
+    {"strategy": "beam", "beam_size": 4, "stop": "all", "max_length": 3, "num_hypotheses": 3},
+    {"strategy": "beam", "beam_size": 7, "length_penalty": 0.75, "num_hypotheses": 7, "stop": "all"},
+]
+
+
+def many_requests(seed: int = 5) -> list[DecodeRequest]:
+    lengths = [2 + 3 * i % 8 for i in range(len(OPTIONS))]
+    pairs = zip(sentences(*lengths, seed=seed), OPTIONS, strict=True)
+    return [request(source, **options) for source, options in pairs]
+
+
+class CountingObserver:
+    def __init__(self) -> None:
+        self.sentences: list[int] = []
+        self.rows: list[int] = []
+        self.tokens: list[int] = []
+        self.first: list[int] = []
+        self.seconds: list[float] = []
+
+    def encoded(self, seconds: float, sentences: int) -> None:
+        self.seconds.append(seconds)
+        self.sentences.append(sentences)
+
+    def stepped(self, seconds: float, rows: int, tokens: int) -> None:
+        self.seconds.append(seconds)
+        self.rows.append(rows)
+        self.tokens.append(tokens)
+
+    def first_token(self, seconds: float, sentences: int) -> None:
+        self.seconds.append(seconds)
+        self.first.append(sentences)
+
+
+class BrokenFor9(Transformer):
+    """A network whose numbers break wherever the source holds token 9."""
+
+    def encode(self, source_NS: Tensor, maps: object = None) -> Memory:
+        memory = super().encode(source_NS)
+        is_broken_N = (source_NS == 9).any(1)
+        return Memory(memory.states_NSM.masked_fill(is_broken_N[:, None, None], torch.nan), memory.mask_NS)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_strategy_in_one_call_equals_the_slow_reference(seed: int) -> None:
+    network = lively_network(seed)
+    requests, reference = many_requests(seed), ReferenceDecoder(network)
+    for asked, result in zip(requests, torch_engine(network).decode(requests), strict=True):
+        assert_same(result, reference.decode(asked))
+
+
+@pytest.mark.parametrize("norm_position", ["pre", "post"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
+def test_cached_steps_equal_full_passes_in_every_variant(positions: str, norm_position: str) -> None:
+    network = lively_network(positions=positions, norm_position=norm_position, final_norm=True)
+    reference = ReferenceDecoder(network)
+    requests = [
+        request(source, strategy=strategy, num_hypotheses=count, min_length=6, return_alignment=True)
+        for source in sentences(3, 7)
+        for strategy, count in (("greedy", 1), ("beam", 4))
+    ]
+    for asked, result in zip(requests, torch_engine(network).decode(requests), strict=True):
+        assert_same(result, reference.decode(asked))
+
+
+option_sets = st.fixed_dictionaries(
+    {
+        "strategy": st.sampled_from(["greedy", "sample", "beam"]),
+        "beam_size": st.integers(1, 5),
+        "length_penalty": st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+        "length_penalty_form": st.sampled_from(["power", "gnmt"]),
+        "coverage_penalty": st.sampled_from([0.0, 0.2]),
+        "patience": st.sampled_from([0.5, 1.0, 2.0]),
+        "stop": st.sampled_from(["patience", "first", "all"]),
+        "temperature": st.sampled_from([0.5, 1.0, 3.0]),
+        "top_k": st.integers(0, 5),
+        "top_p": st.sampled_from([0.5, 0.9, 1.0]),
+        "min_p": st.sampled_from([0.0, 0.2]),
+        "seed": st.integers(0, 2**63 - 1),
+        "max_length": st.integers(3, 9),
+        "min_length": st.integers(0, 3),
+        "no_repeat_ngram_size": st.integers(0, 3),
+        "repetition_penalty": st.sampled_from([0.8, 1.0, 1.4]),
+        "suppress_ids": st.lists(st.integers(4, VOCAB - 1), max_size=3),
+    }
+)
+NETWORK = lively_network(7)
+REFERENCE = ReferenceDecoder(NETWORK)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(st.lists(option_sets, min_size=1, max_size=4), st.lists(st.integers(4, VOCAB - 1), max_size=2))
+def test_any_options_equal_the_slow_reference(
+    all_options: list[dict[str, object]], prefix: list[int]
+) -> None:
+    requests = [
+        request(source, prefix=prefix, **options)
+        for source, options in zip(sentences(4, 2, 6, 3), all_options, strict=False)
+    ]
+    for asked, result in zip(requests, torch_engine(NETWORK).decode(requests), strict=True):
+        assert_same(result, REFERENCE.decode(asked))
+
+
+def test_a_result_does_not_depend_on_the_batch_or_its_padding() -> None:
+    network, requests = lively_network(), many_requests()
+    engine = torch_engine(network)
+    alone = [engine.decode([asked])[0] for asked in requests]
+    long = [dataclasses.replace(asked, source_ids=sentences(16)[0]) for asked in requests]
+    for together in (requests, [*requests, *reversed(requests)], [*long, *requests]):
+        results = engine.decode(together)[-len(requests) :]
+        expected = alone[::-1] if together[-1] is requests[0] else alone
+        for result, single in zip(results, expected, strict=True):
+            assert isinstance(single, list)
+            assert_same(result, single)
+
+
+@pytest.mark.parametrize("max_batch_tokens", [1, 20, 100])
+def test_a_result_does_not_depend_on_the_token_budget(max_batch_tokens: int) -> None:
+    network, requests = lively_network(), many_requests()
+    whole = torch_engine(network).decode(requests)
+    parts = torch_engine(network, max_batch_tokens=max_batch_tokens).decode(requests)
+    for result, expected in zip(parts, whole, strict=True):
+        assert isinstance(expected, list)
+        assert_same(result, expected)
+
+
+def test_log_probabilities_are_those_of_score() -> None:
+    network, requests = lively_network(), many_requests()
+    engine = torch_engine(network)
+    for asked, result in zip(requests, engine.decode(requests), strict=True):
+        assert isinstance(result, list)
+        for found in result:
+            target = (*found.token_ids, EOS) if found.finished else found.token_ids
+            scores = score_translations(network, [asked.source_ids], [target])[0]
+            assert found.token_log_probabilities == pytest.approx(scores, abs=1e-4)
+            assert found.log_probability == pytest.approx(sum(scores), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "options", [{"strategy": "greedy"}, {"beam_size": 3}, {"strategy": "sample", "seed": 8}]
+)
+def test_alignment_is_the_cross_attention_of_each_token(options: dict[str, object]) -> None:
+    network = lively_network()
+    requests = [request(s, return_alignment=True, min_length=5, **options) for s in sentences(4, 9, 6)]
+    reference = ReferenceDecoder(network)
+    for asked, result in zip(requests, torch_engine(network).decode(requests), strict=True):
+        assert isinstance(result, list)
+        tokens = result[0].token_ids
+        assert len(tokens) > 0
+        expected = reference.attention(asked.source_ids, (*tokens, EOS))[: len(tokens)]
+        assert result[0].alignment is not None
+        assert [len(row) for row in result[0].alignment] == [len(asked.source_ids)] * len(tokens)
+        for row, expected_row in zip(result[0].alignment, expected, strict=True):
+            assert row == pytest.approx(expected_row, abs=1e-5)
+            assert sum(row) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_alignment_is_left_out_for_those_who_do_not_ask() -> None:
+    first, second = sentences(4, 4)
+    results = torch_engine(lively_network()).decode([request(first, return_alignment=True), request(second)])
+    assert isinstance(results[0], list)
+    assert isinstance(results[1], list)
+    assert results[0][0].alignment is not None
+    assert results[1][0].alignment is None
+
+
+def test_a_network_of_half_precision_is_searched_in_full() -> None:
+    network = lively_network().bfloat16()
+    options = {"return_alignment": True, "coverage_penalty": 0.5, "min_length": 5}
+    result = torch_engine(network).decode([request(sentences(6)[0], **options)])[0]
+    assert isinstance(result, list)
+    best = result[0]
+    assert best.log_probability == pytest.approx(sum(best.token_log_probabilities))
+    assert best.alignment is not None
+    assert all(sum(row) == pytest.approx(1.0, abs=0.02) for row in best.alignment)
+
+
+def test_finished_rows_leave_the_batch() -> None:
+    network, observer = lively_network(), CountingObserver()
+    requests = [request(s, strategy="greedy", no_repeat_ngram_size=1) for s in sentences(*[5] * 8)]
+    results = torch_engine(network).decode(requests, observer=observer)
+    lengths = [len(r[0].token_log_probabilities) for r in results if isinstance(r, list)]
+    assert len(set(lengths)) > 3
+    assert observer.rows == [sum(n > step for n in lengths) for step in range(max(lengths))]
+
+
+def test_the_observer_sees_rows_sentences_and_durations() -> None:
+    observer = CountingObserver()
+    requests = [request(s, beam_size=3, max_length=2, min_length=2) for s in sentences(5, 5)]
+    torch_engine(lively_network()).decode(requests, observer=observer)
+    assert (observer.sentences, observer.rows, observer.tokens) == ([2], [6, 6], [2, 2])
+    assert observer.first == [1, 1]
+    assert all(seconds > 0 for seconds in observer.seconds)
+
+
+@pytest.mark.parametrize("options", [{"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample"}])
+def test_broken_numbers_fail_their_own_sentence_only(options: dict[str, object]) -> None:
+    network = BrokenFor9(lively_network().config)
+    network.load_state_dict(lively_network().state_dict())
+    requests = [request(source, **options, seed=1) for source in ((5, 6, EOS), (5, 9, EOS), (7, EOS))]
+    results = torch_engine(network.eval()).decode(requests)
+    assert isinstance(results[1], DecodingError)
+    assert "not a number" in str(results[1])
+    for asked, result in zip(requests[::2], results[::2], strict=True):
+        assert_same(result, ReferenceDecoder(lively_network()).decode(asked))
+
+
+@pytest.mark.parametrize("options", [{"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample"}])
+def test_options_that_forbid_every_token_fail_their_own_sentence_only(options: dict[str, object]) -> None:
+    sources = sentences(4, 4)
+    impossible = request(sources[0], **options, suppress_ids=list(range(VOCAB)))
+    results = torch_engine(lively_network()).decode([impossible, request(sources[1], **options)])
+    assert isinstance(results[0], DecodingError)
+    assert "no token" in str(results[0])
+    assert isinstance(results[1], list)
+
+
+@pytest.mark.parametrize(
+    ("source", "prefix", "kind", "words"),
+    [
+        ((), (), InputError, "at least one token"),
+        ((4,) * 17, (), TextTooLongError, "max_positions: 17, at most 16"),
+        ((4, VOCAB), (), InputError, f"has {VOCAB} instead"),
+        ((4, -1), (), InputError, "has -1 instead"),
+        ((4, PAD), (), InputError, "has 0 instead"),
+        ((4,), (5, EOS), InputError, "has 3 instead"),
+        ((4,), (5,) * 16, TextTooLongError, "prefix_ids"),
+    ],
+)
+def test_a_request_that_cannot_be_served_fails_alone(
+    source: tuple[int, ...], prefix: tuple[int, ...], kind: type[InputError], words: str
+) -> None:
+    good = request(sentences(4)[0])
+    results = torch_engine(lively_network()).decode([good, request(source, prefix=prefix), good])
+    assert isinstance(results[1], kind)
+    assert words in str(results[1])
+    assert results[0] == results[2]
+    assert isinstance(results[0], list)
+
+
+def test_padded_vocabulary_ids_are_never_produced() -> None:
+    network = lively_network(vocab_multiple=64)
+    assert network.output.weight.shape[0] == 64
+    sources = sentences(*[5] * 4)
+    requests = [request(s, strategy="sample", seed=i, temperature=50.0) for i, s in enumerate(sources)]
+    requests += [request(s, beam_size=20, num_hypotheses=20) for s in sources]
+    for result in torch_engine(network).decode(requests):
+        assert isinstance(result, list)
+        assert all(token < VOCAB for found in result for token in found.token_ids)
+
+
+def test_lengths_follow_the_source() -> None:
+    options = DecodeOptions(
+        strategy="greedy", max_length_ratio=1.0, max_length_offset=1, min_length_ratio=1.0
+    )
+    requests = [DecodeRequest(source, options) for source in sentences(3, 8)]
+    for asked, result in zip(requests, torch_engine(lively_network()).decode(requests), strict=True):
+        assert isinstance(result, list)
+        length = len(result[0].token_log_probabilities)
+        assert len(asked.source_ids) <= length <= len(asked.source_ids) + 1
