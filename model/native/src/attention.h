@@ -1,0 +1,96 @@
+// Attention of one query row to positions that lie anywhere in memory: softmax(q · k / √D) · v for each head.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "simd.h"
+
+namespace dragoman {
+
+struct Heads {
+  int count;
+  int width;    // numbers of a head, a multiple of kLanes; those beyond its dimension are zero
+  float scale;  // 1 / √dimension
+
+  int64_t total_width() const { return int64_t{count} * width; }
+};
+
+// What a head adds to the score of each position: table[head][start + position · step].
+struct DistanceBias {
+  const float* table = nullptr;  // null: nothing
+  int64_t head_stride = 0;
+  int start = 0;
+  int step = 0;
+
+  float at(int head, int position) const { return table[head * head_stride + start + position * step]; }
+};
+
+inline Floats dot_partial(const float* a, const float* b, int width) {
+  Floats sums = {};
+  for (int i = 0; i < width; i += kLanes) sums = fused(floats(a + i), floats(b + i), sums);
+  return sums;
+}
+
+// Weights of `count` positions from their scores, in place; the room behind them, up to a whole vector,
+// is used too.
+inline void softmax(float* scores, int count) {
+  const int padded = static_cast<int>(rounded_up(count, kLanes));
+  std::fill(scores + count, scores + padded, -INFINITY);
+  Floats most = spread(-INFINITY);
+  for (int i = 0; i < padded; i += kLanes) most = larger(floats(scores + i), most);
+  const Floats highest = spread(maximum(most));
+  Floats sums = {};
+  for (int i = 0; i < padded; i += kLanes) {
+    const Floats weights = exponential(floats(scores + i) - highest);
+    store(scores + i, weights);
+    sums += weights;
+  }
+  const float factor = 1.0f / sum(sums);
+  for (int i = 0; i < padded; i += kLanes) store(scores + i, floats(scores + i) * factor);
+}
+
+// kParts vectors of the weighted sum of all positions' values, from `offset` on.
+template <int kParts, typename Values>
+inline void weighted_sum(const float* weights, int count, Values values, int64_t offset, float* out) {
+  Floats sums[kParts] = {};
+  for (int i = 0; i < count; ++i) {
+    const float* value = values(i) + offset;
+    const Floats weight = spread(weights[i]);
+    for (int part = 0; part < kParts; ++part) sums[part] = fused(weight, floats(value + part * kLanes), sums[part]);
+  }
+  for (int part = 0; part < kParts; ++part) store(out + offset + part * kLanes, sums[part]);
+}
+
+// Args:
+//   query: all heads of one row.
+//   count: positions to attend to, at least 1.
+//   keys, values: position -> its numbers, all heads.
+//   scores: room for `count` numbers, rounded up to whole vectors.
+//   joined: gets all heads' results.
+//   average: if not null, gets the weights of the positions, averaged over heads.
+template <typename Keys, typename Values>
+void attend(const Heads& heads, const float* query, int count, Keys keys, Values values, const DistanceBias& bias,
+            float* scores, float* joined, float* average) {
+  constexpr int kAtOnce = 4;
+  if (average != nullptr) std::fill(average, average + count, 0.0f);
+  for (int head = 0; head < heads.count; ++head) {
+    const int64_t offset = int64_t{head} * heads.width, end = offset + heads.width;
+    for (int i = 0; i < count; ++i) {
+      scores[i] = sum(dot_partial(query + offset, keys(i) + offset, heads.width)) * heads.scale;
+      if (bias.table != nullptr) scores[i] += bias.at(head, i);
+    }
+    softmax(scores, count);
+    int64_t part = offset;
+    for (; part + kAtOnce * kLanes <= end; part += kAtOnce * kLanes) {
+      weighted_sum<kAtOnce>(scores, count, values, part, joined);
+    }
+    for (; part < end; part += kLanes) weighted_sum<1>(scores, count, values, part, joined);
+    if (average != nullptr) {
+      for (int i = 0; i < count; ++i) average[i] += scores[i] / static_cast<float>(heads.count);
+    }
+  }
+}
+
+}  // namespace dragoman

@@ -1,0 +1,77 @@
+// Memory for vectors of numbers: aligned to cache lines, and large ones taken lazily.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace dragoman {
+
+constexpr std::size_t kAlignment = 64;
+
+// An array whose start is aligned to a cache line; never copied.
+template <typename T>
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(int64_t size) { resize(size); }
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer() { std::free(data_); }
+
+  // Room for at least `size` numbers; what was there is lost if it grows. New memory holds zeros.
+  void resize(int64_t size) {
+    if (size <= size_) return;
+    const std::size_t bytes = (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    void* fresh = std::aligned_alloc(kAlignment, bytes);
+    if (fresh == nullptr) throw std::bad_alloc();
+    __builtin_memset(fresh, 0, bytes);
+    std::free(data_);
+    data_ = static_cast<T*>(fresh);
+    size_ = size;
+  }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  int64_t size() const { return size_; }
+
+ private:
+  void swap(Buffer& other) {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+
+  T* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+// A large array of zeros of which only the pages that were written to occupy memory.
+template <typename T>
+class LazyBuffer {
+ public:
+  explicit LazyBuffer(int64_t size) : bytes_(size * sizeof(T)) {
+    if (bytes_ == 0) return;
+    void* fresh = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fresh == MAP_FAILED) throw std::bad_alloc();
+    data_ = static_cast<T*>(fresh);
+  }
+  LazyBuffer(const LazyBuffer&) = delete;
+  LazyBuffer& operator=(const LazyBuffer&) = delete;
+  ~LazyBuffer() {
+    if (bytes_ != 0) munmap(data_, bytes_);
+  }
+
+  T* data() { return data_; }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+}  // namespace dragoman

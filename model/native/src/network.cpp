@@ -1,0 +1,448 @@
+#include "network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "attention.h"
+#include "layer_norm.h"
+#include "matrix.h"
+#include "positions.h"
+
+namespace dragoman {
+
+// Rows of what passes through the layers, in float32.
+class Scratch {
+ public:
+  void reserve(int64_t rows, int64_t model_dim, int64_t projected, int64_t ffn_dim, int64_t positions) {
+    states.resize(rows * model_dim);
+    normed.resize(rows * model_dim);
+    projections.resize(rows * projected);
+    joined.resize(rows * projected);
+    hidden.resize(rows * ffn_dim);
+    scores.resize(rounded_up(positions, kLanes));
+  }
+
+  Buffer<float> states, normed, projections, joined, hidden, scores;
+  Inputs inputs;
+};
+
+std::unique_ptr<Scratch, void (*)(Scratch*)> make_scratch() {
+  return {new Scratch, [](Scratch* scratch) { delete scratch; }};
+}
+
+namespace {
+
+// Reads tensors and lays them out as the kernels want them: every head padded to whole vectors.
+class Loader {
+ public:
+  Loader(const NetworkConfig& config, const Tensors& tensors, const Heads& heads)
+      : config_(config), tensors_(tensors), heads_(heads) {}
+
+  LayerNorm norm(const std::string& name) const {
+    if (!tensors_.has(name + ".weight")) return {};
+    return {tensors_.at(name + ".weight").floats(), optional(name + ".bias"), config_.norm_epsilon,
+            config_.norm_divides_by_deviation != 0};
+  }
+
+  Matrix linear(const std::string& name) const { return packed(dense(name)); }
+
+  // Linear layers side by side, whose outputs are heads.
+  Matrix to_heads(std::initializer_list<std::string> names) const {
+    Dense all;
+    for (const std::string& name : names) append(all, pad_outputs(dense(name)));
+    return packed(all);
+  }
+
+  // A linear layer whose inputs are heads.
+  Matrix from_heads(const std::string& name) const { return packed(pad_inputs(dense(name))); }
+
+  Dense dense(const std::string& name) const { return dense(name + ".weight", name + ".bias"); }
+
+  Dense dense(const std::string& weight, const std::string& bias) const {
+    const Tensor& tensor = tensors_.at(weight);
+    return {tensor.rows, tensor.columns, tensor.floats(), optional(bias)};
+  }
+
+  Matrix packed(const Dense& dense) const { return {static_cast<Precision>(config_.precision), dense}; }
+
+  std::vector<float> optional(const std::string& name) const {
+    return tensors_.has(name) ? tensors_.at(name).floats() : std::vector<float>{};
+  }
+
+ private:
+  int dimension() const { return config_.model_dim / config_.num_heads; }
+  int64_t place(int64_t number) const { return number / dimension() * heads_.width + number % dimension(); }
+
+  Dense pad_outputs(const Dense& from) const {
+    const int64_t copies = from.outputs / config_.model_dim;  // keys and values come as one layer
+    Dense to{copies * heads_.total_width(), from.inputs, {}, {}};
+    to.weights.resize(to.outputs * to.inputs);
+    if (!from.bias.empty()) to.bias.resize(to.outputs);
+    for (int64_t output = 0; output < from.outputs; ++output) {
+      const auto row = from.weights.begin() + output * from.inputs;
+      std::copy(row, row + from.inputs, to.weights.begin() + place(output) * to.inputs);
+      if (!from.bias.empty()) to.bias[place(output)] = from.bias[output];
+    }
+    return to;
+  }
+
+  Dense pad_inputs(const Dense& from) const {
+    Dense to{from.outputs, heads_.total_width(), {}, from.bias};
+    to.weights.resize(to.outputs * to.inputs);
+    for (int64_t output = 0; output < from.outputs; ++output) {
+      for (int64_t input = 0; input < from.inputs; ++input) {
+        to.weights[output * to.inputs + place(input)] = from.weights[output * from.inputs + input];
+      }
+    }
+    return to;
+  }
+
+  static void append(Dense& all, const Dense& more) {
+    all.outputs += more.outputs;
+    all.inputs = more.inputs;
+    all.weights.insert(all.weights.end(), more.weights.begin(), more.weights.end());
+    all.bias.insert(all.bias.end(), more.bias.begin(), more.bias.end());
+  }
+
+  const NetworkConfig& config_;
+  const Tensors& tensors_;
+  const Heads& heads_;
+};
+
+// Tokens and their positions: norm?(scale · E[token] + P[position]).
+class Embedding {
+ public:
+  Embedding() = default;
+  Embedding(const NetworkConfig& config, const Loader& loader, const Tensor& tokens, const std::string& name)
+      : width_(config.model_dim),
+        scale_(config.scales_embeddings ? std::sqrt(static_cast<float>(config.model_dim)) : 1.0f),
+        tokens_(tokens),
+        norm_(loader.norm(name + ".norm")) {
+    const auto* from = static_cast<const uint8_t*>(tokens.data);
+    const int64_t size = tokens.rows * tokens.columns * (tokens.type == NumberType::float32 ? 4 : 2);
+    numbers_.assign(from, from + size);
+    tokens_.data = numbers_.data();
+    const auto positions = static_cast<Positions>(config.positions);
+    if (positions == Positions::learned) added_ = loader.optional(name + ".positions.weight");
+    if (positions == Positions::sinusoidal) {
+      added_ = sinusoids(config.max_positions, width_, config.has_sinusoid_halves != 0);
+    }
+  }
+
+  int64_t bytes() const { return numbers_.size() + added_.size() * sizeof(float); }
+
+  void apply(int32_t token, int32_t position, float* state) const {
+    tokens_.copy_row(token, state);
+    for (int i = 0; i < width_; ++i) state[i] *= scale_;
+    if (!added_.empty()) {
+      const float* added = added_.data() + int64_t{position} * width_;
+      for (int i = 0; i < width_; ++i) state[i] += added[i];
+    }
+    if (norm_.changes()) norm_.apply(state, state, 1);
+  }
+
+ private:
+  int width_ = 0;
+  float scale_ = 1.0f;
+  Tensor tokens_{};
+  std::vector<uint8_t> numbers_;
+  std::vector<float> added_;
+  LayerNorm norm_;
+};
+
+struct FeedForward {
+  Matrix input, output;
+  LayerNorm norm;
+};
+
+struct SelfAttention {
+  Matrix query_key_value, output;
+  LayerNorm norm;
+};
+
+struct CrossAttention {
+  Matrix query, key_value, output;
+  LayerNorm norm;
+};
+
+struct EncoderLayer {
+  SelfAttention attention;
+  FeedForward feed_forward;
+};
+
+struct DecoderLayer {
+  SelfAttention attention;
+  CrossAttention cross;
+  FeedForward feed_forward;
+};
+
+SelfAttention load_self_attention(const Loader& loader, const std::string& layer) {
+  return {loader.to_heads({layer + ".attention.query", layer + ".attention.key_value"}),
+          loader.from_heads(layer + ".attention.output"), loader.norm(layer + ".attention_residual.norm")};
+}
+
+FeedForward load_feed_forward(const Loader& loader, const std::string& layer) {
+  return {loader.linear(layer + ".feed_forward.input"), loader.linear(layer + ".feed_forward.output"),
+          loader.norm(layer + ".feed_forward_residual.norm")};
+}
+
+CrossAttention load_cross_attention(const Loader& loader, const std::string& layer) {
+  return {loader.to_heads({layer + ".cross.query"}), loader.to_heads({layer + ".cross.key_value"}),
+          loader.from_heads(layer + ".cross.output"), loader.norm(layer + ".cross_residual.norm")};
+}
+
+const Tensor& first_of(const Tensors& tensors, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (tensors.has(name)) return tensors.at(name);
+  }
+  return tensors.at(*names.begin());
+}
+
+Heads heads_of(const NetworkConfig& config) {
+  const int dimension = config.model_dim / config.num_heads;
+  return {config.num_heads, static_cast<int>(rounded_up(dimension, kLanes)),
+          1.0f / std::sqrt(static_cast<float>(dimension))};
+}
+
+}  // namespace
+
+struct Network::Parts {
+  NetworkConfig config;
+  Heads heads;
+  Embedding source_embedding, target_embedding;
+  std::vector<EncoderLayer> encoder;
+  std::vector<DecoderLayer> decoder;
+  LayerNorm encoder_norm, decoder_norm;
+  Matrix output;
+  std::vector<float> turns;           // rotary positions
+  std::vector<float> encoder_biases;  // relative positions
+  std::vector<float> decoder_biases;
+
+  Parts(const NetworkConfig& config, const Tensors& tensors);
+
+  int dimension() const { return config.model_dim / config.num_heads; }
+  bool is_pre_norm() const { return config.is_pre_norm != 0; }
+  void reserve(Scratch& scratch, int64_t rows) const {
+    scratch.reserve(rows, config.model_dim, 3 * heads.total_width(), config.ffn_dim, config.max_positions);
+  }
+
+  void multiply(Scratch& scratch, const Matrix& matrix, const float* rows, int count, int64_t columns, float* results,
+                Finish finish = {}) const {
+    scratch.inputs.prepare(matrix.precision(), rows, count, static_cast<int>(columns), columns);
+    matrix.multiply(scratch.inputs, results, matrix.outputs(), finish);
+  }
+
+  // A block and the stream it adds to: pre-norm x + f(norm(x)), post-norm norm(x + f(x)). The block is
+  // given what it reads and adds what it computes to the states.
+  template <typename Block>
+  void residual(Scratch& scratch, const LayerNorm& norm, int rows, Block block) const {
+    float* states = scratch.states.data();
+    if (is_pre_norm()) {
+      norm.apply(states, scratch.normed.data(), rows);
+      block(scratch.normed.data());
+    } else {
+      block(states);
+      norm.apply(states, states, rows);
+    }
+  }
+
+  void feed_forward(Scratch& scratch, const FeedForward& part, int rows) const {
+    residual(scratch, part.norm, rows, [&](const float* input) {
+      const Finish activate{false, true, static_cast<Activation>(config.activation)};
+      multiply(scratch, part.input, input, rows, config.model_dim, scratch.hidden.data(), activate);
+      multiply(scratch, part.output, scratch.hidden.data(), rows, config.ffn_dim, scratch.states.data(), {true});
+    });
+  }
+
+  void turn(float* numbers, int position) const {
+    if (!turns.empty()) {
+      rotate(numbers, heads.count, heads.width, dimension(), turns.data() + int64_t{position} * dimension());
+    }
+  }
+
+  // Biases of keys 0, 1, … for a query at `position`.
+  DistanceBias biases(const std::vector<float>& table, int position) const {
+    if (table.empty()) return {};
+    return {table.data(), 2 * config.max_positions - 1, config.max_positions - 1 - position, 1};
+  }
+
+  void encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count, int rows) const;
+  void attend_to_sentence(Scratch& scratch, int first, int length) const;
+  void keep_source(Scratch& scratch, const Source* sources, int count, int rows, State& state) const;
+  void step_self(Scratch& scratch, const SelfAttention& part, int layer, const Row* rows, int count, State& state) const;
+  void step_cross(Scratch& scratch, const CrossAttention& part, int layer, const Row* rows, int count,
+                  State& state) const;
+};
+
+Network::Parts::Parts(const NetworkConfig& given, const Tensors& tensors) : config(given), heads(heads_of(given)) {
+  const Loader loader(config, tensors, heads);
+  const Tensor& source_tokens = tensors.at("source_embedding.tokens.weight");
+  const Tensor& target_tokens =
+      first_of(tensors, {"target_embedding.tokens.weight", "source_embedding.tokens.weight"});
+  source_embedding = Embedding(config, loader, source_tokens, "source_embedding");
+  target_embedding = Embedding(config, loader, target_tokens, "target_embedding");
+  for (int i = 0; i < config.num_encoder_layers; ++i) {
+    const std::string layer = "encoder.layers." + std::to_string(i);
+    encoder.push_back({load_self_attention(loader, layer), load_feed_forward(loader, layer)});
+  }
+  for (int i = 0; i < config.num_decoder_layers; ++i) {
+    const std::string layer = "decoder.layers." + std::to_string(i);
+    decoder.push_back({load_self_attention(loader, layer), load_cross_attention(loader, layer),
+                       load_feed_forward(loader, layer)});
+  }
+  if (config.has_final_norm) {
+    encoder_norm = loader.norm("encoder.norm");
+    decoder_norm = loader.norm("decoder.norm");
+  }
+  const Tensor& projection = tensors.has("output.weight") ? tensors.at("output.weight") : target_tokens;
+  Dense dense{projection.rows, projection.columns, projection.floats(), loader.optional("output.bias")};
+  dense.outputs = config.target_vocab_size;  // rows that fill up a multiple are no tokens
+  if (!dense.bias.empty()) dense.bias.resize(dense.outputs);
+  output = loader.packed(dense);
+  if (static_cast<Positions>(config.positions) == Positions::rotary) {
+    turns = rotations(config.max_positions, dimension());
+  }
+  if (static_cast<Positions>(config.positions) == Positions::relative) {
+    encoder_biases = distance_biases(config, tensors.at("encoder.relative_bias.weight").floats(), true);
+    decoder_biases = distance_biases(config, tensors.at("decoder.relative_bias.weight").floats(), false);
+  }
+}
+
+void Network::Parts::attend_to_sentence(Scratch& scratch, int first, int length) const {
+  const int64_t width = heads.total_width(), stride = 3 * width;
+  float* projections = scratch.projections.data() + first * stride;
+  for (int i = 0; i < length; ++i) {
+    turn(projections + i * stride, i);
+    turn(projections + i * stride + width, i);
+  }
+  for (int i = 0; i < length; ++i) {
+    attend(
+        heads, projections + i * stride, length, [&](int j) { return projections + j * stride + width; },
+        [&](int j) { return projections + j * stride + 2 * width; }, biases(encoder_biases, i), scratch.scores.data(),
+        scratch.joined.data() + (first + i) * width, nullptr);
+  }
+}
+
+void Network::Parts::encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count,
+                                  int rows) const {
+  residual(scratch, layer.attention.norm, rows, [&](const float* input) {
+    multiply(scratch, layer.attention.query_key_value, input, rows, config.model_dim, scratch.projections.data());
+    for (int sentence = 0, first = 0; sentence < count; first += sources[sentence++].length) {
+      attend_to_sentence(scratch, first, sources[sentence].length);
+    }
+    multiply(scratch, layer.attention.output, scratch.joined.data(), rows, heads.total_width(), scratch.states.data(),
+             {true});
+  });
+  feed_forward(scratch, layer.feed_forward, rows);
+}
+
+void Network::Parts::keep_source(Scratch& scratch, const Source* sources, int count, int rows, State& state) const {
+  const int64_t both = 2 * heads.total_width();
+  scratch.inputs.prepare(output.precision(), scratch.states.data(), rows, config.model_dim, config.model_dim);
+  for (int layer = 0; layer < config.num_decoder_layers; ++layer) {
+    decoder[layer].cross.key_value.multiply(scratch.inputs, scratch.projections.data(), both);
+    const float* from = scratch.projections.data();
+    for (int sentence = 0; sentence < count; ++sentence) {
+      for (int i = 0; i < sources[sentence].length; ++i, from += both) {
+        std::copy(from, from + both, state.keys(layer, sources[sentence].entries[i]));
+      }
+    }
+  }
+}
+
+void Network::Parts::step_self(Scratch& scratch, const SelfAttention& part, int layer, const Row* rows, int count,
+                               State& state) const {
+  const int64_t width = heads.total_width(), stride = 3 * width;
+  residual(scratch, part.norm, count, [&](const float* input) {
+    multiply(scratch, part.query_key_value, input, count, config.model_dim, scratch.projections.data());
+    for (int i = 0; i < count; ++i) {
+      const Row& row = rows[i];
+      float* projections = scratch.projections.data() + i * stride;
+      turn(projections, row.position);
+      turn(projections + width, row.position);
+      std::copy(projections + width, projections + stride, state.keys(layer, row.past[row.position]));
+      attend(
+          heads, projections, row.position + 1, [&](int j) { return state.keys(layer, row.past[j]); },
+          [&](int j) { return state.values(layer, row.past[j]); }, biases(decoder_biases, row.position),
+          scratch.scores.data(), scratch.joined.data() + i * width, nullptr);
+    }
+    multiply(scratch, part.output, scratch.joined.data(), count, width, scratch.states.data(), {true});
+  });
+}
+
+void Network::Parts::step_cross(Scratch& scratch, const CrossAttention& part, int layer, const Row* rows, int count,
+                                State& state) const {
+  const int64_t width = heads.total_width();
+  const bool is_last = layer + 1 == config.num_decoder_layers;
+  residual(scratch, part.norm, count, [&](const float* input) {
+    multiply(scratch, part.query, input, count, config.model_dim, scratch.projections.data());
+    for (int i = 0; i < count; ++i) {
+      const Row& row = rows[i];
+      attend(
+          heads, scratch.projections.data() + i * width, row.source_length,
+          [&](int j) { return state.keys(layer, row.source[j]); },
+          [&](int j) { return state.values(layer, row.source[j]); }, DistanceBias{}, scratch.scores.data(),
+          scratch.joined.data() + i * width, is_last ? row.attention : nullptr);
+    }
+    multiply(scratch, part.output, scratch.joined.data(), count, width, scratch.states.data(), {true});
+  });
+}
+
+Network::Network(const NetworkConfig& config, const Tensors& tensors)
+    : parts_(std::make_unique<Parts>(config, tensors)) {}
+Network::~Network() = default;
+
+const NetworkConfig& Network::config() const { return parts_->config; }
+
+int64_t Network::weight_bytes() const {
+  int64_t bytes = parts_->output.bytes() + parts_->source_embedding.bytes() + parts_->target_embedding.bytes();
+  const auto add = [&](std::initializer_list<const Matrix*> matrices) {
+    for (const Matrix* matrix : matrices) bytes += matrix->bytes();
+  };
+  for (const EncoderLayer& layer : parts_->encoder) {
+    add({&layer.attention.query_key_value, &layer.attention.output, &layer.feed_forward.input,
+         &layer.feed_forward.output});
+  }
+  for (const DecoderLayer& layer : parts_->decoder) {
+    add({&layer.attention.query_key_value, &layer.attention.output, &layer.cross.query, &layer.cross.key_value,
+         &layer.cross.output, &layer.feed_forward.input, &layer.feed_forward.output});
+  }
+  return bytes;
+}
+
+void Network::encode(const Source* sources, int count, State& state, Scratch& scratch) const {
+  const Parts& parts = *parts_;
+  const int64_t model_dim = parts.config.model_dim;
+  int rows = 0;
+  for (int sentence = 0; sentence < count; ++sentence) rows += sources[sentence].length;
+  parts.reserve(scratch, rows);
+  float* place = scratch.states.data();
+  for (int sentence = 0; sentence < count; ++sentence) {
+    for (int i = 0; i < sources[sentence].length; ++i, place += model_dim) {
+      parts.source_embedding.apply(sources[sentence].ids[i], i, place);
+    }
+  }
+  for (const EncoderLayer& layer : parts.encoder) parts.encode_layer(scratch, layer, sources, count, rows);
+  if (parts.encoder_norm.changes()) parts.encoder_norm.apply(scratch.states.data(), scratch.states.data(), rows);
+  parts.keep_source(scratch, sources, count, rows, state);
+}
+
+void Network::step(const Row* rows, int count, State& state, Scratch& scratch, float* logits) const {
+  const Parts& parts = *parts_;
+  const int64_t model_dim = parts.config.model_dim;
+  parts.reserve(scratch, count);
+  for (int i = 0; i < count; ++i) {
+    parts.target_embedding.apply(rows[i].token, rows[i].position, scratch.states.data() + i * model_dim);
+  }
+  for (int layer = 0; layer < parts.config.num_decoder_layers; ++layer) {
+    const DecoderLayer& part = parts.decoder[layer];
+    parts.step_self(scratch, part.attention, layer, rows, count, state);
+    parts.step_cross(scratch, part.cross, layer, rows, count, state);
+    parts.feed_forward(scratch, part.feed_forward, count);
+  }
+  if (parts.decoder_norm.changes()) parts.decoder_norm.apply(scratch.states.data(), scratch.states.data(), count);
+  parts.multiply(scratch, parts.output, scratch.states.data(), count, model_dim, logits);
+}
+
+}  // namespace dragoman
