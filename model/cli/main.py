@@ -16,6 +16,7 @@ ENTRY_POINTS = "dragoman.commands"
 _COMMANDS: Mapping[str, str] = {
     "attention": "model.cli.attention:attention",
     "evaluate": "model.cli.evaluate:evaluate",
+    "export": "model.cli.export:export",
     "inspect": "model.cli.inspect:inspect",
     "train": "model.cli.train:train",
     "translate": "model.cli.translate:translate",

@@ -1,0 +1,56 @@
+"""`dragoman export`: a checkpoint for CTranslate2 or Hugging Face."""
+
+from pathlib import Path
+
+import click
+
+from model.cli.setup import only_checkpoint
+from model.interchange.formats import QUANTIZATIONS
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "export_format",
+    type=click.Choice(tuple(QUANTIZATIONS)),
+    required=True,
+    help="Whose format to write.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder to write; an existing one is replaced.",
+)
+@click.option(
+    "--quantization",
+    type=click.Choice(QUANTIZATIONS["ctranslate2"]),
+    default="float32",
+    show_default=True,
+    help="What to store numbers in; the types with int are CTranslate2's alone.",
+)
+def export(checkpoint: Path, export_format: str, output: Path, quantization: str) -> None:
+    r"""Write CHECKPOINT in another framework's format: a checkpoint folder, or one that holds just one.
+
+    The folder has the weights, the vocabulary, the SentencePiece models and a README that says how to
+    call it. In float32 it gives the same greedy translations as Dragoman.
+
+    \b
+    ctranslate2  CTranslate2's Translator; every variant but standard-deviation norms, and
+                 final norms after post-norm layers
+    marian       Hugging Face MarianMTModel: post-norm, sinusoidal positions
+                 (presets base, big, postnorm, d2l)
+    pegasus      Hugging Face PegasusForConditionalGeneration: pre-norm with final norms,
+                 sinusoidal positions, tied embeddings (preset small)
+
+    \b
+    The packages come with: pip install 'dragoman[export]'
+    """
+    from model.checkpoint import load_checkpoint
+    from model.interchange.export import export_checkpoint
+
+    loaded = load_checkpoint(only_checkpoint(checkpoint))
+    export_checkpoint(loaded, output, export_format, quantization)
+    click.echo(f"Written: {output}")
