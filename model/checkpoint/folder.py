@@ -1,12 +1,13 @@
-"""ⓕ Writing a checkpoint folder, and reading one back after everything in it has been checked."""
+"""ⓕ Writing a checkpoint folder, and reading one back after everything in it has been checked.
+
+Reading needs no torch: only a network does, and writing.
+"""
 
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from model.card import ModelCard
 from model.checkpoint.atomic import written_whole
@@ -22,11 +23,18 @@ from model.checkpoint.manifest import (
     write_config,
     write_provenance,
 )
-from model.checkpoint.weights import empty_network, parameter_names, prepare, read_weights, write_weights
+from model.checkpoint.tensors import StoredTensor
+from model.checkpoint.weights import read_weights
 from model.config import TransformerConfig
 from model.errors import CheckpointError, TokenizerError
+from model.parameters import parameter_names
 from model.text.tokenizer import Tokenizer
-from model.transformer import Transformer
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from model.transformer import Transformer
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "source.model", "target.model")
 PICKLE_SUFFIXES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
@@ -51,23 +59,39 @@ class Checkpoint:
     config: TransformerConfig
     card: ModelCard
     tokenizer: Tokenizer
-    weights: Mapping[str, Tensor]
+    weights: Mapping[str, StoredTensor]
     checksum: str
     provenance: Mapping[str, object]
 
+    def state_dict(self) -> "dict[str, Tensor]":
+        """The weights for PyTorch, as they are stored; mapped from the files."""
+        return {name: tensor.torch() for name, tensor in self.weights.items()}
+
     def network(
-        self, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
-    ) -> Transformer:
+        self, *, device: "torch.device | str" = "cpu", dtype: "torch.dtype | None" = None
+    ) -> "Transformer":
         """The network with these weights, in evaluation mode.
 
         The weights are copied out of the files: changing a file later cannot reach a running
         service. Memory peaks at the network's own size and one tensor.
+
+        Args:
+            device: Where to put it.
+            dtype: What to compute in; None is float32.
         """
-        network = empty_network(self.config)
+        import torch
+        from torch import nn
+
+        from model.transformer import Transformer
+
+        with torch.device("meta"):
+            network = Transformer(self.config)
+        numbers = dtype or torch.float32
         parameters = {
-            name: nn.Parameter(tensor.to(device, dtype, copy=True)) for name, tensor in self.weights.items()
+            name: nn.Parameter(tensor.to(device, numbers, copy=True))
+            for name, tensor in self.state_dict().items()
         }
-        for name, first in parameter_names(network).items():
+        for name, first in parameter_names(self.config).items():
             parameters[name] = parameters[first]
         network.load_state_dict(parameters, strict=True, assign=True)
         return network.eval()
@@ -77,11 +101,11 @@ def save_checkpoint(
     folder: Path | str,
     *,
     config: TransformerConfig,
-    weights: Mapping[str, Tensor],
+    weights: "Mapping[str, Tensor]",
     card: ModelCard,
     tokenizer_folder: Path | str,
     provenance: Mapping[str, object],
-    storage_dtype: torch.dtype | None = None,
+    storage_dtype: "torch.dtype | None" = None,
 ) -> None:
     """Write a checkpoint folder whole or not at all; an existing one is replaced in one step.
 
@@ -98,6 +122,8 @@ def save_checkpoint(
         CheckpointError: If the weights do not fit `config` or are not finite, the tokenizer does
             not fit, or the folder cannot be written (a full disk, say). What was there is kept.
     """
+    from model.checkpoint.writing import prepare, write_weights
+
     ready = prepare(config, weights, storage_dtype)
     _load_tokenizer(Path(tokenizer_folder), config)
     with written_whole(Path(folder)) as temporary:

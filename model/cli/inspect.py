@@ -55,16 +55,15 @@ def describe(checkpoint: "Checkpoint") -> Report:
 
 
 def _parameters(checkpoint: "Checkpoint") -> Report:
-    from model.checkpoint.weights import empty_network
+    from model.parameters import count_parameters, parameter_shapes
 
-    network = empty_network(checkpoint.config)
+    shapes = parameter_shapes(checkpoint.config)
+    tensors = checkpoint.weights.values()
     return {
-        "total": network.num_parameters(),
-        "without_embeddings": network.num_parameters(embeddings=False),
-        "stored_as": sorted(
-            {str(tensor.dtype).removeprefix("torch.") for tensor in checkpoint.weights.values()}
-        ),
-        "bytes": sum(tensor.nbytes for tensor in checkpoint.weights.values()),
+        "total": count_parameters(shapes),
+        "without_embeddings": count_parameters(shapes, embeddings=False),
+        "stored_as": sorted({tensor.dtype for tensor in tensors}),
+        "bytes": sum(tensor.nbytes for tensor in tensors),
     }
 
 

@@ -94,7 +94,7 @@ def test_its_checkpoint_is_complete_and_translates(finished: Run) -> None:
 
 
 def test_its_checkpoint_holds_the_averaged_weights(finished: Run) -> None:
-    weights = load_checkpoint(finished.folder.checkpoints / "last").weights
+    weights = load_checkpoint(finished.folder.checkpoints / "last").state_dict()
     state = state_of(finished)
     name = "encoder.layers.0.feed_forward.input.weight"
     mean = (state[f"snapshot.0.{name}"] + state[f"snapshot.1.{name}"]) / 2
