@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self, cast
 
 from model.checks import require, require_integer
@@ -78,10 +79,15 @@ class ModelCard:
         Raises:
             ConfigError: If a value is unknown or cannot work, or is over this checkpoint's limit.
         """
+        return self._combined(given) if given else self._own_options
+
+    @cached_property
+    def _own_options(self) -> DecodeOptions:
+        return self._combined({})
+
+    def _combined(self, given: Mapping[str, object]) -> DecodeOptions:
         implied = {"strategy": "beam"} if "beam_size" in given else {}
-        options = DecodeOptions.from_dict(
-            self.decoding.to_dict() | {"num_hypotheses": 1} | implied | dict(given)
-        )
+        options = DecodeOptions.from_dict(vars(self.decoding) | {"num_hypotheses": 1} | implied | dict(given))
         limit = f"at most {self.max_target_length}, the limit max_target_length of {self.name}"
         for name in ("min_length", "max_length"):
             length = getattr(options, name)

@@ -172,7 +172,7 @@ def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:
         ConfigError: If there cannot be as many.
     """
     if count == 0:
-        return dataclasses.replace(options, num_hypotheses=1)
+        return options if options.num_hypotheses == 1 else dataclasses.replace(options, num_hypotheses=1)
     if options.strategy == "sample":
         return dataclasses.replace(options, num_hypotheses=count + 1)
     beam_size = count + 1 if options.strategy == "greedy" else max(options.beam_size, count + 1)

@@ -34,18 +34,24 @@ INVISIBLE = "".join(sorted(_DROPPED | set(_SPACES) | {" "}))
 
 _REPLACEMENTS = str.maketrans(dict.fromkeys(_DROPPED, "") | dict.fromkeys(_SPACES, " "))
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ALTERED = re.compile(f"[{re.escape(''.join(map(chr, _REPLACEMENTS)))}\ud800-\udfff]")
 _LETTER = "[A-Za-zÀ-ɏЀ-ӿ]"
 _APOSTROPHE = re.compile(f"(?<={_LETTER})’(?={_LETTER})")
 _LONGEST_RUN_OF_MARKS = 30
 """As in Unicode's stream-safe text format, UAX #15 (https://unicode.org/reports/tr15/)."""
+_FIRST_MARK = "\u0300"
+_PERHAPS_LONG_RUN = re.compile(f"[^\0-{chr(ord(_FIRST_MARK) - 1)}]{{{_LONGEST_RUN_OF_MARKS + 1}}}")
+"""Rules out a long run of marks at a small part of the cost of looking for one."""
 
 
 def clean(text: str) -> str:
     """A sentence as the tokenizer reads it; idempotent, in time linear in its length."""
     if text.isascii() and text.isprintable():
         return text
-    text = _SURROGATE.sub("\ufffd", text).translate(_REPLACEMENTS)
-    return _APOSTROPHE.sub("'", _compose(text))
+    if _ALTERED.search(text):
+        text = _SURROGATE.sub("\ufffd", text).translate(_REPLACEMENTS)
+    text = _compose(text)
+    return _APOSTROPHE.sub("'", text) if "’" in text else text
 
 
 def _compose(text: str) -> str:
@@ -53,8 +59,8 @@ def _compose(text: str) -> str:
 
     Putting a run in canonical order takes time quadratic in its length.
     """
-    if text.isascii():
-        return text
+    if not _PERHAPS_LONG_RUN.search(text):
+        return unicodedata.normalize("NFC", text)
     parts = _long_runs_of_marks().split(text)
     parts[::2] = [unicodedata.normalize("NFC", part) for part in parts[::2]]
     return "".join(parts)
@@ -63,7 +69,7 @@ def _compose(text: str) -> str:
 @cache
 def _long_runs_of_marks() -> re.Pattern[str]:
     """Matches more combining marks in a row than are put in order."""
-    marks = "".join(chr(code) for code in range(0x300, 0x20000) if _is_mark(chr(code)))
+    marks = "".join(chr(code) for code in range(ord(_FIRST_MARK), 0x20000) if _is_mark(chr(code)))
     return re.compile(f"([{marks}]{{{_LONGEST_RUN_OF_MARKS + 1},}})")
 
 

@@ -46,6 +46,7 @@ class SentencePieceModel:
         self._byte_ids = {byte: id_ for id_, byte in self._bytes.items()}
         silent = self._processor.is_control(everything)
         self._silent = {id_ for id_ in everything if silent[id_]} | {self.unk_id}
+        self._plain = frozenset(everything) - self._silent - self._bytes.keys()
 
     @property
     def special_ids(self) -> tuple[int, ...]:
@@ -81,8 +82,10 @@ class SentencePieceModel:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, without special ones, controls and bytes that are no character."""
-        self._check(ids)
-        text: str = self._processor.decode(list(self._readable(ids)))
+        if not self._plain.issuperset(ids):
+            self._check(ids)
+            ids = self._readable(ids)
+        text: str = self._processor.decode(list(ids))
         return clean(text).strip()
 
     def pieces(self, ids: Sequence[int]) -> list[str]:

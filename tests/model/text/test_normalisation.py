@@ -46,6 +46,12 @@ def test_clean_text_is_composed_encodable_and_without_controls(text: str) -> Non
     assert unicodedata.is_normalized("NFC", cleaned)
 
 
+@given(st.text(st.sampled_from("aéЖ語 ’\u0301\u0316\xa0\u200b\U0001f600"), min_size=20))
+def test_short_cuts_do_not_show(text: str) -> None:
+    needs_every_step = "\ud800 l’e" + "\u0301" * 40
+    assert clean(text + needs_every_step) == clean(text) + clean(needs_every_step)
+
+
 @given(st.text("".join(chr(code) for code in range(0x20, 0x7F))))
 def test_printable_ascii_is_untouched(text: str) -> None:
     assert clean(text) == text
