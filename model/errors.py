@@ -8,6 +8,7 @@
     ├── CheckpointError              a folder that is incomplete, corrupt or of another shape
     ├── TokenizerError               a tokenizer that is missing, foreign or contradicts itself
     ├── DecodingError                the network produced something that is not a number
+    ├── NativeError                  the native library is not there, or cannot do what was asked
     └── TrainingError
         ├── CorpusError              parallel text that cannot be read or is empty
         └── DivergenceError          the loss is no longer a number
@@ -81,6 +82,10 @@ class TokenizerError(TranslationError):
 
 class DecodingError(TranslationError):
     """The network produced something that is not a number for this sentence."""
+
+
+class NativeError(TranslationError):
+    """The native library is not there, or cannot do what was asked; the torch path can."""
 
 
 class TrainingError(TranslationError):

@@ -51,45 +51,46 @@ inline void softmax(float* scores, int count) {
   for (int i = 0; i < padded; i += kLanes) store(scores + i, floats(scores + i) * factor);
 }
 
-// kParts vectors of the weighted sum of all positions' values, from `offset` on.
-template <int kParts, typename Values>
-inline void weighted_sum(const float* weights, int count, Values values, int64_t offset, float* out) {
-  Floats sums[kParts] = {};
-  for (int i = 0; i < count; ++i) {
-    const float* value = values(i) + offset;
-    const Floats weight = spread(weights[i]);
-    for (int part = 0; part < kParts; ++part) sums[part] = fused(weight, floats(value + part * kLanes), sums[part]);
+// joined += weight · value, head by head.
+inline void add_values(const Heads& heads, const float* scores, int64_t stride, const float* value, float* joined) {
+  for (int head = 0; head < heads.count; ++head, scores += stride, value += heads.width, joined += heads.width) {
+    const Floats weight = spread(*scores);
+    for (int part = 0; part < heads.width; part += kLanes) {
+      store(joined + part, fused(weight, floats(value + part), floats(joined + part)));
+    }
   }
-  for (int part = 0; part < kParts; ++part) store(out + offset + part * kLanes, sums[part]);
 }
 
+// All heads of a position are read together, because positions lie far from each other in memory.
+//
 // Args:
 //   query: all heads of one row.
 //   count: positions to attend to, at least 1.
 //   keys, values: position -> its numbers, all heads.
-//   scores: room for `count` numbers, rounded up to whole vectors.
+//   scores: room for each head's `count` numbers, rounded up to whole vectors.
 //   joined: gets all heads' results.
 //   average: if not null, gets the weights of the positions, averaged over heads.
 template <typename Keys, typename Values>
 void attend(const Heads& heads, const float* query, int count, Keys keys, Values values, const DistanceBias& bias,
             float* scores, float* joined, float* average) {
-  constexpr int kAtOnce = 4;
-  if (average != nullptr) std::fill(average, average + count, 0.0f);
-  for (int head = 0; head < heads.count; ++head) {
-    const int64_t offset = int64_t{head} * heads.width, end = offset + heads.width;
-    for (int i = 0; i < count; ++i) {
-      scores[i] = sum(dot_partial(query + offset, keys(i) + offset, heads.width)) * heads.scale;
-      if (bias.table != nullptr) scores[i] += bias.at(head, i);
+  const int64_t stride = rounded_up(count, kLanes);
+  for (int i = 0; i < count; ++i) {
+    const float* key = keys(i);
+    for (int head = 0; head < heads.count; ++head) {
+      const int64_t offset = int64_t{head} * heads.width;
+      float score = sum(dot_partial(query + offset, key + offset, heads.width)) * heads.scale;
+      if (bias.table != nullptr) score += bias.at(head, i);
+      scores[head * stride + i] = score;
     }
-    softmax(scores, count);
-    int64_t part = offset;
-    for (; part + kAtOnce * kLanes <= end; part += kAtOnce * kLanes) {
-      weighted_sum<kAtOnce>(scores, count, values, part, joined);
-    }
-    for (; part < end; part += kLanes) weighted_sum<1>(scores, count, values, part, joined);
-    if (average != nullptr) {
-      for (int i = 0; i < count; ++i) average[i] += scores[i] / static_cast<float>(heads.count);
-    }
+  }
+  for (int head = 0; head < heads.count; ++head) softmax(scores + head * stride, count);
+  std::fill(joined, joined + heads.total_width(), 0.0f);
+  for (int i = 0; i < count; ++i) add_values(heads, scores + i, stride, values(i), joined);
+  if (average == nullptr) return;
+  for (int i = 0; i < count; ++i) {
+    average[i] = 0.0f;
+    for (int head = 0; head < heads.count; ++head) average[i] += scores[head * stride + i];
+    average[i] /= static_cast<float>(heads.count);
   }
 }
 

@@ -105,10 +105,10 @@ void sum_block(const typename Dot::Weight* panel, int64_t groups, const typename
   }
 }
 
-Floats activated(Floats x, Activation activation) {
+inline Floats activated(Floats x, Activation activation) {
   switch (activation) {
     case Activation::relu:
-      return x > 0.0f ? x : (x != x ? x : Floats{});
+      return x < 0.0f ? Floats{} : x;
     case Activation::silu:
       return x / (1.0f + exponential(-x));
     case Activation::gelu:
@@ -128,15 +128,28 @@ struct Panel {
   Finish finish;
 };
 
-void finish_vector(Floats result, const Panel& panel, int column, float* out) {
-  if (panel.bias != nullptr) result = result + floats(panel.bias + column);
-  if (panel.finish.activates) result = activated(result, panel.finish.activation);
-  const int count = std::min(kLanes, panel.columns - column);
-  if (count == kLanes) {
-    store(out, panel.finish.adds ? floats(out) + result : result);
-    return;
+inline void store_part(Floats result, int count, bool adds, float* out) {
+  for (int lane = 0; lane < count; ++lane) out[lane] = adds ? out[lane] + result[lane] : result[lane];
+}
+
+inline void finish_row(const Floats* sums, float scale, const Panel& panel, float* out) {
+  for (int v = 0, column = 0; column < panel.columns; ++v, column += kLanes) {
+    Floats result = sums[v];
+    if (panel.scales != nullptr) result = result * scale * floats(panel.scales + column);
+    if (panel.bias != nullptr) result = result + floats(panel.bias + column);
+    if (panel.finish.activates) result = activated(result, panel.finish.activation);
+    if (column + kLanes > panel.columns) {
+      store_part(result, panel.columns - column, panel.finish.adds, out + column);
+    } else {
+      store(out + column, panel.finish.adds ? floats(out + column) + result : result);
+    }
   }
-  for (int lane = 0; lane < count; ++lane) out[lane] = panel.finish.adds ? out[lane] + result[lane] : result[lane];
+}
+
+inline Floats as_floats(Floats sums) { return sums; }
+template <typename Integers>
+Floats as_floats(Integers sums) {
+  return __builtin_convertvector(reinterpret_cast<Ints>(sums), Floats);
 }
 
 template <typename Dot, int kRows>
@@ -146,17 +159,10 @@ void multiply_block(const typename Dot::Weight* weights, int64_t groups, const I
   const auto* rows = static_cast<const typename Dot::Input*>(inputs.data()) + row * inputs.stride();
   sum_block<Dot, kRows>(weights, groups, rows, inputs.stride(), offsets, tile);
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v * kLanes < panel.columns; ++v) {
-      const int column = v * kLanes;
-      Floats result;
-      if constexpr (std::is_same_v<Dot, Int8Dot>) {
-        const Floats whole = __builtin_convertvector(reinterpret_cast<Ints>(tile[r][v]), Floats);
-        result = whole * inputs.scales()[row + r] * floats(panel.scales + column);
-      } else {
-        result = tile[r][v];
-      }
-      finish_vector(result, panel, column, results + (row + r) * stride + column);
-    }
+    Floats results_of_row[kVectors];
+    for (int v = 0; v < kVectors; ++v) results_of_row[v] = as_floats(tile[r][v]);
+    const float scale = panel.scales == nullptr ? 1.0f : inputs.scales()[row + r];
+    finish_row(results_of_row, scale, panel, results + (row + r) * stride);
   }
 }
 

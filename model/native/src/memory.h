@@ -5,14 +5,17 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
 namespace dragoman {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kHugePage = std::size_t{1} << 21;
 
-// An array whose start is aligned to a cache line; never copied.
+// An array that starts at a cache line, or at a huge page if it fills one: weights and states are read from
+// end to end, and small pages cost a look-up each. Never copied.
 template <typename T>
 class Buffer {
  public:
@@ -28,10 +31,13 @@ class Buffer {
   // Room for at least `size` numbers; what was there is lost if it grows. New memory holds zeros.
   void resize(int64_t size) {
     if (size <= size_) return;
-    const std::size_t bytes = (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    void* fresh = std::aligned_alloc(kAlignment, bytes);
+    const std::size_t wanted = size * sizeof(T);
+    const std::size_t unit = wanted >= kHugePage ? kHugePage : kCacheLine;
+    const std::size_t bytes = (wanted + unit - 1) / unit * unit;
+    void* fresh = std::aligned_alloc(unit, bytes);
     if (fresh == nullptr) throw std::bad_alloc();
-    __builtin_memset(fresh, 0, bytes);
+    if (unit == kHugePage) madvise(fresh, bytes, MADV_HUGEPAGE);  // a wish: refused, it costs speed only
+    std::memset(fresh, 0, bytes);
     std::free(data_);
     data_ = static_cast<T*>(fresh);
     size_ = size;
@@ -57,8 +63,10 @@ class LazyBuffer {
  public:
   explicit LazyBuffer(int64_t size) : bytes_(size * sizeof(T)) {
     if (bytes_ == 0) return;
-    void* fresh = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* fresh = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, kFlags, -1, 0);
     if (fresh == MAP_FAILED) throw std::bad_alloc();
+    madvise(fresh, bytes_, MADV_HUGEPAGE);
     data_ = static_cast<T*>(fresh);
   }
   LazyBuffer(const LazyBuffer&) = delete;

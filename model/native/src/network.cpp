@@ -20,7 +20,7 @@ class Scratch {
     projections.resize(rows * projected);
     joined.resize(rows * projected);
     hidden.resize(rows * ffn_dim);
-    scores.resize(rounded_up(positions, kLanes));
+    scores.resize(positions);
   }
 
   Buffer<float> states, normed, projections, joined, hidden, scores;
@@ -224,7 +224,8 @@ struct Network::Parts {
   int dimension() const { return config.model_dim / config.num_heads; }
   bool is_pre_norm() const { return config.is_pre_norm != 0; }
   void reserve(Scratch& scratch, int64_t rows) const {
-    scratch.reserve(rows, config.model_dim, 3 * heads.total_width(), config.ffn_dim, config.max_positions);
+    const int64_t positions = heads.count * rounded_up(config.max_positions, kLanes);
+    scratch.reserve(rows, config.model_dim, 3 * heads.total_width(), config.ffn_dim, positions);
   }
 
   void multiply(Scratch& scratch, const Matrix& matrix, const float* rows, int count, int64_t columns, float* results,
@@ -410,6 +411,8 @@ int64_t Network::weight_bytes() const {
   }
   return bytes;
 }
+
+int Network::state_width() const { return static_cast<int>(parts_->heads.total_width()); }
 
 void Network::encode(const Source* sources, int count, State& state, Scratch& scratch) const {
   const Parts& parts = *parts_;

@@ -59,6 +59,9 @@ class Network {
   // Bytes of packed weights and tables.
   int64_t weight_bytes() const;
 
+  // Numbers of a key, and of a value, in the state: those of all heads, each padded to whole vectors.
+  int state_width() const;
+
   // Writes the keys and values that the decoder's layers take from each sentence; sentences do not
   // influence each other, and there is no padding.
   void encode(const Source* sources, int count, State& state, Scratch& scratch) const;

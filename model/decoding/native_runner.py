@@ -1,0 +1,189 @@
+"""⑤ The running batch in the native library: steps and searches without Python in between. No torch."""
+
+import ctypes
+from collections.abc import Collection, Sequence
+from itertools import count
+from typing import TypeVar
+
+from model.checks import require
+from model.decoding.interrupt import Interrupt
+from model.decoding.runner import Progress, Result, StepRecord
+from model.decoding.sentence import Sentence
+from model.errors import DecodingError
+from model.native.network import NativeNetwork
+from model.native.session import Session, integers, read_floats, read_handles, read_integers
+from model.native.structures import (
+    DONE,
+    NOT_A_NUMBER,
+    HypothesisView,
+    OptionsStruct,
+    RequestStruct,
+    ResultView,
+    StepView,
+)
+from model.request import Hypothesis
+
+_STRATEGIES = {"greedy": 0, "beam": 1, "sample": 2}
+_STOPS = {"patience": 0, "first": 1, "all": 2}
+_LENGTH_PENALTY_FORMS = {"power": 0, "gnmt": 1}
+
+View = TypeVar("View", bound=ctypes.Structure)
+
+
+class NativeRunner:
+    """Runs sentences in one session of the native library; see Runner.
+
+    Args:
+        network: May be shared with other runners, each on a thread of its own.
+        max_rows: Most hypotheses at once.
+        max_positions: Entries of decoder state; memory is taken as they are first used.
+        never_produced: Target ids that no translation may hold, beside padding, BOS and the
+            decoder's start: language tags, for example.
+
+    Raises:
+        ConfigError: If such an id is none of the vocabulary.
+        NativeError: If there is not enough memory.
+    """
+
+    def __init__(
+        self,
+        network: NativeNetwork,
+        *,
+        max_rows: int,
+        max_positions: int,
+        never_produced: Collection[int] = (),
+    ) -> None:
+        config = network.config
+        for token in never_produced:
+            require(0 <= token < config.target_vocab_size, "never_produced", "ids of the vocabulary", token)
+        reserved = {config.pad_id, config.bos_id, config.decoder_start_id}
+        never = reserved.union(never_produced) - {config.eos_id}
+        self._session = Session(
+            network, max_rows=max_rows, max_entries=max_positions, never_produced=sorted(never)
+        )
+        self._max_rows, self._max_positions = max_rows, max_positions
+        self._numbers = count()
+        self._handles: dict[Sentence, int] = {}
+        self._sentences: dict[int, Sentence] = {}
+
+    @property
+    def max_rows(self) -> int:
+        """See Runner."""
+        return self._max_rows
+
+    @property
+    def max_positions(self) -> int:
+        """See Runner."""
+        return self._max_positions
+
+    def admit(self, sentences: Sequence[Sentence]) -> None:
+        """See Runner."""
+        handles = dict(zip(sentences, self._numbers, strict=False))
+        kept_alive: list[object] = []
+        self._session.admit([_request(s, handle, kept_alive) for s, handle in handles.items()])
+        self._handles |= handles
+        self._sentences |= {handle: sentence for sentence, handle in handles.items()}
+
+    def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
+        """See Runner."""
+        view = self._session.run(max_steps, interrupt.address)
+        started = [self._sentences[handle] for handle in read_handles(view.started, view.num_started)]
+        steps = _views(StepView, view.steps, view.num_steps)
+        results = _views(ResultView, view.results, view.num_results)
+        return Progress(
+            finished=[self._finish(result) for result in results],
+            steps=[StepRecord(step.seconds, step.rows, step.sentences) for step in steps],
+            started=started,
+        )
+
+    def drop(self, sentences: Sequence[Sentence]) -> None:
+        """See Runner."""
+        handles = [self._handles.pop(sentence) for sentence in sentences]
+        self._session.drop(handles)
+        for handle in handles:
+            del self._sentences[handle]
+
+    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+        """See Runner."""
+        return self._session.agreed(self._handles[sentence], sentence.longest)
+
+    def close(self) -> None:
+        """See Runner."""
+        self._session.close()
+
+    def _finish(self, view: ResultView) -> tuple[Sentence, Result]:
+        sentence = self._sentences.pop(view.handle)
+        del self._handles[sentence]
+        return sentence, _result(view, sentence)
+
+
+def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> RequestStruct:
+    source, prefix = integers(sentence.request.source_ids), integers(sentence.request.prefix_ids)
+    suppressed = integers(sentence.options.suppress_ids)
+    kept_alive += [source, prefix, suppressed]
+    return RequestStruct(
+        handle=handle,
+        source_ids=ctypes.addressof(source),
+        prefix_ids=ctypes.addressof(prefix),
+        suppress_ids=ctypes.addressof(suppressed),
+        source_length=len(source),
+        prefix_length=len(prefix),
+        num_suppressed=len(suppressed),
+        options=_options(sentence),
+    )
+
+
+def _options(sentence: Sentence) -> OptionsStruct:
+    options = sentence.options
+    return OptionsStruct(
+        strategy=_STRATEGIES[options.strategy],
+        lanes=options.lanes,
+        num_hypotheses=options.num_hypotheses,
+        shortest=sentence.shortest,
+        longest=sentence.longest,
+        length_penalty_form=_LENGTH_PENALTY_FORMS[options.length_penalty_form],
+        length_penalty=options.length_penalty,
+        coverage_penalty=options.coverage_penalty if options.strategy == "beam" else 0.0,
+        stop=_STOPS[options.stop],
+        patience=options.patience,
+        temperature=options.temperature,
+        top_k=min(options.top_k, 2**31 - 1),
+        top_p=options.top_p,
+        min_p=options.min_p,
+        no_repeat_ngram_size=options.no_repeat_ngram_size,
+        repetition_penalty=options.repetition_penalty,
+        return_alignment=options.return_alignment,
+        seed=sentence.seed,
+    )
+
+
+def _views(kind: type[View], address: int | None, number: int) -> Sequence[View]:
+    return (kind * number).from_address(address)[:] if address and number else ()
+
+
+def _result(view: ResultView, sentence: Sentence) -> Result:
+    if view.status == DONE:
+        views = _views(HypothesisView, view.hypotheses, view.num_hypotheses)
+        return [_hypothesis(hypothesis, sentence) for hypothesis in views]
+    if view.status == NOT_A_NUMBER:
+        return DecodingError("the network's output is not a number")
+    return DecodingError("the decoding options leave no token to produce")
+
+
+def _hypothesis(view: HypothesisView, sentence: Sentence) -> Hypothesis:
+    length = view.num_tokens
+    log_probs = read_floats(view.log_probs, length + view.has_eos)
+    return Hypothesis(
+        token_ids=read_integers(view.tokens, length),
+        score=view.score,
+        log_probability=sum(log_probs),
+        token_log_probabilities=log_probs,
+        finished=bool(view.has_eos),
+        alignment=_alignment(view, sentence.source_length) if sentence.options.return_alignment else None,
+    )
+
+
+def _alignment(view: HypothesisView, source_length: int) -> tuple[tuple[float, ...], ...]:
+    weights = read_floats(view.alignment, view.num_tokens * source_length)
+    starts = range(0, len(weights), source_length)
+    return tuple(weights[start : start + source_length] for start in starts)

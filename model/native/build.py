@@ -1,0 +1,131 @@
+"""⑤ Compiles the native library: `python -m model.native.build`. Does nothing where it is built already.
+
+There is one library for each instruction set, of the same sources. A hash of sources and flags is
+part of the file's name, so that a library is never older than its sources.
+"""
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from model.errors import NativeError
+
+SOURCES = Path(__file__).parent / "src"
+LIBRARIES = Path(__file__).parent / "lib"
+
+VARIANTS: Mapping[str, tuple[str, ...]] = {
+    "avx512": ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"),
+    "avx2": ("-march=x86-64-v3",),
+}
+"""Instruction sets and their compiler flags, the fastest first."""
+
+# Contraction is off because which products and sums a compiler fuses is its own choice, and it shows in the
+# last bit of a result; where one rounding is wanted, the sources say so.
+_FLAGS = (
+    *("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=off"),
+    *("-shared", "-fPIC", "-fvisibility=hidden", "-Wno-psabi"),
+)
+_COMPILERS = ("c++", "g++", "clang++")
+_HASH_DIGITS = 16
+_SECONDS = 600
+
+
+def library_path(variant: str) -> Path:
+    """Where the library for an instruction set is, or would be."""
+    return LIBRARIES / f"dragoman-{variant}-{_source_hash(variant)}.so"
+
+
+def build(sources: Path = SOURCES) -> list[Path]:
+    """Compile what is not there yet, and remove what older sources left.
+
+    Args:
+        sources: Folder of the C++ files.
+
+    Returns:
+        The libraries that were compiled.
+
+    Raises:
+        NativeError: If there is no compiler, or it fails.
+    """
+    missing = [variant for variant in VARIANTS if not library_path(variant).exists()]
+    if missing:
+        compiler = _find_compiler()
+        LIBRARIES.mkdir(exist_ok=True)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda variant: _compile(compiler, variant, sources), missing))
+    _remove_old()
+    return [library_path(variant) for variant in missing]
+
+
+@cache
+def _source_hash(variant: str) -> str:
+    digest = hashlib.sha256(" ".join((*_FLAGS, *VARIANTS[variant])).encode())
+    for path in sorted(SOURCES.iterdir()):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:_HASH_DIGITS]
+
+
+def _find_compiler() -> Sequence[str]:
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    for command in [chosen] if chosen else [[name] for name in _COMPILERS]:
+        if shutil.which(command[0]):
+            return command
+    looked_for = chosen[0] if chosen else ", ".join(_COMPILERS)
+    raise NativeError(f"no C++ compiler was found (looked for: {looked_for})")
+
+
+def _compile(compiler: Sequence[str], variant: str, sources: Path) -> None:
+    # One translation unit: it takes half the time, as the standard library's headers are read once.
+    unit = "".join(f'#include "{path.name}"\n' for path in sorted(sources.glob("*.cpp")))
+    with tempfile.TemporaryDirectory(dir=LIBRARIES, prefix=".build-") as folder:
+        result = Path(folder) / "library.so"
+        command = [
+            *compiler,
+            *_FLAGS,
+            *VARIANTS[variant],
+            f"-I{sources}",
+            "-x",
+            "c++",
+            "-",
+            "-o",
+            str(result),
+        ]
+        # The command is this module's own, or what the person who builds has put into CXX.
+        outcome = subprocess.run(  # noqa: S603
+            command, input=unit, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+        if outcome.returncode != 0:
+            raise NativeError(f"{compiler[0]} cannot compile the library for {variant}:\n{outcome.stderr}")
+        result.replace(library_path(variant))
+
+
+def _remove_old() -> None:
+    current = {library_path(variant) for variant in VARIANTS}
+    for path in LIBRARIES.glob("dragoman-*.so"):
+        if path not in current:
+            path.unlink(missing_ok=True)
+
+
+def main() -> int:
+    """Build and say so in one line; the exit status is 1 where that is not possible."""
+    try:
+        built = build()
+    except (NativeError, OSError, subprocess.TimeoutExpired) as error:
+        sys.stderr.write(f"The native library was not built, decoding will use PyTorch: {error}\n")
+        return 1
+    if built:
+        sys.stderr.write(f"Built the native library: {', '.join(path.name for path in built)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""⑤ Finds the native library that this processor runs, and its functions."""
+
+import ctypes
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from ctypes import c_char_p, c_int32, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from model.errors import NativeError
+from model.native.build import VARIANTS, library_path
+from model.native.structures import (
+    NamedTensor,
+    NativeConfig,
+    ProgressView,
+    RequestStruct,
+    SessionConfig,
+)
+
+ABI_VERSION = 1
+ENVIRONMENT = "DRAGOMAN_NATIVE"
+
+_CPU_INFO = Path("/proc/cpuinfo")
+# Instructions that a compiler may use with the flags of each variant, as Linux calls them.
+_AVX2 = frozenset(("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"))
+_AVX512 = _AVX2.union(
+    ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16")
+)
+_REQUIRED: Mapping[str, frozenset[str]] = {"avx512": _AVX512, "avx2": _AVX2}
+
+_POINTER = ctypes.POINTER
+_FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
+    "dragoman_abi_version": (c_int32, ()),
+    "dragoman_error": (c_char_p, ()),
+    "dragoman_network_create": (c_void_p, (_POINTER(NativeConfig), _POINTER(NamedTensor), c_int32)),
+    "dragoman_network_weight_bytes": (c_int64, (c_void_p,)),
+    "dragoman_network_free": (None, (c_void_p,)),
+    "dragoman_session_create": (c_void_p, (c_void_p, _POINTER(SessionConfig))),
+    "dragoman_session_admit": (c_int32, (c_void_p, _POINTER(RequestStruct), c_int32)),
+    "dragoman_session_run": (c_int32, (c_void_p, c_int32, c_void_p, _POINTER(ProgressView))),
+    "dragoman_session_drop": (None, (c_void_p, _POINTER(c_int64), c_int32)),
+    "dragoman_session_agreed": (c_int32, (c_void_p, c_int64, _POINTER(c_int32), c_int32)),
+    "dragoman_session_num_free_entries": (c_int32, (c_void_p,)),
+    "dragoman_session_free": (None, (c_void_p,)),
+}
+
+
+class Library:
+    """The functions of one library; calls release the interpreter's lock.
+
+    Args:
+        path: Of the shared library.
+
+    Attributes:
+        name: File name without its ending.
+
+    Raises:
+        NativeError: If it cannot be loaded, or is of another version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._functions = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise NativeError(f"the native library cannot be loaded: {error}") from error
+        self.name = path.stem
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(self._functions, name)
+            function.restype, function.argtypes = result, list(arguments)
+        version = self._functions.dragoman_abi_version()
+        if version != ABI_VERSION:
+            raise NativeError(f"{path} must have ABI version {ABI_VERSION}, but has {version} instead")
+        self.network_weight_bytes = self._functions.dragoman_network_weight_bytes
+        self.network_free = self._functions.dragoman_network_free
+        self.session_drop = self._functions.dragoman_session_drop
+        self.session_num_free_entries = self._functions.dragoman_session_num_free_entries
+        self.session_free = self._functions.dragoman_session_free
+
+    def network_create(self, *arguments: object) -> int:
+        """See dragoman_network_create; NativeError if it fails, as below."""
+        return self._made(self._functions.dragoman_network_create(*arguments))
+
+    def session_create(self, *arguments: object) -> int:
+        """See dragoman_session_create."""
+        return self._made(self._functions.dragoman_session_create(*arguments))
+
+    def session_admit(self, *arguments: object) -> None:
+        """See dragoman_session_admit."""
+        self._counted(self._functions.dragoman_session_admit(*arguments))
+
+    def session_run(self, *arguments: object) -> None:
+        """See dragoman_session_run."""
+        self._counted(self._functions.dragoman_session_run(*arguments))
+
+    def session_agreed(self, *arguments: object) -> int:
+        """See dragoman_session_agreed."""
+        return self._counted(self._functions.dragoman_session_agreed(*arguments))
+
+    def _made(self, address: int | None) -> int:
+        if address is None:
+            raise NativeError(self._functions.dragoman_error().decode())
+        return address
+
+    def _counted(self, result: int) -> int:
+        if result < 0:
+            raise NativeError(self._functions.dragoman_error().decode())
+        return result
+
+
+def load_library(choice: str | None = None) -> Library:
+    """The fastest library that is built and that this processor runs.
+
+    Args:
+        choice: `avx512` or `avx2` for that one, `off` for none, `auto` for the fastest; by default
+            what DRAGOMAN_NATIVE says, or `auto`.
+
+    Raises:
+        NativeError: If there is none, with the reason.
+    """
+    choice = choice or os.environ.get(ENVIRONMENT) or "auto"
+    if choice == "off":
+        raise NativeError(f"{ENVIRONMENT} is off")
+    if choice not in ("auto", *VARIANTS):
+        names = ", ".join(("auto", "off", *VARIANTS))
+        raise NativeError(f"{ENVIRONMENT} must be one of {names}, but is {choice!r} instead")
+    runnable = [v for v in VARIANTS if choice in ("auto", v) and _REQUIRED[v] <= processor_features()]
+    if not runnable:
+        raise NativeError(f"this processor ({platform.machine()}) lacks the instructions that it needs")
+    for variant in runnable:
+        if library_path(variant).exists():
+            return _loaded(library_path(variant))
+    raise NativeError("the native library is not built: run `python -m model.native.build`")
+
+
+@cache
+def _loaded(path: Path) -> Library:
+    return Library(path)
+
+
+@cache
+def processor_features() -> frozenset[str]:
+    """What the first processor can do, as Linux calls it; nothing where that cannot be told."""
+    if platform.machine() != "x86_64" or not _CPU_INFO.exists():
+        return frozenset()
+    for line in _CPU_INFO.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "flags":
+            return frozenset(value.split())
+    return frozenset()

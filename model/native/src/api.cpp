@@ -1,0 +1,82 @@
+#include "api.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+
+namespace {
+
+using namespace dragoman;
+
+thread_local std::string last_error;
+
+// No exception may cross into C: it becomes `failure`, and its message is kept.
+template <typename Result, typename Body>
+Result guarded(Result failure, const Body& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return failure;
+  }
+}
+
+}  // namespace
+
+int32_t dragoman_abi_version() { return kAbiVersion; }
+
+const char* dragoman_error() { return last_error.c_str(); }
+
+Network* dragoman_network_create(const NetworkConfig* config, const NamedTensor* tensors, int32_t count) {
+  return guarded<Network*>(nullptr, [=] {
+    Tensors named;
+    for (int32_t i = 0; i < count; ++i) {
+      named.add(tensors[i].name, {tensors[i].data, tensors[i].type, tensors[i].rows, tensors[i].columns});
+    }
+    return new Network(*config, named);
+  });
+}
+
+int64_t dragoman_network_weight_bytes(const Network* network) { return network->weight_bytes(); }
+
+void dragoman_network_free(Network* network) { delete network; }
+
+Session* dragoman_session_create(const Network* network, const SessionConfig* config) {
+  return guarded<Session*>(nullptr, [=] {
+    const int32_t* never = config->never_produced;
+    Vocabulary vocabulary{network->config().target_vocab_size, config->start_id, config->eos_id,
+                          {never, never + config->num_never_produced}};
+    return new Session(*network, std::move(vocabulary), config->max_rows, config->max_entries);
+  });
+}
+
+int32_t dragoman_session_admit(Session* session, const Request* requests, int32_t count) {
+  return guarded(-1, [=] {
+    session->admit(requests, count);
+    return 0;
+  });
+}
+
+int32_t dragoman_session_run(Session* session, int32_t max_steps, const volatile int32_t* interrupt,
+                             Progress* progress) {
+  return guarded(-1, [=] {
+    *progress = session->run(max_steps, interrupt);
+    return 0;
+  });
+}
+
+void dragoman_session_drop(Session* session, const int64_t* handles, int32_t count) {
+  std::for_each(handles, handles + count, [session](int64_t handle) { session->drop(handle); });
+}
+
+int32_t dragoman_session_agreed(const Session* session, int64_t handle, int32_t* tokens, int32_t capacity) {
+  return guarded(-1, [=] {
+    const std::vector<int32_t> agreed = session->agreed(handle);
+    std::copy_n(agreed.begin(), std::min<std::size_t>(agreed.size(), capacity), tokens);
+    return static_cast<int32_t>(agreed.size());
+  });
+}
+
+int32_t dragoman_session_num_free_entries(const Session* session) { return session->num_free_entries(); }
+
+void dragoman_session_free(Session* session) { delete session; }

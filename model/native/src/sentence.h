@@ -1,0 +1,62 @@
+// One sentence of a running batch: its search, and its part of the decoder state.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "network.h"
+#include "search.h"
+#include "state.h"
+
+namespace dragoman {
+
+enum class Status : int32_t { running = 0, done = 1, not_a_number = 2, nothing_allowed = 3 };
+
+class Sentence {
+ public:
+  Sentence(const Request& request, const Vocabulary& vocabulary, State& state);
+  Sentence(const Sentence&) = delete;
+  Sentence& operator=(const Sentence&) = delete;
+  ~Sentence();
+
+  int64_t handle() const { return handle_; }
+  const Search& search() const { return *search_; }
+  Status status() const { return status_; }
+  int32_t num_rows() const { return search_->options().lanes; }
+  // Entries of the state that it may come to occupy.
+  int64_t num_entries() const { return source_length_ + int64_t{num_rows()} * search_->options().longest; }
+  int32_t source_length() const { return source_length_; }
+  bool has_started() const { return position_ > 0; }
+
+  // Its place in the state, where the encoder leaves what decoding needs of these ids.
+  Source source(const int32_t* ids) const { return {ids, source_length_, entries_.data()}; }
+
+  // Adds the rows of the next step.
+  void add_rows(std::vector<Row>& rows);
+
+  // Chooses by the logits of those rows, one after the other; returns where the next sentence's begin.
+  float* advance(float* logits, Scores& scores);
+
+  // The weights over the source with which each token of a hypothesis was produced, a row a token.
+  std::vector<float> alignment(const Hypothesis& hypothesis) const;
+
+ private:
+  int32_t take_entry();
+  float* attention_of(std::size_t place);
+
+  const int64_t handle_;
+  const int32_t source_length_;
+  const int32_t start_id_;
+  const int32_t vocab_size_;
+  State& state_;
+  std::unique_ptr<Search> search_;
+  // All it has taken, the source's first. Those of hypotheses that died are kept until it leaves.
+  std::vector<int32_t> entries_;
+  std::vector<float> attention_;  // a row for each row of each step; of the last step only, if nobody asks for more
+  int32_t first_look_ = 0;        // place of the last step's first row in it
+  int32_t position_ = 0;          // tokens that every lane has produced
+  Status status_ = Status::running;
+};
+
+}  // namespace dragoman

@@ -1,0 +1,30 @@
+// The distribution that sampling draws from: tempered, and cut by top-k, top-p and min-p.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "request.h"
+#include "scores.h"
+
+namespace dragoman {
+
+// Every limit is a threshold on the weight of a token; tokens as likely as the last one kept are kept
+// too. Top-k comes first, top-p counts the probability that it left, min-p is a share of the likeliest's.
+class TruncatedDistribution {
+ public:
+  // The token at which the distribution, laid out in the order of the vocabulary, reaches the number in
+  // [0, 1); -1 if all tokens are forbidden.
+  int32_t draw(const Scores& scores, const Options& options, float number);
+
+ private:
+  bool weigh(const Scores& scores, float temperature);
+  float threshold(const Options& options);
+  void order_heaviest(std::size_t count, double mass);
+  int32_t token_at(float threshold, float number);
+
+  std::vector<float> weights_;  // e^((logit - largest) / temperature), of every token
+  std::vector<float> ordered_;  // the heaviest of them
+};
+
+}  // namespace dragoman
