@@ -82,10 +82,9 @@ class SentencePieceModel:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, without special ones, controls and bytes that are no character."""
-        if not self._plain.issuperset(ids):
+        if not (is_plain := self._plain.issuperset(ids)):
             self._check(ids)
-            ids = self._readable(ids)
-        text: str = self._processor.decode(list(ids))
+        text: str = self._processor.decode(list(ids if is_plain else self._readable(ids)))
         return clean(text).strip()
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
