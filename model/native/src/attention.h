@@ -27,7 +27,8 @@ struct DistanceBias {
   float at(int head, int position) const { return table[head * head_stride + start + position * step]; }
 };
 
-inline Floats dot_partial(const float* a, const float* b, int width) {
+template <typename Number>
+inline Floats dot_partial(const float* a, const Number* b, int width) {
   Floats sums = {};
   for (int i = 0; i < width; i += kLanes) sums = fused(floats(a + i), floats(b + i), sums);
   return sums;
@@ -52,7 +53,8 @@ inline void softmax(float* scores, int count) {
 }
 
 // joined += weight · value, head by head.
-inline void add_values(const Heads& heads, const float* scores, int64_t stride, const float* value, float* joined) {
+template <typename Number>
+inline void add_values(const Heads& heads, const float* scores, int64_t stride, const Number* value, float* joined) {
   for (int head = 0; head < heads.count; ++head, scores += stride, value += heads.width, joined += heads.width) {
     const Floats weight = spread(*scores);
     for (int part = 0; part < heads.width; part += kLanes) {
@@ -66,7 +68,7 @@ inline void add_values(const Heads& heads, const float* scores, int64_t stride, 
 // Args:
 //   query: all heads of one row.
 //   count: positions to attend to, at least 1.
-//   keys, values: position -> its numbers, all heads.
+//   keys, values: position -> its numbers, all heads, float32 or bfloat16.
 //   scores: room for each head's `count` numbers, rounded up to whole vectors.
 //   joined: gets all heads' results.
 //   average: if not null, gets the weights of the positions, averaged over heads.
@@ -75,7 +77,7 @@ void attend(const Heads& heads, const float* query, int count, Keys keys, Values
             float* scores, float* joined, float* average) {
   const int64_t stride = rounded_up(count, kLanes);
   for (int i = 0; i < count; ++i) {
-    const float* key = keys(i);
+    const auto* key = keys(i);
     for (int head = 0; head < heads.count; ++head) {
       const int64_t offset = int64_t{head} * heads.width;
       float score = sum(dot_partial(query + offset, key + offset, heads.width)) * heads.scale;

@@ -64,7 +64,7 @@ struct BFloat16Dot {
   using Spread = Floats;
   static constexpr int kGroup = 1;
 
-  static Weights weights(const Weight* from) { return bfloat16_to_floats(load<Halves>(from)); }
+  static Weights weights(const Weight* from) { return floats(from); }
   static Spread spread(const Input* from) { return dragoman::spread(*from); }
   static Sums add(Sums sums, Spread inputs, Weights weights) { return fused(inputs, weights, sums); }
 };

@@ -199,6 +199,14 @@ const Tensor& first_of(const Tensors& tensors, std::initializer_list<const char*
   return tensors.at(*names.begin());
 }
 
+// What one row attends to, by entries of the state.
+struct Memory {
+  const int32_t* entries;
+  int count;
+  DistanceBias bias;
+  float* average;  // see attend()
+};
+
 Heads heads_of(const NetworkConfig& config) {
   const int dimension = config.model_dim / config.num_heads;
   return {config.num_heads, static_cast<int>(rounded_up(dimension, kLanes)),
@@ -222,6 +230,7 @@ struct Network::Parts {
   Parts(const NetworkConfig& config, const Tensors& tensors);
 
   int dimension() const { return config.model_dim / config.num_heads; }
+  bool has_narrow_state() const { return static_cast<Precision>(config.precision) != Precision::float32; }
   bool is_pre_norm() const { return config.is_pre_norm != 0; }
   void reserve(Scratch& scratch, int64_t rows) const {
     const int64_t positions = heads.count * rounded_up(config.max_positions, kLanes);
@@ -271,6 +280,9 @@ struct Network::Parts {
   void encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count, int rows) const;
   void attend_to_sentence(Scratch& scratch, int first, int length) const;
   void keep_source(Scratch& scratch, const Source* sources, int count, int rows, State& state) const;
+  void keep(const float* keys_values, void* entry) const;
+  void attend_to_entries(Scratch& scratch, int layer, State& state, const Memory& memory, const float* query,
+                         float* joined) const;
   void step_self(Scratch& scratch, const SelfAttention& part, int layer, const Row* rows, int count, State& state) const;
   void step_cross(Scratch& scratch, const CrossAttention& part, int layer, const Row* rows, int count,
                   State& state) const;
@@ -346,27 +358,48 @@ void Network::Parts::keep_source(Scratch& scratch, const Source* sources, int co
     const float* from = scratch.projections.data();
     for (int sentence = 0; sentence < count; ++sentence) {
       for (int i = 0; i < sources[sentence].length; ++i, from += both) {
-        std::copy(from, from + both, state.keys(layer, sources[sentence].entries[i]));
+        keep(from, state.entry(layer, sources[sentence].entries[i]));
       }
     }
   }
 }
 
+// One position's keys and values into the state.
+void Network::Parts::keep(const float* keys_values, void* entry) const {
+  const int64_t both = 2 * heads.total_width();
+  if (has_narrow_state()) {
+    auto* to = static_cast<uint16_t*>(entry);
+    for (int64_t i = 0; i < both; i += kLanes) store(to + i, floats_to_bfloat16(floats(keys_values + i)));
+  } else {
+    std::copy(keys_values, keys_values + both, static_cast<float*>(entry));
+  }
+}
+
+void Network::Parts::attend_to_entries(Scratch& scratch, int layer, State& state, const Memory& memory,
+                                       const float* query, float* joined) const {
+  const auto attend_to = [&](auto number) {
+    using Number = decltype(number);
+    const int64_t width = heads.total_width();
+    const auto keys = [&](int i) { return static_cast<const Number*>(state.entry(layer, memory.entries[i])); };
+    const auto values = [&](int i) { return keys(i) + width; };
+    attend(heads, query, memory.count, keys, values, memory.bias, scratch.scores.data(), joined, memory.average);
+  };
+  has_narrow_state() ? attend_to(uint16_t{}) : attend_to(float{});
+}
+
 void Network::Parts::step_self(Scratch& scratch, const SelfAttention& part, int layer, const Row* rows, int count,
                                State& state) const {
-  const int64_t width = heads.total_width(), stride = 3 * width;
+  const int64_t width = heads.total_width();
   residual(scratch, part.norm, count, [&](const float* input) {
     multiply(scratch, part.query_key_value, input, count, config.model_dim, scratch.projections.data());
     for (int i = 0; i < count; ++i) {
       const Row& row = rows[i];
-      float* projections = scratch.projections.data() + i * stride;
+      float* projections = scratch.projections.data() + i * 3 * width;
       turn(projections, row.position);
       turn(projections + width, row.position);
-      std::copy(projections + width, projections + stride, state.keys(layer, row.past[row.position]));
-      attend(
-          heads, projections, row.position + 1, [&](int j) { return state.keys(layer, row.past[j]); },
-          [&](int j) { return state.values(layer, row.past[j]); }, biases(decoder_biases, row.position),
-          scratch.scores.data(), scratch.joined.data() + i * width, nullptr);
+      keep(projections + width, state.entry(layer, row.past[row.position]));
+      const Memory past{row.past, row.position + 1, biases(decoder_biases, row.position), nullptr};
+      attend_to_entries(scratch, layer, state, past, projections, scratch.joined.data() + i * width);
     }
     multiply(scratch, part.output, scratch.joined.data(), count, width, scratch.states.data(), {true});
   });
@@ -379,12 +412,9 @@ void Network::Parts::step_cross(Scratch& scratch, const CrossAttention& part, in
   residual(scratch, part.norm, count, [&](const float* input) {
     multiply(scratch, part.query, input, count, config.model_dim, scratch.projections.data());
     for (int i = 0; i < count; ++i) {
-      const Row& row = rows[i];
-      attend(
-          heads, scratch.projections.data() + i * width, row.source_length,
-          [&](int j) { return state.keys(layer, row.source[j]); },
-          [&](int j) { return state.values(layer, row.source[j]); }, DistanceBias{}, scratch.scores.data(),
-          scratch.joined.data() + i * width, is_last ? row.attention : nullptr);
+      const Memory source{rows[i].source, rows[i].source_length, {}, is_last ? rows[i].attention : nullptr};
+      const float* query = scratch.projections.data() + i * width;
+      attend_to_entries(scratch, layer, state, source, query, scratch.joined.data() + i * width);
     }
     multiply(scratch, part.output, scratch.joined.data(), count, width, scratch.states.data(), {true});
   });
@@ -412,7 +442,10 @@ int64_t Network::weight_bytes() const {
   return bytes;
 }
 
-int Network::state_width() const { return static_cast<int>(parts_->heads.total_width()); }
+StateLayout Network::state_layout() const {
+  const int width = static_cast<int>(parts_->heads.total_width());
+  return {parts_->config.num_decoder_layers, width, parts_->has_narrow_state() ? 2 : 4};
+}
 
 void Network::encode(const Source* sources, int count, State& state, Scratch& scratch) const {
   const Parts& parts = *parts_;

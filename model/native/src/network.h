@@ -59,8 +59,8 @@ class Network {
   // Bytes of packed weights and tables.
   int64_t weight_bytes() const;
 
-  // Numbers of a key, and of a value, in the state: those of all heads, each padded to whole vectors.
-  int state_width() const;
+  // What an entry of the state must hold: float32 keys and values for float32 weights, else bfloat16.
+  StateLayout state_layout() const;
 
   // Writes the keys and values that the decoder's layers take from each sentence; sentences do not
   // influence each other, and there is no padding.

@@ -12,7 +12,7 @@ Session::Session(const Network& network, Vocabulary vocabulary, int32_t max_rows
     : network_(network),
       vocabulary_(std::move(vocabulary)),
       max_rows_(max_rows),
-      state_(network.config().num_decoder_layers, network.state_width(), max_entries),
+      state_(network.state_layout(), max_entries),
       scratch_(make_scratch()) {}
 
 void Session::admit(const Request* requests, int32_t count) {

@@ -95,9 +95,8 @@ inline Floats exponential(Floats x) {
   return x < kLeast ? Floats{} : result * scale;
 }
 
-inline Floats bfloat16_to_floats(Halves x) {
-  return from_bits(__builtin_convertvector(x, Ints) << 16);
-}
+// bfloat16 is the upper half of float32.
+inline Floats floats(const uint16_t* from) { return from_bits(__builtin_convertvector(load<Halves>(from), Ints) << 16); }
 
 // Nearest bfloat16, halves to even.
 inline Halves floats_to_bfloat16(Floats x) {

@@ -9,13 +9,21 @@
 
 namespace dragoman {
 
+struct StateLayout {
+  int layers;
+  int width;         // numbers of a key, and of a value: those of all heads, each padded to whole vectors
+  int number_bytes;  // 4: float32, 2: bfloat16
+};
+
 // One position of a hypothesis, or one source token, occupies one entry. Beams never move entries: a
 // hypothesis is a list of entry numbers, and beams that share a past name the same ones.
 class State {
  public:
-  // layers × entries × (keys, values) of `width` numbers each; all memory is taken here.
-  State(int layers, int width, int32_t entries)
-      : width_(width), entries_(entries), values_(int64_t{layers} * entries * 2 * width) {
+  // All memory is taken here; what was never written to occupies none.
+  State(const StateLayout& layout, int32_t entries)
+      : entry_bytes_(int64_t{2} * layout.width * layout.number_bytes),
+        entries_(entries),
+        memory_(layout.layers * int64_t{entries} * entry_bytes_) {
     free_.reserve(entries);
     for (int32_t entry = entries; entry-- > 0;) free_.push_back(entry);
   }
@@ -31,17 +39,15 @@ class State {
   }
   void give_back(int32_t entry) { free_.push_back(entry); }
 
-  // Keys of all heads, `width` numbers; the values follow them.
-  float* keys(int layer, int32_t entry) {
-    return values_.data() + (int64_t{layer} * entries_ + entry) * 2 * width_;
+  // Keys of all heads; the values follow them.
+  void* entry(int layer, int32_t number) {
+    return memory_.data() + (int64_t{layer} * entries_ + number) * entry_bytes_;
   }
-  float* values(int layer, int32_t entry) { return keys(layer, entry) + width_; }
-  int width() const { return width_; }
 
  private:
-  int width_;
+  int64_t entry_bytes_;
   int32_t entries_;
-  LazyBuffer<float> values_;
+  LazyBuffer<uint8_t> memory_;
   std::vector<int32_t> free_;
 };
 
