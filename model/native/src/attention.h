@@ -27,10 +27,18 @@ struct DistanceBias {
   float at(int head, int position) const { return table[head * head_stride + start + position * step]; }
 };
 
-template <typename Number>
+// Vectors of a head: known to the compiler for the usual widths, 0 otherwise.
+template <int kParts>
+constexpr int parts_of(int width) {
+  return kParts > 0 ? kParts : width / kLanes;
+}
+
+template <int kParts, typename Number>
 inline Floats dot_partial(const float* a, const Number* b, int width) {
   Floats sums = {};
-  for (int i = 0; i < width; i += kLanes) sums = fused(floats(a + i), floats(b + i), sums);
+  for (int part = 0; part < parts_of<kParts>(width); ++part) {
+    sums = fused(floats(a + part * kLanes), floats(b + part * kLanes), sums);
+  }
   return sums;
 }
 
@@ -53,14 +61,34 @@ inline void softmax(float* scores, int count) {
 }
 
 // joined += weight · value, head by head.
-template <typename Number>
+template <int kParts, typename Number>
 inline void add_values(const Heads& heads, const float* scores, int64_t stride, const Number* value, float* joined) {
-  for (int head = 0; head < heads.count; ++head, scores += stride, value += heads.width, joined += heads.width) {
+  const int width = heads.width;
+  for (int head = 0; head < heads.count; ++head, scores += stride, value += width, joined += width) {
     const Floats weight = spread(*scores);
-    for (int part = 0; part < heads.width; part += kLanes) {
-      store(joined + part, fused(weight, floats(value + part), floats(joined + part)));
+    for (int part = 0; part < parts_of<kParts>(width); ++part) {
+      float* out = joined + part * kLanes;
+      store(out, fused(weight, floats(value + part * kLanes), floats(out)));
     }
   }
+}
+
+template <int kParts, typename Keys, typename Values>
+void attend_with(const Heads& heads, const float* query, int count, Keys keys, Values values, const DistanceBias& bias,
+                 float* scores, float* joined) {
+  const int64_t stride = rounded_up(count, kLanes);
+  for (int i = 0; i < count; ++i) {
+    const auto* key = keys(i);
+    for (int head = 0; head < heads.count; ++head) {
+      const int64_t offset = int64_t{head} * heads.width;
+      float score = sum(dot_partial<kParts>(query + offset, key + offset, heads.width)) * heads.scale;
+      if (bias.table != nullptr) score += bias.at(head, i);
+      scores[head * stride + i] = score;
+    }
+  }
+  for (int head = 0; head < heads.count; ++head) softmax(scores + head * stride, count);
+  std::fill(joined, joined + heads.total_width(), 0.0f);
+  for (int i = 0; i < count; ++i) add_values<kParts>(heads, scores + i, stride, values(i), joined);
 }
 
 // All heads of a position are read together, because positions lie far from each other in memory.
@@ -75,20 +103,14 @@ inline void add_values(const Heads& heads, const float* scores, int64_t stride, 
 template <typename Keys, typename Values>
 void attend(const Heads& heads, const float* query, int count, Keys keys, Values values, const DistanceBias& bias,
             float* scores, float* joined, float* average) {
-  const int64_t stride = rounded_up(count, kLanes);
-  for (int i = 0; i < count; ++i) {
-    const auto* key = keys(i);
-    for (int head = 0; head < heads.count; ++head) {
-      const int64_t offset = int64_t{head} * heads.width;
-      float score = sum(dot_partial(query + offset, key + offset, heads.width)) * heads.scale;
-      if (bias.table != nullptr) score += bias.at(head, i);
-      scores[head * stride + i] = score;
-    }
+  switch (heads.width / kLanes) {
+    case 2: attend_with<2>(heads, query, count, keys, values, bias, scores, joined); break;
+    case 4: attend_with<4>(heads, query, count, keys, values, bias, scores, joined); break;
+    case 8: attend_with<8>(heads, query, count, keys, values, bias, scores, joined); break;
+    default: attend_with<0>(heads, query, count, keys, values, bias, scores, joined);
   }
-  for (int head = 0; head < heads.count; ++head) softmax(scores + head * stride, count);
-  std::fill(joined, joined + heads.total_width(), 0.0f);
-  for (int i = 0; i < count; ++i) add_values(heads, scores + i, stride, values(i), joined);
   if (average == nullptr) return;
+  const int64_t stride = rounded_up(count, kLanes);
   for (int i = 0; i < count; ++i) {
     average[i] = 0.0f;
     for (int head = 0; head < heads.count; ++head) average[i] += scores[head * stride + i];
