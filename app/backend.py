@@ -6,11 +6,10 @@ from typing import Protocol
 
 from model.card import ModelCard
 from model.decoding.observer import Observer
-from model.errors import TranslationError
-from model.request import DecodeRequest, Hypothesis
+from model.decoding.runner import Progress
+from model.decoding.sentence import Sentence
+from model.request import DecodeRequest
 from model.text.tokenizer import Tokenizer
-
-Outcome = list[Hypothesis] | TranslationError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,26 +35,70 @@ class LoadedModel:
     load_seconds: float
 
 
+class Engine(Protocol):
+    """One running batch of one checkpoint, moved on step by step; `DecodingEngine` is one.
+
+    One thread drives it; only `interrupt` may be called from others.
+    """
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was added that has not finished and was not cancelled."""
+
+    @property
+    def running(self) -> int:
+        """Sentences in the running batch; one that was added joins it in a later step."""
+
+    def fits(self, request: DecodeRequest) -> bool:
+        """Whether there is room beside what was added; an idle engine has room for anything."""
+
+    def add(self, request: DecodeRequest) -> Sentence:
+        """Take a sentence; one of the next steps encodes it, in order of arrival.
+
+        Raises:
+            InputError: If the engine can never decode it.
+        """
+
+    def cancel(self, sentence: Sentence) -> None:
+        """Forget a sentence before the next step; nothing happens if it has finished."""
+
+    def step(self, observer: Observer, *, max_steps: int) -> Progress:
+        """Encode what was added, then move the running batch on by at least one token; blocks.
+
+        Returns after the step in which a sentence finished, or somebody interrupted, or the last
+        of `max_steps`. An interrupt between two calls ends the next one after a step.
+
+        Raises:
+            Exception: Anything. The engine has then forgotten all sentences and can be used again.
+        """
+
+    def interrupt(self) -> None:
+        """Let the step that is going on return soon."""
+
+    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+        """Target tokens that every result of a running sentence is sure to begin with."""
+
+
 class Backend(Protocol):
-    """What decodes. Only one thread, the worker's, ever calls `decode`."""
+    """The loaded checkpoints, and an engine of each for every worker."""
+
+    @property
+    def workers(self) -> int:
+        """How many threads are to drive engines, at least 1."""
 
     def models(self) -> Sequence[LoadedModel]:
         """The loaded checkpoints, the preferred one of a language pair first."""
 
-    def decode(self, model: str, requests: Sequence[DecodeRequest], observer: Observer) -> list[Outcome]:
-        """Decode a batch; blocks.
+    def engine(self, model: str, worker: int) -> Engine:
+        """A worker's engine of a checkpoint, always the same one.
 
         Args:
             model: Name of a loaded checkpoint.
-            requests: Sentences, in any order and with any options.
-            observer: Is told how long the parts took, on the calling thread.
-
-        Returns:
-            For each sentence its hypotheses, best first, or why it alone failed.
+            worker: Below `workers`.
         """
 
     def memory(self) -> Mapping[str, int]:
         """Bytes of accelerator memory by kind (`allocated`, `reserved`); empty on a CPU."""
 
     def close(self) -> None:
-        """Give back what the engine holds."""
+        """Give back what the engines hold."""

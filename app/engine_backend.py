@@ -4,24 +4,23 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from app.backend import LoadedModel, Outcome
+from app.backend import Engine, LoadedModel
 from app.checkpoints import checkpoint_folders
 from model.accelerator import accelerator_memory
-from model.decoding.observer import Observer
 from model.errors import CheckpointError
-from model.request import DecodeRequest
 from model.translator import Translator
 
 
 class EngineBackend:
-    """Several checkpoints in this process, one engine each, all driven by one thread.
+    """Several checkpoints in this process, one engine each.
 
     Args:
         translators: What was loaded, and how many seconds that took.
     """
 
     def __init__(self, translators: Sequence[tuple[Translator, float]]) -> None:
-        self._engines = {translator.card.name: translator.engine for translator, _ in translators}
+        self.workers = 1
+        self._engines = {(translator.card.name, 0): translator.engine for translator, _ in translators}
         self._models = tuple(_describe(translator, seconds) for translator, seconds in translators)
 
     @classmethod
@@ -42,9 +41,9 @@ class EngineBackend:
         """The loaded checkpoints, the preferred one of a language pair first."""
         return self._models
 
-    def decode(self, model: str, requests: Sequence[DecodeRequest], observer: Observer) -> list[Outcome]:
-        """Decode a batch; blocks."""
-        return self._engines[model].decode(requests, observer=observer)
+    def engine(self, model: str, worker: int) -> Engine:
+        """A worker's engine of a checkpoint."""
+        return self._engines[model, worker]
 
     def memory(self) -> Mapping[str, int]:
         """Bytes of accelerator memory by kind; empty on a CPU."""
@@ -52,7 +51,8 @@ class EngineBackend:
 
     def close(self) -> None:
         """Give back what the engines hold."""
-        self._engines.clear()
+        for engine in self._engines.values():
+            engine.close()
 
 
 def _load(folder: Path, device: str, precision: str) -> tuple[Translator, float]:

@@ -9,6 +9,7 @@ from app.backend import Backend
 from app.context import Context
 from app.scheduling.scheduler import Scheduler
 from app.service import TranslationService
+from app.warmup import warm_up
 from model.errors import TranslationError
 
 logger = logging.getLogger(__name__)
@@ -44,12 +45,8 @@ class Running:
         context, settings = self._context, self._context.settings
         backend = await asyncio.to_thread(load)
         self._stack.callback(backend.close)
-        scheduler = Scheduler(
-            backend,
-            context.metrics,
-            max_queued_tokens=settings.max_queued_tokens,
-            max_batch_tokens=settings.max_batch_tokens,
-        )
+        await asyncio.to_thread(warm_up, backend)
+        scheduler = Scheduler(backend, context.metrics, max_queued_tokens=settings.max_queued_tokens)
         scheduler.start()
         self._stack.callback(scheduler.stop)
         self._stack.push_async_callback(scheduler.drain, settings.drain_seconds)

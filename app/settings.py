@@ -33,8 +33,21 @@ class ModelSettings(BaseModel):
     )
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto",
-        description="Arithmetic of the network: auto, float32, bfloat16, float16 or int8",
+        description="Arithmetic of the network: auto, float32, bfloat16, float16 or int8; "
+        "auto is int8 where the native engine runs on the CPU",
     )
+    workers: int = Field(
+        default=0,
+        ge=0,
+        le=256,
+        description="Threads that decode, each a batch of its own; 0 or auto: one a core for the native "
+        "engine on the CPU, otherwise 1",
+    )
+
+    @field_validator("workers", mode="before")
+    @classmethod
+    def _automatic(cls, value: object) -> object:
+        return 0 if value == "auto" else value
 
     @field_validator("checkpoint", mode="before")
     @classmethod
@@ -136,7 +149,21 @@ class LimitSettings(BaseModel):
         description="Most source tokens that may wait (a beam counts for each hypothesis)",
     )
     max_batch_tokens: int = Field(
-        default=4096, ge=1, description="Most source tokens decoded together, padding included"
+        default=4096,
+        ge=1,
+        description="Most source tokens that one worker decodes together (a beam counts for each hypothesis)",
+    )
+    max_encode_tokens: int = Field(
+        default=1024,
+        ge=1,
+        description="Most source tokens that join a running batch between two steps, so that a large "
+        "arrival does not stall it",
+    )
+    max_state_bytes: int = Field(
+        default=536_870_912,
+        ge=1,
+        description="Most bytes of decoder state (keys and values of what is being decoded), "
+        "divided among all workers and checkpoints",
     )
     request_timeout_ms: int = Field(
         default=30_000, ge=1, le=3_600_000, description="Deadline of a request that names none, milliseconds"

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from app.backend import LoadedModel
 from app.degeneration import KINDS
+from app.tallies import Tallies
 
 PREFIX: Final = "dragoman"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -28,7 +29,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 class Metrics:
     """One application's metrics, in a registry of their own. Times are seconds.
 
-    It is also the Observer that the worker hands to the engine.
+    It is also the Observer that the workers hand to the engines.
     """
 
     def __init__(self) -> None:
@@ -36,15 +37,21 @@ class Metrics:
         self.requests = self._counter("requests", "Answered requests.", "endpoint", "status")
         self.request_duration = self._histogram("request_duration_seconds", "Time to answer.", "endpoint")
         self.in_flight = self._gauge("requests_in_flight", "Requests being answered.")
-        self.queue_wait = self._histogram("queue_wait_seconds", "A sentence's wait for its batch.")
+        self.queue_wait = self._histogram("queue_wait_seconds", "From a sentence's arrival to its engine.")
         self.queue_depth = self._gauge("queue_depth", "Sentences that wait.")
         self.queued_tokens = self._gauge("queued_tokens", "Source tokens that wait, times their rows.")
-        self.batch_sentences = self._histogram("batch_sentences", "Sentences of a batch.", buckets=_SIZES)
-        self.batch_rows = self._histogram("batch_rows", "Rows (beams) of a batch.", buckets=_SIZES)
-        self.decode_step = self._histogram("decode_step_seconds", "One token for every live row.")
-        self.encode = self._histogram("encode_seconds", "One pass through the encoder.")
+        self._steps = Tallies(
+            PREFIX,
+            {
+                "decode_step_seconds": ("One decoder step: a token for every live row.", _SECONDS),
+                "batch_sentences": ("Sentences in the running batch, a sample a step.", _SIZES),
+                "batch_rows": ("Rows (hypotheses) in the running batch, a sample a step.", _SIZES),
+            },
+        )
+        self.registry.register(self._steps)
+        self.encode = self._histogram("encode_seconds", "One pass of arrivals through the encoder.")
         self.time_to_first_token = self._histogram(
-            "time_to_first_token_seconds", "From the start of decoding to the first token."
+            "time_to_first_token_seconds", "From leaving the queue to the first token."
         )
         self.source_tokens = self._counter("source_tokens", "Source tokens translated.", "pair")
         self.target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
@@ -103,7 +110,7 @@ class Metrics:
 
     def stepped(self, seconds: float, rows: int, tokens: int) -> None:
         """See Observer."""
-        self.decode_step.observe(seconds)
+        self._steps.add(seconds, tokens, rows)
 
     def first_token(self, seconds: float, sentences: int) -> None:
         """See Observer."""

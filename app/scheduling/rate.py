@@ -1,26 +1,39 @@
-"""④ How fast the engine works just now, and so how long a refused client should wait."""
+"""④ How fast the engines work just now, and so how long a refused client should wait."""
 
 import math
+import threading
 
-# Half of the weight lies on the last three or so batches: quick to notice a change of load.
-_SMOOTHING = 0.2
+# Half of the weight lies on the last two seconds of work: quick to notice a change of load.
+_HALF_LIFE_SECONDS = 2.0
 _LONGEST_WAIT = 60
 
 
 class MeasuredRate:
-    """Smoothed throughput in tokens of cost a second."""
+    """Smoothed throughput of all workers, were they all at work; thread-safe.
 
-    def __init__(self) -> None:
-        self.tokens_per_second: float | None = None
+    Args:
+        workers: How many engines can work at once.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._tokens = 0.0
+        self._seconds = 0.0
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """In tokens of cost; None before anything was finished."""
+        return self._workers * self._tokens / self._seconds if self._tokens else None
 
     def record(self, tokens: int, seconds: float) -> None:
-        """Take one decoded batch into account."""
-        measured = tokens / max(seconds, 1e-6)
-        known = self.tokens_per_second
-        self.tokens_per_second = measured if known is None else known + _SMOOTHING * (measured - known)
+        """Take into account what one worker finished (often nothing) in so many seconds of work."""
+        kept = 0.5 ** (seconds / _HALF_LIFE_SECONDS)
+        with self._lock:
+            self._tokens = kept * self._tokens + tokens
+            self._seconds = kept * self._seconds + max(seconds, 1e-6)
 
     def seconds_for(self, tokens: int) -> int:
         """Whole seconds in which this many tokens get done, between 1 and 60; 1 before any measurement."""
-        if self.tokens_per_second is None:
-            return 1
-        return min(max(math.ceil(tokens / self.tokens_per_second), 1), _LONGEST_WAIT)
+        rate = self.tokens_per_second
+        return 1 if rate is None else min(max(math.ceil(tokens / rate), 1), _LONGEST_WAIT)

@@ -1,72 +1,73 @@
-"""④ → ⑤ The one thread that drives the engine: takes a batch, decodes it, hands the results back."""
+"""④ → ⑤ One thread that drives one engine of each checkpoint, those that have work in turn."""
 
-import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
-from app.backend import Backend, Outcome
 from app.scheduling.backlog import Job
-from model.decoding.observer import Observer
-from model.errors import DecodingError, TranslationError
-
-logger = logging.getLogger(__name__)
+from app.scheduling.driver import Driver, Turn
+from app.scheduling.exchange import Exchange
 
 
-class WorkSource(Protocol):
-    """Where the worker gets batches from and brings results to."""
+class Reports(Protocol):
+    """Who hears from the workers, on their threads."""
 
-    def next_batch(self) -> list[Job] | None:
-        """Wait for work; None means that the thread should end."""
+    def taken(self, job: Job) -> None:
+        """A sentence left the backlog for an engine."""
 
-    def deliver(self, batch: Sequence[Job], outcomes: Sequence[Outcome], seconds: float) -> None:
-        """Take the results of a batch, in its order."""
+    def advanced(self, turn: Turn, seconds: float) -> None:
+        """An engine did a turn in so many seconds."""
 
 
 class Worker:
-    """Owns the engine's thread. A batch that fails takes nothing with it but its own sentences.
+    """Owns a thread. Between two turns it drops what nobody wants, takes what fits, hands back what is done.
 
     Args:
-        backend: What decodes.
-        source: Where batches come from.
-        observer: Is told how long the parts of decoding take.
+        name: Of the thread.
+        drivers: By checkpoint.
+        exchange: Where sentences come from.
+        reports: Where they go to.
     """
 
-    def __init__(self, backend: Backend, source: WorkSource, observer: Observer) -> None:
-        self._backend = backend
-        self._source = source
-        self._observer = observer
-        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+    def __init__(
+        self, name: str, drivers: Mapping[str, Driver], exchange: Exchange, reports: Reports
+    ) -> None:
+        self._drivers = drivers
+        self._exchange = exchange
+        self._reports = reports
+        self._desk = exchange.desk(self._interrupt)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to take batches."""
+        """Begin to work."""
         self._thread.start()
 
     def join(self, timeout: float) -> None:
         """Wait for the thread to end, at most this many seconds."""
         self._thread.join(timeout)
 
+    def _interrupt(self) -> None:
+        for driver in self._drivers.values():
+            driver.interrupt()
+
     def _run(self) -> None:
-        while (batch := self._source.next_batch()) is not None:
-            began = time.monotonic()
-            outcomes = self._decode(batch)
-            self._source.deliver(batch, outcomes, time.monotonic() - began)
+        while (withdrawn := self._exchange.wait(self._desk)) is not None:
+            for job in withdrawn:
+                self._drivers[job.model].drop(job)
+            for model, driver in self._drivers.items():
+                self._take(model, driver)
+            for driver in self._drivers.values():
+                if not driver.is_idle:
+                    self._advance(driver)
 
-    def _decode(self, batch: Sequence[Job]) -> list[Outcome]:
-        """Decode; after a failure each half alone, so that one bad sentence fails alone."""
-        try:
-            return self._backend.decode(batch[0].model, [job.request for job in batch], self._observer)
-        except Exception as fault:
-            # Anything may come out of an engine, and the thread must outlive it.
-            if len(batch) > 1:
-                middle = len(batch) // 2
-                return self._decode(batch[:middle]) + self._decode(batch[middle:])
-            return [_failure(fault)]
+    def _take(self, model: str, driver: Driver) -> None:
+        while (job := self._exchange.take(self._desk, model, driver.fits)) is not None:
+            self._reports.taken(job)
+            driver.add(job)
 
-
-def _failure(fault: Exception) -> TranslationError:
-    if isinstance(fault, TranslationError):
-        return fault
-    logger.error("decoding failed", exc_info=fault)
-    return DecodingError("the sentence could not be decoded")
+    def _advance(self, driver: Driver) -> None:
+        began = time.monotonic()
+        turn = driver.advance()
+        self._exchange.finish(job for job, _ in turn.finished)
+        self._reports.advanced(turn, time.monotonic() - began)

@@ -1,13 +1,18 @@
 """A backend without a network: it answers with the words themselves, in capitals, and does as it is told."""
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app.backend import LoadedModel, Outcome
+from app.backend import LoadedModel
 from model.card import ModelCard, Pair
 from model.decoding.observer import Observer
+from model.decoding.runner import Progress, Result, StepRecord
+from model.decoding.sentence import Sentence
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
+
+_SECONDS = 0.002
 
 
 class WordTokenizer:
@@ -37,50 +42,46 @@ class WordTokenizer:
 
 
 class DoubleBackend:
-    """Decodes by repeating the source.
+    """Its engines repeat the source, a word a step.
 
     Attributes:
-        batches: Every batch it was given.
-        gate: Decoding waits until it is set, as it is from the start.
-        poison: A word that makes decoding fail.
+        admitted: Every sentence that an engine took, in order, without those of the warm-up.
+        cancelled: Sentences that were taken back while they were decoded.
+        gate: Steps wait until it is set, as it is from the start.
+        entered: Set once a step has begun.
+        poison: A word that makes the step of its sentence raise.
         endless: A word that makes a sentence reach its length limit.
+        seconds: How long a step takes.
+        room: How many sentences an engine takes at once.
     """
 
-    def __init__(self, *models: tuple[str, tuple[Pair, ...]]) -> None:
-        self.batches: list[Sequence[DecodeRequest]] = []
+    def __init__(self, *models: tuple[str, tuple[Pair, ...]], workers: int = 1) -> None:
+        self.workers = workers
+        self.admitted: list[DecodeRequest] = []
+        self.cancelled: list[DecodeRequest] = []
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Event()
         self.poison: str | None = None
         self.endless: str | None = None
+        self.seconds = 0.0
+        self.room = 64
         self.tokenizer = WordTokenizer()
         named = models or (("tiny", (("en", "fr"), ("fr", "en"))),)
         self._models = [self._model(name, pairs) for name, pairs in named]
+        self.engines = {(name, worker): DoubleEngine(self) for name, _ in named for worker in range(workers)}
 
     def models(self) -> Sequence[LoadedModel]:
         return self._models
 
-    def decode(self, model: str, requests: Sequence[DecodeRequest], observer: Observer) -> list[Outcome]:
-        self.batches.append(requests)
-        self.entered.set()
-        assert self.gate.wait(timeout=10)
-        observer.encoded(0.001, len(requests))
-        observer.first_token(0.002, len(requests))
-        observer.stepped(0.002, len(requests), len(requests))
-        return [self._outcome(request) for request in requests]
+    def engine(self, model: str, worker: int) -> "DoubleEngine":
+        return self.engines[model, worker]
 
     def memory(self) -> Mapping[str, int]:
         return {"allocated": 1024}
 
     def close(self) -> None:
         self.gate.set()
-
-    def _outcome(self, request: DecodeRequest) -> list[Hypothesis]:
-        words = self.tokenizer.source_pieces(request.source_ids[:-1])
-        if self.poison in words:
-            raise RuntimeError(f"cannot decode {words}")
-        ends = self.endless not in words
-        return [_hypothesis(request, rank, ends) for rank in range(request.options.num_hypotheses)]
 
     def _model(self, name: str, pairs: tuple[Pair, ...]) -> LoadedModel:
         card = ModelCard(
@@ -100,6 +101,101 @@ class DoubleBackend:
             parameters=1000,
             load_seconds=0.5,
         )
+
+
+class DoubleEngine:
+    """One running batch.
+
+    Attributes:
+        sizes: Sentences that took part in each step.
+        widest: Most sentences it ever held.
+    """
+
+    def __init__(self, backend: DoubleBackend) -> None:
+        self.sizes: list[int] = []
+        self.widest = 0
+        self._backend = backend
+        self._arrivals: list[Sentence] = []
+        self._running: dict[Sentence, int] = {}
+        self._interrupted = threading.Event()
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._arrivals or self._running)
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def fits(self, request: DecodeRequest) -> bool:
+        return len(self._arrivals) + len(self._running) < self._backend.room
+
+    def add(self, request: DecodeRequest) -> Sentence:
+        if not self._is_warm_up(request):
+            self._backend.admitted.append(request)
+        sentence = Sentence(request, 0, len(request.source_ids), seed=7)
+        self._arrivals.append(sentence)
+        self.widest = max(self.widest, len(self._arrivals) + len(self._running))
+        return sentence
+
+    def cancel(self, sentence: Sentence) -> None:
+        if sentence in self._running or sentence in self._arrivals:
+            self._backend.cancelled.append(sentence.request)
+        self._running.pop(sentence, None)
+        self._arrivals = [each for each in self._arrivals if each is not sentence]
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+
+    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+        return sentence.request.source_ids[: self._running.get(sentence, 0)]
+
+    def step(self, observer: Observer, *, max_steps: int) -> Progress:
+        if self._arrivals:
+            observer.encoded(_SECONDS, len(self._arrivals))
+        started = list(self._arrivals)
+        self._running.update(dict.fromkeys(started, 0))
+        self._arrivals.clear()
+        progress = Progress(started=started)
+        while self._running and len(progress.steps) < max_steps:
+            self._advance(observer, progress)
+            if progress.finished or self._interrupted.is_set():
+                break
+        for _ in started:
+            observer.first_token(_SECONDS, 1)
+        self._interrupted.clear()
+        return progress
+
+    def _advance(self, observer: Observer, progress: Progress) -> None:
+        if not all(self._is_warm_up(sentence.request) for sentence in self._running):
+            self._backend.entered.set()
+            assert self._backend.gate.wait(timeout=10)
+            time.sleep(self._backend.seconds)
+        self._poison()
+        rows = sum(sentence.rows for sentence in self._running)
+        self.sizes.append(len(self._running))
+        observer.stepped(_SECONDS, rows, len(self._running))
+        progress.steps.append(StepRecord(max(_SECONDS, self._backend.seconds), rows, len(self._running)))
+        for sentence in self._running:
+            self._running[sentence] += 1
+        done = [s for s, length in self._running.items() if length >= len(s.request.source_ids)]
+        for sentence in done:
+            del self._running[sentence]
+            progress.finished.append((sentence, self._result(sentence.request)))
+
+    def _is_warm_up(self, request: DecodeRequest) -> bool:
+        return "Congratulations," in self._backend.tokenizer.source_pieces(request.source_ids)
+
+    def _poison(self) -> None:
+        pieces = self._backend.tokenizer.source_pieces
+        for sentence in self._running:
+            if self._backend.poison in pieces(sentence.request.source_ids):
+                self._running.clear()
+                raise RuntimeError("cannot decode this")
+
+    def _result(self, request: DecodeRequest) -> Result:
+        ends = self._backend.endless not in self._backend.tokenizer.source_pieces(request.source_ids)
+        return [_hypothesis(request, rank, ends) for rank in range(request.options.num_hypotheses)]
 
 
 def _hypothesis(request: DecodeRequest, rank: int, finished: bool) -> Hypothesis:

@@ -34,7 +34,7 @@ async def test_what_holds_no_words_comes_back_unchanged(
     client: httpx.AsyncClient, backend: DoubleBackend, blank: str
 ) -> None:
     assert (await translate(client, q=blank)).json()["translatedText"] == blank
-    assert backend.batches == []
+    assert backend.admitted == []
 
 
 async def test_white_space_comes_back_as_it_was(client: httpx.AsyncClient) -> None:
@@ -52,7 +52,7 @@ async def test_the_same_language_leaves_text_unchanged(
 ) -> None:
     response = await translate(client, q="as it is", source="en", target="en-GB")
     assert response.json() == {"translatedText": "as it is", "model": None}
-    assert backend.batches == []
+    assert backend.admitted == []
 
 
 async def test_auto_detects_each_text(client: httpx.AsyncClient) -> None:
@@ -104,7 +104,7 @@ async def test_what_the_length_limit_ended_says_so(client: httpx.AsyncClient, ba
 async def test_decoding_options_reach_the_decoder(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
     wanted = {"strategy": "sample", "temperature": 0.5, "top_k": 5, "top_p": 0.9, "seed": 7, "max_length": 9}
     assert (await translate(client, q="a", decoding=wanted)).status_code == 200
-    options = backend.batches[0][0].options
+    options = backend.admitted[0].options
     assert {name: getattr(options, name) for name in wanted} == wanted
 
 
@@ -112,12 +112,12 @@ async def test_the_checkpoint_decides_what_is_not_given(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
     await translate(client, q="a")
-    assert backend.batches[0][0].options == backend.models()[0].card.decoding
+    assert backend.admitted[0].options == backend.models()[0].card.decoding
 
 
 async def test_a_beam_size_asks_for_beam_search(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
     await translate(client, q="a", decoding={"beam_size": 7})
-    assert (backend.batches[0][0].options.strategy, backend.batches[0][0].options.beam_size) == ("beam", 7)
+    assert (backend.admitted[0].options.strategy, backend.admitted[0].options.beam_size) == ("beam", 7)
 
 
 async def test_html_keeps_its_markup(client: httpx.AsyncClient) -> None:

@@ -2,27 +2,26 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
-from app.scheduling.rate import MeasuredRate
 from app.scheduling.scheduler import Scheduler
 from app.telemetry import Metrics
 from model.errors import DecodingError, TextTooLongError
-from model.request import DecodeOptions, DecodeRequest
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
+GREEDY = DecodeOptions(strategy="greedy")
 
 
 @asynccontextmanager
-async def scheduling(
-    backend: DoubleBackend, max_queued: int = 1000, max_batch: int = 1000
-) -> AsyncIterator[Scheduler]:
-    scheduler = Scheduler(backend, Metrics(), max_queued_tokens=max_queued, max_batch_tokens=max_batch)
+async def scheduling(backend: DoubleBackend, max_queued: int = 10_000) -> AsyncIterator[Scheduler]:
+    scheduler = Scheduler(backend, Metrics(), max_queued_tokens=max_queued)
     scheduler.start()
     try:
         yield scheduler
@@ -31,9 +30,14 @@ async def scheduling(
         scheduler.stop()
 
 
-def sentences(backend: DoubleBackend, *texts: str) -> list[tuple[str, DecodeRequest]]:
-    options = DecodeOptions(strategy="greedy")
-    return [("tiny", DecodeRequest(tuple(backend.tokenizer.encode(text)), options)) for text in texts]
+def sentences(
+    backend: DoubleBackend, *texts: str, model: str = "tiny", options: DecodeOptions = GREEDY
+) -> list[tuple[str, DecodeRequest]]:
+    return [(model, DecodeRequest(tuple(backend.tokenizer.encode(text)), options)) for text in texts]
+
+
+def words(backend: DoubleBackend, result: Sequence[Hypothesis]) -> str:
+    return backend.tokenizer.decode(result[0].token_ids)
 
 
 def soon(seconds: float = 10) -> float:
@@ -47,10 +51,10 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def hold(scheduler: Scheduler, backend: DoubleBackend) -> asyncio.Task[object]:
-    """Keep the engine busy with one sentence."""
+    """Keep the engine busy with the first step of one sentence."""
     backend.gate.clear()
     backend.entered.clear()
-    task: asyncio.Task[object] = asyncio.create_task(scheduler.submit(sentences(backend, "held"), soon()))
+    task: asyncio.Task[object] = asyncio.create_task(scheduler.submit(sentences(backend, "held up"), soon()))
     await until(backend.entered.is_set)
     return task
 
@@ -62,18 +66,33 @@ def sample(scheduler: Scheduler, name: str, **labels: str) -> float:
 
 
 async def test_results_come_back_in_order(backend: DoubleBackend) -> None:
-    async with scheduling(backend, max_batch=8) as scheduler:
+    async with scheduling(backend) as scheduler:
         results = await scheduler.submit(sentences(backend, "a b c", "d", "e f"), soon())
-    assert [backend.tokenizer.decode(result[0].token_ids) for result in results] == ["A B C", "D", "E F"]
+    assert [words(backend, result) for result in results] == ["A B C", "D", "E F"]
 
 
 async def test_nothing_to_decode_costs_nothing(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         assert await scheduler.submit([], soon()) == []
-    assert backend.batches == []
+    assert backend.admitted == []
 
 
-async def test_waiting_requests_share_a_batch(backend: DoubleBackend) -> None:
+async def test_a_sentence_joins_those_that_run_and_waits_for_none_of_them(backend: DoubleBackend) -> None:
+    backend.seconds = 0.005
+    async with scheduling(backend) as scheduler:
+        long = asyncio.create_task(scheduler.submit(sentences(backend, "word " * 200), soon()))
+        await until(backend.entered.is_set)
+        began = time.monotonic()
+        for text in ("one", "two", "three"):
+            await scheduler.submit(sentences(backend, text), soon())
+        assert time.monotonic() - began < 0.6
+        assert not long.done()
+        assert await long
+    sizes = backend.engines["tiny", 0].sizes
+    assert (sizes[0], max(sizes), sizes[-1]) == (1, 2, 1)
+
+
+async def test_what_waits_joins_in_one_step(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
         waiting = [
@@ -82,7 +101,39 @@ async def test_waiting_requests_share_a_batch(backend: DoubleBackend) -> None:
         await until(lambda: sample(scheduler, "queue_depth") == 20)
         backend.gate.set()
         await asyncio.gather(held, *waiting)
-    assert [len(batch) for batch in backend.batches] == [1, 20]
+    assert backend.engines["tiny", 0].sizes[:2] == [1, 21]
+
+
+async def test_an_engine_never_gets_more_than_fits_and_the_order_is_kept(backend: DoubleBackend) -> None:
+    backend.room = 3
+    async with scheduling(backend) as scheduler:
+        texts = [f"w{i} " * (1 + i % 4) for i in range(40)]
+        results = await scheduler.submit(sentences(backend, *texts), soon())
+    assert [words(backend, result) for result in results] == [text.strip().upper() for text in texts]
+    assert [backend.tokenizer.decode(each.source_ids[:1]) for each in backend.admitted] == [
+        f"W{i}" for i in range(40)
+    ]
+    assert backend.engines["tiny", 0].widest == 3
+
+
+async def test_two_workers_share_one_queue() -> None:
+    backend = DoubleBackend(workers=2)
+    backend.seconds = 0.002
+    async with scheduling(backend) as scheduler:
+        results = await scheduler.submit(sentences(backend, *[f"w{i} x y" for i in range(8)]), soon())
+    assert [words(backend, result) for result in results] == [f"W{i} X Y" for i in range(8)]
+    assert [backend.engines["tiny", worker].widest for worker in (0, 1)] == [4, 4]
+
+
+async def test_checkpoints_take_turns() -> None:
+    backend = DoubleBackend(("one", (("en", "fr"),)), ("two", (("fr", "en"),)))
+    backend.seconds = 0.002
+    async with scheduling(backend) as scheduler:
+        long = asyncio.create_task(scheduler.submit(sentences(backend, "word " * 300, model="one"), soon()))
+        await until(backend.entered.is_set)
+        assert await scheduler.submit(sentences(backend, "a b", model="two"), soon())
+        assert not long.done()
+        long.cancel()
 
 
 async def test_a_failure_stays_with_its_own_sentence(backend: DoubleBackend) -> None:
@@ -110,17 +161,19 @@ async def test_a_deadline_that_passes_in_the_queue_is_never_decoded(backend: Dou
         assert sample(scheduler, "cancelled_total", stage="queued") == 1
         backend.gate.set()
         await held
-    assert len(backend.batches) == 1
+    assert len(backend.admitted) == 1
 
 
-async def test_a_deadline_that_passes_while_decoding(backend: DoubleBackend) -> None:
+async def test_a_deadline_that_passes_while_decoding_ends_it_within_a_step(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         backend.gate.clear()
         with pytest.raises(DeadlinePassedError):
-            await scheduler.submit(sentences(backend, "slow"), soon(0.05))
+            await scheduler.submit(sentences(backend, "slow one " * 20), soon(0.05))
         assert sample(scheduler, "cancelled_total", stage="decoding") == 1
         backend.gate.set()
+        await until(lambda: len(backend.cancelled) == 1)
         assert await scheduler.submit(sentences(backend, "next"), soon())
+    assert backend.engines["tiny", 0].sizes == [1, 1, 1]
 
 
 async def test_cancelling_the_caller_takes_its_work_back(backend: DoubleBackend) -> None:
@@ -135,10 +188,28 @@ async def test_cancelling_the_caller_takes_its_work_back(backend: DoubleBackend)
         assert sample(scheduler, "queued_tokens") == 0
         backend.gate.set()
         await held
-    assert len(backend.batches) == 1
+    assert len(backend.admitted) == 1
+
+
+async def test_cancelling_leaves_the_neighbours_alone(backend: DoubleBackend) -> None:
+    backend.seconds = 0.002
+    async with scheduling(backend) as scheduler:
+        texts = [f"w{i} " * 30 for i in range(10)]
+        calls = [asyncio.create_task(scheduler.submit(sentences(backend, text), soon())) for text in texts]
+        await until(lambda: len(backend.admitted) == 10)
+        for call in calls[::2]:
+            call.cancel()
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        await until(lambda: len(backend.cancelled) == 5)
+        assert sample(scheduler, "cancelled_total", stage="decoding") == 5
+    assert all(isinstance(result, asyncio.CancelledError) for result in results[::2])
+    for result, text in zip(results[1::2], texts[1::2], strict=True):
+        assert isinstance(result, list)
+        assert words(backend, result[0]) == text.strip().upper()
 
 
 async def test_a_full_queue_refuses_with_an_honest_wait(backend: DoubleBackend) -> None:
+    backend.room = 1
     async with scheduling(backend, max_queued=10) as scheduler:
         held = await hold(scheduler, backend)
         waiting = asyncio.create_task(scheduler.submit(sentences(backend, "a b c d e f g h i"), soon()))
@@ -175,13 +246,90 @@ async def test_draining_answers_what_was_admitted_and_takes_no_more(backend: Dou
         assert await waiting
 
 
-def test_a_rate_before_and_after_measuring() -> None:
-    rate = MeasuredRate()
-    assert rate.seconds_for(10**9) == 1
-    rate.record(100, 0.5)
-    assert rate.seconds_for(1) == 1
-    assert rate.seconds_for(1000) == 5
-    assert rate.seconds_for(10**9) == 60
-    for _ in range(50):
-        rate.record(100, 1.0)
-    assert rate.seconds_for(1000) == 10
+class Watcher:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, tuple[int, ...], bool]] = []
+
+    def grew(self, index: int, token_ids: Sequence[int]) -> None:
+        self.told.append((index, tuple(token_ids), False))
+
+    def finished(self, index: int, hypotheses: Sequence[Hypothesis]) -> None:
+        self.told.append((index, hypotheses[0].token_ids, True))
+
+
+@pytest.mark.parametrize("poison", [None, "bad"])
+async def test_a_follower_sees_each_sentence_grow_and_never_shrink(
+    backend: DoubleBackend, poison: str | None
+) -> None:
+    """Also where a neighbour's failure makes it start again."""
+    backend.seconds = 0.03
+    watcher = Watcher()
+    async with scheduling(backend) as scheduler:
+        followed = asyncio.create_task(
+            scheduler.submit(sentences(backend, "a b c d e f", "g h i"), soon(), watcher)
+        )
+        await asyncio.sleep(0.1)
+        backend.poison = poison
+        if poison:
+            with pytest.raises(DecodingError):
+                await scheduler.submit(sentences(backend, poison), soon())
+        results = await followed
+    for index, result in enumerate(results):
+        seen = [(ids, final) for i, ids, final in watcher.told if i == index]
+        assert len(seen) >= 3
+        assert [final for _, final in seen] == [False] * (len(seen) - 1) + [True]
+        for (shorter, _), (longer, _) in pairwise(seen):
+            assert longer[: len(shorter)] == shorter
+        assert seen[-1][0] == result[0].token_ids
+
+
+async def test_a_burst_of_clients_is_accounted_for_to_the_last_sentence() -> None:
+    """200 clients at once; some leave, some are too late, some send what breaks the engine."""
+    backend = DoubleBackend(workers=2)
+    backend.seconds, backend.room, backend.poison = 0.001, 16, "bad"
+    async with scheduling(backend, max_queued=100_000) as scheduler:
+        calls = [
+            asyncio.create_task(
+                scheduler.submit(
+                    sentences(backend, *([f"c{i} a b"] * (1 + i % 3)), "bad" if i % 50 == 7 else f"c{i}"),
+                    soon(0.001 if i % 10 == 3 else 60),
+                )
+            )
+            for i in range(200)
+        ]
+        await until(lambda: len(backend.admitted) > 20)
+        leaving = {i for i in range(200) if i % 10 == 5 and not calls[i].done()}
+        for i in leaving:
+            calls[i].cancel()
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for i, result in enumerate(results):
+            if i % 50 == 7:
+                assert isinstance(result, DecodingError)
+            elif i in leaving:
+                assert isinstance(result, asyncio.CancelledError)
+            elif i % 10 == 3:
+                assert isinstance(result, DeadlinePassedError)
+            else:
+                assert isinstance(result, list), i
+                assert [words(backend, each) for each in result] == [f"C{i} A B"] * (1 + i % 3) + [f"C{i}"]
+        assert sample(scheduler, "queue_depth") == sample(scheduler, "queued_tokens") == 0
+        desks = scheduler._exchange._desks
+        await until(lambda: all(desk.load == 0 for desk in desks))
+        assert scheduler._exchange._holders == {}
+        assert scheduler._calls == {}
+    assert all(engine.is_idle for engine in backend.engines.values())
+    assert max(engine.widest for engine in backend.engines.values()) <= 16
+
+
+async def test_metrics_tell_every_wait_and_every_step(backend: DoubleBackend) -> None:
+    async with scheduling(backend) as scheduler:
+        await scheduler.submit(sentences(backend, "a b c", "d"), soon())
+        assert sample(scheduler, "queue_wait_seconds_count") == 2
+        assert sample(scheduler, "time_to_first_token_seconds_count") == 2
+        assert sample(scheduler, "decode_step_seconds_count") == 4
+        assert sample(scheduler, "batch_sentences_sum") == 2 + 2 + 1 + 1
+        assert sample(scheduler, "batch_sentences_bucket", le="1.0") == 2
+        assert sample(scheduler, "batch_sentences_bucket", le="2.0") == 4
+        assert sample(scheduler, "batch_rows_bucket", le="+Inf") == 4

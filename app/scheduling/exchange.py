@@ -1,0 +1,175 @@
+"""④ Where the event loop leaves sentences and workers fetch them, under one lock.
+
+Sentences of a checkpoint leave strictly in order of arrival. A worker takes the oldest one if its
+engine has room and if that does not lift it above an even share of all work; otherwise the oldest
+waits for the worker that has least, which is called at once. Nobody polls or waits for company.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from app.scheduling.backlog import Backlog, Job
+from model.request import DecodeRequest
+
+
+@dataclass(eq=False)
+class Desk:
+    """What the others know of one worker.
+
+    Attributes:
+        interrupt: Ends the step its engine is at, soon; may be called from any thread.
+        bell: Rings when it is called while it has nothing to do.
+        load: Cost of the sentences it has.
+        is_called: Whether it was asked to look up, and has not done so yet.
+        withdrawn: Sentences it has that nobody waits for any more.
+        declined: By checkpoint, the sentence for which its engine had no room when it last looked.
+    """
+
+    interrupt: Callable[[], None]
+    bell: threading.Condition
+    load: int = 0
+    is_called: bool = False
+    withdrawn: list[Job] = field(default_factory=list)
+    declined: dict[str, Job] = field(default_factory=dict)
+
+    def call(self) -> None:
+        """Make it look up, now or after the step it is at."""
+        if not self.is_called:
+            self.is_called = True
+            self.interrupt()
+            self.bell.notify()
+
+
+class Exchange:
+    """The backlog and the workers' desks; every method may be called from any thread.
+
+    Args:
+        backlog: What waits; guarded by the exchange from now on.
+    """
+
+    def __init__(self, backlog: Backlog) -> None:
+        self._backlog = backlog
+        self._lock = threading.Lock()
+        self._desks: list[Desk] = []
+        self._holders: dict[Job, Desk] = {}
+        self._is_stopped = False
+
+    def desk(self, interrupt: Callable[[], None]) -> Desk:
+        """A desk for one more worker; all must have theirs before the first sentence arrives."""
+        desk = Desk(interrupt, threading.Condition(self._lock))
+        self._desks.append(desk)
+        return desk
+
+    def put(self, jobs: Sequence[Job]) -> int:
+        """Let sentences wait, all of them or none.
+
+        Returns:
+            0, or by how much they exceed the backlog's bound.
+        """
+        cost = sum(job.cost for job in jobs)
+        with self._lock:
+            if not self._backlog.has_room(cost):
+                return self._backlog.queued_tokens + cost - self._backlog.max_queued_tokens
+            self._backlog.add(jobs)
+            self._call_for({job.model for job in jobs})
+        return 0
+
+    def withdraw(self, jobs: Iterable[Job]) -> int:
+        """Nobody waits for these any more: they are gone at once, or after the step they are in.
+
+        Returns:
+            How many of them were still waiting; the others run, or have ended.
+        """
+        queued = 0
+        with self._lock:
+            for job in jobs:
+                if self._backlog.remove(job):
+                    queued += 1
+                elif (desk := self._release(job)) is not None:
+                    desk.withdrawn.append(job)
+                    desk.call()
+            self._call_for({job.model for job in jobs} if queued else ())
+        return queued
+
+    def wait(self, desk: Desk) -> list[Job] | None:
+        """Wait until a worker has something to do; returns at once if it has.
+
+        Returns:
+            Sentences it is to drop; None when it is to end.
+        """
+        with self._lock:
+            while not (self._is_stopped or desk.is_called or desk.load):
+                desk.bell.wait()
+            desk.is_called = False
+            withdrawn, desk.withdrawn = desk.withdrawn, []
+            return None if self._is_stopped else withdrawn
+
+    def take(self, desk: Desk, model: str, fits: Callable[[DecodeRequest], bool]) -> Job | None:
+        """The oldest sentence of a checkpoint, if it is this worker's to decode.
+
+        Args:
+            desk: The worker's.
+            model: The checkpoint.
+            fits: Whether the worker's engine has room.
+        """
+        with self._lock:
+            job = self._backlog.oldest(model, time.monotonic())
+            if job is None:
+                return None
+            if fits(job.request):
+                desk.declined.pop(model, None)
+                if self._is_fair(desk, job):
+                    self._backlog.remove(job)
+                    desk.load += job.cost
+                    self._holders[job] = desk
+                    return job
+            else:
+                desk.declined[model] = job
+            self._call_for((model,))
+        return None
+
+    def finish(self, jobs: Iterable[Job]) -> None:
+        """These have ended; who had them looks again before waiting, as there is room now."""
+        with self._lock:
+            for job in jobs:
+                if (desk := self._release(job)) is not None:
+                    desk.is_called = True
+
+    def stop(self) -> None:
+        """Let all workers end."""
+        with self._lock:
+            self._is_stopped = True
+            for desk in self._desks:
+                desk.call()
+
+    def _is_fair(self, desk: Desk, job: Job) -> bool:
+        """Whether a worker with the oldest sentence stays within an even share, or nobody has less.
+
+        When all has been taken, loads differ by one sentence at most.
+        """
+        desks = self._who_may_take(job)
+        loads = [each.load for each in desks]
+        work = sum(loads) + self._backlog.tokens_of(job.model)
+        return len(desks) * (desk.load + job.cost) <= work or desk.load == min(loads)
+
+    def _who_may_take(self, job: Job) -> list[Desk]:
+        return [desk for desk in self._desks if desk.declined.get(job.model) is not job]
+
+    def _call_for(self, models: Iterable[str]) -> None:
+        """For each checkpoint, call the worker whose turn it is to take the oldest sentence.
+
+        If all have declined it, whoever gets room first will see it after that step.
+        """
+        for model in models:
+            job = self._backlog.oldest(model, time.monotonic())
+            desks = self._who_may_take(job) if job is not None else []
+            if desks:
+                min(desks, key=lambda desk: desk.load).call()
+
+    def _release(self, job: Job) -> Desk | None:
+        desk = self._holders.pop(job, None)
+        if desk is not None:
+            desk.load -= job.cost
+        return desk

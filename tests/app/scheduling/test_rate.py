@@ -1,0 +1,33 @@
+import pytest
+
+from app.scheduling.rate import MeasuredRate
+
+
+def test_a_rate_before_and_after_measuring() -> None:
+    rate = MeasuredRate(workers=1)
+    assert rate.seconds_for(10**9) == 1
+    rate.record(0, 0.1)
+    assert rate.seconds_for(10**9) == 1
+    rate.record(100, 0.4)
+    assert rate.seconds_for(1) == 1
+    assert rate.seconds_for(1000) == 5
+    assert rate.seconds_for(10**9) == 60
+
+
+def test_turns_without_an_end_count_too() -> None:
+    rate = MeasuredRate(workers=1)
+    for turn in range(1000):
+        rate.record(100 if turn % 10 == 9 else 0, 0.1)
+    assert rate.tokens_per_second == pytest.approx(100, rel=0.2)
+
+
+def test_workers_add_up_and_the_present_outweighs_the_past() -> None:
+    rate = MeasuredRate(workers=3)
+    for _ in range(100):
+        rate.record(1000, 0.1)
+    assert rate.tokens_per_second == pytest.approx(30_000)
+    for _ in range(100):
+        rate.record(1, 0.1)
+    assert rate.tokens_per_second == pytest.approx(3 * 10, rel=0.5 ** (10 / 2) * 1000)
+    assert rate.tokens_per_second is not None
+    assert rate.tokens_per_second < 3000
