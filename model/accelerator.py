@@ -1,6 +1,6 @@
 """⑤ How much memory of the accelerator is in use."""
 
-import torch
+import sys
 
 
 def accelerator_memory() -> dict[str, int]:
@@ -8,6 +8,10 @@ def accelerator_memory() -> dict[str, int]:
 
     Empty on a machine without a GPU, or before anything was put on one.
     """
+    if "torch" not in sys.modules:  # nobody can have put anything there, and loading it takes seconds
+        return {}
+    import torch
+
     if not torch.cuda.is_initialized():
         return {}
     devices = range(torch.cuda.device_count())

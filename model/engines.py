@@ -1,17 +1,141 @@
-"""⑤ Which runner drives a network on this machine; nothing else chooses. No torch until it is needed."""
+"""⑤ Which runner drives a network on this machine; nothing else chooses. No torch until it is needed.
 
-from collections.abc import Collection
+On a CPU the native library, where it is built and computes such a network; else PyTorch.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from model.checkpoint import Checkpoint
+from model.config import TransformerConfig
 from model.decoding.engine import DecodingEngine
+from model.decoding.runner import Runner
+from model.errors import NativeError
+from model.precision import Precision, resolve_device, resolve_precision
+from model.request import MAX_BEAM_SIZE
 
 if TYPE_CHECKING:
     import torch
 
     from model.decoding.network import Network
 
-_MAX_ROWS = 1024
-_MAX_POSITIONS = 2**18
+logger = logging.getLogger(__name__)
+
+# A bound on the logits of one step; what really limits a batch is `max_batch_tokens`.
+_MAX_ROWS_OF_A_CPU = 256
+_MAX_ROWS_OF_A_GPU = 2048
+_FEWEST_POSITIONS = 2**15
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFactory:
+    """A network in memory; its engines, one a thread, share the weights.
+
+    Attributes:
+        config: Of the network.
+        device: Where it runs: `cpu`, `cuda` or `cuda:N`.
+        precision: What it computes in.
+        new_runner: Makes a running batch of its own.
+    """
+
+    config: TransformerConfig
+    device: str
+    precision: Precision
+    new_runner: Callable[[], Runner]
+
+    def make(self, *, max_batch_tokens: int = 4096, max_encode_tokens: int = 1024) -> DecodingEngine:
+        """One more engine; see there for the bounds."""
+        return DecodingEngine(
+            self.new_runner(),
+            self.config,
+            max_batch_tokens=max_batch_tokens,
+            max_encode_tokens=max_encode_tokens,
+        )
+
+
+def engine_factory(checkpoint: Checkpoint, *, device: str = "auto", precision: str = "auto") -> EngineFactory:
+    """Bring a checkpoint's network into memory, for the fastest runner that this machine has.
+
+    Args:
+        checkpoint: Read and checked.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
+
+    Raises:
+        ConfigError: If this machine has no such device, or it cannot compute so.
+    """
+    place = resolve_device(device)
+    if place == "cpu":
+        try:
+            return _native_factory(checkpoint, resolve_precision(precision, place, is_native=True))
+        except NativeError as reason:
+            logger.info("decoding with PyTorch, not natively: %s", reason)
+    return torch_factory(checkpoint, place, resolve_precision(precision, place, is_native=False))
+
+
+def _native_factory(checkpoint: Checkpoint, precision: Precision) -> EngineFactory:
+    from model.decoding.native_runner import NativeRunner
+    from model.native.network import NativeNetwork
+
+    config = checkpoint.config
+    network = NativeNetwork(config, checkpoint.weights, precision)
+    logger.info("decoding natively: %s, %s", network.library.name, precision)
+    return EngineFactory(
+        config=config,
+        device="cpu",
+        precision=precision,
+        new_runner=lambda: NativeRunner(
+            network,
+            max_rows=_MAX_ROWS_OF_A_CPU,
+            max_positions=_max_positions(config),
+            never_produced=checkpoint.tokenizer.target_tag_ids,
+        ),
+    )
+
+
+def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> EngineFactory:
+    """The same in PyTorch, whatever else there is.
+
+    Raises:
+        ConfigError: If PyTorch cannot compute so there.
+    """
+    from model.casting import load_network
+
+    network = load_network(checkpoint, device, precision)
+    never_produced = checkpoint.tokenizer.target_tag_ids
+    return EngineFactory(
+        config=checkpoint.config,
+        device=device,
+        precision=precision,
+        new_runner=lambda: torch_runner(network, device, never_produced=never_produced),
+    )
+
+
+def torch_runner(
+    network: "Network", device: "torch.device | str", *, never_produced: Collection[int] = ()
+) -> Runner:
+    """A running batch in PyTorch.
+
+    Args:
+        network: In evaluation mode; its weights may change while nothing runs.
+        device: Where it lives.
+        never_produced: Target ids that no translation may hold, beside padding and BOS: language
+            tags, for example.
+    """
+    import torch
+
+    from model.decoding.torch_runner import TorchRunner
+
+    place = torch.device(device)
+    return TorchRunner(
+        network,
+        place,
+        max_rows=_MAX_ROWS_OF_A_CPU if place.type == "cpu" else _MAX_ROWS_OF_A_GPU,
+        max_positions=_max_positions(network.config),
+        never_produced=never_produced,
+    )
 
 
 def torch_engine(
@@ -21,24 +145,11 @@ def torch_engine(
     never_produced: Collection[int] = (),
     max_batch_tokens: int = 4096,
 ) -> DecodingEngine:
-    """An engine that computes with PyTorch.
-
-    Args:
-        network: In evaluation mode; its weights may change between two calls of the engine.
-        device: Where it lives.
-        never_produced: Target ids that no translation may hold, beside padding and BOS: language
-            tags, for example.
-        max_batch_tokens: See DecodingEngine.
-    """
-    import torch
-
-    from model.decoding.torch_runner import TorchRunner
-
-    runner = TorchRunner(
-        network,
-        torch.device(device),
-        max_rows=_MAX_ROWS,
-        max_positions=_MAX_POSITIONS,
-        never_produced=never_produced,
-    )
+    """An engine over a network that is in PyTorch already; see `torch_runner`."""
+    runner = torch_runner(network, device, never_produced=never_produced)
     return DecodingEngine(runner, network.config, max_batch_tokens=max_batch_tokens)
+
+
+def _max_positions(config: TransformerConfig) -> int:
+    """Room for any one request that the network can serve, and for many ordinary ones."""
+    return max(_FEWEST_POSITIONS, config.max_positions * (1 + MAX_BEAM_SIZE))

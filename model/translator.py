@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import torch
-
 from model.card import ModelCard
 from model.checkpoint import load_checkpoint
 from model.decoding.engine import DecodingEngine
-from model.engines import torch_engine
+from model.engines import engine_factory
 from model.errors import TranslationError
 from model.passage import Passage, Translation, finish_all, resolve_pair
-from model.precision import Precision, apply_precision, dtype_of, resolve_device, resolve_precision
+from model.precision import Precision
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 
@@ -32,7 +30,7 @@ class Translator:
         tokenizer: Text ↔ token ids.
         card: Name, pairs, limits, decoding defaults.
         checksum: SHA-256 of the checkpoint.
-        device: Where the network runs.
+        device: Where the network runs: `cpu`, `cuda` or `cuda:N`.
         precision: What it computes in.
         num_parameters: Of the network, tied ones counted once.
     """
@@ -41,7 +39,7 @@ class Translator:
     tokenizer: Tokenizer
     card: ModelCard
     checksum: str
-    device: torch.device
+    device: str
     precision: Precision
     num_parameters: int
 
@@ -58,22 +56,16 @@ class Translator:
             ConfigError: If this machine has no such device, or it cannot compute so.
             CheckpointError: If the folder is not a whole, sound checkpoint.
         """
-        place = resolve_device(device)
-        numbers = resolve_precision(precision, place)
         checkpoint = load_checkpoint(folder)
-        network = checkpoint.network(device=place, dtype=dtype_of(numbers, place))
+        factory = engine_factory(checkpoint, device=device, precision=precision)
         return cls(
-            engine=torch_engine(
-                apply_precision(network, numbers),
-                device=place,
-                never_produced=checkpoint.tokenizer.target_tag_ids,
-            ),
+            engine=factory.make(),
             tokenizer=checkpoint.tokenizer,
             card=checkpoint.card,
             checksum=checkpoint.checksum,
-            device=place,
-            precision=numbers,
-            num_parameters=sum(tensor.numel() for tensor in checkpoint.weights.values()),
+            device=factory.device,
+            precision=factory.precision,
+            num_parameters=checkpoint.num_parameters,
         )
 
     def translate(

@@ -63,6 +63,11 @@ class Checkpoint:
     checksum: str
     provenance: Mapping[str, object]
 
+    @property
+    def num_parameters(self) -> int:
+        """Trained values, tied ones counted once."""
+        return sum(tensor.numel() for tensor in self.weights.values())
+
     def state_dict(self) -> "dict[str, Tensor]":
         """The weights for PyTorch, as they are stored; mapped from the files."""
         return {name: tensor.torch() for name, tensor in self.weights.items()}

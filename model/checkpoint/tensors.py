@@ -70,7 +70,8 @@ class StoredTensor:
     def is_finite(self) -> bool:
         """Whether it holds neither NaN nor infinity."""
         if self.dtype == "bfloat16":
-            return not bool(((self.values & _BFLOAT16_EXPONENT) == _BFLOAT16_EXPONENT).any())
+            exponents = self.values.view(np.uint16) & _BFLOAT16_EXPONENT
+            return not bool((exponents == _BFLOAT16_EXPONENT).any())
         return bool(np.isfinite(self.values).all())
 
     def floats(self) -> NDArray[np.float32]:

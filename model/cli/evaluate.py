@@ -197,7 +197,7 @@ def _evaluation(
         pair="-".join(pair),
         sentences=len(translations),
         seconds=seconds,
-        device=str(translator.device),
+        device=translator.device,
         precision=translator.precision,
         scores=score_translations(translations, references, pair[1]),
     )

@@ -4,19 +4,23 @@ Never write `golden/` anew: if this test fails, stored checkpoints of users have
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from model.native.library import ENVIRONMENT
 from model.translator import Translator
 
 GOLDEN = Path(__file__).parent / "golden"
 ROWS = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(GOLDEN / "checkpoint", device="cpu")
+@pytest.fixture(scope="module", params=["native", "torch"])
+def translator(request: pytest.FixtureRequest) -> Iterator[Translator]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ENVIRONMENT, "off" if request.param == "torch" else "auto")
+        yield Translator.load(GOLDEN / "checkpoint", device="cpu", precision="float32")
 
 
 def test_the_content_is_what_it_was(translator: Translator) -> None:

@@ -1,0 +1,132 @@
+"""Each machine and each wish gets the runner that fits; the native one needs no PyTorch."""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint import Checkpoint, load_checkpoint
+from model.decoding.native_runner import NativeRunner
+from model.decoding.torch_runner import TorchRunner
+from model.engines import EngineFactory, engine_factory, torch_engine
+from model.errors import ConfigError
+from model.native.library import ENVIRONMENT
+from model.request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
+from tests.model.decoding.networks import lively_network
+from tests.model.native_library import needs_native
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_checkpoint: Path) -> Checkpoint:
+    return load_checkpoint(tiny_checkpoint)
+
+
+def kind_of(factory: EngineFactory) -> str:
+    runner = factory.new_runner()
+    names = {NativeRunner: "native", TorchRunner: "torch"}
+    return f"{names[type(runner)]} {factory.device} {factory.precision}"  # type: ignore[index]
+
+
+@needs_native
+@pytest.mark.parametrize("precision", ["auto", "int8", "bfloat16", "float32"])
+def test_a_cpu_computes_natively(
+    checkpoint: Checkpoint, precision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    factory = engine_factory(checkpoint, precision=precision, device="cpu")
+    assert kind_of(factory) == f"native cpu {'int8' if precision == 'auto' else precision}"
+    (line,) = caplog.messages
+    assert line.startswith("decoding natively: dragoman-")
+
+
+@needs_native
+def test_what_the_library_cannot_compute_goes_to_torch(
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    assert kind_of(engine_factory(checkpoint, precision="float16", device="cpu")) == "torch cpu float16"
+    (line,) = caplog.messages
+    assert line.startswith("decoding with PyTorch, not natively: the native library computes in float32")
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("auto", "float32"), ("int8", "int8")])
+def test_without_the_library_torch_computes(
+    checkpoint: Checkpoint,
+    precision: str,
+    expected: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setenv(ENVIRONMENT, "off")
+    assert kind_of(engine_factory(checkpoint, precision=precision, device="cpu")) == f"torch cpu {expected}"
+    assert caplog.messages == [f"decoding with PyTorch, not natively: {ENVIRONMENT} is off"]
+
+
+@pytest.mark.parametrize("native", ["auto", "off"])
+def test_an_unknown_precision_is_no_reason_to_try_another_runner(
+    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    with pytest.raises(ConfigError, match="`precision` must be one of auto"):
+        engine_factory(checkpoint, precision="int4", device="cpu")
+
+
+@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+def test_engines_of_one_factory_are_apart_and_agree(
+    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    factory = engine_factory(checkpoint, device="cpu")
+    first, second = factory.make(), factory.make(max_batch_tokens=5)
+    ids = tuple(checkpoint.tokenizer.encode("Thank you.", target_language="fr"))
+    asked = DecodeRequest(ids, checkpoint.card.decoding)
+    first.add(asked)
+    first.step(max_steps=1)
+    assert second.is_idle
+    (result,) = second.decode([asked])
+    first.reset()
+    assert first.decode([asked]) == [result]
+    assert isinstance(result, list)
+    assert checkpoint.tokenizer.decode(result[0].token_ids) == "Merci."
+    first.close()
+    assert second.decode([asked]) == [result]
+
+
+@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+def test_the_widest_search_of_the_longest_sentence_has_room(
+    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    engine = engine_factory(checkpoint, device="cpu").make()
+    limit = checkpoint.config.max_positions
+    options = DecodeOptions(beam_size=MAX_BEAM_SIZE, max_length=limit)
+    sentence = engine.add(DecodeRequest((5,) * limit, options))
+    assert sentence.positions == limit * (1 + MAX_BEAM_SIZE)
+    assert engine.load > 0
+
+
+def test_a_network_that_is_in_torch_already_stays_there() -> None:
+    engine = torch_engine(lively_network(), max_batch_tokens=7)
+    engine.add(DecodeRequest((4, 5, 3), DecodeOptions(strategy="greedy")))
+    assert engine.load == 3 / 7
+
+
+_WITHOUT_TORCH = """
+import sys
+from model.translator import Translator
+
+translator = Translator.load(sys.argv[1], device="cpu")
+(translation,) = translator.translate(["Thank you."], source="en", target="fr")
+assert translation.text == "Merci.", translation.text
+assert translator.precision == "int8"
+loaded = {"torch", "safetensors.torch", "model.transformer"} & set(sys.modules)
+assert not loaded, loaded
+"""
+
+
+@needs_native
+def test_from_a_folder_to_a_translation_without_torch(tiny_checkpoint: Path) -> None:
+    subprocess.run([sys.executable, "-c", _WITHOUT_TORCH, str(tiny_checkpoint)], check=True)
