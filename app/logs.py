@@ -5,11 +5,14 @@ import logging
 import sys
 import time
 from contextvars import ContextVar
+from functools import lru_cache
 from types import TracebackType
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+_TO_JSON = json.JSONEncoder(ensure_ascii=True, default=str).encode
 
 
 class JsonFormatter(logging.Formatter):
@@ -21,8 +24,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         event: dict[str, object] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-            + f".{record.msecs:03.0f}Z",
+            "time": f"{_second(int(record.created))}.{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
@@ -32,7 +34,12 @@ class JsonFormatter(logging.Formatter):
         event |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
         if record.exc_info and record.exc_info[1] is not None:
             event |= describe_fault(record.exc_info[1])
-        return json.dumps(event, ensure_ascii=True, default=str)
+        return _TO_JSON(event)
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def describe_fault(fault: BaseException) -> dict[str, object]:

@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from app.api import documentation, errors, pages, probes, routes
 from app.api.lingering import LingeringCloseMiddleware
 from app.api.middleware import REQUEST_ID_HEADER, RequestContextMiddleware
+from app.api.shortcut import ShortcutMiddleware
 from app.backend import Backend
 from app.context import Context
 from app.running import Running
@@ -75,6 +76,8 @@ def _load_engine(settings: Settings) -> Backend:
 
 def _add_middleware(app: FastAPI, context: Context) -> None:
     """Innermost first: cross-origin access if it is allowed at all, then what surrounds every request."""
+    ours = [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    app.add_middleware(ShortcutMiddleware, routes=ours)
     if context.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -83,7 +86,6 @@ def _add_middleware(app: FastAPI, context: Context) -> None:
             allow_headers=["Authorization", "Content-Type", REQUEST_ID_HEADER],
             expose_headers=["Retry-After", REQUEST_ID_HEADER],
         )
-    ours = (route.path for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute))
-    endpoints = ["/", "/docs", "/openapi.json", *ours]
+    endpoints = ["/", "/docs", "/openapi.json", *(route.path for route in ours)]
     app.add_middleware(RequestContextMiddleware, context=context, endpoints=endpoints)
     app.add_middleware(LingeringCloseMiddleware)

@@ -1,12 +1,26 @@
 """⑨ Translations become the answer's fields."""
 
 from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from fastapi.responses import Response
+from pydantic import TypeAdapter
 
 from app.api import schemas
+from app.api.body import JSON
 from app.backend import LoadedModel
 from app.order import Answer
 from model.passage import SentenceTranslation
 from model.text.language import Detection
+
+Content = TypeVar("Content")
+Translations: Final = TypeAdapter(schemas.TranslateResponse)
+Detections: Final = TypeAdapter(list[schemas.DetectedLanguage])
+
+
+def answered(shape: TypeAdapter[Content], content: Content) -> Response:
+    """An answer of status 200; fields that were not set are left out."""
+    return Response(shape.dump_json(content, exclude_unset=True), media_type=JSON)
 
 
 def translate_response(

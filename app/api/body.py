@@ -7,10 +7,11 @@ become one), no numbers of thousands of digits, no endless nesting.
 import json
 import math
 from email.message import Message
+from functools import lru_cache
 from typing import NoReturn
 from urllib.parse import parse_qsl
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from app.api.errors import RequestError
 from app.errors import ClientGoneError
@@ -34,7 +35,9 @@ async def read_values(request: Request, *, max_bytes: int, max_items: int) -> Va
         RequestError: If the body is too large, of another type, or not what its type says.
         ClientGoneError: If the client left before it was complete.
     """
-    media_type = _media_type(request)
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise RequestError(415, "unsupported_encoding", "the body must come without Content-Encoding")
+    media_type = _media_type(request.headers.get("content-type", ""))
     body = await _read(request, max_bytes)
     # `curl -d '{...}'` calls its JSON a form; no form of ours begins with a brace.
     if media_type == JSON or body.lstrip().startswith(b"{"):
@@ -42,12 +45,16 @@ async def read_values(request: Request, *, max_bytes: int, max_items: int) -> Va
     return _form(_decode(body), max_items)
 
 
-def _media_type(request: Request) -> str:
-    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise RequestError(415, "unsupported_encoding", "the body must come without Content-Encoding")
+def is_form(request: Request) -> bool:
+    """Whether all values of a body that could be read came as text."""
+    return _media_type(request.headers.get("content-type", "")) == FORM
+
+
+@lru_cache(maxsize=64)
+def _media_type(content_type: str) -> str:
     header = Message()
-    header["content-type"] = request.headers.get("content-type", "")
-    media_type = header.get_content_type() if header["content-type"] else ""
+    header["content-type"] = content_type
+    media_type = header.get_content_type() if content_type else ""
     if media_type not in (JSON, FORM):
         raise RequestError(415, "unsupported_media_type", f"Content-Type must be {JSON} or {FORM}")
     charset = header.get_content_charset("utf-8")
@@ -60,15 +67,16 @@ async def _read(request: Request, max_bytes: int) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
-    body = bytearray()
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > max_bytes:
-                raise _too_large(max_bytes)
-    except ClientDisconnect:
-        raise ClientGoneError from None
-    return bytes(body)
+    body, more_body = b"", True
+    while more_body:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        body += message.get("body", b"")
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        more_body = message.get("more_body", False)
+    return body
 
 
 def _too_large(max_bytes: int) -> RequestError:
@@ -88,13 +96,7 @@ def _decode(body: bytes) -> str:
 
 def _object(text: str) -> Values:
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_without_duplicates,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-            parse_int=_short,
-        )
+        value = _DECODER.decode(text)
     except json.JSONDecodeError:
         raise _invalid("the body is not valid JSON") from None
     except RecursionError:
@@ -126,6 +128,14 @@ def _short(digits: str) -> int:
     if len(digits) > _LONGEST_NUMBER:
         raise _invalid("a number is out of range")
     return int(digits)
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_without_duplicates,
+    parse_constant=_refuse_constant,
+    parse_float=_finite,
+    parse_int=_short,
+)
 
 
 def _form(text: str, max_items: int) -> Values:

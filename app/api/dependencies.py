@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends, Request
 
-from app.api.body import JSON, Values, read_values
+from app.api.body import Values, read_values
 from app.context import Context
 from app.errors import ClientGoneError
 
@@ -15,13 +15,18 @@ Result = TypeVar("Result")
 
 async def get_context(request: Request) -> Context:
     """What the application shares; not a plain function, which FastAPI would send to a thread."""
-    return cast(Context, request.app.state.context)
+    return context_of(request)
 
 
 ContextOf = Annotated[Context, Depends(get_context)]
 
 
-async def admit(request: Request, context: ContextOf) -> Values:
+def context_of(request: Request) -> Context:
+    """What the application shares."""
+    return cast(Context, request.app.state.context)
+
+
+async def admit(request: Request, context: Context) -> Values:
     """Fields of the body of a client that may ask, and not too often.
 
     Whether the service takes work is decided first: what came before it began to drain is served.
@@ -42,17 +47,6 @@ async def admit(request: Request, context: ContextOf) -> Values:
     return values
 
 
-Admitted = Annotated[Values, Depends(admit)]
-
-
-async def is_form(request: Request) -> bool:
-    """Whether all values came as text."""
-    return not request.headers.get("content-type", "").strip().lower().startswith(JSON)
-
-
-IsForm = Annotated[bool, Depends(is_form)]
-
-
 def _key(request: Request, values: Values) -> str | None:
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and credentials.strip():
@@ -71,19 +65,20 @@ async def while_connected(request: Request, work: Coroutine[object, object, Resu
     Raises:
         ClientGoneError: If the client left first.
     """
-    task = asyncio.create_task(work)
-    departure = asyncio.create_task(_disconnected(request))
+    patience = asyncio.timeout(None)
+    departure = asyncio.create_task(_await_departure(request, patience))
     try:
-        await asyncio.wait((task, departure), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGoneError
-        return task.result()
+        async with patience:
+            return await work
+    except TimeoutError:
+        if patience.expired():
+            raise ClientGoneError from None
+        raise
     finally:
-        task.cancel()
         departure.cancel()
-        await asyncio.gather(task, departure, return_exceptions=True)
 
 
-async def _disconnected(request: Request) -> None:
+async def _await_departure(request: Request, patience: asyncio.Timeout) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+    patience.reschedule(0)

@@ -1,12 +1,14 @@
 """① ⑨ Around every request: its id, its time, its log line, and an answer whatever happens."""
 
 import logging
+import os
 import re
 import time
-import uuid
 from collections.abc import Collection
+from functools import cache
 
-from starlette.datastructures import Headers, MutableHeaders
+from prometheus_client import Counter, Histogram
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,6 +21,8 @@ from app.logs import request_id
 logger = logging.getLogger(__name__)
 
 REQUEST_ID_HEADER = "X-Request-ID"
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+_CLOSE = (b"connection", b"close")
 _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
 
 
@@ -36,22 +40,23 @@ class RequestContextMiddleware:
         self._context = context
         self._endpoints = frozenset(endpoints)
         context.metrics.expect_endpoints(endpoints)
+        context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
+        # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
+        self._series = cache(self._find_series)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, send, self._context.lifecycle.phase is Phase.DRAINING)
+        lifecycle = self._context.lifecycle
+        exchange = _Exchange(scope, send, lifecycle.phase is Phase.DRAINING)
         token = request_id.set(exchange.request_id)
-        lifecycle, gauge = self._context.lifecycle, self._context.metrics.in_flight
         lifecycle.in_flight += 1
-        gauge.inc()
         try:
             await self._answer(exchange, scope, receive)
         finally:
             lifecycle.in_flight -= 1
-            gauge.dec()
             self._record(exchange, scope)
             request_id.reset(token)
 
@@ -70,11 +75,15 @@ class RequestContextMiddleware:
         endpoint = scope["path"] if scope["path"] in self._endpoints else "unmatched"
         # Without any answer the server is about to cut the connection off.
         status = exchange.status or 499
-        metrics = self._context.metrics
-        metrics.requests.labels(endpoint, str(status)).inc()
-        metrics.request_duration.labels(endpoint).observe(seconds)
+        requests, request_duration = self._series(endpoint, status)
+        requests.inc()
+        request_duration.observe(seconds)
         details = {"endpoint": endpoint, "status": status, "seconds": round(seconds, 4)}
         logger.info("request", extra=details)
+
+    def _find_series(self, endpoint: str, status: int) -> tuple[Counter, Histogram]:
+        metrics = self._context.metrics
+        return metrics.requests.labels(endpoint, str(status)), metrics.request_duration.labels(endpoint)
 
 
 class _Exchange:
@@ -92,11 +101,8 @@ class _Exchange:
         """Pass an answer on, with the id among its headers."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers[REQUEST_ID_HEADER] = self.request_id
-            headers["X-Content-Type-Options"] = "nosniff"
-            if self._is_last:
-                headers["Connection"] = "close"
+            headers = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode()), _NO_SNIFFING]
+            message = {**message, "headers": [*headers, _CLOSE] if self._is_last else headers}
         await self._send(message)
 
 
@@ -108,4 +114,4 @@ def _without_head(scope: Scope) -> Scope:
 def _request_id(scope: Scope) -> str:
     """The caller's id if it is short and plain, else a new one."""
     given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
-    return given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+    return given if _SANE_ID.fullmatch(given) else os.urandom(16).hex()

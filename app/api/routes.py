@@ -4,10 +4,19 @@ import time
 from collections.abc import Sequence
 
 from fastapi import APIRouter, Request
+from fastapi.responses import Response
 
 from app.api import schemas
-from app.api.answers import description, detected, translate_response
-from app.api.dependencies import Admitted, ContextOf, IsForm, while_connected
+from app.api.answers import (
+    Detections,
+    Translations,
+    answered,
+    description,
+    detected,
+    translate_response,
+)
+from app.api.body import is_form
+from app.api.dependencies import ContextOf, admit, context_of, while_connected
 from app.api.documentation import body_of, errors
 from app.api.validation import check_count, check_lengths, fields_of, validate
 from app.order import Order
@@ -21,24 +30,23 @@ router = APIRouter(tags=["Translation"])
     "/translate",
     summary="Translate texts",
     response_model=schemas.TranslateResponse,
-    response_model_exclude_unset=True,
     openapi_extra=body_of(schemas.TranslateRequest),
     responses=errors(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
 )
-async def translate(
-    request: Request, context: ContextOf, values: Admitted, form: IsForm
-) -> schemas.TranslateResponse:
+async def translate(request: Request) -> Response:
     """Translate one text or a list of them, all or none.
 
     White space between sentences comes back as it was; blank texts, and texts that are in the target
     language already, come back unchanged. Nothing is ever cut: what is over a limit is refused.
     """
+    context = context_of(request)
+    values = await admit(request, context)
     check_count(values, context.settings)
-    body = validate(schemas.TranslateRequest, values, is_form=form)
+    body = validate(schemas.TranslateRequest, values, is_form=is_form(request))
     texts = fields_of(body.q)
     check_lengths(texts, context.settings)
     answers = await while_connected(request, context.service.translate(_order(body, texts, context.settings)))
-    return translate_response(body, answers)
+    return answered(Translations, translate_response(body, answers))
 
 
 def _order(body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], settings: Settings) -> Order:
@@ -61,14 +69,18 @@ def _order(body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], set
 @router.post(
     "/detect",
     summary="Detect the language of a text",
+    response_model=list[schemas.DetectedLanguage],
     openapi_extra=body_of(schemas.DetectRequest),
     responses=errors(401, 403, 413, 415, 422, 429, 500, 503),
 )
-async def detect(context: ContextOf, values: Admitted, form: IsForm) -> list[schemas.DetectedLanguage]:
+async def detect(request: Request) -> Response:
     """Languages that the text may be in, likeliest first."""
-    body = validate(schemas.DetectRequest, values, is_form=form)
+    context = context_of(request)
+    values = await admit(request, context)
+    body = validate(schemas.DetectRequest, values, is_form=is_form(request))
     check_lengths(fields_of(body.q), context.settings)
-    return [detected(found) for found in await context.service.detect(body.q)]
+    found = await context.service.detect(body.q)
+    return answered(Detections, [detected(language) for language in found])
 
 
 @router.get("/languages", summary="List languages", responses=errors(500, 503))
