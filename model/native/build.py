@@ -38,37 +38,41 @@ _HASH_DIGITS = 16
 _SECONDS = 600
 
 
-def library_path(variant: str) -> Path:
+def library_path(variant: str, sources: Path = SOURCES, libraries: Path = LIBRARIES) -> Path:
     """Where the library for an instruction set is, or would be."""
-    return LIBRARIES / f"dragoman-{variant}-{_source_hash(variant)}.so"
+    return libraries / f"dragoman-{variant}-{_hash(variant, sources)}.so"
 
 
-def build(sources: Path = SOURCES) -> list[Path]:
+def build(sources: Path = SOURCES, libraries: Path = LIBRARIES) -> list[Path]:
     """Compile what is not there yet, and remove what older sources left.
 
     Args:
         sources: Folder of the C++ files.
+        libraries: Folder for what they become.
 
     Returns:
         The libraries that were compiled.
 
     Raises:
         NativeError: If there is no compiler, or it fails.
+        OSError: If the folder cannot be written to.
     """
-    missing = [variant for variant in VARIANTS if not library_path(variant).exists()]
+    paths = {variant: library_path(variant, sources, libraries) for variant in VARIANTS}
+    missing = {variant: path for variant, path in paths.items() if not path.exists()}
     if missing:
         compiler = _find_compiler()
-        LIBRARIES.mkdir(exist_ok=True)
+        libraries.mkdir(exist_ok=True)
         with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda variant: _compile(compiler, variant, sources), missing))
-    _remove_old()
-    return [library_path(variant) for variant in missing]
+            list(pool.map(lambda variant: _compile(compiler, variant, sources, missing[variant]), missing))
+    for path in set(libraries.glob("dragoman-*.so")) - set(paths.values()):
+        path.unlink(missing_ok=True)
+    return list(missing.values())
 
 
 @cache
-def _source_hash(variant: str) -> str:
+def _hash(variant: str, sources: Path) -> str:
     digest = hashlib.sha256(" ".join((*_FLAGS, *VARIANTS[variant])).encode())
-    for path in sorted(SOURCES.iterdir()):
+    for path in sorted(sources.iterdir()):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:_HASH_DIGITS]
@@ -83,11 +87,11 @@ def _find_compiler() -> Sequence[str]:
     raise NativeError(f"no C++ compiler was found (looked for: {looked_for})")
 
 
-def _compile(compiler: Sequence[str], variant: str, sources: Path) -> None:
-    # One translation unit: it takes half the time, as the standard library's headers are read once.
+def _compile(compiler: Sequence[str], variant: str, sources: Path, target: Path) -> None:
+    # One translation unit: that halves the time, because the standard library's headers are read once.
     unit = "".join(f'#include "{path.name}"\n' for path in sorted(sources.glob("*.cpp")))
-    with tempfile.TemporaryDirectory(dir=LIBRARIES, prefix=".build-") as folder:
-        result = Path(folder) / "library.so"
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as folder:
+        result = Path(folder) / target.name
         command = [
             *compiler,
             *_FLAGS,
@@ -105,14 +109,8 @@ def _compile(compiler: Sequence[str], variant: str, sources: Path) -> None:
         )
         if outcome.returncode != 0:
             raise NativeError(f"{compiler[0]} cannot compile the library for {variant}:\n{outcome.stderr}")
-        result.replace(library_path(variant))
-
-
-def _remove_old() -> None:
-    current = {library_path(variant) for variant in VARIANTS}
-    for path in LIBRARIES.glob("dragoman-*.so"):
-        if path not in current:
-            path.unlink(missing_ok=True)
+        # Nobody ever finds half a library, and whoever builds at the same time writes the same one.
+        result.replace(target)
 
 
 def main() -> int:

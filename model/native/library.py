@@ -32,7 +32,6 @@ _REQUIRED: Mapping[str, frozenset[str]] = {"avx512": _AVX512, "avx2": _AVX2}
 
 _POINTER = ctypes.POINTER
 _FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
-    "dragoman_abi_version": (c_int32, ()),
     "dragoman_error": (c_char_p, ()),
     "dragoman_network_create": (c_void_p, (_POINTER(NativeConfig), _POINTER(NamedTensor), c_int32)),
     "dragoman_network_weight_bytes": (c_int64, (c_void_p,)),
@@ -66,12 +65,12 @@ class Library:
         except OSError as error:
             raise NativeError(f"the native library cannot be loaded: {error}") from error
         self.name = path.stem
-        for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(self._functions, name)
-            function.restype, function.argtypes = result, list(arguments)
         version = self._functions.dragoman_abi_version()
         if version != ABI_VERSION:
             raise NativeError(f"{path} must have ABI version {ABI_VERSION}, but has {version} instead")
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(self._functions, name)
+            function.restype, function.argtypes = result, list(arguments)
         self.network_weight_bytes = self._functions.dragoman_network_weight_bytes
         self.network_free = self._functions.dragoman_network_free
         self.session_drop = self._functions.dragoman_session_drop

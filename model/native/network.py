@@ -1,13 +1,13 @@
 """⑤ A network's weights, packed for the native library; any number of sessions and threads share them."""
 
 import weakref
-from collections.abc import Mapping
 
 from model.config import TransformerConfig
 from model.errors import NativeError
 from model.native.library import Library, load_library
 from model.native.structures import NamedTensor, NativeConfig
-from model.native.tensors import Array, BFloat16, Block, TorchTensor
+from model.native.tensors import Block, Weights
+from model.parameters import Shape, parameter_shapes
 
 _PRECISIONS = {"float32": 0, "bfloat16": 1, "int8": 2}
 _ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2}
@@ -19,8 +19,8 @@ class NativeNetwork:
 
     Args:
         config: Its shape.
-        weights: Its tensors by the names of the Transformer's `state_dict()`, tied ones at least
-            once; they are copied, and may go afterwards.
+        weights: Its tensors by the names of the Transformer's `state_dict()`, tied ones at least by
+            the first of them; they are copied, and may go afterwards.
         precision: Of the weights in the large products: `float32`, `bfloat16` or `int8`.
         library: By default the fastest one for this processor.
 
@@ -36,7 +36,7 @@ class NativeNetwork:
     def __init__(
         self,
         config: TransformerConfig,
-        weights: Mapping[str, Array | BFloat16 | TorchTensor],
+        weights: Weights,
         precision: str = "float32",
         *,
         library: Library | None = None,
@@ -44,7 +44,8 @@ class NativeNetwork:
         native_config = _native_config(config, precision)
         self.config, self.precision = config, precision
         self.library = library or load_library()
-        tensors = (NamedTensor * len(weights))(*map(_named_tensor, weights, weights.values()))
+        named = [_named_tensor(name, weights, shape) for name, shape in parameter_shapes(config).items()]
+        tensors = (NamedTensor * len(named))(*named)
         self.address = self.library.network_create(native_config, tensors, len(tensors))
         weakref.finalize(self, self.library.network_free, self.address)
 
@@ -83,6 +84,8 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
     )
 
 
-def _named_tensor(name: str, tensor: Array | BFloat16 | TorchTensor) -> NamedTensor:
-    block = Block.of(name, tensor)
+def _named_tensor(name: str, weights: Weights, shape: Shape) -> NamedTensor:
+    if name not in weights:
+        raise NativeError(f"tensor {name!r} is missing")
+    block = Block.of(name, weights[name], shape)
     return NamedTensor(name.encode(), block.address, block.type, block.rows, block.columns)

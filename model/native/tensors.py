@@ -6,20 +6,31 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from model.errors import NativeError
 
-FLOAT32, BFLOAT16, FLOAT16 = range(3)
-"""NumberType in tensor.h."""
+_TYPES = {"float32": 0, "bfloat16": 1, "float16": 2}  # NumberType in tensor.h
+_WORDS = {"float32": "<f4", "bfloat16": "<u2", "float16": "<f2"}
+_Place = tuple[int, str, Sequence[int]]
+"""Address, type and shape."""
 
-_ARRAY_TYPES = {"<f4": FLOAT32, "<f2": FLOAT16}
-_TORCH_TYPES = {"torch.float32": FLOAT32, "torch.bfloat16": BFLOAT16, "torch.float16": FLOAT16}
 
-
-@runtime_checkable
 class Array(Protocol):
     """A NumPy array, or what tells of its memory like one."""
 
     @property
     def __array_interface__(self) -> Mapping[str, Any]:
         """See NumPy's array interface, version 3."""
+
+
+@runtime_checkable
+class StoredTensor(Protocol):
+    """A tensor of a checkpoint, as its file has it."""
+
+    @property
+    def values(self) -> Array:
+        """Its numbers; those of bfloat16, which NumPy does not know, as 16-bit words."""
+
+    @property
+    def dtype(self) -> str:
+        """`float32`, `bfloat16` or `float16`."""
 
 
 class Device(Protocol):
@@ -53,11 +64,7 @@ class TorchTensor(Protocol):
         """Where they begin."""
 
 
-@dataclass(frozen=True)
-class BFloat16:
-    """Numbers in bfloat16, which NumPy does not know: an array of their 16-bit words."""
-
-    words: Array
+Weights = Mapping[str, StoredTensor] | Mapping[str, TorchTensor]
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Block:
 
     Attributes:
         address: Of its first number.
-        type: FLOAT32, BFLOAT16 or FLOAT16.
+        type: NumberType in tensor.h.
         rows: 1 for a vector.
         columns: Numbers in a row.
     """
@@ -77,36 +84,36 @@ class Block:
     columns: int
 
     @classmethod
-    def of(cls, name: str, tensor: "Array | BFloat16 | TorchTensor") -> Self:
+    def of(cls, name: str, tensor: StoredTensor | TorchTensor, shape: Sequence[int]) -> Self:
         """Where a tensor lies; it must live as long as the block is used.
 
+        Args:
+            name: What messages call it.
+            tensor: A vector or a matrix.
+            shape: What it must have.
+
         Raises:
-            NativeError: If its type, its place or its layout is none that the library reads.
+            NativeError: If it has another shape, or a type, a place or a layout that the library does
+                not read.
         """
-        if isinstance(tensor, BFloat16):
-            return cls._of_array(name, tensor.words, {"<u2": BFLOAT16})
-        if isinstance(tensor, TorchTensor):
-            return cls._of_torch(name, tensor)
-        return cls._of_array(name, tensor, _ARRAY_TYPES)
-
-    @classmethod
-    def _of_array(cls, name: str, array: Array, types: Mapping[str, int]) -> Self:
-        view = array.__array_interface__
-        if view["typestr"] not in types or view.get("strides") is not None:
-            raise NativeError(f"tensor {name!r} must be contiguous, in one of {', '.join(types)}")
-        return cls(view["data"][0], types[view["typestr"]], *_rows_and_columns(name, view["shape"]))
-
-    @classmethod
-    def _of_torch(cls, name: str, tensor: TorchTensor) -> Self:
-        kind = str(tensor.dtype)
-        if kind not in _TORCH_TYPES or tensor.device.type != "cpu" or not tensor.is_contiguous():
+        found = _of_torch(tensor) if isinstance(tensor, TorchTensor) else _of_array(tensor)
+        if found is None:
             raise NativeError(
-                f"tensor {name!r} must be contiguous, on the CPU, in one of {', '.join(_TORCH_TYPES)}"
+                f"tensor {name!r} must be contiguous, on the CPU, in one of {', '.join(_TYPES)}"
             )
-        return cls(tensor.data_ptr(), _TORCH_TYPES[kind], *_rows_and_columns(name, tensor.shape))
+        address, kind, sizes = found
+        if tuple(sizes) != tuple(shape) or len(shape) not in (1, 2):
+            raise NativeError(f"tensor {name!r} must have shape {list(shape)}, but has {list(sizes)} instead")
+        return cls(address, _TYPES[kind], *((1, *shape) if len(shape) == 1 else shape))
 
 
-def _rows_and_columns(name: str, shape: Sequence[int]) -> tuple[int, int]:
-    if len(shape) not in (1, 2):
-        raise NativeError(f"tensor {name!r} must be a matrix or a vector, but has shape {list(shape)}")
-    return (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
+def _of_torch(tensor: TorchTensor) -> _Place | None:
+    kind = str(tensor.dtype).removeprefix("torch.")
+    readable = kind in _TYPES and tensor.device.type == "cpu" and tensor.is_contiguous()
+    return (tensor.data_ptr(), kind, tensor.shape) if readable else None
+
+
+def _of_array(tensor: StoredTensor) -> _Place | None:
+    view = tensor.values.__array_interface__
+    readable = view["typestr"] == _WORDS.get(tensor.dtype) and view.get("strides") is None
+    return (view["data"][0], tensor.dtype, view["shape"]) if readable else None

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "simd.h"
 
@@ -20,15 +21,33 @@ float largest_number(const float* numbers, int32_t count) {
   return largest;
 }
 
+// e^x for x <= 0, to a few units in the last place; e^-87 for all below. NaN stays NaN.
+//
+// 2^(x log2 e) is a power of two, put together from its bits, times a polynomial in the rest. Half as
+// many instructions as a general exponential: it is most of what reading a row costs.
+inline Floats exponential_of_negative(Floats x) {
+  constexpr float kLog2e = 1.44269504088896341f, kLeast = -87.0f;
+  constexpr float kRounder = 3 << 22;  // added to a small number, leaves its integer in the last bits
+  const Floats bounded = larger(spread(kLeast), x);
+  const Floats shifted = fused(bounded, spread(kLog2e), spread(kRounder));
+  const Floats rest = fused(bounded, spread(kLog2e), spread(kRounder) - shifted);
+  // Chebyshev's polynomial for 2^rest, |rest| <= 1/2.
+  Floats power = spread(1.33908634e-3f);
+  for (const float coefficient : {9.67603192e-3f, 5.55035711e-2f, 2.40221075e-1f, 6.93147188e-1f, 1.00000008f}) {
+    power = fused(power, rest, spread(coefficient));
+  }
+  return from_bits(bits(power) + (bits(shifted) << 23));
+}
+
 // Of exp(number - largest).
 float sum_of_exponentials(const float* numbers, int32_t count, float largest) {
   constexpr int kSums = 4;  // independent, so that additions need not wait for each other
   Floats sums[kSums] = {};
   int32_t i = 0;
   for (; i + kSums * kLanes <= count; i += kSums * kLanes) {
-    for (int s = 0; s < kSums; ++s) sums[s] += exponential(floats(numbers + i + s * kLanes) - largest);
+    for (int s = 0; s < kSums; ++s) sums[s] += exponential_of_negative(floats(numbers + i + s * kLanes) - largest);
   }
-  for (; i + kLanes <= count; i += kLanes) sums[0] += exponential(floats(numbers + i) - largest);
+  for (; i + kLanes <= count; i += kLanes) sums[0] += exponential_of_negative(floats(numbers + i) - largest);
   float rest = 0;
   for (; i < count; ++i) rest += std::exp(numbers[i] - largest);
   return sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest;
@@ -113,7 +132,14 @@ int32_t Scores::best() const {
   return static_cast<int32_t>(std::find(first, logits_ + vocab_size_, *block) - logits_);
 }
 
-float Scores::logit_of(float ranking) const {
+float Scores::reached_by(std::size_t count) const {
+  if (count > block_largest_.size()) return kNever;
+  std::vector<float> largest = block_largest_;
+  std::nth_element(largest.begin(), largest.begin() + (count - 1), largest.end(), std::greater<float>());
+  return (largest[count - 1] - largest_) - log_sum_;
+}
+
+float Scores::below(float ranking) const {
   // Several roundings lie between a logit and its ranking: the bound stays below by more than they can be.
   constexpr float kRoundings = 4 * std::numeric_limits<float>::epsilon();
   const float magnitude = std::fabs(ranking) + std::fabs(log_sum_) + std::fabs(largest_);

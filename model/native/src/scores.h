@@ -31,8 +31,11 @@ class Scores {
   // The best token, of equal ones the lowest; -1 if all are forbidden.
   int32_t best() const;
 
-  // A bound that all logits with more than this ranking are above; some with less may be as well.
-  float logit_of(float ranking) const;
+  // A ranking that at least `count` tokens reach, as high as the largest of blocks tell.
+  float reached_by(std::size_t count) const;
+
+  // A bound that all logits with this ranking or more are above; some with less may be as well.
+  float below(float ranking) const;
 
   int32_t num_blocks() const { return static_cast<int32_t>(block_largest_.size()); }
   float largest_of_block(int32_t block) const { return block_largest_[block]; }

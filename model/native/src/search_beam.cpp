@@ -7,8 +7,10 @@
 namespace dragoman {
 
 void Candidates::add(const Scores& scores, float total, int32_t parent) {
-  // Most blocks hold nothing that could still get in, and are passed over by their largest logit.
-  float bound = scores.logit_of(least() - total);
+  // Most blocks hold nothing that could get in, and are passed over by their largest logit. The first lane
+  // finds no candidates to be better than, but may not offer more than there is room for.
+  const float least_of_lane = best_.empty() ? scores.reached_by(capacity_) : kNever;
+  float bound = scores.below(std::max(least_of_lane, least() - total));
   for (int32_t block = 0; block < scores.num_blocks(); ++block) {
     if (!(scores.largest_of_block(block) > bound)) continue;
     for (int32_t token = block * Scores::kBlock; token < scores.end_of_block(block); ++token) {
@@ -16,7 +18,7 @@ void Candidates::add(const Scores& scores, float total, int32_t parent) {
       const float reached = total + scores.ranking(token);
       if (!(reached > least())) continue;
       insert({reached, scores.log_prob(token), parent, token});
-      bound = scores.logit_of(least() - total);
+      bound = std::max(bound, scores.below(least() - total));
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "simd.h"
@@ -11,6 +12,9 @@ namespace dragoman {
 namespace {
 
 constexpr std::size_t kBlock = 128;  // weights that are added up before the next look at the sum
+
+// Weights, of which the largest is 1, are put in order band by band, each down to a share of the last.
+constexpr float kFirstBand = 0.25f, kBandWidth = 4, kLastBand = 1e-7f;
 
 }  // namespace
 
@@ -38,7 +42,7 @@ bool TruncatedDistribution::weigh(const Scores& scores, float temperature) {
 float TruncatedDistribution::threshold(const Options& options) {
   const bool has_top_k = options.top_k > 0, has_top_p = options.top_p < 1;
   if (!has_top_k && !has_top_p) return options.min_p;
-  double held = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+  double held = total();
   order_heaviest(has_top_k ? options.top_k : weights_.size(), has_top_k ? held : held * options.top_p);
   if (has_top_k) {
     ordered_.resize(std::min<std::size_t>(ordered_.size(), options.top_k));
@@ -56,37 +60,45 @@ float TruncatedDistribution::threshold(const Options& options) {
 
 // As few as need be put in order: at least `count` tokens, or as many as hold `mass`, or all that are allowed.
 void TruncatedDistribution::order_heaviest(std::size_t count, double mass) {
-  for (float least : {1e-1f, 1e-2f, 1e-3f, 1e-4f, 1e-6f, 0.0f}) {
-    ordered_.clear();
-    double held = 0;
+  ordered_.clear();
+  double held = 0;
+  float above = std::numeric_limits<float>::infinity();
+  while (above > 0 && ordered_.size() < count && held < mass) {
+    const float least = above > 1 ? kFirstBand : (above > kLastBand ? above / kBandWidth : 0);
+    const auto before = static_cast<std::ptrdiff_t>(ordered_.size());
     for (const float weight : weights_) {
-      if (weight <= least) continue;
-      ordered_.push_back(weight);
-      held += weight;
+      if (weight > least && weight <= above) ordered_.push_back(weight);
     }
-    if (ordered_.size() >= count || held >= mass) break;
+    std::sort(ordered_.begin() + before, ordered_.end(), std::greater<float>());
+    held = std::accumulate(ordered_.begin() + before, ordered_.end(), held);
+    above = least;
   }
-  std::sort(ordered_.begin(), ordered_.end(), std::greater<float>());
+}
+
+double TruncatedDistribution::block_sum(std::size_t first) const {
+  Floats sums = {};
+  for (std::size_t i = first; i < first + kBlock; i += kLanes) sums += floats(&weights_[i]);
+  return sum(sums);
+}
+
+double TruncatedDistribution::total() const {
+  double total = 0;
+  for (std::size_t first = 0; first < weights_.size(); first += kBlock) total += block_sum(first);
+  return total;
 }
 
 int32_t TruncatedDistribution::token_at(float threshold, float number) {
-  for (std::size_t i = 0; i < weights_.size(); i += kLanes) {
+  for (std::size_t i = 0; threshold > 0 && i < weights_.size(); i += kLanes) {
     const Floats weights = floats(&weights_[i]);
     store(&weights_[i], weights < threshold ? Floats{} : weights);
   }
-  const auto block_sum = [this](std::size_t first) {
-    Floats total = {};
-    for (std::size_t i = first; i < first + kBlock; i += kLanes) total += floats(&weights_[i]);
-    return sum(total);
-  };
-  double total = 0;
-  for (std::size_t first = 0; first < weights_.size(); first += kBlock) total += block_sum(first);
-  const double target = number * total;
+  const double target = number * total();
   double reached = 0;
   std::size_t first = 0;
-  for (float held; first + kBlock < weights_.size(); first += kBlock, reached += held) {
-    held = block_sum(first);
+  for (; first + kBlock < weights_.size(); first += kBlock) {
+    const double held = block_sum(first);
     if (reached + held > target) break;
+    reached += held;
   }
   // Rounding may leave the target just out of the block's reach: its last token it is, then.
   int32_t last = -1;

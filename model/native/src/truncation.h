@@ -21,6 +21,8 @@ class TruncatedDistribution {
   bool weigh(const Scores& scores, float temperature);
   float threshold(const Options& options);
   void order_heaviest(std::size_t count, double mass);
+  double block_sum(std::size_t first) const;
+  double total() const;
   int32_t token_at(float threshold, float number);
 
   std::vector<float> weights_;  // e^((logit - largest) / temperature), of every token
