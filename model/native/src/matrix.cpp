@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "dot.h"
 #include "simd.h"
@@ -11,19 +10,23 @@ namespace dragoman {
 namespace {
 
 // A block of kMostRows × kVectors sums, the weights and one spread input fill the registers.
-#if defined(__AVX512F__)
-constexpr int kVectors = 4;
+constexpr int kVectors = kLanes == 16 ? 4 : 2;
 constexpr int kMostRows = 6;
-#else
-constexpr int kVectors = 2;
-constexpr int kMostRows = 6;
-#endif
 constexpr int kPanel = kVectors * kLanes;
 // Inputs of so many rows stay in the second-level cache while all panels pass.
 constexpr int kRowsAtOnce = 96;
 
 constexpr float kLargest = 127.0f;
 constexpr float kSmallestMagnitude = 1e-12f;
+
+template <typename Visitor>
+void with_dot(Precision precision, Visitor visit) {
+  switch (precision) {
+    case Precision::float32: return visit(Float32Dot{});
+    case Precision::bfloat16: return visit(BFloat16Dot{});
+    case Precision::int8: return visit(Int8Dot{});
+  }
+}
 
 // The largest magnitude; NaN if there is one, because as integers NaN's bits are larger than all others'.
 float largest_magnitude(const float* row, int columns) {
@@ -39,38 +42,21 @@ float largest_magnitude(const float* row, int columns) {
   return load<float>(&found);
 }
 
+// What the integers of a row are multiplied with, so that its largest magnitude is 127.
 float scale_of(const float* row, int columns) {
   const float magnitude = largest_magnitude(row, columns);
   return (magnitude < kSmallestMagnitude ? kSmallestMagnitude : magnitude) / kLargest;
 }
 
-template <typename Input>
-void quantise(const float* row, int columns, float scale, Input* out) {
-  constexpr int kOffset = Int8Dot::kInputOffset;
+template <typename Dot>
+void round_row(const float* row, int columns, float scale, typename Dot::Input* out) {
   int column = 0;
-  for (; column + kLanes <= columns; column += kLanes) {
-    const Ints nearest = rounded(floats(row + column) / scale) + kOffset;
-    using Narrow = std::conditional_t<std::is_same_v<Input, uint8_t>, Bytes, Shorts>;
-    store(out + column, __builtin_convertvector(nearest, Narrow));
-  }
-  for (; column < columns; ++column) {
-    out[column] = static_cast<Input>(static_cast<int32_t>(std::nearbyint(row[column] / scale)) + kOffset);
-  }
-}
-
-template <typename Input>
-void copy_row(const float* row, int columns, Input* out) {
-  if constexpr (std::is_same_v<Input, float>) {
-    std::copy(row, row + columns, out);
-  } else {
-    for (int column = 0; column < columns; column += kLanes) {
-      float some[kLanes] = {};
-      const int count = std::min(kLanes, columns - column);
-      std::copy(row + column, row + column + count, some);
-      const Halves narrow = floats_to_bfloat16(floats(some));
-      std::memcpy(out + column, &narrow, count * sizeof(Input));
-    }
-  }
+  for (; column + kLanes <= columns; column += kLanes) store(out + column, Dot::inputs(floats(row + column), scale));
+  if (column == columns) return;
+  float rest[kLanes] = {};
+  std::copy(row + column, row + columns, rest);
+  const auto last = Dot::inputs(floats(rest), scale);
+  std::memcpy(out + column, &last, (columns - column) * sizeof(*out));
 }
 
 // Sums of kRows rows with one panel of weights, over all inputs, into `tile`. The sums live in registers.
@@ -86,7 +72,7 @@ void sum_block(const typename Dot::Weight* panel, int64_t groups, const typename
     }
   }
   for (int64_t group = 0; group < groups; ++group) {
-    typename Dot::Weights weights[kVectors];
+    decltype(Dot::weights(panel)) weights[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) weights[v] = Dot::weights(panel + v * kLanes * Dot::kGroup);
 #pragma GCC unroll 8
@@ -122,9 +108,10 @@ inline Floats activated(Floats x, Activation activation) {
 
 // What a panel's sums need to become results.
 struct Panel {
-  const float* scales;  // null: the sums are results
-  const float* bias;    // null: none
-  int columns;          // results to store, at most kPanel
+  const int32_t* offsets;  // what sums start from; null: zero
+  const float* scales;     // of the weights; null: sums are results
+  const float* bias;       // null: none
+  int columns;             // results to store, at most kPanel
   Finish finish;
 };
 
@@ -132,10 +119,11 @@ inline void store_part(Floats result, int count, bool adds, float* out) {
   for (int lane = 0; lane < count; ++lane) out[lane] = adds ? out[lane] + result[lane] : result[lane];
 }
 
-inline void finish_row(const Floats* sums, float scale, const Panel& panel, float* out) {
+template <typename Dot>
+inline void finish_row(const typename Dot::Sums* sums, float scale, const Panel& panel, float* out) {
   for (int v = 0, column = 0; column < panel.columns; ++v, column += kLanes) {
-    Floats result = sums[v];
-    if (panel.scales != nullptr) result = result * scale * floats(panel.scales + column);
+    Floats result = as_floats(sums[v]);
+    if constexpr (Dot::kHasScales) result = result * scale * floats(panel.scales + column);
     if (panel.bias != nullptr) result = result + floats(panel.bias + column);
     if (panel.finish.activates) result = activated(result, panel.finish.activation);
     if (column + kLanes > panel.columns) {
@@ -146,23 +134,15 @@ inline void finish_row(const Floats* sums, float scale, const Panel& panel, floa
   }
 }
 
-inline Floats as_floats(Floats sums) { return sums; }
-template <typename Integers>
-Floats as_floats(Integers sums) {
-  return __builtin_convertvector(reinterpret_cast<Ints>(sums), Floats);
-}
-
 template <typename Dot, int kRows>
-void multiply_block(const typename Dot::Weight* weights, int64_t groups, const Inputs& inputs, int row,
-                    const int32_t* offsets, const Panel& panel, float* results, int64_t stride) {
+void multiply_block(const typename Dot::Weight* weights, int64_t groups, const Inputs& inputs, int first,
+                    const Panel& panel, float* results, int64_t stride) {
   typename Dot::Sums tile[kRows][kVectors];
-  const auto* rows = static_cast<const typename Dot::Input*>(inputs.data()) + row * inputs.stride();
-  sum_block<Dot, kRows>(weights, groups, rows, inputs.stride(), offsets, tile);
-  for (int r = 0; r < kRows; ++r) {
-    Floats results_of_row[kVectors];
-    for (int v = 0; v < kVectors; ++v) results_of_row[v] = as_floats(tile[r][v]);
-    const float scale = panel.scales == nullptr ? 1.0f : inputs.scales()[row + r];
-    finish_row(results_of_row, scale, panel, results + (row + r) * stride);
+  const auto* rows = static_cast<const typename Dot::Input*>(inputs.data()) + first * inputs.stride();
+  sum_block<Dot, kRows>(weights, groups, rows, inputs.stride(), panel.offsets, tile);
+  for (int row = 0; row < kRows; ++row) {
+    const float scale = Dot::kHasScales ? inputs.scales()[first + row] : 1.0f;
+    finish_row<Dot>(tile[row], scale, panel, results + (first + row) * stride);
   }
 }
 
@@ -178,17 +158,6 @@ void multiply_rows(int rows, const Arguments&... arguments) {
   }
 }
 
-template <typename Visitor>
-void with_dot(Precision precision, Visitor visit) {
-  switch (precision) {
-    case Precision::float32: return visit(Float32Dot{});
-    case Precision::bfloat16: return visit(BFloat16Dot{});
-    case Precision::int8: return visit(Int8Dot{});
-  }
-}
-
-uint16_t to_bfloat16(float number) { return floats_to_bfloat16(spread(number))[0]; }
-
 }  // namespace
 
 void Inputs::prepare(Precision precision, const float* rows, int count, int columns, int64_t stride) {
@@ -201,28 +170,19 @@ void Inputs::prepare(Precision precision, const float* rows, int count, int colu
     data_.resize(count * stride_ * sizeof(Input));
     auto* out = reinterpret_cast<Input*>(data_.data());
     for (int row = 0; row < count; ++row, rows += stride, out += stride_) {
-      if constexpr (std::is_same_v<Dot, Int8Dot>) {
-        scales_.data()[row] = scale_of(rows, columns);
-        quantise(rows, columns, scales_.data()[row], out);
-      } else if constexpr (std::is_same_v<Dot, BFloat16Dot> && std::is_same_v<Input, float>) {
-        for (int column = 0; column < columns; ++column) {
-          const int32_t word = int32_t{to_bfloat16(rows[column])} << 16;
-          out[column] = load<float>(&word);
-        }
-      } else {
-        copy_row(rows, columns, out);
-      }
-      std::fill(out + columns, out + stride_, Input{});
+      float& scale = scales_.data()[row];
+      scale = Dot::kHasScales ? scale_of(rows, columns) : 1.0f;
+      round_row<Dot>(rows, columns, scale, out);
+      std::fill(out + columns, out + stride_, Input{});  // meets weights of zero, but must not be NaN
     }
   });
 }
 
 Matrix::Matrix(Precision precision, const Dense& dense)
     : precision_(precision), outputs_(dense.outputs), inputs_(dense.inputs) {
-  const int64_t padded = rounded_up(outputs_, kPanel);
   if (!dense.bias.empty()) {
-    bias_.resize(padded);
-    std::copy(dense.bias.begin(), dense.bias.end(), bias_.data());
+    bias_.resize(rounded_up(outputs_, kPanel));
+    std::copy(dense.bias.begin(), dense.bias.begin() + outputs_, bias_.data());
   }
   with_dot(precision, [&](auto dot) { pack<decltype(dot)>(dense); });
 }
@@ -230,36 +190,26 @@ Matrix::Matrix(Precision precision, const Dense& dense)
 template <typename Dot>
 void Matrix::pack(const Dense& dense) {
   using Weight = typename Dot::Weight;
-  constexpr bool is_int8 = std::is_same_v<Dot, Int8Dot>;
   const int64_t padded = rounded_up(outputs_, kPanel);
   groups_ = rounded_up(inputs_, Dot::kGroup) / Dot::kGroup;
   packed_.resize(padded * groups_ * Dot::kGroup * sizeof(Weight));
-  if constexpr (is_int8) {
+  if constexpr (Dot::kHasScales) {
     scales_.resize(padded);
     offsets_.resize(padded);
   }
-  std::vector<Weight> row(inputs_);
-  std::vector<int16_t> integers(inputs_);
-  auto* packed = reinterpret_cast<Weight*>(packed_.data());
   for (int64_t output = 0; output < outputs_; ++output) {
-    const float* weights = dense.weights.data() + output * inputs_;
-    if constexpr (is_int8) {
-      const float scale = scales_.data()[output] = scale_of(weights, static_cast<int>(inputs_));
-      int32_t total = 0;
-      for (int64_t input = 0; input < inputs_; ++input) {
-        row[input] = static_cast<int8_t>(std::nearbyint(weights[input] / scale));
-        total += row[input];
-      }
-      offsets_.data()[output] = -Dot::kInputOffset * total;
-    } else if constexpr (std::is_same_v<Weight, float>) {
-      std::copy(weights, weights + inputs_, row.begin());
-    } else {
-      std::transform(weights, weights + inputs_, row.begin(), to_bfloat16);
-    }
-    const int64_t panel = output / kPanel, column = output % kPanel;
+    const float* row = dense.weights.data() + output * inputs_;
+    const float scale = Dot::kHasScales ? scale_of(row, static_cast<int>(inputs_)) : 1.0f;
+    auto* panel = reinterpret_cast<Weight*>(packed_.data()) + output / kPanel * groups_ * kPanel * Dot::kGroup;
+    int32_t total = 0;
     for (int64_t input = 0; input < inputs_; ++input) {
-      const int64_t group = panel * groups_ + input / Dot::kGroup;
-      packed[(group * kPanel + column) * Dot::kGroup + input % Dot::kGroup] = row[input];
+      const Weight weight = Dot::weight(row[input], scale);
+      panel[(input / Dot::kGroup * kPanel + output % kPanel) * Dot::kGroup + input % Dot::kGroup] = weight;
+      total += static_cast<int32_t>(weight);
+    }
+    if constexpr (Dot::kHasScales) {
+      scales_.data()[output] = scale;
+      offsets_.data()[output] = -Dot::kInputOffset * total;
     }
   }
 }
@@ -270,21 +220,22 @@ void Matrix::multiply(const Inputs& inputs, float* results, int64_t stride, Fini
 
 template <typename Dot>
 void Matrix::multiply_with(const Inputs& inputs, float* results, int64_t stride, Finish finish) const {
+  const auto part = [](const auto& buffer, int64_t output) {
+    return buffer.size() == 0 ? nullptr : buffer.data() + output;
+  };
   const auto* packed = reinterpret_cast<const typename Dot::Weight*>(packed_.data());
   const int64_t panel_size = groups_ * Dot::kGroup * kPanel;
   for (int first = 0; first < inputs.count(); first += kRowsAtOnce) {
-    const int rows = std::min(kRowsAtOnce, inputs.count() - first);
-    const int blocks = (rows + kMostRows - 1) / kMostRows;
+    const int end = std::min(first + kRowsAtOnce, inputs.count());
     for (int64_t output = 0; output < outputs_; output += kPanel) {
-      const Panel panel{scales_.data() == nullptr ? nullptr : scales_.data() + output,
-                        bias_.data() == nullptr ? nullptr : bias_.data() + output,
-                        static_cast<int>(std::min<int64_t>(kPanel, outputs_ - output)), finish};
-      const int32_t* offsets = offsets_.data() == nullptr ? nullptr : offsets_.data() + output;
-      for (int block = 0, row = first; block < blocks; ++block) {
+      const int columns = static_cast<int>(std::min<int64_t>(kPanel, outputs_ - output));
+      const Panel panel{part(offsets_, output), part(scales_, output), part(bias_, output), columns, finish};
+      const auto* weights = packed + output / kPanel * panel_size;
+      int blocks = (end - first + kMostRows - 1) / kMostRows;
+      for (int row = first; blocks > 0; --blocks) {
         // Blocks of nearly equal height: a last one of a single row would waste most of its loads.
-        const int height = (rows - (row - first)) / (blocks - block);
-        multiply_rows<Dot>(height, packed + output / kPanel * panel_size, groups_, inputs, row, offsets, panel,
-                           results + output, stride);
+        const int height = (end - row) / blocks;
+        multiply_rows<Dot>(height, weights, groups_, inputs, row, panel, results + output, stride);
         row += height;
       }
     }
