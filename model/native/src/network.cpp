@@ -5,151 +5,20 @@
 #include <initializer_list>
 
 #include "attention.h"
+#include "embedding.h"
 #include "layer_norm.h"
+#include "loader.h"
 #include "matrix.h"
 #include "positions.h"
+#include "scratch.h"
 
 namespace dragoman {
-
-// Rows of what passes through the layers, in float32.
-class Scratch {
- public:
-  void reserve(int64_t rows, int64_t model_dim, int64_t projected, int64_t ffn_dim, int64_t positions) {
-    states.resize(rows * model_dim);
-    normed.resize(rows * model_dim);
-    projections.resize(rows * projected);
-    joined.resize(rows * projected);
-    hidden.resize(rows * ffn_dim);
-    scores.resize(positions);
-  }
-
-  Buffer<float> states, normed, projections, joined, hidden, scores;
-  Inputs inputs;
-};
 
 std::unique_ptr<Scratch, void (*)(Scratch*)> make_scratch() {
   return {new Scratch, [](Scratch* scratch) { delete scratch; }};
 }
 
 namespace {
-
-// Reads tensors and lays them out as the kernels want them: every head padded to whole vectors.
-class Loader {
- public:
-  Loader(const NetworkConfig& config, const Tensors& tensors, const Heads& heads)
-      : config_(config), tensors_(tensors), heads_(heads) {}
-
-  LayerNorm norm(const std::string& name) const {
-    if (!tensors_.has(name + ".weight")) return {};
-    return {tensors_.at(name + ".weight").floats(), optional(name + ".bias"), config_.norm_epsilon,
-            config_.norm_divides_by_deviation != 0};
-  }
-
-  Matrix linear(const std::string& name) const { return packed(dense(name)); }
-
-  // Linear layers side by side, whose outputs are heads.
-  Matrix to_heads(std::initializer_list<std::string> names) const {
-    Dense all;
-    for (const std::string& name : names) append(all, pad_outputs(dense(name)));
-    return packed(all);
-  }
-
-  // A linear layer whose inputs are heads.
-  Matrix from_heads(const std::string& name) const { return packed(pad_inputs(dense(name))); }
-
-  Dense dense(const std::string& name) const { return dense(name + ".weight", name + ".bias"); }
-
-  Dense dense(const std::string& weight, const std::string& bias) const {
-    const Tensor& tensor = tensors_.at(weight);
-    return {tensor.rows, tensor.columns, tensor.floats(), optional(bias)};
-  }
-
-  Matrix packed(const Dense& dense) const { return {static_cast<Precision>(config_.precision), dense}; }
-
-  std::vector<float> optional(const std::string& name) const {
-    return tensors_.has(name) ? tensors_.at(name).floats() : std::vector<float>{};
-  }
-
- private:
-  int dimension() const { return config_.model_dim / config_.num_heads; }
-  int64_t place(int64_t number) const { return number / dimension() * heads_.width + number % dimension(); }
-
-  Dense pad_outputs(const Dense& from) const {
-    const int64_t copies = from.outputs / config_.model_dim;  // keys and values come as one layer
-    Dense to{copies * heads_.total_width(), from.inputs, {}, {}};
-    to.weights.resize(to.outputs * to.inputs);
-    if (!from.bias.empty()) to.bias.resize(to.outputs);
-    for (int64_t output = 0; output < from.outputs; ++output) {
-      const auto row = from.weights.begin() + output * from.inputs;
-      std::copy(row, row + from.inputs, to.weights.begin() + place(output) * to.inputs);
-      if (!from.bias.empty()) to.bias[place(output)] = from.bias[output];
-    }
-    return to;
-  }
-
-  Dense pad_inputs(const Dense& from) const {
-    Dense to{from.outputs, heads_.total_width(), {}, from.bias};
-    to.weights.resize(to.outputs * to.inputs);
-    for (int64_t output = 0; output < from.outputs; ++output) {
-      for (int64_t input = 0; input < from.inputs; ++input) {
-        to.weights[output * to.inputs + place(input)] = from.weights[output * from.inputs + input];
-      }
-    }
-    return to;
-  }
-
-  static void append(Dense& all, const Dense& more) {
-    all.outputs += more.outputs;
-    all.inputs = more.inputs;
-    all.weights.insert(all.weights.end(), more.weights.begin(), more.weights.end());
-    all.bias.insert(all.bias.end(), more.bias.begin(), more.bias.end());
-  }
-
-  const NetworkConfig& config_;
-  const Tensors& tensors_;
-  const Heads& heads_;
-};
-
-// Tokens and their positions: norm?(scale · E[token] + P[position]).
-class Embedding {
- public:
-  Embedding() = default;
-  Embedding(const NetworkConfig& config, const Loader& loader, const Tensor& tokens, const std::string& name)
-      : width_(config.model_dim),
-        scale_(config.scales_embeddings ? std::sqrt(static_cast<float>(config.model_dim)) : 1.0f),
-        tokens_(tokens),
-        norm_(loader.norm(name + ".norm")) {
-    const auto* from = static_cast<const uint8_t*>(tokens.data);
-    const int64_t size = tokens.rows * tokens.columns * (tokens.type == NumberType::float32 ? 4 : 2);
-    numbers_.assign(from, from + size);
-    tokens_.data = numbers_.data();
-    const auto positions = static_cast<Positions>(config.positions);
-    if (positions == Positions::learned) added_ = loader.optional(name + ".positions.weight");
-    if (positions == Positions::sinusoidal) {
-      added_ = sinusoids(config.max_positions, width_, config.has_sinusoid_halves != 0);
-    }
-  }
-
-  int64_t bytes() const { return numbers_.size() + added_.size() * sizeof(float); }
-
-  void apply(int32_t token, int32_t position, float* state) const {
-    tokens_.copy_row(token, state);
-    for (int i = 0; i < width_; ++i) state[i] *= scale_;
-    if (!added_.empty()) {
-      const float* added = added_.data() + int64_t{position} * width_;
-      for (int i = 0; i < width_; ++i) state[i] += added[i];
-    }
-    if (norm_.changes()) norm_.apply(state, state, 1);
-  }
-
- private:
-  int width_ = 0;
-  float scale_ = 1.0f;
-  Tensor tokens_{};
-  std::vector<uint8_t> numbers_;
-  std::vector<float> added_;
-  LayerNorm norm_;
-};
 
 struct FeedForward {
   Matrix input, output;
