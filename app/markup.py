@@ -42,6 +42,9 @@ class Layout(Protocol):
     def rebuild(self, texts: Sequence[str]) -> str:
         """The whole again, with these texts in place of `texts`."""
 
+    def beginning(self, texts: Sequence[str]) -> str:
+        """The same up to the end of the last of these texts, which may be fewer than `texts`."""
+
 
 @dataclass(frozen=True)
 class PlainText:
@@ -57,6 +60,10 @@ class PlainText:
     def rebuild(self, texts: Sequence[str]) -> str:
         """The translation itself."""
         return texts[0]
+
+    def beginning(self, texts: Sequence[str]) -> str:
+        """As much of the translation as there is."""
+        return "".join(texts)
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,12 @@ class Markup:
             if new != old:
                 pieces[index] = html.escape(new, quote=False)
         return "".join(pieces)
+
+    def beginning(self, texts: Sequence[str]) -> str:
+        """The HTML up to the end of one of its texts; elements may be open there."""
+        indices = self.text_indices[: len(texts)]
+        pieces = self.pieces[: indices[-1] + 1] if indices else ()
+        return Markup(pieces, indices).rebuild(texts)
 
 
 def _cut(source: str) -> Iterator[tuple[str, bool]]:

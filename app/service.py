@@ -9,6 +9,7 @@ from typing import TypeVar
 from app.backend import LoadedModel
 from app.catalogue import Catalogue
 from app.degeneration import degeneration
+from app.drafts import Drafts
 from app.markup import Layout
 from app.order import Answer, Order
 from app.reader import Item, Reader
@@ -53,8 +54,12 @@ class TranslationService:
         """End the threads that work on long texts."""
         self._threads.shutdown(cancel_futures=True)
 
-    async def translate(self, order: Order) -> list[Answer]:
+    async def translate(self, order: Order, drafts: Drafts | None = None) -> list[Answer]:
         """Translate every text of an order, or none.
+
+        Args:
+            order: What one client asks for.
+            drafts: Are kept up to date while the translations grow.
 
         Raises:
             InputError: If a language, pair, model or text cannot be served.
@@ -66,9 +71,12 @@ class TranslationService:
         self._scheduler.require_room()
         size = sum(map(len, order.texts))
         items = await self._beside_loop(size, lambda: self._reader.read(order))
+        if drafts is not None:
+            drafts.begin(items)
         results = await self._scheduler.submit(
             [(item.model.card.name, request) for item in items if item.model for request in item.requests],
             order.deadline,
+            drafts,
         )
         return await self._beside_loop(size, lambda: self._finish_all(items, iter(results)))
 

@@ -13,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 from app.api.body import FORM, JSON
 from app.api.errors import ErrorBody
 from app.api.schemas import DetectRequest, TranslateRequest
+from app.api.streaming import EVENT_STREAM
 
 _REF = "#/components/schemas/{model}"
 _WHEN = {
@@ -27,6 +28,30 @@ _WHEN = {
     503: "The queue is full, the model is loading, or the service is about to end",
     504: "The deadline passed; the work was cancelled",
 }
+
+
+_EVENTS = """event: partial
+data: {"index":0,"translatedText":"Où est"}
+
+event: partial
+data: {"index":0,"translatedText":"Où est la"}
+
+event: done
+data: {"translatedText":"Où est la gare ?","model":"tatoeba-en-fr"}
+
+"""
+_EVENTS_MEAN = (
+    "The answer, or with `Accept: text/event-stream` Server-Sent Events: `partial`, what is certain of text "
+    "number `index`, whenever it has grown (only ever added to, save in markup); at last `done`, the answer "
+    "as it is without streaming, or `error`, an error's body. Lines that begin with a colon only keep the "
+    "connection alive."
+)
+
+
+def as_events() -> dict[int | str, dict[str, Any]]:
+    """The answer of a route that can stream it, for its documentation."""
+    content = {"schema": {"type": "string"}, "example": _EVENTS}
+    return {200: {"description": _EVENTS_MEAN, "content": {EVENT_STREAM: content}}}
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:

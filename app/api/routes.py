@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -17,9 +18,10 @@ from app.api.answers import (
 )
 from app.api.body import is_form
 from app.api.dependencies import ContextOf, admit, context_of, while_connected
-from app.api.documentation import body_of, errors
+from app.api.documentation import as_events, body_of, errors
+from app.api.streaming import stream, wants_events
 from app.api.validation import check_count, check_lengths, fields_of, validate
-from app.order import Order
+from app.order import Answer, Order
 from app.settings import Settings
 from model.text.language import language_name
 
@@ -31,13 +33,15 @@ router = APIRouter(tags=["Translation"])
     summary="Translate texts",
     response_model=schemas.TranslateResponse,
     openapi_extra=body_of(schemas.TranslateRequest),
-    responses=errors(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+    responses=as_events() | errors(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
 )
 async def translate(request: Request) -> Response:
     """Translate one text or a list of them, all or none.
 
     White space between sentences comes back as it was; blank texts, and texts that are in the target
     language already, come back unchanged. Nothing is ever cut: what is over a limit is refused.
+
+    With `Accept: text/event-stream` the translation comes as it grows, as Server-Sent Events.
     """
     context = context_of(request)
     values = await admit(request, context)
@@ -45,7 +49,13 @@ async def translate(request: Request) -> Response:
     body = validate(schemas.TranslateRequest, values, is_form=is_form(request))
     texts = fields_of(body.q)
     check_lengths(texts, context.settings)
-    answers = await while_connected(request, context.service.translate(_order(body, texts, context.settings)))
+    order = _order(body, texts, context.settings)
+    if wants_events(request):
+        return await stream(request, partial(context.service.translate, order), partial(_answer, body))
+    return _answer(body, await while_connected(request, context.service.translate(order)))
+
+
+def _answer(body: schemas.TranslateRequest, answers: Sequence[Answer]) -> Response:
     return answered(Translations, translate_response(body, answers))
 
 

@@ -57,6 +57,14 @@ def test_unchanged_texts_keep_their_spelling() -> None:
     assert Markup.split("<p>&eacute;</p>x").rebuild(["é", "y"]) == "<p>&eacute;</p>y"
 
 
+def test_a_beginning_ends_with_its_last_text() -> None:
+    page = Markup.split("<p>a</p> <b>b</b><i>c</i>")
+    assert page.texts == ("a", " ", "b", "c")
+    assert [page.beginning(("x", " ", "y", "z")[:count]) for count in range(5)] == [
+        "", "<p>x", "<p>x</p> ", "<p>x</p> <b>y", "<p>x</p> <b>y</b><i>z",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "piece", ["<", "<a ", "<a b='", "<!--", "</", "<script>", "<a '>", "<a \"'>", "&", "<p>", "<code>"]
 )
