@@ -1,26 +1,30 @@
-"""How fast sentences are decoded: our engine beside Hugging Face and CTranslate2, or a checkpoint alone.
+"""How fast sentences are decoded: our engines beside Hugging Face and CTranslate2, all with equal weights.
 
 python -m benchmarks.decode --output runs/bench
-python -m benchmarks.decode --checkpoint checkpoints/NAME --text FILE --target fr
+python -m benchmarks.decode --checkpoint checkpoints/NAME --source-file FILE --reference-file FILE
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
-from benchmarks.engine import Engine
-from benchmarks.lineup import DEFAULT_ENGINES, ENGINES, absent, line_up
-from benchmarks.machine import load_average, settle
+from benchmarks.heats import FOOTPRINT_COLUMNS, Cost, Heat, hold_heat, random_heats, text_heats
+from benchmarks.lineup import CONTESTANTS, absent, line_up
+from benchmarks.machine import describe_machine, load_average
 from benchmarks.options import Timing, counted, several, timing_options
-from benchmarks.race import COLUMNS, Race, hold
-from benchmarks.report import Report
-from benchmarks.shapes import SHAPES, endless_network
-from benchmarks.work import SEARCHES, Scale, checkpoint_engines, random_races, text_races
+from benchmarks.overview import overview
+from benchmarks.plots import plot_speed
+from benchmarks.race import COLUMNS, Place
+from benchmarks.report import Report, Table
+from benchmarks.shapes import SHAPES
+from benchmarks.stable import Stable
+from benchmarks.text import read_text
+from benchmarks.work import SEARCHES, Scale
+from model.checkpoint import load_checkpoint
 from model.cli.grouping import Command, Option, grouped
-
-Heats = Iterator[tuple[Race, list[Engine]]]
 
 _RANDOM_WEIGHTS = (
     "Random weights that all engines share, lengths that never vary. Equal translations prove equal "
@@ -30,110 +34,118 @@ _RANDOM_WEIGHTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
+class Source:
     """A checkpoint and what it is to translate.
 
     Attributes:
         checkpoint: Its folder; None for random networks.
-        file: A sentence a line.
+        source_file: A sentence a line, or source and reference separated by a tab.
+        reference_file: A reference a line.
         target: Language to translate into.
-        precision: What to compute in; the first is the reference.
     """
 
     checkpoint: Path | None
-    file: Path | None
+    source_file: Path | None
+    reference_file: Path | None
     target: str
-    precision: Sequence[str]
 
 
 def _scale_options(command: Command) -> Command:
     options: dict[str, Option] = {
         "searches": several("search", "searches", tuple(SEARCHES), tuple(SEARCHES), "How to decode."),
-        "batch_sizes": click.option(
-            "--batch-size",
-            "batch_sizes",
-            multiple=True,
-            type=click.IntRange(min=1),
-            default=[1, 8, 32],
-            show_default=True,
-            help="Sentences at a time.",
-        ),
-        "sentences": counted("sentences", 8, "Of a round; a larger batch means as many as it holds."),
+        "threads": _numbers("threads", "threads", [1], "Of each engine, each on a core of its own."),
+        "batch_sizes": _numbers("batch-size", "batch_sizes", [1, 8, 32], "Sentences a thread has at a time."),
+        "sentences": counted("sentences", 8, "Of a round; at least as many as all threads hold."),
     }
     return grouped(command, options, "scale", Scale)
 
 
-def _text_options(command: Command) -> Command:
+def _numbers(flag: str, name: str, default: Sequence[int], text: str) -> Option:
+    return click.option(
+        f"--{flag}",
+        name,
+        multiple=True,
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        help=text,
+    )
+
+
+def _source_options(command: Command) -> Command:
     path = click.Path(exists=True, path_type=Path)
-    precisions = ("float32", "bfloat16", "int8")
     options: dict[str, Option] = {
-        "checkpoint": click.option("--checkpoint", type=path, help="Measure this one, with no peers."),
-        "file": click.option("--text", "file", type=path, help="What it translates, a sentence a line."),
+        "checkpoint": click.option("--checkpoint", type=path, help="Measure this one on real text."),
+        "source_file": click.option(
+            "--source-file", type=path, help="What it translates, a sentence a line; a tab begins references."
+        ),
+        "reference_file": click.option("--reference-file", type=path, help="A reference a line, for BLEU."),
         "target": click.option(
             "--target", default="fr", show_default=True, help="Language it translates into."
         ),
-        "precision": several(
-            "precision", "precision", precisions, ["float32", "int8"], "What it computes in."
-        ),
     }
-    return grouped(command, options, "text", Text)
+    return grouped(command, options, "source", Source)
 
 
 @click.command()
 @several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
-@several("engine", "engines", tuple(ENGINES), DEFAULT_ENGINES, "Who takes part.")
+@several("engine", "engines", tuple(CONTESTANTS), tuple(CONTESTANTS), "Who takes part.")
 @counted("tokens", 24, "Length of random sources and of their translations.")
 @_scale_options
-@_text_options
+@_source_options
 @timing_options
 def main(
-    shapes: Sequence[str], engines: Sequence[str], tokens: int, scale: Scale, text: Text, timing: Timing
+    shapes: Sequence[str], engines: Sequence[str], tokens: int, scale: Scale, source: Source, timing: Timing
 ) -> None:
     """Race decoding engines over the same weights and sentences; translations are compared first.
 
-    Exit status 1 if an engine in float32 gives other translations than ours.
+    Exit status 1 if an engine in float32 gives other translations than the reference.
     """
     load_before = load_average()
-    machine = settle(timing.threads)
-    notes = [timing.note()]
-    if text.checkpoint is not None:
-        heats = _checkpoint_heats(text.checkpoint, text, scale)
-    else:
-        notes += [_RANDOM_WEIGHTS, *(f"Left out, not installed: {name}." for name in absent(engines))]
-        present = [name for name in engines if name not in absent(engines)]
-        heats = _random_heats(shapes, present, scale, tokens, timing)
-    places = [place for race, field in heats for place in hold(race, field, timing.rounds, timing.clock)]
+    field = line_up(engines)
+    notes = [timing.note(), *([] if source.checkpoint else [_RANDOM_WEIGHTS])]
+    notes += [f"Left out, this machine lacks it: {name}." for name in absent(engines)]
+    places: list[Place] = []
+    costs: list[Cost] = []
+    with TemporaryDirectory() as scratch:
+        for heat in _heats(shapes, source, tokens, scale, timing, Path(scratch)):
+            stable = Stable(heat.folder, Path(scratch) / "exported" / heat.network)
+            notes += stable.left_out(field)
+            raced, paid = hold_heat(heat, stable, field, timing)
+            places += raced
+            costs += paid
     report = Report(
-        name="decode",
-        machine=machine,
+        name=timing.name or "decode",
+        machine=describe_machine(scale.threads),
         loads=(load_before, load_average()),
-        settings={"tokens": tokens, "scale": scale, "text": text, "timing": timing},
-        notes=notes,
-        columns=COLUMNS,
-        rows=[place.cells(timing.clock) for place in places],
-        results=[place.to_dict() for place in places],
+        settings={"tokens": tokens, "scale": scale, "source": source, "timing": timing},
+        notes=list(dict.fromkeys(notes)),
+        tables=[
+            overview(places, timing.clock),
+            Table(title="All engines", columns=COLUMNS, rows=[place.cells(timing.clock) for place in places]),
+            Table(
+                title="Start and memory, each engine in a process of its own",
+                columns=FOOTPRINT_COLUMNS,
+                rows=[cost.cells() for cost in costs],
+            ),
+        ],
+        results=[*(place.to_dict() for place in places), *(cost.to_dict() for cost in costs)],
     )
-    timing.deliver(report)
+    timing.deliver(report, lambda path: plot_speed(places, timing.clock, path))
     if any(place.is_wrong for place in places):
         raise click.exceptions.Exit(1)
 
 
-def _random_heats(
-    shapes: Sequence[str], names: Sequence[str], scale: Scale, tokens: int, timing: Timing
-) -> Heats:
-    for shape in shapes:
-        engines = line_up(endless_network(SHAPES[shape], timing.seed), names, timing.threads)
-        for race in random_races(shape, SHAPES[shape], scale, tokens, timing.seed):
-            yield race, engines
-
-
-def _checkpoint_heats(checkpoint: Path, text: Text, scale: Scale) -> Heats:
-    if text.file is None:
-        raise click.UsageError("--checkpoint needs --text, a file with a sentence a line")
-    translator, engines = checkpoint_engines(checkpoint, text.precision)
-    lines = text.file.read_text(encoding="utf-8").splitlines()
-    for race in text_races(translator, lines, text.target, scale):
-        yield race, engines
+def _heats(
+    shapes: Sequence[str], source: Source, tokens: int, scale: Scale, timing: Timing, scratch: Path
+) -> Iterator[Heat]:
+    if source.checkpoint is None:
+        return random_heats(scratch, shapes, scale, tokens, timing)
+    if source.source_file is None:
+        raise click.UsageError("--checkpoint needs --source-file, a file with a sentence a line")
+    checkpoint = load_checkpoint(source.checkpoint)
+    text = read_text(checkpoint, source.source_file, source.reference_file, source.target, scale.sentences)
+    return text_heats(text, scale)
 
 
 if __name__ == "__main__":

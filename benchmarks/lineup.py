@@ -1,70 +1,112 @@
-"""Who takes part in a race: our precisions, and the peers that are installed."""
+"""Who takes part in a race, and what each is loaded from. No torch until a folder is exported."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from benchmarks.engine import DragomanEngine, Engine
+from benchmarks.engine import OURS, Engine, Loader, native_dragoman, native_is_built, torch_dragoman
 from benchmarks.machine import installed_version
 from model.errors import ConfigError
-from model.transformer import Transformer
-
-Builder = Callable[[Transformer, int], Engine]
 
 
-def _hugging_face(network: Transformer, precision: str) -> Engine:
+@dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """One engine in one precision.
+
+    Attributes:
+        engine: Whose.
+        precision: What it computes in, in our words.
+        load: Makes it from a folder, a precision and a number of threads.
+        is_present: Whether this machine has what it needs.
+        framework: Whose format the folder has: `ctranslate2`, `hugging-face`; None is our own.
+        quantization: What the exported folder stores numbers in.
+    """
+
+    engine: str
+    precision: str
+    load: Loader
+    is_present: Callable[[], bool] = lambda: True
+    framework: str | None = None
+    quantization: str = "float32"
+
+    @property
+    def name(self) -> str:
+        """As users of the benchmark name it."""
+        return f"{self.engine}-{self.precision}"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is one of Dragoman's."""
+        return self.engine.startswith(OURS)
+
+
+def _hugging_face(folder: Path, precision: str, threads: int) -> Engine:
     from benchmarks.peers.hugging_face import HuggingFaceEngine
 
-    return HuggingFaceEngine(network, precision)
+    return HuggingFaceEngine(folder, precision, threads)
 
 
-def _ctranslate2(network: Transformer, precision: str, threads: int) -> Engine:
+def _ctranslate2(folder: Path, precision: str, threads: int) -> Engine:
     from benchmarks.peers.ctranslate2 import CTranslate2Engine
 
-    return CTranslate2Engine(network, precision, threads)
+    return CTranslate2Engine(folder, precision, threads)
 
 
-ENGINES: Mapping[str, Builder] = {
-    "dragoman-float32": lambda network, _: DragomanEngine.of(network, "float32"),
-    "dragoman-bfloat16": lambda network, _: DragomanEngine.of(network, "bfloat16"),
-    "dragoman-int8": lambda network, _: DragomanEngine.of(network, "int8"),
-    "hugging-face-float32": lambda network, _: _hugging_face(network, "float32"),
-    "hugging-face-bfloat16": lambda network, _: _hugging_face(network, "bfloat16"),
-    "ctranslate2-float32": lambda network, threads: _ctranslate2(network, "float32", threads),
-    "ctranslate2-int8": lambda network, threads: _ctranslate2(network, "int8", threads),
-}
-"""How to build each engine from a float32 network and a number of threads."""
+def _of_ctranslate2(precision: str) -> Contestant:
+    return Contestant(
+        engine="ctranslate2",
+        precision=precision,
+        load=_ctranslate2,
+        is_present=lambda: installed_version("ctranslate2") is not None,
+        framework="ctranslate2",
+        quantization=precision,
+    )
 
-DEFAULT_ENGINES = (
-    "dragoman-float32",
-    "dragoman-int8",
-    "hugging-face-float32",
-    "ctranslate2-float32",
-    "ctranslate2-int8",
+
+def _of_hugging_face(precision: str) -> Contestant:
+    return Contestant(
+        engine="hugging-face",
+        precision=precision,
+        load=_hugging_face,
+        is_present=lambda: installed_version("transformers") is not None,
+        framework="hugging-face",
+        quantization=precision,
+    )
+
+
+def _ours(precision: str, *, is_native: bool) -> Contestant:
+    return Contestant(
+        engine=f"{OURS}-{'native' if is_native else 'torch'}",
+        precision=precision,
+        load=native_dragoman if is_native else torch_dragoman,
+        is_present=native_is_built if is_native else lambda: True,
+    )
+
+
+_EVERYBODY = (
+    *(_ours(precision, is_native=True) for precision in ("float32", "bfloat16", "int8")),
+    *(_ours(precision, is_native=False) for precision in ("float32", "int8")),
+    _of_hugging_face("float32"),
+    _of_hugging_face("bfloat16"),
+    _of_ctranslate2("float32"),
+    _of_ctranslate2("int8"),
 )
-_NEEDED_PACKAGES = {"hugging-face": ("transformers",), "ctranslate2": ("transformers", "ctranslate2")}
+CONTESTANTS: Mapping[str, Contestant] = {each.name: each for each in _EVERYBODY}
+"""By name; ours first."""
 
 
-def line_up(network: Transformer, names: Sequence[str], threads: int) -> list[Engine]:
-    """The engines of these names, ours first.
-
-    Args:
-        network: In float32; each engine gets a copy.
-        names: Keys of ENGINES, at least one of them ours.
-        threads: Numeric threads of each.
+def line_up(names: Sequence[str]) -> list[Contestant]:
+    """Those of these names that this machine has, ours first.
 
     Raises:
         ConfigError: If none is ours; there would be nothing to compare with.
     """
-    ordered = [name for name in ENGINES if name in names]
-    if not ordered or not ordered[0].startswith("dragoman"):
-        raise ConfigError("engine", "given with a dragoman one among them", ", ".join(names))
-    return [ENGINES[name](network, threads) for name in ordered]
+    chosen = [each for name, each in CONTESTANTS.items() if name in names and each.is_present()]
+    if not chosen or not chosen[0].is_ours:
+        raise ConfigError("engine", f"given with one of {OURS}'s among them", ", ".join(names))
+    return chosen
 
 
 def absent(names: Sequence[str]) -> list[str]:
-    """Those of some engines whose packages are not installed."""
-    return [
-        name
-        for name in names
-        for peer, packages in _NEEDED_PACKAGES.items()
-        if name.startswith(peer) and not all(map(installed_version, packages))
-    ]
+    """Those of some contestants that this machine lacks: a package, or the native library."""
+    return [name for name in names if not CONTESTANTS[name].is_present()]

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-import torch
-
 _QUIET_LOAD = 1.0
+_VECTORS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
 _PACKAGES = ("dragoman", "torch", "transformers", "ctranslate2")
 
 
@@ -20,10 +19,9 @@ class Machine:
 
     Attributes:
         processor: Model name.
-        instructions: The widest vector instructions PyTorch uses.
+        instructions: Its vector instructions.
         cores: All that the system has.
-        pinned_cores: Those the benchmark kept to; empty where the system cannot pin.
-        threads: Numeric threads of each engine.
+        threads: Numeric threads of each contestant, each run's; on as many cores.
         system: Operating system and Python.
         versions: Of the packages that are compared.
         date: UTC, to the minute.
@@ -32,42 +30,45 @@ class Machine:
     processor: str
     instructions: str
     cores: int
-    pinned_cores: tuple[int, ...]
-    threads: int
+    threads: tuple[int, ...]
     system: str
     versions: dict[str, str]
     date: str
 
     def __str__(self) -> str:
-        pinned = f", pinned to core {', '.join(map(str, self.pinned_cores))}" if self.pinned_cores else ""
+        threads = " and ".join(map(str, self.threads))
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         return (
             f"{self.date} UTC, {self.processor} ({self.instructions}), {self.cores} cores; "
-            f"threads: {self.threads}{pinned}; {self.system}; {versions}"
+            f"threads: {threads}; {self.system}; {versions}"
         )
 
 
-def settle(threads: int) -> Machine:
-    """Keep this process to so many threads, each with a core of its own, and describe the machine.
+def describe_machine(threads: Sequence[int]) -> Machine:
+    """The machine as it is now.
 
     Args:
-        threads: Numeric threads, at least 1.
+        threads: Numeric threads of each contestant, each run's.
     """
-    torch.set_num_threads(threads)
-    pinned: tuple[int, ...] = ()
-    if hasattr(os, "sched_setaffinity"):
-        pinned = tuple(sorted(os.sched_getaffinity(0))[-threads:])
-        os.sched_setaffinity(0, pinned)
     return Machine(
         processor=_processor(),
-        instructions=torch.backends.cpu.get_cpu_capability(),
+        instructions=_instructions(),
         cores=os.cpu_count() or 1,
-        pinned_cores=pinned,
-        threads=threads,
+        threads=tuple(threads),
         system=f"{platform.system()}, Python {platform.python_version()}",
         versions={name: version for name in _PACKAGES if (version := installed_version(name))},
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
     )
+
+
+def pin(threads: int) -> None:
+    """Keep this process to so many cores, the last ones, where the system can.
+
+    Args:
+        threads: At least 1.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
 
 def installed_version(package: str) -> str | None:
@@ -99,10 +100,19 @@ def load_note(loads: Sequence[float]) -> str:
 
 
 def _processor() -> str:
+    return _described("model name") or platform.processor() or platform.machine()
+
+
+def _instructions() -> str:
+    """Those of the vector instructions that decide how fast products are."""
+    flags = _described("flags").split()
+    return ", ".join(name for name in _VECTORS if name in flags) or "unknown vector instructions"
+
+
+def _described(field: str) -> str:
+    """What Linux says of the first core; empty elsewhere."""
     described = Path("/proc/cpuinfo")
-    if described.exists():
-        for line in described.read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
+    if not described.exists():
+        return ""
+    lines = (line.partition(":") for line in described.read_text(encoding="utf-8").splitlines())
+    return next((value.strip() for name, _, value in lines if name.strip() == field), "")

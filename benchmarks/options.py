@@ -1,14 +1,17 @@
 """Options that every benchmark has, and how a report leaves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from benchmarks.machine import installed_version
 from benchmarks.report import Report
 from benchmarks.rounds import Clock
 from model.cli.grouping import Command, Option, grouped
+
+Plot = Callable[[Path], object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,17 +20,17 @@ class Timing:
 
     Attributes:
         rounds: Timed repetitions.
-        threads: Numeric threads of each engine.
         clock: What speeds and ratios are computed from.
         seed: Of all that is random.
         output: Folder for the report; None only prints it.
+        name: Of the report's files; None takes the benchmark's.
     """
 
     rounds: int
-    threads: int
     clock: Clock
     seed: int
     output: Path | None
+    name: str | None
 
     def note(self) -> str:
         """How to read the figures."""
@@ -37,19 +40,28 @@ class Timing:
             "the lowest and the highest round's ratio in brackets."
         )
 
-    def deliver(self, report: Report) -> None:
-        """Print the table, and write the files if a folder was given."""
+    def deliver(self, report: Report, plot: Plot | None = None) -> None:
+        """Print the tables, and write the files if a folder was given.
+
+        Args:
+            report: What was found.
+            plot: Draws it into a file; needs matplotlib, and is left out without it.
+        """
         click.echo(report.markdown())
-        if self.output is not None:
-            report.write(self.output)
-            click.echo(f"Written: {self.output / report.name}.md and .json", err=True)
+        if self.output is None:
+            return
+        report.write(self.output)
+        written = ".md and .json"
+        if plot is not None and installed_version("matplotlib"):
+            plot(self.output / f"{report.name}.png")
+            written = ".md, .json and .png"
+        click.echo(f"Written: {self.output / report.name}{written}", err=True)
 
 
 def timing_options(command: Command) -> Command:
-    """`--rounds`, `--threads`, `--clock`, `--seed`, `--output`, as `timing`."""
+    """`--rounds`, `--clock`, `--seed`, `--output`, `--name`, as `timing`."""
     options: dict[str, Option] = {
         "rounds": counted("rounds", 5, "Timed repetitions."),
-        "threads": counted("threads", 1, "Numeric threads of each engine."),
         "clock": click.option(
             "--clock",
             default="wall",
@@ -61,8 +73,9 @@ def timing_options(command: Command) -> Command:
         "output": click.option(
             "--output",
             type=click.Path(file_okay=False, path_type=Path),
-            help="Folder for the Markdown and the JSON; without it, they are only printed.",
+            help="Folder for Markdown, JSON and plot; without it, the tables are only printed.",
         ),
+        "name": click.option("--name", help="Of the files in that folder; the benchmark's own by default."),
     }
     return grouped(command, options, "timing", Timing)
 

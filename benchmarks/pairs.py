@@ -92,7 +92,9 @@ def _batch(
 
 
 def _sentences(config: TransformerConfig, lengths: Lengths, generator: torch.Generator) -> Tensor:
-    rows = [torch.randint(FIRST_WORD, config.pad_id, (int(n),), generator=generator) for n in lengths]
+    rows = [
+        torch.randint(FIRST_WORD, config.source_vocab_size, (int(n),), generator=generator) for n in lengths
+    ]
     for row in rows:
         row[-1] = config.eos_id
     return pad_sequence(rows, batch_first=True, padding_value=config.pad_id)

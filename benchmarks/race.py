@@ -1,16 +1,42 @@
 """Engines decode the same sentences: first for equal translations, then for speed."""
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
-from benchmarks.engine import OURS, Engine, Ids
+from benchmarks.engine import Ids, Translations
+from benchmarks.lineup import Contestant
 from benchmarks.report import rounded
 from benchmarks.rounds import Clock, Duration, Ratio, median_seconds, speed_ratio, take_turns
 from model.request import DecodeOptions
 
-COLUMNS = ("network", "search", "batch", "engine", "translations as the first", "sentences/s", "comparison")
+COLUMNS = (
+    "network",
+    "search",
+    "threads",
+    "batch",
+    "engine",
+    "as the reference",
+    "as ours",
+    "BLEU",
+    "sentences/s",
+    "ours is … × this",
+)
 _EXACT = "float32"
+Score = Callable[[Translations], float]
+
+
+class Runner(Protocol):
+    """A contestant that is ready."""
+
+    @property
+    def contestant(self) -> Contestant:
+        """Who it is."""
+
+    def decode(
+        self, sources: Sequence[Ids], options: DecodeOptions, batch_size: int
+    ) -> tuple[Translations, Duration]:
+        """Translations of the sources, and how long they took."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,26 +47,20 @@ class Race:
         network: What to call it.
         search: What to call the options.
         options: How to decode.
-        batch_size: Sentences an engine gets at a time.
-        sources: Token ids; translated once a round.
+        threads: Of each engine.
+        batch_size: Sentences a thread decodes at a time.
+        sources: Token ids, the longest first; all are translated once a round.
+        least_same: Share of its translations that an engine in float32 must have in common with the
+            reference; 0 where searches differ by design.
     """
 
     network: str
     search: str
     options: DecodeOptions
+    threads: int
     batch_size: int
     sources: Sequence[Ids]
-
-    def batches(self) -> Iterator[Sequence[Ids]]:
-        """The sources in portions of the batch size."""
-        for start in range(0, len(self.sources), self.batch_size):
-            yield self.sources[start : start + self.batch_size]
-
-    def run(self, engine: Engine) -> list[tuple[int, ...]]:
-        """One engine's translations of all sources."""
-        return list(
-            itertools.chain.from_iterable(engine.decode(batch, self.options) for batch in self.batches())
-        )
+    least_same: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,112 +69,137 @@ class Place:
 
     Attributes:
         race: The work.
-        engine: Whose.
-        precision: In what.
-        same: How many translations are those of the first engine, token by token.
+        contestant: Whose.
+        same: How many translations are those of the reference, token by token.
+        same_as_ours: How many are those of ours in the same precision; None if there is no other.
+        bleu: Of the translations, where there are references.
         tokens: Target tokens of a round.
         durations: Of each round.
-        opponent: Whom it is compared with: its own kind in float32, or ours if it is a peer.
-        ratio: How many times as fast ours is as the peer, or as the first of ours.
+        opponent: Ours in the same precision for a peer, the reference for another of ours.
+        ratio: How many times as fast the opponent is.
     """
 
     race: Race
-    engine: str
-    precision: str
+    contestant: Contestant
     same: int
+    same_as_ours: int | None
+    bleu: float | None
     tokens: int
     durations: Sequence[Duration]
-    opponent: str | None
+    opponent: Contestant | None
     ratio: Ratio | None
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it computes something else: float32 must give the very same translations."""
-        return self.precision == _EXACT and self.same < len(self.race.sources)
+        """Whether it computes something else, so that its speed means nothing."""
+        least = self.race.least_same * len(self.race.sources)
+        return self.contestant.precision == _EXACT and self.same < least
 
     def cells(self, clock: Clock) -> tuple[str, ...]:
         """A row of the table; what computes something else gets no figures."""
-        speed, comparison = "–", "other translations: not comparable"
+        race, speed, comparison = self.race, "–", "other translations: not comparable"
         if not self.is_wrong:
-            speed = rounded(len(self.race.sources) / median_seconds(self.durations, clock))
-            comparison = self._comparison()
+            speed = rounded(len(race.sources) / median_seconds(self.durations, clock))
+            comparison = f"{self.ratio} ({self.opponent.name})" if self.opponent else "–"
         return (
-            self.race.network,
-            self.race.search,
-            str(self.race.batch_size),
-            f"{self.engine} {self.precision}",
-            f"{self.same} of {len(self.race.sources)}",
+            race.network,
+            race.search,
+            str(race.threads),
+            str(race.batch_size),
+            self.contestant.name,
+            self._share(self.same),
+            "–" if self.same_as_ours is None else self._share(self.same_as_ours),
+            "–" if self.bleu is None else f"{self.bleu:.2f}",
             speed,
             comparison,
         )
-
-    def _comparison(self) -> str:
-        if self.ratio is None:
-            return ""
-        if self.engine == OURS:
-            return f"{self.ratio} × {self.opponent}"
-        return f"{self.opponent} is {self.ratio} × this"
 
     def to_dict(self) -> dict[str, object]:
         """Everything measured, for JSON."""
         race = self.race
         return {
+            "kind": "speed",
             "network": race.network,
             "search": race.search,
+            "threads": race.threads,
             "batch_size": race.batch_size,
             "sentences": len(race.sources),
-            "engine": self.engine,
-            "precision": self.precision,
+            "engine": self.contestant.engine,
+            "precision": self.contestant.precision,
             "same_translations": self.same,
+            "same_as_ours": self.same_as_ours,
+            "is_wrong": self.is_wrong,
+            "bleu": self.bleu,
             "target_tokens": self.tokens,
             "seconds": [asdict(duration) for duration in self.durations],
-            "opponent": self.opponent,
+            "opponent": self.opponent.name if self.opponent else None,
             "ratio": None if self.ratio is None else asdict(self.ratio),
         }
 
+    def _share(self, same: int) -> str:
+        return f"{same / len(self.race.sources):.1%}"
 
-def hold(race: Race, engines: Sequence[Engine], rounds: int, clock: Clock) -> list[Place]:
+
+def hold(
+    race: Race, runners: Sequence[Runner], rounds: int, clock: Clock, score: Score | None = None
+) -> list[Place]:
     """Compare translations, which also warms the engines up, then time the engines in turns.
 
     Args:
         race: The work.
-        engines: The first of them is the reference for the translations.
+        runners: Engines, one of ours among them.
         rounds: Timed repetitions.
         clock: What ratios are computed from.
+        score: BLEU of translations, where there are references.
     """
-    names = [f"{engine.name} {engine.precision}" for engine in engines]
-    translations = [race.run(engine) for engine in engines]
-    timings = take_turns({name: _repeat(race, e) for name, e in zip(names, engines, strict=True)}, rounds)
+    translations = {each.contestant.name: _run(race, each)[0] for each in runners}
+    timings = take_turns({each.contestant.name: _repeat(race, each) for each in runners}, rounds)
+    field = [each.contestant for each in runners]
+    reference = translations[reference_of(field).name]
     places = []
-    for name, engine, produced in zip(names, engines, translations, strict=True):
-        opponent = _opponent(engine, engines)
-        subject, baseline = (name, opponent) if engine.name == OURS else (opponent, name)
+    for contestant in field:
+        produced, durations = translations[contestant.name], timings[contestant.name]
+        opponent = opponent_of(contestant, field)
+        alike = opponent is not None and opponent.precision == contestant.precision
         places.append(
             Place(
                 race=race,
-                engine=engine.name,
-                precision=engine.precision,
-                same=sum(a == b for a, b in zip(produced, translations[0], strict=True)),
+                contestant=contestant,
+                same=_equal(produced, reference),
+                same_as_ours=_equal(produced, translations[opponent.name]) if opponent and alike else None,
+                bleu=None if score is None else score(produced),
                 tokens=sum(map(len, produced)),
-                durations=timings[name],
+                durations=durations,
                 opponent=opponent,
-                ratio=speed_ratio(timings[subject], timings[baseline], clock)
-                if subject and baseline
-                else None,
+                ratio=speed_ratio(timings[opponent.name], durations, clock) if opponent else None,
             )
         )
     return places
 
 
-def _repeat(race: Race, engine: Engine) -> Callable[[int], object]:
-    return lambda _round: race.run(engine)
+def reference_of(field: Sequence[Contestant]) -> Contestant:
+    """Whose translations are right: the first of ours in float32, else the first of ours."""
+    ours = [each for each in field if each.is_ours]
+    return next((each for each in ours if each.precision == _EXACT), ours[0])
 
 
-def _opponent(engine: Engine, engines: Sequence[Engine]) -> str | None:
-    """Ours in the same precision for a peer, the first of ours for another of ours; None for the first."""
-    ours = [other for other in engines if other.name == OURS]
-    if engine is ours[0]:
-        return None
-    alike = [other for other in ours if other.precision == engine.precision and engine.name != OURS]
-    chosen = (alike or ours)[0]
-    return f"{chosen.name} {chosen.precision}"
+def opponent_of(contestant: Contestant, field: Sequence[Contestant]) -> Contestant | None:
+    """Whom of ours to compare with: the first in the same precision, else the reference; never itself."""
+    reference = reference_of(field)
+    alike = (each for each in field if each.is_ours and each.precision == contestant.precision)
+    chosen = next(alike, reference)
+    if chosen is not contestant:
+        return chosen
+    return None if contestant is reference else reference
+
+
+def _run(race: Race, runner: Runner) -> tuple[Translations, Duration]:
+    return runner.decode(race.sources, race.options, race.batch_size)
+
+
+def _repeat(race: Race, runner: Runner) -> Callable[[int], Duration]:
+    return lambda _round: _run(race, runner)[1]
+
+
+def _equal(produced: Translations, expected: Translations) -> int:
+    return sum(a == b for a, b in zip(produced, expected, strict=True))

@@ -1,4 +1,4 @@
-"""What a benchmark found: a Markdown table to read, JSON to keep."""
+"""What a benchmark found: Markdown tables to read and to paste, JSON to keep."""
 
 import dataclasses
 import json
@@ -10,6 +10,26 @@ from benchmarks.machine import Machine, load_note
 
 
 @dataclass(frozen=True, kw_only=True)
+class Table:
+    """Part of a report.
+
+    Attributes:
+        title: What it shows.
+        columns: Headings.
+        rows: Cells.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        """Ready to be pasted into a document."""
+        lines = (_row(self.columns), _row(["---"] * len(self.columns)), *map(_row, self.rows))
+        return "\n".join((f"### {self.title}", "", *lines)) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """One run of one benchmark.
 
@@ -18,10 +38,9 @@ class Report:
         machine: Where it ran.
         loads: Load averages before and after.
         settings: What it was asked to do.
-        notes: What a reader must know beside the table.
-        columns: Headings of the table.
-        rows: Its cells.
-        results: Everything measured, every round, for JSON.
+        notes: What a reader must know beside the tables.
+        tables: What was found, for people.
+        results: Everything measured, every round, each with its `kind`, for JSON.
     """
 
     name: str
@@ -29,16 +48,13 @@ class Report:
     loads: tuple[float, float]
     settings: Mapping[str, object]
     notes: Sequence[str]
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    tables: Sequence[Table]
     results: Sequence[Mapping[str, object]]
 
     def markdown(self) -> str:
-        """The table, the machine and the notes."""
-        lines = [f"## {self.name}", "", str(self.machine), "", load_note(self.loads)]
-        lines += [part for note in self.notes for part in ("", note)]
-        lines += ["", _row(self.columns), _row(["---"] * len(self.columns)), *map(_row, self.rows)]
-        return "\n".join(lines) + "\n"
+        """The machine, the notes and the tables."""
+        parts = [f"## {self.name}", str(self.machine), load_note(self.loads), *self.notes]
+        return "\n\n".join([*parts, *(table.markdown() for table in self.tables)])
 
     def write(self, folder: Path) -> None:
         """Leave `NAME.md` and `NAME.json` in a folder, made if need be."""
@@ -55,3 +71,8 @@ def _row(cells: Sequence[str]) -> str:
 def rounded(value: float) -> str:
     """A figure to three digits, or whole from 100 on."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def mebibytes(count: int) -> str:
+    """Bytes as whole MiB."""
+    return f"{count / 2**20:,.0f}"

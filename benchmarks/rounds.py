@@ -8,7 +8,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 Clock = Literal["wall", "processor"]
@@ -49,11 +48,14 @@ class Ratio:
         return f"{self.median:.2f} ({self.lowest:.2f}–{self.highest:.2f})"
 
 
-def take_turns(contestants: Mapping[str, Callable[[int], object]], rounds: int) -> dict[str, list[Duration]]:
+def take_turns(
+    contestants: Mapping[str, Callable[[int], Duration]], rounds: int
+) -> dict[str, list[Duration]]:
     """Run every contestant once a round; each round begins with another one.
 
     Args:
-        contestants: By name; each is called with the number of the round, counted from 0.
+        contestants: By name; each is called with the number of the round, counted from 0, and says how
+            long it took.
         rounds: At least 1.
 
     Returns:
@@ -64,7 +66,7 @@ def take_turns(contestants: Mapping[str, Callable[[int], object]], rounds: int) 
     for current in range(rounds):
         first = current % len(names)
         for name in names[first:] + names[:first]:
-            timings[name].append(timed(partial(contestants[name], current)))
+            timings[name].append(contestants[name](current))
     return timings
 
 

@@ -1,4 +1,4 @@
-"""The networks that are measured: shapes that Marian can hold too, with random weights."""
+"""The networks that are measured: shapes that all engines can hold, with random weights."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,55 +10,45 @@ from model.config import TransformerConfig
 from model.presets import preset
 from model.transformer import Transformer
 
-_EOS, _UNKNOWN = 0, 1
-FIRST_WORD = 2
+FIRST_WORD = 262
+"""Of the embedded tokenizer's ids, which the shapes share: before it are special ids, tags and bytes."""
+
 _NEVER = -1e9
 # Of the initial weights: tokens then differ from step to step, and from source to source.
 _FEED_FORWARD_GAIN, _ATTENTION_GAIN = 10.0, 0.3
 
 
-def _marian(preset_name: str, vocab_size: int, **overrides: object) -> TransformerConfig:
-    """A preset with what Marian fixes: post-norm, sines before cosines, padding as the start and last id."""
-    padding = vocab_size - 1
+def _shape(preset_name: str, vocab_size: int, **overrides: object) -> TransformerConfig:
+    """A preset with what Marian fixes: post-norm, and one vocabulary for everything."""
     return preset(
         preset_name,
         source_vocab_size=vocab_size,
         target_vocab_size=vocab_size,
         norm_position="post",
         final_norm=False,
-        sinusoid_layout="halves",
-        eos_id=_EOS,
-        unk_id=_UNKNOWN,
-        bos_id=padding,
-        pad_id=padding,
-        decoder_start_id=padding,
         **overrides,
     )
 
 
 SHAPES: Mapping[str, TransformerConfig] = {
-    "tiny": _marian(
-        "base", 64, model_dim=16, num_heads=2, num_encoder_layers=2, num_decoder_layers=2, ffn_dim=32
+    "tiny": _shape(
+        "base", 8_000, model_dim=16, num_heads=2, num_encoder_layers=2, num_decoder_layers=2, ffn_dim=32
     ),
-    "small": _marian("small", 8_000),
-    "base": _marian("base", 32_000),
+    "small": _shape("small", 8_000),
+    "base": _shape("base", 32_000),
 }
 
 
 def untrained_network(config: TransformerConfig, seed: int) -> Transformer:
     """A network as training would begin with it."""
     torch.manual_seed(seed)
-    network = Transformer(config)
-    with torch.no_grad():
-        # Marian decodes from a zero vector, which is its embedding of padding.
-        network.target_embedding.tokens.weight[config.pad_id] = 0
-    return network
+    return Transformer(config)
 
 
 def endless_network(config: TransformerConfig, seed: int) -> Transformer:
-    """A network that never ends a sentence, so that every translation is as long as it may be.
+    """A network that never ends a sentence and writes words alone: a translation is as long as it may be.
 
-    The output bias forbids EOS, which costs every engine the same: one addition.
+    The output bias forbids the rest, which costs every engine the same: one addition.
 
     Args:
         config: The shape; gets an output bias.
@@ -66,7 +56,7 @@ def endless_network(config: TransformerConfig, seed: int) -> Transformer:
     """
     network = untrained_network(replace(config, output_bias=True), seed).eval()
     with torch.no_grad():
-        network.output.bias[[config.eos_id, config.pad_id]] = _NEVER
+        network.output.bias[:FIRST_WORD] = _NEVER
         for name, linear in network.named_modules():
             if name.endswith(("attention.output", "cross.output")):
                 linear.weight *= _ATTENTION_GAIN

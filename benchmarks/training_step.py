@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 import click
 
 from benchmarks.engine import OURS
-from benchmarks.machine import installed_version, load_average, settle
+from benchmarks.machine import describe_machine, installed_version, load_average, pin
 from benchmarks.options import Timing, counted, several, timing_options
 from benchmarks.pairs import pair_batches
-from benchmarks.report import Report, rounded
-from benchmarks.rounds import Clock, Duration, Ratio, speed_ratio, take_turns
+from benchmarks.report import Report, Table, rounded
+from benchmarks.rounds import Clock, Duration, Ratio, speed_ratio, take_turns, timed
 from benchmarks.shapes import SHAPES, untrained_network
 from benchmarks.trainer import DragomanTrainer, Trainer
 from model.training.data.batches import Batch
@@ -71,15 +71,18 @@ class Finish:
 @several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
 @several("precision", "precisions", ("float32", "bfloat16"), ["float32", "bfloat16"], "Of matrix products.")
 @counted("max-tokens", 4096, "Of a batch, padding charged.")
+@counted("threads", 1, "Numeric threads.")
 @timing_options
-def main(shapes: Sequence[str], precisions: Sequence[Precision], max_tokens: int, timing: Timing) -> None:
+def main(
+    shapes: Sequence[str], precisions: Sequence[Precision], max_tokens: int, threads: int, timing: Timing
+) -> None:
     """Race training steps over the same weights and batches; the first loss is compared first.
 
     Exit status 1 if a trainer's loss is not ours.
     """
     load_before = load_average()
-    machine = settle(timing.threads)
-    prepare_processor(timing.threads)
+    pin(threads)
+    prepare_processor(threads)
     notes, finishes = [timing.note(), _SAME_WORK], []
     for shape in shapes:
         pairs = pair_batches(SHAPES[shape], _WARM_UP + timing.rounds, max_tokens, timing.seed)
@@ -91,13 +94,18 @@ def main(shapes: Sequence[str], precisions: Sequence[Precision], max_tokens: int
         )
     report = Report(
         name="training_step",
-        machine=machine,
+        machine=describe_machine([threads]),
         loads=(load_before, load_average()),
         settings={"max_tokens": max_tokens, "timing": timing},
         notes=notes,
-        columns=_COLUMNS,
-        rows=[finish.cells(timing.clock) for finish in finishes],
-        results=[asdict(finish) for finish in finishes],
+        tables=[
+            Table(
+                title="Training step",
+                columns=_COLUMNS,
+                rows=[finish.cells(timing.clock) for finish in finishes],
+            )
+        ],
+        results=[{"kind": "training step", **asdict(finish)} for finish in finishes],
     )
     timing.deliver(report)
     if any(finish.is_wrong for finish in finishes):
@@ -141,8 +149,8 @@ def _hold(
     ]
 
 
-def _updates(trainer: Trainer, batches: Sequence[Batch]) -> Callable[[int], object]:
-    return lambda current: trainer.update(current + 1, batches[current])
+def _updates(trainer: Trainer, batches: Sequence[Batch]) -> Callable[[int], Duration]:
+    return lambda current: timed(lambda: trainer.update(current + 1, batches[current]))
 
 
 if __name__ == "__main__":

@@ -2,23 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import torch
+import numpy as np
 
-from benchmarks.engine import DragomanEngine, Engine, Ids
+from benchmarks.engine import Ids
 from benchmarks.race import Race
 from benchmarks.shapes import FIRST_WORD
+from model.card import ModelCard
 from model.config import TransformerConfig
-from model.errors import InputError
 from model.request import DecodeOptions
-from model.translator import Translator
 
 SEARCHES: Mapping[str, Mapping[str, object]] = {
     "greedy": {"strategy": "greedy"},
     "beam-4": {"strategy": "beam", "beam_size": 4},
 }
 """Decoding options by name."""
+
+# Sums in another order may tip a near tie of a real network, once in many sentences.
+_LEAST_SAME_OF_TEXT = 0.98
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,22 +28,27 @@ class Scale:
 
     Attributes:
         searches: Keys of SEARCHES.
-        batch_sizes: Sentences an engine gets at a time.
-        sentences: Of a round; a larger batch means as many as it holds.
+        threads: Of each engine; every number is a run of its own.
+        batch_sizes: Sentences a thread decodes at a time.
+        sentences: Of a round; at least as many as all threads hold.
     """
 
     searches: Sequence[str]
+    threads: Sequence[int]
     batch_sizes: Sequence[int]
     sentences: int
 
 
-def random_races(name: str, config: TransformerConfig, scale: Scale, tokens: int, seed: int) -> list[Race]:
+def random_races(
+    name: str, config: TransformerConfig, scale: Scale, threads: int, tokens: int, seed: int
+) -> list[Race]:
     """Every search with every batch size over random sentences.
 
     Args:
         name: Of the shape.
         config: The shape.
         scale: How much.
+        threads: Of each engine.
         tokens: Length of each source, EOS included, and of each translation.
         seed: Of the sentences.
     """
@@ -51,8 +57,10 @@ def random_races(name: str, config: TransformerConfig, scale: Scale, tokens: int
             network=name,
             search=search,
             options=DecodeOptions.from_dict({**SEARCHES[search], "max_length": tokens}),
+            threads=threads,
             batch_size=batch_size,
-            sources=random_sentences(config, max(scale.sentences, batch_size), tokens, seed),
+            sources=random_sentences(config, max(scale.sentences, threads * batch_size), tokens, seed),
+            least_same=1.0,
         )
         for search in scale.searches
         for batch_size in scale.batch_sizes
@@ -61,43 +69,32 @@ def random_races(name: str, config: TransformerConfig, scale: Scale, tokens: int
 
 def random_sentences(config: TransformerConfig, count: int, tokens: int, seed: int) -> list[Ids]:
     """Sources of one length, EOS included; a longer list begins with the shorter one."""
-    generator = torch.Generator().manual_seed(seed)
-    shape = count, tokens - 1
-    words = torch.randint(FIRST_WORD, config.pad_id, shape, generator=generator).tolist()
+    generator = np.random.default_rng(seed)
+    words = generator.integers(FIRST_WORD, config.source_vocab_size, (count, tokens - 1)).tolist()
     return [(*sentence, config.eos_id) for sentence in words]
 
 
-def text_races(translator: Translator, lines: Sequence[str], target: str, scale: Scale) -> list[Race]:
-    """Every search with every batch size over a user's sentences, the longest first.
+def text_races(card: ModelCard, sources: Sequence[Ids], scale: Scale, threads: int) -> list[Race]:
+    """Every search with every batch size over a user's sentences.
+
+    Beams end by rules that differ from engine to engine, so that only greedy translations must agree.
 
     Args:
-        translator: Gives the tokenizer, and the decoding defaults that a search keeps.
-        lines: A sentence each.
-        target: Language to translate into.
-        scale: How much; `sentences` is how many lines are taken, spread over all of them.
-
-    Raises:
-        InputError: If there is no line.
+        card: Gives the decoding defaults that a search keeps.
+        sources: The longest first.
+        scale: How much.
+        threads: Of each engine.
     """
-    sentences = [line for line in lines if line.strip()]
-    if not sentences:
-        raise InputError("the text must hold at least one sentence", "text")
-    chosen = sentences[:: max(1, len(sentences) // scale.sentences)][: scale.sentences]
-    sources = [tuple(translator.tokenizer.encode(line, target_language=target)) for line in chosen]
     return [
         Race(
-            network=f"{translator.card.name} {translator.card.version}",
+            network=f"{card.name} {card.version}",
             search=search,
-            options=translator.card.options(SEARCHES[search]),
+            options=card.options(SEARCHES[search]),
+            threads=threads,
             batch_size=batch_size,
-            sources=sorted(sources, key=len, reverse=True),
+            sources=sources,
+            least_same=_LEAST_SAME_OF_TEXT if search == "greedy" else 0.0,
         )
         for search in scale.searches
         for batch_size in scale.batch_sizes
     ]
-
-
-def checkpoint_engines(folder: Path, precisions: Sequence[str]) -> tuple[Translator, list[Engine]]:
-    """A checkpoint in several precisions; the translator is that of the first."""
-    translators = [Translator.load(folder, device="cpu", precision=name) for name in precisions]
-    return translators[0], [DragomanEngine(each.engine, each.precision) for each in translators]

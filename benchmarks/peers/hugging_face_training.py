@@ -2,8 +2,8 @@
 
 import torch
 
-from benchmarks.peers.hugging_face import export_marian
 from benchmarks.trainer import OPTIMISATION
+from model.interchange.hugging_face import hugging_face_model
 from model.training.data.batches import Batch
 from model.training.optimisation import build_optimiser
 from model.training.run_config import Precision
@@ -24,7 +24,7 @@ class HuggingFaceTrainer:
     def __init__(self, network: Transformer, precision: Precision) -> None:
         self.precision = precision
         self._pad_id = network.config.pad_id
-        self._model = export_marian(network)
+        self._model = hugging_face_model(network, "marian")
         self._model.set_attn_implementation("eager")
         self._optimiser = build_optimiser(self._model, OPTIMISATION)
 

@@ -10,11 +10,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(name: str, output: Path, *options: str) -> dict[str, Any]:
-    """The JSON report of a run on the smallest shape; pinning a process is why it needs its own."""
+    """The JSON report of a run; pinning a process is why it needs its own."""
     command = [sys.executable, "-m", f"benchmarks.{name}", "--rounds", "2", "--output", str(output), *options]
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert outcome.returncode == 0, outcome.stderr
     assert (output / f"{name}.md").read_text() in outcome.stdout
     report: dict[str, Any] = json.loads((output / f"{name}.json").read_text())
-    assert len(report["rows"]) == len(report["results"])
+    assert report["machine"]["processor"]
+    for table in report["tables"]:
+        assert table["rows"]
+        assert {len(row) for row in table["rows"]} == {len(table["columns"])}
     return report

@@ -9,13 +9,14 @@ THEIRS = [Duration(2, 2), Duration(6, 1), Duration(1, 0.5)]
 def test_every_round_begins_with_another_contestant() -> None:
     order: list[str] = []
 
-    def note(name: str) -> None:
+    def note(name: str) -> Duration:
         order.append(name)
+        return Duration(len(order), 0)
 
     runs = {name: lambda current, name=name: note(f"{name}{current}") for name in "abc"}
     timings = take_turns(runs, rounds=3)
     assert order == ["a0", "b0", "c0", "b1", "c1", "a1", "c2", "a2", "b2"]
-    assert [len(durations) for durations in timings.values()] == [3, 3, 3]
+    assert [[each.wall for each in timings[name]] for name in "abc"] == [[1, 6, 8], [2, 4, 9], [3, 5, 7]]
 
 
 def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
