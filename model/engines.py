@@ -37,18 +37,38 @@ class EngineFactory:
         config: Of the network.
         device: Where it runs: `cpu`, `cuda` or `cuda:N`.
         precision: What it computes in.
-        new_runner: Makes a running batch of its own.
+        is_native: Whether each engine keeps one core busy, and Python free to do something else.
+        new_runner: Makes a running batch of its own, with so many entries of decoder state.
     """
 
     config: TransformerConfig
     device: str
     precision: Precision
-    new_runner: Callable[[], Runner]
+    is_native: bool
+    new_runner: Callable[[int], Runner]
 
-    def make(self, *, max_batch_tokens: int = 4096, max_encode_tokens: int = 1024) -> DecodingEngine:
-        """One more engine; see there for the bounds."""
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of one entry of decoder state, at most: keys and values of a position in all layers."""
+        number_bytes = 2 if self.precision in ("bfloat16", "float16") else 4
+        return 2 * number_bytes * self.config.model_dim * self.config.num_decoder_layers
+
+    def make(
+        self,
+        *,
+        max_batch_tokens: int = 4096,
+        max_encode_tokens: int = 1024,
+        max_positions: int | None = None,
+    ) -> DecodingEngine:
+        """One more engine.
+
+        Args:
+            max_batch_tokens: See DecodingEngine.
+            max_encode_tokens: See DecodingEngine.
+            max_positions: Entries of decoder state; None has room for any one request.
+        """
         return DecodingEngine(
-            self.new_runner(),
+            self.new_runner(max_positions or _max_positions(self.config)),
             self.config,
             max_batch_tokens=max_batch_tokens,
             max_encode_tokens=max_encode_tokens,
@@ -79,18 +99,19 @@ def _native_factory(checkpoint: Checkpoint, precision: Precision) -> EngineFacto
     from model.decoding.native_runner import NativeRunner
     from model.native.network import NativeNetwork
 
-    config = checkpoint.config
+    config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = NativeNetwork(config, checkpoint.weights, precision)
     logger.info("decoding natively: %s, %s", network.library.name, precision)
     return EngineFactory(
         config=config,
         device="cpu",
         precision=precision,
-        new_runner=lambda: NativeRunner(
+        is_native=True,
+        new_runner=lambda max_positions: NativeRunner(
             network,
             max_rows=_MAX_ROWS_OF_A_CPU,
-            max_positions=_max_positions(config),
-            never_produced=checkpoint.tokenizer.target_tag_ids,
+            max_positions=max_positions,
+            never_produced=never_produced,
         ),
     )
 
@@ -109,18 +130,26 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         config=checkpoint.config,
         device=device,
         precision=precision,
-        new_runner=lambda: torch_runner(network, device, never_produced=never_produced),
+        is_native=False,
+        new_runner=lambda max_positions: torch_runner(
+            network, device, max_positions=max_positions, never_produced=never_produced
+        ),
     )
 
 
 def torch_runner(
-    network: "Network", device: "torch.device | str", *, never_produced: Collection[int] = ()
+    network: "Network",
+    device: "torch.device | str",
+    *,
+    max_positions: int | None = None,
+    never_produced: Collection[int] = (),
 ) -> Runner:
     """A running batch in PyTorch.
 
     Args:
         network: In evaluation mode; its weights may change while nothing runs.
         device: Where it lives.
+        max_positions: Entries of decoder state; None has room for any one request.
         never_produced: Target ids that no translation may hold, beside padding and BOS: language
             tags, for example.
     """
@@ -133,7 +162,7 @@ def torch_runner(
         network,
         place,
         max_rows=_MAX_ROWS_OF_A_CPU if place.type == "cpu" else _MAX_ROWS_OF_A_GPU,
-        max_positions=_max_positions(network.config),
+        max_positions=max_positions or _max_positions(network.config),
         never_produced=never_produced,
     )
 

@@ -11,7 +11,7 @@ from model.checkpoint import Checkpoint, load_checkpoint
 from model.decoding.native_runner import NativeRunner
 from model.decoding.torch_runner import TorchRunner
 from model.engines import EngineFactory, engine_factory, torch_engine
-from model.errors import ConfigError
+from model.errors import ConfigError, TextTooLongError
 from model.native.library import ENVIRONMENT
 from model.request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
 from tests.model.decoding.networks import lively_network
@@ -24,8 +24,9 @@ def checkpoint(tiny_checkpoint: Path) -> Checkpoint:
 
 
 def kind_of(factory: EngineFactory) -> str:
-    runner = factory.new_runner()
+    runner = factory.new_runner(64)
     names = {NativeRunner: "native", TorchRunner: "torch"}
+    assert factory.is_native is isinstance(runner, NativeRunner)
     return f"{names[type(runner)]} {factory.device} {factory.precision}"  # type: ignore[index]
 
 
@@ -93,6 +94,23 @@ def test_engines_of_one_factory_are_apart_and_agree(
     assert checkpoint.tokenizer.decode(result[0].token_ids) == "Merci."
     first.close()
     assert second.decode([asked]) == [result]
+
+
+@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+def test_a_budget_of_state_is_kept(
+    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    factory = engine_factory(checkpoint, device="cpu")
+    config = checkpoint.config
+    assert factory.position_bytes == 2 * 4 * config.model_dim * config.num_decoder_layers
+    assert factory.new_runner(50).max_positions == 50
+    engine = factory.make(max_positions=50)
+    options = DecodeOptions(strategy="greedy", max_length=20)
+    engine.add(DecodeRequest((5,) * 10, options))
+    assert not engine.fits(DecodeRequest((5,) * 10, options))
+    with pytest.raises(TextTooLongError, match="decoder positions"):
+        engine.add(DecodeRequest((5,) * 40, options))
 
 
 @pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
