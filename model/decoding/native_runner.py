@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from itertools import count
 from typing import TypeVar
 
-from model.checks import require
+from model.checks import require, require_integer
 from model.decoding.interrupt import Interrupt
 from model.decoding.runner import Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
@@ -41,7 +41,7 @@ class NativeRunner:
             decoder's start: language tags, for example.
 
     Raises:
-        ConfigError: If such an id is none of the vocabulary.
+        ConfigError: If a bound is not positive, or such an id is none of the vocabulary.
         NativeError: If there is not enough memory.
     """
 
@@ -54,6 +54,8 @@ class NativeRunner:
         never_produced: Collection[int] = (),
     ) -> None:
         config = network.config
+        require_integer("max_rows", max_rows, 1)
+        require_integer("max_positions", max_positions, 1)
         for token in never_produced:
             require(0 <= token < config.target_vocab_size, "never_produced", "ids of the vocabulary", token)
         reserved = {config.pad_id, config.bos_id, config.decoder_start_id}

@@ -124,7 +124,7 @@ def load_library(choice: str | None = None) -> Library:
     if choice not in ("auto", *VARIANTS):
         names = ", ".join(("auto", "off", *VARIANTS))
         raise NativeError(f"{ENVIRONMENT} must be one of {names}, but is {choice!r} instead")
-    runnable = [v for v in VARIANTS if choice in ("auto", v) and _REQUIRED[v] <= processor_features()]
+    runnable = [variant for variant in runnable_variants() if choice in ("auto", variant)]
     if not runnable:
         raise NativeError(f"this processor ({platform.machine()}) lacks the instructions that it needs")
     for variant in runnable:
@@ -133,13 +133,18 @@ def load_library(choice: str | None = None) -> Library:
     raise NativeError("the native library is not built: run `python -m model.native.build`")
 
 
+def runnable_variants() -> Sequence[str]:
+    """Instruction sets that this processor has, the fastest first."""
+    return [variant for variant in VARIANTS if _REQUIRED[variant] <= _processor_features()]
+
+
 @cache
 def _loaded(path: Path) -> Library:
     return Library(path)
 
 
 @cache
-def processor_features() -> frozenset[str]:
+def _processor_features() -> frozenset[str]:
     """What the first processor can do, as Linux calls it; nothing where that cannot be told."""
     if platform.machine() != "x86_64" or not _CPU_INFO.exists():
         return frozenset()

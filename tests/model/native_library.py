@@ -1,9 +1,18 @@
-"""Tests that need the native library: they run where it is built, and say why where it is not."""
+"""The native library for tests: built once if need be, and engines over it."""
+
+import shutil
 
 import pytest
 
+from model.decoding.engine import DecodingEngine
+from model.decoding.native_runner import NativeRunner
 from model.errors import NativeError
-from model.native.library import load_library
+from model.native.build import VARIANTS, build
+from model.native.library import Library, load_library, runnable_variants
+from model.native.network import NativeNetwork
+from model.transformer import Transformer
+
+HAS_COMPILER = any(map(shutil.which, ("c++", "g++", "clang++")))
 
 
 def _why_not() -> str:
@@ -15,3 +24,33 @@ def _why_not() -> str:
 
 
 needs_native = pytest.mark.skipif(bool(_why_not()), reason=_why_not())
+needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="there is no C++ compiler")
+
+
+def native_library(variant: str) -> Library:
+    """The library for one instruction set; the test is skipped where it cannot be had."""
+    if variant not in runnable_variants():
+        pytest.skip(f"this processor has no {variant}")
+    if not HAS_COMPILER:
+        pytest.skip("there is no C++ compiler")
+    build()
+    return load_library(variant)
+
+
+def fastest_library() -> Library:
+    """The library that the service would take."""
+    runnable = runnable_variants()
+    return native_library(runnable[0] if runnable else next(iter(VARIANTS)))
+
+
+def engine_over(network: NativeNetwork, **bounds: int) -> DecodingEngine:
+    """An engine with a session of its own."""
+    return DecodingEngine(NativeRunner(network, max_rows=256, max_positions=8192), network.config, **bounds)
+
+
+def native_engine(
+    network: Transformer, *, library: Library | None = None, precision: str = "float32", **bounds: int
+) -> DecodingEngine:
+    """An engine that computes with these weights natively."""
+    weights, chosen = network.state_dict(), library or fastest_library()
+    return engine_over(NativeNetwork(network.config, weights, precision, library=chosen), **bounds)

@@ -1,0 +1,13 @@
+"""Shared by tests of the core: the native library, in every form that this machine can run."""
+
+import pytest
+
+from model.native.build import VARIANTS
+from model.native.library import Library
+from tests.model.native_library import native_library
+
+
+@pytest.fixture(params=VARIANTS)
+def library(request: pytest.FixtureRequest) -> Library:
+    """The native library for each instruction set in turn."""
+    return native_library(request.param)

@@ -1,0 +1,347 @@
+"""The native runner decodes as the slow reference does, whatever its options and its company."""
+
+import random
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model.decoding.interrupt import Interrupt
+from model.decoding.native_runner import NativeRunner
+from model.decoding.random_numbers import uniform
+from model.decoding.runner import Progress, Result
+from model.decoding.sentence import Sentence
+from model.errors import ConfigError, DecodingError
+from model.native.library import Library
+from model.native.network import NativeNetwork
+from model.request import DecodeRequest
+from model.transformer import Transformer
+from tests.model.decoding.comparison import assert_same
+from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
+from tests.model.decoding.reference import ReferenceDecoder
+from tests.model.decoding.test_equivalence_reference import many_requests, option_sets
+from tests.model.native_library import engine_over, fastest_library, native_engine, needs_native
+from tests.model.tiny_networks import tiny_network
+
+STRATEGIES: list[dict[str, object]] = [
+    {"strategy": "greedy"},
+    {"strategy": "beam", "beam_size": 4, "num_hypotheses": 2},
+    {"strategy": "sample", "num_hypotheses": 3, "seed": 1},
+]
+UNTIL_ONE_FINISHES = 1000
+
+
+def native_runner(network: Transformer, **options: object) -> NativeRunner:
+    native = NativeNetwork(network.config, network.state_dict(), library=fastest_library())
+    return NativeRunner(native, max_rows=256, max_positions=8192, **options)  # type: ignore[arg-type]
+
+
+def admit(runner: NativeRunner, network: Transformer, *requests: DecodeRequest) -> list[Sentence]:
+    joining = [Sentence.admit(asked, network.config) for asked in requests]
+    runner.admit(joining)
+    return joining
+
+
+def run_to_the_end(runner: NativeRunner) -> dict[Sentence, Result]:
+    results: dict[Sentence, Result] = {}
+    while (progress := runner.advance(Interrupt(), UNTIL_ONE_FINISHES)).steps:
+        results.update(progress.finished)
+    return results
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_strategy_equals_the_slow_reference(seed: int, library: Library) -> None:
+    network = lively_network(seed)
+    requests, reference = many_requests(seed), ReferenceDecoder(network)
+    for asked, result in zip(requests, native_engine(network, library=library).decode(requests), strict=True):
+        assert_same(result, reference.decode(asked))
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *({"positions": name} for name in ("sinusoidal", "learned", "relative", "rotary")),
+        *({"norm_position": "pre", "final_norm": final} for final in (False, True)),
+        *({"activation": name} for name in ("relu", "gelu", "silu")),
+        *({"tie": name} for name in ("none", "decoder", "all")),
+        {"norm_form": "standard_deviation", "embedding_norm": True, "scale_embeddings": False},
+        {"linear_bias": False, "norm_bias": False, "output_bias": False, "sinusoid_layout": "halves"},
+        {"vocab_multiple": 64, "num_encoder_layers": 1, "num_decoder_layers": 3, "num_heads": 4},
+    ],
+)
+def test_every_architecture_equals_the_slow_reference(variant: dict[str, object], library: Library) -> None:
+    network = tiny_network(**variant)
+    reference = ReferenceDecoder(network)
+    requests = [
+        request(source, **options, min_length=5, max_length=9)
+        for source in sentences(3, 8)
+        for options in STRATEGIES
+    ]
+    for asked, result in zip(requests, native_engine(network, library=library).decode(requests), strict=True):
+        assert_same(result, reference.decode(asked))
+
+
+NETWORK = lively_network(7)
+REFERENCE = ReferenceDecoder(NETWORK)
+
+
+@needs_native
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(st.lists(option_sets, min_size=1, max_size=4), st.lists(st.integers(4, VOCAB - 1), max_size=2))
+def test_any_options_and_prefix_equal_the_slow_reference(
+    all_options: list[dict[str, object]], prefix: list[int]
+) -> None:
+    requests = [
+        request(source, prefix=prefix, **options)
+        for source, options in zip(sentences(4, 2, 6, 3), all_options, strict=False)
+    ]
+    for asked, result in zip(requests, native_engine(NETWORK).decode(requests), strict=True):
+        assert_same(result, REFERENCE.decode(asked))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_a_result_is_the_same_to_the_last_bit_in_any_company(precision: str, library: Library) -> None:
+    engine = native_engine(lively_network(), library=library, precision=precision)
+    requests = many_requests()
+    alone = [engine.decode([asked])[0] for asked in requests]
+    shuffled = random.Random(4)
+    for _ in range(3):
+        order = shuffled.choices(range(len(requests)), k=40)
+        for place, result in zip(order, engine.decode([requests[i] for i in order]), strict=True):
+            assert result == alone[place]
+
+
+@pytest.mark.parametrize("options", STRATEGIES)
+def test_joining_late_and_losing_neighbours_changes_nothing(options: dict[str, object]) -> None:
+    network = lively_network(2)
+    runner = native_runner(network)
+    sources = sentences(*[6] * 6)
+    expected = native_engine(network).decode([request(s, **options, min_length=6) for s in sources])
+    joined: list[Sentence] = []
+    results: dict[Sentence, Result] = {}
+    for source in sources:
+        joined += admit(runner, network, request(source, **options, min_length=6))
+        results.update(runner.advance(Interrupt(), 1).finished)
+    runner.drop([joined[1], joined[4]])
+    results.update(run_to_the_end(runner))
+    assert joined[1] not in results
+    assert joined[4] not in results
+    for place in (0, 2, 3, 5):
+        assert results[joined[place]] == expected[place]
+
+
+def test_alignment_is_the_cross_attention_of_each_token(library: Library) -> None:
+    network = lively_network()
+    reference = ReferenceDecoder(network)
+    requests = [
+        request(s, return_alignment=True, min_length=5, **options)
+        for s in sentences(4, 9)
+        for options in STRATEGIES
+    ]
+    engine = native_engine(network, library=library)
+    for asked, result in zip(requests, engine.decode(requests), strict=True):
+        assert isinstance(result, list)
+        for found in result:
+            expected = reference.attention(asked.source_ids, (*found.token_ids, EOS))
+            assert found.alignment is not None
+            assert len(found.alignment) == len(found.token_ids) > 0
+            for row, expected_row in zip(found.alignment, expected, strict=False):
+                assert row == pytest.approx(expected_row, abs=1e-5)
+
+
+@needs_native
+def test_alignment_is_left_out_for_those_who_do_not_ask() -> None:
+    asked = [
+        request(s, return_alignment=wish) for s, wish in zip(sentences(4, 4), (True, False), strict=True)
+    ]
+    first, second = native_engine(lively_network()).decode(asked)
+    assert isinstance(first, list)
+    assert isinstance(second, list)
+    assert first[0].alignment is not None
+    assert second[0].alignment is None
+
+
+@needs_native
+def test_an_empty_translation_is_aligned_to_nothing() -> None:
+    (result,) = native_engine(lively_network()).decode(
+        [request((4, EOS), strategy="greedy", suppress_ids=[UNK, *range(4, VOCAB)], return_alignment=True)]
+    )
+    assert isinstance(result, list)
+    assert (result[0].token_ids, result[0].finished, result[0].alignment) == ((), True, ())
+
+
+@pytest.mark.parametrize("options", STRATEGIES)
+def test_broken_numbers_fail_their_own_sentence_only(options: dict[str, object], library: Library) -> None:
+    whole, broken = lively_network(), lively_network()
+    with torch.no_grad():
+        broken.source_embedding.tokens.weight[9] = torch.nan
+    requests = [request(source, **options) for source in ((5, 6, EOS), (5, 9, EOS), (7, EOS))]
+    results = native_engine(broken, library=library).decode(requests)
+    assert isinstance(results[1], DecodingError)
+    assert "not a number" in str(results[1])
+    for asked, result in zip(requests[::2], results[::2], strict=True):
+        assert_same(result, ReferenceDecoder(whole).decode(asked))
+
+
+@pytest.mark.parametrize("logit", [torch.nan, torch.inf])
+@pytest.mark.parametrize("token", [PAD, 5])
+def test_one_broken_logit_is_enough(logit: float, token: int) -> None:
+    network = lively_network()
+    with torch.no_grad():
+        network.output.bias[token] = logit
+    for result in native_engine(network).decode([request((5, 6, EOS), **each) for each in STRATEGIES]):
+        assert isinstance(result, DecodingError)
+        assert "not a number" in str(result)
+
+
+@needs_native
+@pytest.mark.parametrize("options", STRATEGIES)
+def test_options_that_forbid_every_token_fail_their_own_sentence_only(options: dict[str, object]) -> None:
+    sources = sentences(4, 4)
+    impossible = request(sources[0], **options, suppress_ids=list(range(VOCAB)))
+    results = native_engine(lively_network()).decode([impossible, request(sources[1], **options)])
+    assert isinstance(results[0], DecodingError)
+    assert "no token" in str(results[0])
+    assert isinstance(results[1], list)
+
+
+@needs_native
+def test_reserved_and_forbidden_ids_are_never_produced_and_unknown_ones_do_no_harm() -> None:
+    network = lively_network(vocab_multiple=64)
+    native = NativeNetwork(network.config, network.state_dict(), library=fastest_library())
+    runner = NativeRunner(native, max_rows=64, max_positions=4096, never_produced=[7, 8])
+    produced: set[int] = set()
+    for seed, source in enumerate(sentences(*[5] * 20)):
+        options = {"strategy": "sample", "seed": seed, "temperature": 50.0, "num_hypotheses": 3}
+        admit(runner, network, request(source, **options, suppress_ids=[9, VOCAB, VOCAB + 40]))
+    for result in run_to_the_end(runner).values():
+        assert isinstance(result, list)
+        produced.update(token for found in result for token in found.token_ids)
+    assert produced == set(range(VOCAB)) - {PAD, BOS, EOS, 7, 8, 9}
+
+
+@needs_native
+@pytest.mark.parametrize("token", [-1, VOCAB])
+def test_ids_that_are_none_cannot_be_forbidden(token: int) -> None:
+    with pytest.raises(ConfigError, match="never_produced"):
+        native_runner(lively_network(), never_produced=[token])
+
+
+@needs_native
+@pytest.mark.parametrize("bound", ["max_rows", "max_positions"])
+def test_bounds_below_one_are_refused(bound: str) -> None:
+    network = lively_network()
+    native = NativeNetwork(network.config, network.state_dict())
+    bounds = {"max_rows": 1, "max_positions": 100} | {bound: 0}
+    with pytest.raises(ConfigError, match=bound):
+        NativeRunner(native, **bounds)
+
+
+@needs_native
+@pytest.mark.parametrize("seed", [0, 1, 2**63 - 1])
+def test_random_numbers_are_those_of_every_runner(seed: int) -> None:
+    """Where all tokens are equally likely, the one that is drawn tells the number."""
+    vocab_size = 4096 + 4
+    network = tiny_network(target_vocab_size=vocab_size, output_bias=False)
+    with torch.no_grad():
+        network.output.weight.zero_()
+    options = {"strategy": "sample", "num_hypotheses": 3, "min_length": 9, "max_length": 8, "seed": seed}
+    asked = request((5, 6, EOS), **options | {"min_length": 8}, suppress_ids=[UNK, EOS])
+    (result,) = native_engine(network).decode([asked])
+    assert isinstance(result, list)
+    drawn = {found.token_ids for found in result}
+    assert drawn == {
+        tuple(4 + int(4096 * uniform(seed, lane, position)) for position in range(8)) for lane in range(3)
+    }
+
+
+@needs_native
+def test_a_run_ends_with_the_step_that_finishes_a_sentence() -> None:
+    network = lively_network()
+    runner = native_runner(network)
+    short, long = admit(
+        runner,
+        network,
+        *(request((5, 6, EOS), strategy="greedy", min_length=n, max_length=n) for n in (3, 7)),
+    )
+    first, second = (runner.advance(Interrupt(), UNTIL_ONE_FINISHES) for _ in range(2))
+    assert ([s for s, _ in first.finished], [s for s, _ in second.finished]) == ([short], [long])
+    assert [(step.rows, step.sentences) for step in first.steps] == [(2, 2)] * 3
+    assert [(step.rows, step.sentences) for step in second.steps] == [(1, 1)] * 4
+    assert (first.started, second.started) == ([short, long], [])
+    assert all(step.seconds > 0 for step in (*first.steps, *second.steps))
+    assert runner.advance(Interrupt(), UNTIL_ONE_FINISHES) == Progress()
+
+
+@needs_native
+def test_a_run_ends_after_so_many_steps_or_at_an_interrupt() -> None:
+    network = lively_network()
+    runner, interrupt = native_runner(network), Interrupt()
+    admit(runner, network, request((5, 6, EOS), strategy="greedy", min_length=15))
+    assert len(runner.advance(interrupt, 4).steps) == 4
+    interrupt.set()
+    assert len(runner.advance(interrupt, 4).steps) == 1
+    interrupt.clear()
+    assert len(runner.advance(interrupt, 3).steps) == 3
+
+
+@needs_native
+def test_hypotheses_that_are_still_the_same_are_computed_once() -> None:
+    network = lively_network()
+    runner = native_runner(network)
+    for options in ({"beam_size": 3}, {"strategy": "sample", "num_hypotheses": 3, "seed": 5}):
+        admit(runner, network, request((5, 6, EOS), prefix=[5, 6], min_length=6, **options))
+        rows = [runner.advance(Interrupt(), 1).steps[0].rows for _ in range(5)]
+        assert rows == [1, 1, 1, 3, 3]
+        run_to_the_end(runner)
+
+
+@needs_native
+@pytest.mark.parametrize("options", STRATEGIES)
+def test_what_is_agreed_is_never_taken_back(options: dict[str, object]) -> None:
+    network = lively_network(4)
+    runner = native_runner(network)
+    prefix = [5, 6]
+    requests = [request(source, prefix=prefix, min_length=9, **options) for source in sentences(7, 8, 6, 5)]
+    running = admit(runner, network, *requests)
+    agreed: dict[Sentence, list[tuple[int, ...]]] = {sentence: [()] for sentence in running}
+    while progress := runner.advance(Interrupt(), 1):
+        for sentence, result in progress.finished:
+            running.remove(sentence)
+            assert isinstance(result, list)
+            for found in result[:1] if options["strategy"] == "beam" else result:
+                assert found.token_ids[: len(agreed[sentence][-1])] == agreed[sentence][-1]
+        if not running:
+            break
+        for sentence in running:
+            now = runner.agreed(sentence)
+            assert now[: len(agreed[sentence][-1])] == agreed[sentence][-1]
+            agreed[sentence].append(now)
+    assert all(history[1:3] == [(5,), (5, 6)] for history in agreed.values())
+    assert options["strategy"] == "sample" or max(len(history[-1]) for history in agreed.values()) > 2
+
+
+@needs_native
+def test_a_greedy_sentence_has_agreed_on_all_it_has_produced() -> None:
+    network = lively_network()
+    runner = native_runner(network)
+    (sentence,) = admit(runner, network, request((5, 6, 7, EOS), strategy="greedy", min_length=6))
+    lengths = []
+    for _ in range(4):
+        runner.advance(Interrupt(), 1)
+        lengths.append(len(runner.agreed(sentence)))
+    assert lengths == [1, 2, 3, 4]
+
+
+@needs_native
+def test_engines_over_one_network_are_independent() -> None:
+    network = lively_network()
+    native = NativeNetwork(network.config, network.state_dict())
+    first, second = engine_over(native), engine_over(native)
+    requests = many_requests()
+    expected = first.decode(requests)
+    first.add(requests[0])
+    first.step(max_steps=1)
+    first.close()
+    assert second.decode(requests) == expected

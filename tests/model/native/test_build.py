@@ -1,0 +1,123 @@
+import shlex
+from pathlib import Path
+
+import pytest
+
+from model.errors import NativeError
+from model.native import build as builder
+from model.native.build import VARIANTS, build, library_path, main
+from tests.model.native_library import needs_compiler
+
+# Stands in for a compiler: notes its arguments, reads the program and writes what it was asked to.
+COMPILER = """#!/bin/sh
+cat > /dev/null
+echo "$*" >> {log}
+while [ "$1" != -o ]; do shift; done
+echo compiled > "$2"
+"""
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    folder = tmp_path / "src"
+    folder.mkdir()
+    (folder / "answer.h").write_text('extern "C" int answer();\n')
+    (folder / "answer.cpp").write_text('#include "answer.h"\nint answer() { return 42; }\n')
+    return folder
+
+
+@pytest.fixture
+def libraries(tmp_path: Path) -> Path:
+    return tmp_path / "lib"
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A compiler that does nothing in no time, and the file with what it was asked."""
+    log, compiler = tmp_path / "calls.txt", tmp_path / "my compiler"
+    compiler.write_text(COMPILER.format(log=shlex.quote(str(log))))
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", f"{shlex.quote(str(compiler))} --mine")
+    return log
+
+
+@pytest.fixture(autouse=True)
+def fresh_hashes() -> None:
+    builder._hash.cache_clear()
+
+
+@needs_compiler
+def test_there_is_a_library_for_each_instruction_set_from_the_same_sources(
+    sources: Path, libraries: Path
+) -> None:
+    built = build(sources, libraries)
+    assert built == [library_path(variant, sources, libraries) for variant in VARIANTS]
+    assert all(path.read_bytes().startswith(b"\x7fELF") for path in built)
+    assert sorted(libraries.iterdir()) == sorted(built)
+
+
+def test_nothing_is_compiled_that_is_there(sources: Path, libraries: Path, calls: Path) -> None:
+    assert len(build(sources, libraries)) == len(VARIANTS)
+    assert build(sources, libraries) == []
+    assert len(calls.read_text().splitlines()) == len(VARIANTS)
+
+
+def test_changed_sources_are_compiled_and_the_old_library_goes(
+    sources: Path, libraries: Path, calls: Path
+) -> None:
+    before = build(sources, libraries)
+    (sources / "answer.h").write_text("// changed\n")
+    builder._hash.cache_clear()
+    after = build(sources, libraries)
+    assert not set(before) & set(after)
+    assert sorted(libraries.iterdir()) == sorted(after)
+
+
+def test_the_compiler_is_the_one_that_cxx_names_with_its_arguments(
+    sources: Path, libraries: Path, calls: Path
+) -> None:
+    build(sources, libraries)
+    for call, flags in zip(sorted(calls.read_text().splitlines()), sorted(VARIANTS.values()), strict=True):
+        assert call.startswith("--mine ")
+        assert all(flag in call.split() for flag in flags)
+
+
+@needs_compiler
+def test_a_failure_shows_the_compilers_words_and_leaves_nothing_behind(
+    sources: Path, libraries: Path
+) -> None:
+    (sources / "answer.cpp").write_text("int answer() { return forty_two; }\n")
+    with pytest.raises(NativeError, match="forty_two"):
+        build(sources, libraries)
+    assert list(libraries.iterdir()) == []
+
+
+def test_without_a_compiler_the_error_says_what_was_looked_for(
+    sources: Path, libraries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "")
+    monkeypatch.setenv("PATH", str(libraries))
+    with pytest.raises(NativeError, match=r"c\+\+, g\+\+, clang\+\+"):
+        build(sources, libraries)
+
+
+def test_the_command_says_in_one_line_that_pytorch_will_be_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> list[Path]:
+        raise NativeError("no C++ compiler was found")
+
+    monkeypatch.setattr(builder, "build", refuse)
+    assert main() == 1
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "PyTorch" in line
+    assert "no C++ compiler" in line
+
+
+def test_the_command_is_silent_where_everything_is_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(builder, "build", list)
+    assert main() == 0
+    assert capsys.readouterr() == ("", "")
