@@ -14,7 +14,7 @@ import click
 from benchmarks.heats import FOOTPRINT_COLUMNS, Cost, Heat, hold_heat, random_heats, text_heats
 from benchmarks.lineup import CONTESTANTS, absent, line_up
 from benchmarks.machine import describe_machine, load_average
-from benchmarks.options import Timing, counted, several, timing_options
+from benchmarks.options import Timing, counted, numbers, several, timing_options
 from benchmarks.overview import overview
 from benchmarks.plots import plot_speed
 from benchmarks.race import COLUMNS, Place
@@ -53,23 +53,11 @@ class Source:
 def _scale_options(command: Command) -> Command:
     options: dict[str, Option] = {
         "searches": several("search", "searches", tuple(SEARCHES), tuple(SEARCHES), "How to decode."),
-        "threads": _numbers("threads", "threads", [1], "Of each engine, each on a core of its own."),
-        "batch_sizes": _numbers("batch-size", "batch_sizes", [1, 8, 32], "Sentences a thread has at a time."),
+        "threads": numbers("threads", "threads", [1], "Of each engine, each on a core of its own."),
+        "batch_sizes": numbers("batch-size", "batch_sizes", [1, 8, 32], "Sentences a thread has at a time."),
         "sentences": counted("sentences", 8, "Of a round; at least as many as all threads hold."),
     }
     return grouped(command, options, "scale", Scale)
-
-
-def _numbers(flag: str, name: str, default: Sequence[int], text: str) -> Option:
-    return click.option(
-        f"--{flag}",
-        name,
-        multiple=True,
-        type=click.IntRange(min=1),
-        default=default,
-        show_default=True,
-        help=text,
-    )
 
 
 def _source_options(command: Command) -> Command:

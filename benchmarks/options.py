@@ -98,3 +98,16 @@ def several(flag: str, name: str, choices: Sequence[str], default: Sequence[str]
         show_default=True,
         help=text,
     )
+
+
+def numbers(flag: str, name: str, default: Sequence[int], text: str) -> Option:
+    """An option that is repeated for each of some numbers from 1 on, and the name of its value."""
+    return click.option(
+        f"--{flag}",
+        name,
+        multiple=True,
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        help=text,
+    )

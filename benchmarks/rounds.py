@@ -8,9 +8,10 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 Clock = Literal["wall", "processor"]
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Ratio:
 
 
 def take_turns(
-    contestants: Mapping[str, Callable[[int], Duration]], rounds: int
-) -> dict[str, list[Duration]]:
+    contestants: Mapping[Name, Callable[[int], Duration]], rounds: int
+) -> dict[Name, list[Duration]]:
     """Run every contestant once a round; each round begins with another one.
 
     Args:
@@ -62,7 +63,7 @@ def take_turns(
         A duration a round for each.
     """
     names = list(contestants)
-    timings: dict[str, list[Duration]] = {name: [] for name in names}
+    timings: dict[Name, list[Duration]] = {name: [] for name in names}
     for current in range(rounds):
         first = current % len(names)
         for name in names[first:] + names[:first]:
