@@ -1,41 +1,89 @@
-"""⑤ The real backend: checkpoints, each with its engine. Only the lifespan imports it, and torch with it."""
+"""⑤ The real backend: checkpoints, and their engines. Only the lifespan imports it."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from app.backend import Engine, LoadedModel
 from app.checkpoints import checkpoint_folders
+from app.cores import available_cores
+from app.settings import Settings
 from model.accelerator import accelerator_memory
-from model.errors import CheckpointError
-from model.translator import Translator
+from model.card import ModelCard
+from model.checkpoint import load_checkpoint
+from model.decoding.engine import DecodingEngine
+from model.engines import EngineFactory, engine_factory
+from model.errors import CheckpointError, ConfigError
+
+_STATE_BYTES: Final = {"cpu": 2**28, "cuda": 2**32}
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    model: LoadedModel
+    factory: EngineFactory
+
+    @property
+    def name(self) -> str:
+        return self.model.card.name
+
+    def max_positions(self, state_bytes: int) -> int:
+        """Entries of decoder state that one engine may have.
+
+        Args:
+            state_bytes: What they may occupy; 0 leaves it to the device.
+
+        Raises:
+            ConfigError: If not even one sentence would find room.
+        """
+        needed = _most_positions(self.model.card)
+        entry = self.factory.position_bytes
+        if state_bytes == 0:
+            return max(needed, _STATE_BYTES[self.factory.device.partition(":")[0]] // entry)
+        if state_bytes < needed * entry:
+            requirement = f"at least {needed * entry} for each checkpoint, as {self.name} needs"
+            raise ConfigError("max_state_bytes", requirement, state_bytes)
+        return state_bytes // entry
 
 
 class EngineBackend:
-    """Several checkpoints in this process, one engine each.
+    """Several checkpoints in this process; their workers share the weights.
 
     Args:
-        translators: What was loaded, and how many seconds that took.
+        loaded: The checkpoints, the preferred one of a language pair first.
+        settings: How many workers, and how much each of them may hold.
+
+    Attributes:
+        workers: How many threads are to drive engines.
+
+    Raises:
+        ConfigError: If the decoder state has no room for one sentence.
     """
 
-    def __init__(self, translators: Sequence[tuple[Translator, float]]) -> None:
-        self.workers = 1
-        self._engines = {(translator.card.name, 0): translator.engine for translator, _ in translators}
-        self._models = tuple(_describe(translator, seconds) for translator, seconds in translators)
+    def __init__(self, loaded: Sequence[_Loaded], settings: Settings) -> None:
+        self.workers = settings.workers or _best_workers(loaded)
+        self._models = tuple(each.model for each in loaded)
+        self._engines = {
+            (each.name, worker): _engine(each, settings, len(loaded))
+            for each in loaded
+            for worker in range(self.workers)
+        }
 
     @classmethod
-    def load(cls, folders: Iterable[Path], *, device: str, precision: str) -> "EngineBackend":
-        """Load checkpoints, the preferred one of a language pair first.
+    def load(cls, settings: Settings) -> "EngineBackend":
+        """Load the checkpoints that the settings name.
 
         Raises:
             CheckpointError: If a folder is not a whole, sound checkpoint, or two have one name.
-            ConfigError: If a path holds no checkpoint, or this machine has no such device or precision.
+            ConfigError: If a path holds no checkpoint, or this machine cannot do what is asked.
         """
-        translators = [_load(folder, device, precision) for folder in checkpoint_folders(folders)]
-        names = [translator.card.name for translator, _ in translators]
+        loaded = [_load(folder, settings) for folder in checkpoint_folders(settings.checkpoint)]
+        names = [each.name for each in loaded]
         if len(set(names)) < len(names):
             raise CheckpointError(f"checkpoints must have different names: {', '.join(sorted(names))}")
-        return cls(translators)
+        return cls(loaded, settings)
 
     def models(self) -> Sequence[LoadedModel]:
         """The loaded checkpoints, the preferred one of a language pair first."""
@@ -55,19 +103,35 @@ class EngineBackend:
             engine.close()
 
 
-def _load(folder: Path, device: str, precision: str) -> tuple[Translator, float]:
+def _load(folder: Path, settings: Settings) -> _Loaded:
     began = time.monotonic()
-    translator = Translator.load(folder, device=device, precision=precision)
-    return translator, time.monotonic() - began
-
-
-def _describe(translator: Translator, seconds: float) -> LoadedModel:
-    return LoadedModel(
-        card=translator.card,
-        tokenizer=translator.tokenizer,
-        checksum=translator.checksum,
-        device=str(translator.device),
-        precision=translator.precision,
-        parameters=translator.num_parameters,
-        load_seconds=seconds,
+    checkpoint = load_checkpoint(folder)
+    factory = engine_factory(checkpoint, device=settings.device, precision=settings.precision)
+    model = LoadedModel(
+        card=checkpoint.card,
+        tokenizer=checkpoint.tokenizer,
+        checksum=checkpoint.checksum,
+        device=factory.device,
+        precision=factory.precision,
+        parameters=checkpoint.num_parameters,
+        load_seconds=time.monotonic() - began,
     )
+    return _Loaded(model, factory)
+
+
+def _engine(loaded: _Loaded, settings: Settings, num_checkpoints: int) -> DecodingEngine:
+    state_bytes = settings.max_state_bytes
+    return loaded.factory.make(
+        max_batch_tokens=settings.max_batch_tokens,
+        max_encode_tokens=settings.max_encode_tokens,
+        max_positions=loaded.max_positions(state_bytes and max(state_bytes // num_checkpoints, 1)),
+    )
+
+
+def _best_workers(loaded: Iterable[_Loaded]) -> int:
+    return available_cores() if all(each.factory.is_native for each in loaded) else 1
+
+
+def _most_positions(card: ModelCard) -> int:
+    """What one sentence may come to occupy if it is as long as the card permits."""
+    return card.max_source_length + card.decoding.lanes * card.max_target_length

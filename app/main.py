@@ -68,10 +68,10 @@ def create_app(settings: Settings | None = None, backend: Backend | None = None)
 
 
 def _load_engine(settings: Settings) -> Backend:
-    # The engine brings torch, which nothing else in this package may load.
+    # The engine may bring torch, which nothing else in this package may load.
     from app.engine_backend import EngineBackend
 
-    return EngineBackend.load(settings.checkpoint, device=settings.device, precision=settings.precision)
+    return EngineBackend.load(settings)
 
 
 def _add_middleware(app: FastAPI, context: Context) -> None:

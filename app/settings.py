@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from limits import parse
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -17,6 +17,10 @@ _ORIGIN = re.compile(r"https?://[^/\s*]+")
 def _split(text: str) -> list[str]:
     """The parts of a comma-separated variable."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+OrAuto = Annotated[int, BeforeValidator(lambda value: 0 if value == "auto" else value)]
+"""A number; `auto` may be written for 0."""
 
 
 class ModelSettings(BaseModel):
@@ -36,18 +40,13 @@ class ModelSettings(BaseModel):
         description="Arithmetic of the network: auto, float32, bfloat16, float16 or int8; "
         "auto is int8 where the native engine runs on the CPU",
     )
-    workers: int = Field(
+    workers: OrAuto = Field(
         default=0,
         ge=0,
         le=256,
         description="Threads that decode, each a batch of its own; 0 or auto: one a core for the native "
         "engine on the CPU, otherwise 1",
     )
-
-    @field_validator("workers", mode="before")
-    @classmethod
-    def _automatic(cls, value: object) -> object:
-        return 0 if value == "auto" else value
 
     @field_validator("checkpoint", mode="before")
     @classmethod
@@ -159,11 +158,11 @@ class LimitSettings(BaseModel):
         description="Most source tokens that join a running batch between two steps, so that a large "
         "arrival does not stall it",
     )
-    max_state_bytes: int = Field(
-        default=536_870_912,
-        ge=1,
-        description="Most bytes of decoder state (keys and values of what is being decoded), "
-        "divided among all workers and checkpoints",
+    max_state_bytes: OrAuto = Field(
+        default=0,
+        ge=0,
+        description="Most bytes of decoder state (keys and values of what is being decoded) of one worker, "
+        "divided among its checkpoints; 0 or auto: 256 MiB a checkpoint on a CPU, 4 GiB on a GPU",
     )
     request_timeout_ms: int = Field(
         default=30_000, ge=1, le=3_600_000, description="Deadline of a request that names none, milliseconds"

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -31,11 +31,15 @@ class Live:
             return str(response.read(), "utf-8")
 
     def translate(self) -> tuple[int, dict[str, str]]:
+        status, text = self.post(REQUEST, JSON)
+        return status, json.loads(text)
+
+    def post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
-            connection.request("POST", "/translate", REQUEST, JSON)
+            connection.request("POST", "/translate", body, headers)
             response = connection.getresponse()
-            return response.status, json.loads(response.read())
+            return response.status, str(response.read(), "utf-8")
         finally:
             connection.close()
 
@@ -51,11 +55,15 @@ class Live:
             return received
 
 
+DOUBLE = ("-m", "tests.app.live")
+REAL = ("-c", "from model.cli import main; main()", "serve")
+
+
 @contextmanager
-def running(**variables: str) -> Iterator[Live]:
+def running(*, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Live]:
     environment = os.environ | {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"} | variables
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.app.live"], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, *command], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
     log = threading.Thread(target=process.stderr.read, daemon=True)

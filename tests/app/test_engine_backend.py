@@ -1,11 +1,52 @@
+"""Loading: names, workers, and the budget of decoder state."""
+
 from pathlib import Path
 
 import pytest
 
+from app.cores import available_cores
 from app.engine_backend import EngineBackend
-from model.errors import CheckpointError
+from app.settings import Settings
+from model.errors import CheckpointError, ConfigError
+from tests.model.native_library import needs_native
+
+
+def load(*folders: Path, **settings: object) -> EngineBackend:
+    return EngineBackend.load(Settings(_env_file=None, checkpoint=folders, device="cpu", **settings))
 
 
 def test_two_checkpoints_of_one_name_are_refused(tiny_checkpoint: Path) -> None:
     with pytest.raises(CheckpointError, match="tiny"):
-        EngineBackend.load([tiny_checkpoint, tiny_checkpoint], device="cpu", precision="float32")
+        load(tiny_checkpoint, tiny_checkpoint)
+
+
+@needs_native
+def test_natively_there_is_a_worker_a_core(tiny_checkpoint: Path) -> None:
+    backend = load(tiny_checkpoint)
+    assert backend.workers == available_cores()
+    assert backend.models()[0].precision == "int8"
+    backend.close()
+
+
+def test_with_pytorch_there_is_one_worker(tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_NATIVE", "off")
+    backend = load(tiny_checkpoint)
+    assert backend.workers == 1
+    assert backend.models()[0].precision == "float32"
+
+
+def test_each_worker_has_an_engine_of_its_own(tiny_checkpoint: Path) -> None:
+    backend = load(tiny_checkpoint, workers=3)
+    engines = [backend.engine("tiny", worker) for worker in range(backend.workers)]
+    assert len(set(map(id, engines))) == 3
+    assert backend.engine("tiny", 1) is engines[1]
+    backend.close()
+
+
+def test_decoder_state_must_hold_a_sentence(tiny_checkpoint: Path) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        load(tiny_checkpoint, max_state_bytes=1000)
+    assert refusal.value.field == "max_state_bytes"
+    # One layer, 32 wide: 256 bytes a position; 64 source tokens, and 2 beams of 64.
+    assert "at least 49152 for each checkpoint" in refusal.value.requirement
+    load(tiny_checkpoint, max_state_bytes=49152).close()

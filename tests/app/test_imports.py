@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.model.native_library import needs_native
+
 ROOT = Path(__file__).parents[2]
 SERVING = """
 import asyncio, sys
@@ -36,5 +40,11 @@ def test_with_a_double_torch_is_never_loaded() -> None:
     assert _modules(prepare=prepare, backend=", DoubleBackend()") == "[]"
 
 
-def test_serving_never_loads_the_trainer(tiny_checkpoint: Path) -> None:
+@needs_native
+def test_serving_natively_never_loads_torch(tiny_checkpoint: Path) -> None:
+    assert _modules(settings=f", checkpoint={str(tiny_checkpoint)!r}, device='cpu'") == "[]"
+
+
+def test_serving_never_loads_the_trainer(tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_NATIVE", "off")
     assert _modules(settings=f", checkpoint={str(tiny_checkpoint)!r}, device='cpu'") == "['torch']"

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from http.client import HTTPConnection
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -13,7 +14,8 @@ from app.api import streaming
 from app.api.streaming import wants_events
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend
-from tests.app.remote import JSON, running, wait_for
+from tests.app.remote import JSON, REAL, running, wait_for
+from tests.model.native_library import needs_native
 
 pytestmark = pytest.mark.anyio
 EVENTS = {"Accept": "text/event-stream"}
@@ -78,7 +80,7 @@ async def test_a_translation_grows_and_ends_as_the_plain_answer(
     partials = texts_of(events)
     assert len(partials) >= 3
     assert [name for name, _ in events[:-1]] == ["partial"] * len(partials)
-    for shorter, longer in zip(partials, [*partials[1:], plain["translatedText"]], strict=True):
+    for shorter, longer in pairwise([*partials, plain["translatedText"]]):
         assert longer.startswith(shorter)
         assert shorter
     assert len(set(partials)) == len(partials)
@@ -210,6 +212,30 @@ def test_events_come_over_a_real_socket_and_a_client_that_leaves_frees_the_engin
         wait_for(lambda: _assert_in_metrics(live.get("metrics"), 'cancelled_total{stage="decoding"} 1.0'), 1)
         wait_for(lambda: _assert_in_metrics(live.get("metrics"), "requests_in_flight 1.0"), 1)
         assert live.translate() == (200, {"translatedText": "ONE TWO", "model": "tiny"})
+
+
+EMBEDDED = (
+    "The little cat sleeps on the sofa. I would like to go to the station, but I have lost my way.\n"
+    "We have been waiting for you for a long time.",
+    "Where is my brother?",
+)
+
+
+@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+def test_the_embedded_checkpoint_streams_over_a_real_socket(native: str) -> None:
+    """Greedy, beam and sampling: only ever added to, and the end is the plain answer."""
+    with running(command=REAL, DRAGOMAN_NATIVE=native) as live:
+        for decoding in ({"beam_size": 4}, {"strategy": "greedy"}, {"strategy": "sample", "seed": 5}):
+            body = json.dumps(REQUEST | {"q": EMBEDDED, "decoding": decoding}).encode()
+            _, plain = live.post(body, JSON)
+            _, streamed = live.post(body, JSON | EVENTS)
+            events = events_of(streamed)
+            assert events[-1] == ("done", json.loads(plain))
+            for index, whole in enumerate(json.loads(plain)["translatedText"]):
+                partials = texts_of(events, index)
+                assert partials or index
+                for shorter, longer in pairwise([*partials, whole]):
+                    assert longer.startswith(shorter)
 
 
 def _assert_in_metrics(text: str, sample: str) -> None:
