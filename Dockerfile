@@ -9,6 +9,11 @@ RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH
 WORKDIR /src
 
+# For the native library; the image itself has no compiler.
+RUN apt-get update \
+  && apt-get install --yes --no-install-recommends g++ \
+  && rm -rf /var/lib/apt/lists/*
+
 # Dependencies first: they change seldom, and their layers are reused when only the code changed.
 # torch comes from the default package index unless TORCH_INDEX_URL names another one. On x86 the default index
 # holds the CUDA build, which runs on a CPU too but is several GB larger than a CPU-only one.
@@ -23,7 +28,8 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
 COPY README.md LICENSE ./
 COPY model model
 COPY app app
-RUN pip install --no-deps .
+# -P: the library belongs to the package that was just installed, not to the sources in this folder.
+RUN pip install --no-deps . && python -P -m model.native.build
 
 
 FROM python:${PYTHON_VERSION}-slim-bookworm

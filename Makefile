@@ -25,15 +25,20 @@ LOAD_URL ?= http://127.0.0.1:8000
 LOAD_USERS ?= 8
 LOAD_SECONDS ?= 30
 
+# Compiles the network for this kind of processor, once; without a compiler it says so, and decoding uses PyTorch.
+BUILD_NATIVE := $(BIN)/python -m model.native.build || true
+
 .PHONY: help serve test check train-demo bench load clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 serve: $(SERVE_READY) ## Serve the embedded checkpoint on DRAGOMAN_HOST:DRAGOMAN_PORT (127.0.0.1:8000)
+	@$(BUILD_NATIVE)
 	@exec $(BIN)/dragoman serve
 
 test: $(DEVELOP_READY) ## Run the test suite
+	@$(BUILD_NATIVE)
 	@$(PYTEST) $(PYTEST_ARGS)
 
 check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
@@ -50,6 +55,7 @@ train-demo: $(DEVELOP_READY) ## Train the Transformer of Dive into Deep Learning
 	  $(BIN)/dragoman attention --checkpoint $(DEMO)/checkpoints/best --output $(DEMO)/attention
 
 bench: $(BENCH_READY) ## Race decoding and training against other engines, in minutes; writes BENCH_OUTPUT
+	@$(BUILD_NATIVE)
 	$(BIN)/python -m benchmarks.decode --batch-size 1 --batch-size 32 --rounds 3 --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.training_step --rounds 3 --output $(BENCH_OUTPUT)
 

@@ -6,6 +6,7 @@ part of the file's name, so that a library is never older than its sources.
 
 import hashlib
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ _FLAGS = (
     *("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=off"),
     *("-shared", "-fPIC", "-fvisibility=hidden", "-Wno-psabi"),
 )
+_MACHINES = ("x86_64", "AMD64")
 _COMPILERS = ("c++", "g++", "clang++")
 _HASH_DIGITS = 16
 _SECONDS = 600
@@ -114,7 +116,13 @@ def _compile(compiler: Sequence[str], variant: str, sources: Path, target: Path)
 
 
 def main() -> int:
-    """Build and say so in one line; the exit status is 1 where that is not possible."""
+    """Build and say so in one line; the exit status is 1 where that fails.
+
+    For another kind of processor there is nothing to build, and nothing fails.
+    """
+    if platform.machine() not in _MACHINES:
+        sys.stderr.write(f"There is no native library for {platform.machine()}: decoding will use PyTorch\n")
+        return 0
     try:
         built = build()
     except (NativeError, OSError, subprocess.TimeoutExpired) as error:

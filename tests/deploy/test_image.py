@@ -42,5 +42,12 @@ def test_no_stage_but_the_last_is_shipped_and_it_installs_nothing() -> None:
     assert "pip install" not in FINAL
 
 
+def test_the_native_library_is_built_into_what_is_shipped() -> None:
+    build = STAGES[0]
+    assert "python -P -m model.native.build" in build[build.index("pip install --no-deps .") :]
+    assert "apt-get install --yes --no-install-recommends g++" in build
+    assert "COPY --from=build /opt/venv /opt/venv" in FINAL
+
+
 def test_both_stages_use_the_same_pinned_base() -> None:
     assert {stage.split()[0] for stage in STAGES} == {"python:${PYTHON_VERSION}-slim-bookworm"}

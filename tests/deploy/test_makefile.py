@@ -9,11 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Answers the version check, makes a virtual environment of itself, and notes every installation.
+# Answers the version check, makes a virtual environment of itself, notes every installation and every build.
 STAND_IN = """#!/bin/sh
 case "$*" in
   *"-m venv .venv"*) mkdir -p .venv/bin && cp "$0" .venv/bin/python && cp "$0" .venv/bin/dragoman ;;
   *"pip install"*) echo "$*" >> installed.txt ;;
+  *model.native.build*) echo "$*" >> built.txt; exit "${STAND_IN_CANNOT_BUILD:-0}" ;;
   *--version*) echo "Python 3.11.0" ;;
   serve) echo "serving" ;;
   -c*) exit "${STAND_IN_TOO_OLD:-0}" ;;
@@ -57,6 +58,18 @@ def test_serve_installs_once_with_the_pinned_versions_and_then_starts(clone: Pat
     assert second.stdout == "serving\n"
     assert len(installations(clone)) == 1
     assert "--constraint constraints.txt" in installations(clone)[0]
+
+
+def test_the_native_library_is_looked_after_at_every_start(clone: Path) -> None:
+    make(clone, "serve")
+    make(clone, "test")
+    assert (clone / "built.txt").read_text().splitlines() == ["-m model.native.build"] * 2
+
+
+def test_without_a_compiler_the_service_starts_all_the_same(clone: Path) -> None:
+    outcome = make(clone, "serve", STAND_IN_CANNOT_BUILD="1")
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.endswith("serving\n")
 
 
 @pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt"])

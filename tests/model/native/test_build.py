@@ -121,3 +121,12 @@ def test_the_command_is_silent_where_everything_is_there(
     monkeypatch.setattr(builder, "build", list)
     assert main() == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_for_another_kind_of_processor_there_is_nothing_to_build(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(builder.platform, "machine", lambda: "aarch64")
+    assert main() == 0
+    line = capsys.readouterr().err
+    assert line == "There is no native library for aarch64: decoding will use PyTorch\n"
