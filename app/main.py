@@ -10,7 +10,6 @@ from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
 from app.api import documentation, errors, pages, probes, routes
-from app.api.lingering import LingeringCloseMiddleware
 from app.api.middleware import REQUEST_ID_HEADER, RequestContextMiddleware
 from app.api.shortcut import ShortcutMiddleware
 from app.backend import Backend
@@ -88,4 +87,3 @@ def _add_middleware(app: FastAPI, context: Context) -> None:
         )
     endpoints = ["/", "/docs", "/openapi.json", *(route.path for route in ours)]
     app.add_middleware(RequestContextMiddleware, context=context, endpoints=endpoints)
-    app.add_middleware(LingeringCloseMiddleware)

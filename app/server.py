@@ -79,7 +79,6 @@ class Server(uvicorn.Server):
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        # httptools has no limit on the size of a request's head; h11 has.
         http=Protocol,
         ws="none",
         log_config=None,

@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import respond
-from app.api.head import check_head
 from app.context import Context
 from app.lifecycle import Phase
 from app.logs import request_id
@@ -62,7 +61,6 @@ class RequestContextMiddleware:
 
     async def _answer(self, exchange: "_Exchange", scope: Scope, receive: Receive) -> None:
         try:
-            check_head(scope)
             await self._app(_without_head(scope), receive, exchange.send)
         except Exception as fault:
             # The last line of defence: without it the server would answer in its own words.

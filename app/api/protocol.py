@@ -1,40 +1,46 @@
-"""① HTTP/1.1 on the wire: uvicorn's protocol, with our error body, and an end to clients that only dawdle."""
+"""① ⑨ A connection: requests one after the other, and an end to clients that only dawdle.
+
+In place of uvicorn's protocols: the one over httptools puts no limit on a head and never gives up
+on a slow client; the one over h11 takes longer for a short request than we take to translate it.
+"""
 
 import asyncio
-import json
-import sys
-import uuid
+import logging
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import unquote
 
-import h11
+from starlette.types import Scope
 from uvicorn.config import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
-from app.api.framing import StrictConnection
-from app.api.head import MAX_HEAD_BYTES
+from app.api.exchange import Exchange
+from app.api.framing import Body, body_of
+from app.api.head import Head, WireError, take_head
+from app.api.refusal import refusal
+
+logger = logging.getLogger(__name__)
 
 # The least pace of a request that has begun, and of a client that reads its answer: who sends or takes
 # a byte now and then would otherwise hold a connection for ever.
 _SECONDS: Final = 6.0
 _BYTES: Final = 16 * 1024
-# How long a refused client may go on sending; closing at once would make the kernel reset the connection,
-# which can destroy the answer on its way.
+# How long, and for how much, a client that was answered too early may go on sending. Closing at once
+# would make the kernel reset the connection, which can destroy the answer on its way.
 _LINGER_SECONDS: Final = 2.0
+_LINGER_BYTES: Final = 32 * 2**20
+# How much may wait to be looked at before reading is paused.
+_UNREAD_BYTES: Final = 64 * 1024
 
-_REFUSALS: Final = {
-    400: ("malformed_request", "this is not an HTTP/1.1 request"),
-    408: ("request_too_slow", f"the request came at less than {_BYTES} bytes in {_SECONDS:.0f} s"),
-    413: ("too_many_chunks", "the body came in too many chunks; send larger ones"),
-    431: ("head_too_large", "the head of the request is too large"),
-    505: ("unsupported_version", "only HTTP/1.1 and HTTP/1.0 are spoken here"),
-}
+_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
-class Protocol(H11Protocol):
-    """One connection; see uvicorn's."""
+class Protocol(asyncio.Protocol):
+    """One connection of uvicorn's server; also the Line of its exchanges.
+
+    Only one request is worked on at a time; what the client sends ahead stays in the buffer.
+    """
 
     def __init__(
         self,
@@ -43,54 +49,173 @@ class Protocol(H11Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self.conn = StrictConnection(MAX_HEAD_BYTES)
+        if not config.loaded:
+            config.load()
+        self._config = config
+        self._server = server_state
+        self._app_state = app_state
+        self._loop = _loop or asyncio.get_running_loop()
+        self._buffer = bytearray()
+        self._exchange: Exchange | None = None
+        self._body: Body = body_of(0)
         self._num_received = 0
-        self._is_refused = False
-        self._receiving = _Timer(self.loop)
-        self._stalling = _Timer(self.loop)
+        self._num_discarded = 0
+        self._is_hanging_up = False
+        self._is_paused = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._receiving = _Timer(self._loop)
+        self._stalling = _Timer(self._loop)
+
+    # What the transport tells
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; a connection that nothing ever comes from ends like one that was kept alive."""
-        super().connection_made(transport)
+        self._transport = transport
         # So that `pause_writing` means: the client leaves something unread.
         transport.set_write_buffer_limits(high=0)
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+        self._addresses = {"client": get_remote_addr(transport), "server": get_local_addr(transport)}
+        self._server.connections.add(self)  # type: ignore[arg-type]
+        self._idle_since = self._loop.time()
+        self._check_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
-        self._receiving.cancel()
-        self._stalling.cancel()
-        super().connection_lost(exc)
+        self._server.connections.discard(self)
+        for timer in (self._receiving, self._stalling, self._idle_timer):
+            timer.cancel()
+        self._writable.set()
+        if self._exchange is not None:
+            self._exchange.abandon()
 
     def data_received(self, data: bytes) -> None:
         """Take what came, and see that the rest comes soon."""
-        if not self._is_refused:
-            self._num_received += len(data)
-            super().data_received(data)
-            self._watch_pace()
-
-    def on_response_complete(self) -> None:
-        """Go on with what the client sent ahead."""
-        super().on_response_complete()
-        self._watch_pace()
+        if self._is_hanging_up:
+            self._discard(data)
+            return
+        self._num_received += len(data)
+        self._buffer += data
+        self._advance()
+        if self._has_enough():
+            self._is_paused = True
+            self._transport.pause_reading()
 
     def pause_writing(self) -> None:
         """Give the client a while to read."""
-        super().pause_writing()
-        self._stalling.start(self.transport.abort)
+        self._writable.clear()
+        self._stalling.start(self._transport.abort)
 
     def resume_writing(self) -> None:
         """It has read everything."""
         self._stalling.cancel()
-        super().resume_writing()
+        self._writable.set()
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse; uvicorn calls this while it handles the parser's error, which knows the status."""
-        fault = sys.exc_info()[1]
-        self._refuse(fault.error_status_hint if isinstance(fault, h11.RemoteProtocolError) else 400)
+    def shutdown(self) -> None:
+        """Close as soon as nothing is being answered; uvicorn calls this at its end."""
+        if self._exchange is None:
+            self._transport.close()
+        else:
+            self._exchange.is_last = True
+
+    # What exchanges ask for
+
+    def write(self, data: bytes) -> None:
+        """See Line."""
+        self._transport.write(data)
+
+    async def drained(self) -> None:
+        """See Line."""
+        if not self._writable.is_set():
+            await self._writable.wait()
+
+    def resume_reading(self) -> None:
+        """See Line."""
+        if self._is_paused and not self._has_enough():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def finish(self, *, closes: bool) -> None:
+        """See Line."""
+        self._server.total_requests += 1
+        self._exchange = None
+        self._idle_since = self._loop.time()
+        self.resume_reading()
+        if not closes:
+            self._advance()
+        elif self._body.is_complete and not self._buffer:
+            self._transport.close()
+        else:
+            self._hang_up()
+
+    def abort(self) -> None:
+        """See Line."""
+        self._transport.abort()
+
+    # From bytes to requests
+
+    def _advance(self) -> None:
+        """Do what can be done with what has come."""
+        try:
+            if self._exchange is None:
+                self._begin()
+            elif not self._body.is_complete:
+                self._feed(self._exchange)
+        except WireError as error:
+            self._refuse(error.status)
+        else:
+            self._watch_pace()
+
+    def _has_enough(self) -> bool:
+        """Whether so much waits to be looked at that nothing more should come."""
+        num_unread = self._exchange.num_unread if self._exchange is not None else 0
+        return max(num_unread, len(self._buffer)) > _UNREAD_BYTES
+
+    def _begin(self) -> None:
+        """Begin to answer a request as soon as its head is there."""
+        head = take_head(self._buffer)
+        if head is None:
+            return
+        self._body = body_of(head.length)
+        exchange = Exchange(head, self._scope(head), self, self._server.default_headers)
+        self._exchange = exchange
+        self._feed(exchange)
+        task = self._loop.create_task(exchange.run(self._config.loaded_app))
+        self._server.tasks.add(task)
+        task.add_done_callback(self._server.tasks.discard)
+
+    def _feed(self, exchange: Exchange) -> None:
+        part = self._body.take(self._buffer)
+        exchange.feed(part, is_last=self._body.is_complete)
+
+    def _scope(self, head: Head) -> Scope:
+        raw_path, _, query = head.target.partition(b"?")
+        path = raw_path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": head.version,
+            "scheme": "http",
+            "method": head.method,
+            "root_path": "",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": head.fields,
+            "state": self._app_state.copy(),
+            **self._addresses,
+        }
+
+    # An end to those who dawdle
+
+    def _check_idle(self) -> None:
+        """Close what was not used for a while; looks now and then, which is cheaper than for each request."""
+        allowed: float = self._config.timeout_keep_alive
+        if self._exchange is None and not self._buffer:
+            allowed += self._idle_since - self._loop.time()
+        if allowed > 0:
+            self._idle_timer = self._loop.call_later(allowed, self._check_idle)
+        else:
+            self._transport.close()
 
     def _watch_pace(self) -> None:
         if not self._is_receiving():
@@ -101,8 +226,7 @@ class Protocol(H11Protocol):
 
     def _is_receiving(self) -> bool:
         """Whether a request has begun and not ended."""
-        state = self.conn.their_state
-        return state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
+        return bool(self._buffer) if self._exchange is None else not self._body.is_complete
 
     def _check_pace(self, num_received: int) -> None:
         if num_received < _BYTES:
@@ -112,27 +236,28 @@ class Protocol(H11Protocol):
 
     def _refuse(self, status: int) -> None:
         """Answer if that is still possible, and hang up."""
-        self._is_refused = True
-        self._receiving.cancel()
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.write(self._refusal(status if status in _REFUSALS else 400))
-        self.flow.resume_reading()
-        self.transport.write_eof()
-        self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+        logger.info("request refused", extra={"status": status})
+        exchange, self._exchange = self._exchange, None
+        if exchange is None or not exchange.has_begun_to_answer:
+            self._transport.write(refusal(status))
+        if exchange is not None:
+            exchange.abandon()
+        self._hang_up()
 
-    def _refusal(self, status: int) -> bytes:
-        code, error = _REFUSALS[status]
-        request_id = uuid.uuid4().hex
-        body = json.dumps({"error": error, "code": code, "request_id": request_id}).encode()
-        headers = [
-            ("Content-Type", "application/json"),
-            ("Content-Length", str(len(body))),
-            ("X-Request-ID", request_id),
-            ("Connection", "close"),
-        ]
-        head = h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase)
-        events = (head, h11.Data(data=body), h11.EndOfMessage())
-        return b"".join(self.conn.send(event) or b"" for event in events)
+    def _hang_up(self) -> None:
+        """Send nothing more, and close once the client has had time to hear what was sent."""
+        self._is_hanging_up = True
+        self._receiving.cancel()
+        self._buffer.clear()
+        self.resume_reading()
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+        self._loop.call_later(_LINGER_SECONDS, self._transport.close)
+
+    def _discard(self, data: bytes) -> None:
+        self._num_discarded += len(data)
+        if self._num_discarded > _LINGER_BYTES:
+            self._transport.abort()
 
 
 class _Timer:

@@ -41,6 +41,17 @@ REQUESTS = {
         b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
         400,
     ),
+    "folded field": (b"GET /livez HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 400),
+    "bare line feeds": (b"GET /livez HTTP/1.1\nHost: x\n\n", 400),
+    "bad chunk": (b"POST /translate HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"x\r\n", 400),
+    "very long path": (b"GET /" + b"a" * 64_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+    "absolute URI": (b"GET http://x/livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+    "unknown method": (b"BREW /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
+    "HTTP/1.0": (b"GET /livez HTTP/1.0\r\n\r\n", 200),
+    "h2c": (
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close, upgrade\r\nUpgrade: h2c\r\n\r\n",
+        200,
+    ),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 505),
     "HTTP/9.9": (b"GET /livez HTTP/9.9\r\nHost: x\r\n\r\n", 505),
     "crumbs": (
@@ -90,6 +101,34 @@ def test_pipelined_requests_are_each_answered_in_order(live: Live) -> None:
     places = [answers.index(b'"NUMBER %d"' % i) for i in range(20)]
     assert places == sorted(places)
     assert answers.count(b"HTTP/1.1 200 OK") == 20
+
+
+def test_chunks_and_an_invitation(live: Live) -> None:
+    body = json.dumps({"q": "one two", "source": "en", "target": "fr"}).encode()
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n" + CHUNKED
+    with socket.create_connection(("127.0.0.1", live.port), timeout=10) as connection:
+        connection.sendall(head)
+        assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        for byte in body:
+            connection.sendall(b"1\r\n%c\r\n" % byte)
+        connection.sendall(b"0\r\n\r\n")
+        assert b'"ONE TWO"' in _read_all(connection)
+
+
+def test_who_is_refused_early_is_not_invited_to_send_more(live: Live) -> None:
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n"
+    answer = live.exchange(head + b"Expect: 100-continue\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 415 ")
+    assert b"\r\nconnection: close\r\n" in answer
+
+
+def test_a_flood_of_requests_sent_ahead_is_not_taken_in(live: Live) -> None:
+    """While one request is worked on, the next ones stay where they are: with their sender."""
+    request = b"GET /languages HTTP/1.1\r\nHost: x\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as connection:
+        connection.settimeout(2)
+        with pytest.raises(TimeoutError):
+            connection.sendall(request * 2_000_000)
 
 
 def test_head_is_get_without_a_body(live: Live) -> None:

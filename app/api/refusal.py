@@ -1,0 +1,33 @@
+"""⑨ The answer to what is no request, or never becomes a whole one."""
+
+import json
+import os
+from http import HTTPStatus
+from typing import Final
+
+_REASONS: Final = {
+    400: ("malformed_request", "this is not an HTTP/1.1 request"),
+    408: ("request_too_slow", "the request came too slowly"),
+    413: ("too_many_chunks", "the body came in too many chunks; send larger ones"),
+    414: ("target_too_long", "the path and query are too long; at most 8 KiB are read"),
+    431: ("head_too_large", "the head has too many or too long fields; at most 100 and 16 KiB are read"),
+    505: ("unsupported_version", "only HTTP/1.1 and HTTP/1.0 are spoken here"),
+}
+
+
+def refusal(status: int) -> bytes:
+    """Head and body of an answer that ends the connection; there is nothing of the client's in it."""
+    code, error = _REASONS[status]
+    request_id = os.urandom(16).hex()
+    body = json.dumps({"error": error, "code": code, "request_id": request_id})
+    fields = {
+        "Content-Type": "application/json",
+        "Content-Length": len(body),
+        "X-Request-ID": request_id,
+        "Connection": "close",
+    }
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        *(f"{name}: {fields[name]}" for name in fields),
+    ]
+    return "\r\n".join([*lines, "", body]).encode("ascii")
