@@ -56,7 +56,7 @@ class Attention(nn.Module):
             causal: Query i sees keys 0…i; without a mask.
             weights: Where to append the weights (N, H, Q, S); takes the explicit path.
         """
-        if weights is None and not self._trains_on_cpu(queries_NHQD):
+        if weights is None and not self._is_faster_by_hand(queries_NHQD):
             rate = self.dropout.rate if self.training else 0.0
             joined = functional.scaled_dot_product_attention(
                 queries_NHQD, keys_NHSD, values_NHSD, mask, rate, is_causal=causal
@@ -69,9 +69,12 @@ class Attention(nn.Module):
         result: Tensor = self.output(joined.transpose(1, 2).flatten(2))
         return result
 
-    def _trains_on_cpu(self, queries: Tensor) -> bool:
-        # Forward and backward, the fused kernel takes up to 10 times as long there (10 tokens, bfloat16).
-        return self.training and queries.device.type == "cpu"
+    def _is_faster_by_hand(self, queries: Tensor) -> bool:
+        if queries.device.type != "cpu":
+            return False
+        # Forward and backward, the fused kernel takes up to 10 times as long there (10 tokens, bfloat16);
+        # it takes twice as long for many single queries in half precision.
+        return self.training or (queries.dtype != torch.float32 and len(queries) >= 8 > queries.shape[2])
 
     def _split(self, states: Tensor) -> Tensor:
         heads: Tensor = states.unflatten(-1, (self.num_heads, self.head_dim))

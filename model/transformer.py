@@ -21,7 +21,16 @@ from model.dropout import Dropout
 from model.errors import ConfigError, TextTooLongError
 from model.initialisation import initialise
 from model.positions import relative_bucket, rotate, rotations, sinusoids
-from model.state import CrossCache, DecoderState, LayerState, Memory, PositionTables, SelfCache
+from model.state import (
+    DecoderState,
+    Extent,
+    KeyValuePool,
+    LayerPool,
+    Memory,
+    Places,
+    PositionTables,
+    Window,
+)
 
 
 @dataclass
@@ -102,44 +111,45 @@ class Transformer(nn.Module):
         logits: Tensor = self.output(states)
         return logits[..., : self.config.target_vocab_size]
 
-    def start(
-        self, memory: Memory | None, *, lanes: int, capacity: int, num_slots: int | None = None
-    ) -> DecoderState:
-        """A state for decoding from the first position.
+    def new_pool(self, entries: int) -> KeyValuePool:
+        """Memory for so many positions of the decoder, in the type and place of the weights."""
+        like, config = self.target_embedding.tokens.weight, self.config
+        return KeyValuePool(config.num_decoder_layers, entries, config.num_heads, config.head_dim, like)
 
-        Args:
-            memory: Encoded source, one sentence a slot; None for a decoder alone.
-            lanes: Hypotheses kept for each sentence.
-            capacity: Most target positions; learned positions end at `max_positions`.
-            num_slots: Sentences, where there is no source to tell.
+    def position_tables(self, capacity: int) -> PositionTables:
+        """What positions 0…capacity−1 add or turn.
 
         Raises:
-            ConfigError: If neither `memory` nor `num_slots` says how many sentences there are, or an
-                encoder-decoder gets no memory.
             TextTooLongError: If there are fewer learned positions than `capacity`.
         """
-        if memory is None and num_slots is None:
-            raise ConfigError("num_slots", "given for a decoder alone", None)
-        like = self.target_embedding.tokens.weight if memory is None else memory.states_NSM
-        slots = len(like) if num_slots is None else num_slots
-        layers = [layer.start(memory, slots, lanes, capacity, like) for layer in self.decoder.layers]
-        tables = PositionTables(
-            added_CM=self.target_embedding.added_positions(capacity, like.device),
-            rotations_2CD=self.decoder.rotations(capacity, like.device),
-            distance_bias_HC=self.decoder.distance_bias(capacity, like.dtype),
+        weight = self.target_embedding.tokens.weight
+        return PositionTables(
+            added_CM=self.target_embedding.added_positions(capacity, weight.device),
+            rotations_2CD=self.decoder.rotations(capacity, weight.device),
+            distance_bias_HC=self.decoder.distance_bias(capacity, weight.dtype),
         )
-        mask = None if memory is None else memory.mask_NS
-        return DecoderState(layers, mask, tables, slots, lanes, capacity)
+
+    def remember(self, memory: Memory, state: DecoderState, slots_N: Tensor) -> None:
+        """Project the keys and values of sources, once, into the slots where they are seated."""
+        for i, layer in enumerate(self.decoder.layers):
+            state.write_source(i, slots_N, *layer.cross.keys_values(memory.states_NSM))
 
     def decode_step(
-        self, tokens_NK: Tensor, state: DecoderState, *, return_attention: bool = False
+        self,
+        tokens_NK: Tensor,
+        state: DecoderState,
+        extent: Extent | None = None,
+        *,
+        attention: list[Tensor] | None = None,
     ) -> Tensor:
-        """Logits after one more token in every lane; `state` advances by one position.
+        """Logits after one more token in every lane; each of these slots advances by one position.
 
         Args:
             tokens_NK: The token each lane produced last; `decoder_start_id` at position 0.
             state: Written in place.
-            return_attention: Also leave `state.last_cross_attention_NKS`.
+            extent: What of it to look at; None finds out, for which the host waits for the device.
+            attention: Where to append the weights (N, K, S) over the source: last layer, averaged
+                over heads.
 
         Returns:
             Shape (N, K, V).
@@ -147,12 +157,13 @@ class Transformer(nn.Module):
         Raises:
             TextTooLongError: If the state is full.
         """
-        if state.position >= state.capacity:
-            raise TextTooLongError("target", "capacity", state.capacity, state.position + 1)
-        state.last_cross_attention_NKS = None
-        states_NKM = self.target_embedding.step(tokens_NK, state)
-        states_NKM = self.decoder.step(states_NKM, state, return_attention)
-        state.position += 1
+        extent = extent or state.exact_extent()
+        if extent.length > state.capacity:
+            raise TextTooLongError("target", "capacity", state.capacity, extent.length)
+        window = state.window(extent)
+        states_NKM = self.target_embedding.step(tokens_NK, window)
+        states_NKM = self.decoder.step(states_NKM, window, state.pool, attention)
+        state.positions_N[: extent.slots] += 1
         return self.project(states_NKM)
 
     def num_parameters(self, *, embeddings: bool = True) -> int:
@@ -178,10 +189,9 @@ class Embedding(nn.Module):
         """(N, T) ids to (N, T, M) states."""
         return self._finish(ids_NT, self.added_positions(ids_NT.shape[1], ids_NT.device))
 
-    def step(self, ids_NK: Tensor, state: DecoderState) -> Tensor:
-        """(N, K) ids at the state's position to (N, K, M) states."""
-        table = state.tables.added_CM
-        return self._finish(ids_NK, None if table is None else table[state.position])
+    def step(self, ids_NK: Tensor, window: Window) -> Tensor:
+        """(N, K) ids at each slot's position to (N, K, M) states."""
+        return self._finish(ids_NK, window.added_N1M)
 
     def _finish(self, ids: Tensor, added: Tensor | None) -> Tensor:
         states: Tensor = self.tokens(ids)
@@ -250,11 +260,16 @@ class Stack(nn.Module):
         result: Tensor = self.norm(states)
         return result
 
-    def step(self, states_NKM: Tensor, state: DecoderState, return_attention: bool) -> Tensor:
-        """(N, K, M) at the state's position to (N, K, M)."""
+    def step(
+        self, states_NKM: Tensor, window: Window, pool: KeyValuePool, attention: list[Tensor] | None
+    ) -> Tensor:
+        """(N, K, M) at each slot's position to (N, K, M)."""
+        weights: list[Tensor] | None = None if attention is None else []
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
-            states_NKM = layer.step(states_NKM, state, state.layers[i], return_attention and i == last)
+            states_NKM = layer.step(states_NKM, window, pool.layers[i], weights if i == last else None)
+        if attention is not None:
+            attention += [weights_NHKS.mean(1) for weights_NHKS in weights or ()]
         result: Tensor = self.norm(states_NKM)
         return result
 
@@ -336,46 +351,32 @@ class Layer(nn.Module):
             self.cross.queries(states), keys, values, key_mask(memory.mask_NS), weights=weights
         )
 
-    def start(self, memory: Memory | None, slots: int, lanes: int, capacity: int, like: Tensor) -> LayerState:
-        """An empty past, and the source's keys and values."""
-        heads, head_dim = self.attention.num_heads, self.attention.head_dim
-        past = SelfCache(slots, lanes, heads, capacity, head_dim, like)
-        source = CrossCache(*self.cross.keys_values(given(memory).states_NSM)) if self.has_source else None
-        return LayerState(past, source)
-
     def step(
-        self, states_NKM: Tensor, state: DecoderState, own: LayerState, return_attention: bool
+        self, states_NKM: Tensor, window: Window, pool: LayerPool, weights: list[Tensor] | None
     ) -> Tensor:
-        """(N, K, M) at the state's position to (N, K, M)."""
-        states_NKM = self.attention_residual(states_NKM, lambda x: self._step_self(x, state, own.past))
-        source = own.source
-        if source is not None:
+        """(N, K, M) at each slot's position to (N, K, M); `weights` collects those over the source."""
+        states_NKM = self.attention_residual(states_NKM, lambda x: self._step_self(x, window, pool))
+        if window.source is not None:
             attend = self._step_source
-            states_NKM = self.cross_residual(states_NKM, lambda x: attend(x, state, source, return_attention))
+            states_NKM = self.cross_residual(states_NKM, lambda x: attend(x, window, pool, weights))
         result: Tensor = self.feed_forward_residual(states_NKM, self.feed_forward)
         return result
 
-    def _step_self(self, states_NKM: Tensor, state: DecoderState, past: SelfCache) -> Tensor:
+    def _step_self(self, states_NKM: Tensor, window: Window, pool: LayerPool) -> Tensor:
         rows = states_NKM.flatten(0, 1)[:, None]  # every lane is a row of one query
         queries, (keys, values) = self.attention.queries(rows), self.attention.keys_values(rows)
-        if (turns := state.tables.rotations_2CD) is not None:
-            here = turns[:, state.position : state.position + 1]
-            queries, keys = rotate(queries, here), rotate(keys, here)
-        keys, values = past.append(state.position, keys, values)
-        bias = state.tables.distance_bias_HC
-        mask = None if bias is None else bias[:, : state.position + 1].flip(-1)[None, :, None]
-        return self.attention.attend(queries, keys, values, mask).view_as(states_NKM)
+        if (turns := window.rotations_2R11D) is not None:
+            queries, keys = rotate(queries, turns), rotate(keys, turns)
+        pool.write(window.written_R, keys[:, :, 0], values[:, :, 0])
+        joined = self.attention.attend(queries, *pool.read(window.own), window.own_mask)
+        return joined.view_as(states_NKM)
 
     def _step_source(
-        self, states_NKM: Tensor, state: DecoderState, source: CrossCache, return_attention: bool
+        self, states_NKM: Tensor, window: Window, pool: LayerPool, weights: list[Tensor] | None
     ) -> Tensor:
-        weights: list[Tensor] | None = [] if return_attention else None
-        mask = None if state.source_mask_NS is None else key_mask(state.source_mask_NS)
         queries = self.cross.queries(states_NKM)  # the lanes of a slot are queries of one attention
-        states = self.cross.attend(queries, source.keys_NHSD, source.values_NHSD, mask, weights=weights)
-        if weights:
-            state.last_cross_attention_NKS = weights[0].mean(1)
-        return states
+        keys, values = pool.read(cast(Places, window.source))
+        return self.cross.attend(queries, keys, values, window.source_mask_N11S, weights=weights)
 
 
 def given(memory: Memory | None) -> Memory:

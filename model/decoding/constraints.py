@@ -1,192 +1,138 @@
-"""⑤ What may not be produced: each constraint works on all rows of the batch at once.
+"""⑤ What may not be produced: each constraint works on all rows of the grid at once.
 
-Constraints only take tokens away (their log-probability becomes −inf, the others keep theirs), but
-for the repetition penalty, which rescales. Padding, BOS, the decoder's start token and what the
-engine was told (language tags) are never produced; the unknown token is, unless `suppress_ids`
-names it.
+Constraints only take tokens away (their score becomes −inf, the others keep theirs), but for the
+repetition penalty, which rescales. Padding, BOS, the decoder's start token and what the engine was
+told (language tags) are never produced; the unknown token is, unless `suppress_ids` names it.
 
-Shapes: N slots, K lanes, V vocabulary, T tokens produced so far, P listed pairs, X prefix positions.
+Shapes: N slots, K lanes, V vocabulary, C positions.
 """
 
 import math
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from model.columns import Columns
 from model.config import TransformerConfig
+from model.decoding.demands import Demands
+from model.decoding.history import History
 from model.decoding.sentence import Sentence
+from model.decoding.slot_options import OptionRows
+
+# Prefixes are kept one higher, so that the zeros of an empty row mean "free".
+_FREE = 0
 
 
-class Constraint(Protocol):
-    """One rule over the whole batch."""
+class Constraints(Columns):
+    """All constraints of a grid; those that nobody asks for cost nothing.
 
-    def apply(self, scores_NKV: Tensor, history_NKT: Tensor) -> None:
-        """Change the log-probabilities of the next token, in place.
+    Args:
+        slots: Rows to begin with.
+        capacity: Most target positions.
+        config: Of the network.
+        device: Where it lives.
+        never_produced: Ids that no translation may hold, beside padding and BOS.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        capacity: int,
+        config: TransformerConfig,
+        device: torch.device,
+        never_produced: Collection[int] = (),
+    ) -> None:
+        self._eos_id = config.eos_id
+        reserved = {config.pad_id, config.bos_id, config.decoder_start_id}
+        never = reserved.union(never_produced) - {config.eos_id}
+        self._never = torch.tensor(sorted(never), device=device)
+        self._suppressed_NV = torch.zeros(slots, config.target_vocab_size, dtype=torch.bool, device=device)
+        self._prefixes_NC = torch.zeros(slots, capacity, dtype=torch.int64, device=device)
+
+    def seat(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+        """Let new sentences begin in these slots."""
+        self._suppressed_NV.index_fill_(0, slots_N, False)
+        self._prefixes_NC.index_fill_(0, slots_N, _FREE)
+        for slot_1, sentence in zip(slots_N.split(1), sentences, strict=True):
+            known = [i for i in sentence.options.suppress_ids if i < self._suppressed_NV.shape[1]]
+            if known:
+                self._suppressed_NV[slot_1, torch.tensor(known, device=slot_1.device)] = True
+            if prefix := sentence.request.prefix_ids:
+                self._prefixes_NC[slot_1, : len(prefix)] = torch.tensor(prefix, device=slot_1.device) + 1
+
+    def apply(
+        self,
+        logits_NKV: Tensor,
+        normaliser_NK: Tensor,
+        positions_N: Tensor,
+        history: History,
+        options: OptionRows,
+        demands: Demands,
+    ) -> Tensor:
+        """Logits to choose by.
 
         Args:
-            scores_NKV: Log-probabilities.
-            history_NKT: Tokens of each lane's hypothesis so far.
+            logits_NKV: The network's; overwritten unless a constraint rescales.
+            normaliser_NK: What makes log-probabilities of them when it is subtracted.
+            positions_N: Tokens that each slot has produced.
+            history: Which ones.
+            options: Of these slots.
+            demands: Of all sentences of the grid.
         """
+        slots = len(positions_N)
+        given = self._given(logits_NKV, positions_N) if demands.prefixes else None
+        scores_NKV = logits_NKV
+        if demands.repetition:
+            scores_NKV = _penalise_repetition(logits_NKV, normaliser_NK, history, options)
+        scores_NKV.index_fill_(2, self._never, -math.inf)
+        if demands.suppressed:
+            scores_NKV.masked_fill_(self._suppressed_NV[:slots, None], -math.inf)
+        if demands.lengths:
+            is_early_N = options.shortest_N > positions_N + 1
+            scores_NKV[:, :, self._eos_id].masked_fill_(is_early_N[:, None], -math.inf)
+        if demands.ngrams:
+            _forbid_ngrams(scores_NKV, positions_N, history, options)
+        if given is not None:
+            _force(scores_NKV, *given)
+        return scores_NKV
+
+    def _given(self, logits_NKV: Tensor, positions_N: Tensor) -> tuple[Tensor, Tensor]:
+        """Each lane's next token (−1 if free), and its logit before other constraints."""
+        tokens_N1 = self._prefixes_NC[: len(positions_N)].gather(1, positions_N[:, None]) - 1
+        tokens_NK1 = tokens_N1[:, None].expand(-1, logits_NKV.shape[1], 1)
+        return tokens_NK1, logits_NKV.gather(2, tokens_NK1.clamp_min(0))
 
 
-class NeverProduced:
-    """Ids that no translation may hold, the same for all."""
-
-    def __init__(self, ids: Sequence[int], device: torch.device) -> None:
-        self._ids = torch.tensor(sorted(ids), device=device)
-
-    def apply(self, scores_NKV: Tensor, history_NKT: Tensor) -> None:
-        """See Constraint."""
-        scores_NKV.index_fill_(2, self._ids, -math.inf)
-
-
-class SuppressedIds:
-    """Ids that some sentence's options forbid."""
-
-    def __init__(self, sentences: Sequence[Sentence], vocab_size: int, device: torch.device) -> None:
-        pairs = [
-            (slot, token)
-            for slot, sentence in enumerate(sentences)
-            for token in sentence.options.suppress_ids
-            if token < vocab_size
-        ]
-        self._slots_P = torch.tensor([slot for slot, _ in pairs], dtype=torch.int64, device=device)
-        self._ids_P = torch.tensor([token for _, token in pairs], dtype=torch.int64, device=device)
-
-    def apply(self, scores_NKV: Tensor, history_NKT: Tensor) -> None:
-        """See Constraint."""
-        scores_NKV[self._slots_P, :, self._ids_P] = -math.inf
-
-
-class MinLength:
-    """No EOS before a hypothesis, EOS counted, has its least length."""
-
-    def __init__(self, sentences: Sequence[Sentence], eos_id: int, device: torch.device) -> None:
-        self._eos_id = eos_id
-        self._shortest_N1 = torch.tensor([[s.shortest] for s in sentences], device=device)
-        self._largest = max(s.shortest for s in sentences)
-
-    def apply(self, scores_NKV: Tensor, history_NKT: Tensor) -> None:
-        """See Constraint."""
-        length = history_NKT.shape[2] + 1
-        if length < self._largest:
-            scores_NKV[:, :, self._eos_id].masked_fill_(self._shortest_N1 > length, -math.inf)
-
-
-class NoRepeatNgram:
-    """No n-gram twice in one hypothesis, n each slot's own; 0 is no limit."""
-
-    def __init__(self, sentences: Sequence[Sentence], device: torch.device) -> None:
-        sizes = [s.options.no_repeat_ngram_size for s in sentences]
-        self._sizes = sorted(set(sizes) - {0})
-        self._sizes_N11 = torch.tensor(sizes, device=device)[:, None, None]
-
-    def apply(self, scores_NKV: Tensor, history_NKT: Tensor) -> None:
-        """See Constraint."""
-        for size in self._sizes:
-            if history_NKT.shape[2] >= size:
-                banned_NKW, ids_NKW = self._repeats(history_NKT, size)
-                costs_NKW = torch.zeros_like(ids_NKW, dtype=scores_NKV.dtype)
-                costs_NKW.masked_fill_(banned_NKW, -math.inf)
-                scores_NKV.scatter_add_(2, ids_NKW, costs_NKW)
-
-    def _repeats(self, history_NKT: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Whether each n-gram of the past begins as the hypothesis now ends, and its last token."""
-        ngrams_NKWn = history_NKT.unfold(2, size, 1)
-        ending_NK1n = history_NKT[:, :, None, history_NKT.shape[2] - size + 1 :]
-        begins_alike_NKW = (ngrams_NKWn[..., :-1] == ending_NK1n).all(-1)
-        return begins_alike_NKW & (self._sizes_N11 == size), ngrams_NKWn[..., -1]
-
-
-class RepetitionPenalty:
-    """Multiplies the log-probability of every token that its hypothesis already holds.
+def _penalise_repetition(
+    logits_NKV: Tensor, normaliser_NK: Tensor, history: History, options: OptionRows
+) -> Tensor:
+    """Multiply the log-probability of every token that its hypothesis already holds.
 
     Keskar et al. 2019 (https://arxiv.org/abs/1909.05858) rescale logits by their sign; a
     log-probability is never positive, so one multiplication says the same and does not depend on
     where the logits have their zero.
     """
-
-    def __init__(self, sentences: Sequence[Sentence], device: torch.device) -> None:
-        penalties = [s.options.repetition_penalty for s in sentences]
-        self._penalty_N11 = torch.tensor(penalties, device=device)[:, None, None]
-
-    def apply(self, scores_NKV: Tensor, history_NKT: Tensor) -> None:
-        """See Constraint."""
-        scores_NKV.scatter_(2, history_NKT, scores_NKV.gather(2, history_NKT) * self._penalty_N11)
+    tokens_NKC, normaliser_NK1 = history.tokens(len(logits_NKV)), normaliser_NK[..., None]
+    penalised_NKC = logits_NKV.gather(2, tokens_NKC) - normaliser_NK1
+    penalised_NKC = penalised_NKC * options.repetition_penalty_N[:, None, None] + normaliser_NK1
+    return logits_NKV.scatter(2, tokens_NKC, penalised_NKC)
 
 
-class ForcedPrefix:
-    """The first tokens of a translation, given; they keep the network's log-probability.
-
-    It wraps the other constraints, because a given token may be one that they forbid.
-    """
-
-    def __init__(self, sentences: Sequence[Sentence], device: torch.device) -> None:
-        prefixes = [s.request.prefix_ids for s in sentences]
-        self._longest = max(map(len, prefixes))
-        padded = [[*prefix, *[-1] * (self._longest - len(prefix))] for prefix in prefixes]
-        self._prefix_NX = torch.tensor(padded, dtype=torch.int64, device=device)
-
-    def given(self, scores_NKV: Tensor, position: int) -> tuple[Tensor, Tensor] | None:
-        """Each lane's next token (−1 if free) and its score before constraints; None if all are free."""
-        if position >= self._longest:
-            return None
-        tokens_NK1 = self._prefix_NX[:, position, None, None].expand(-1, scores_NKV.shape[1], 1)
-        return tokens_NK1, scores_NKV.gather(2, tokens_NK1.clamp_min(0))
-
-    def force(self, scores_NKV: Tensor, tokens_NK1: Tensor, values_NK1: Tensor) -> None:
-        """Forbid all but the given tokens, where there are any."""
-        is_given_NK1 = tokens_NK1 >= 0
-        index_NK1 = tokens_NK1.clamp_min(0)
-        values_NK1 = torch.where(is_given_NK1, values_NK1, scores_NKV.gather(2, index_NK1))
-        scores_NKV.masked_fill_(is_given_NK1, -math.inf).scatter_(2, index_NK1, values_NK1)
+def _forbid_ngrams(scores_NKV: Tensor, positions_N: Tensor, history: History, options: OptionRows) -> None:
+    """No n-gram twice in one hypothesis, n each slot's own; 0 is no limit."""
+    slots, sizes_N11 = len(positions_N), options.ngram_size_N[:, None, None]
+    agreement_NKC = history.agreement(slots)
+    places_C = torch.arange(agreement_NKC.shape[2], device=positions_N.device)
+    is_past_N1C = places_C < positions_N[:, None, None]
+    is_repeat_NKC = is_past_N1C & (agreement_NKC >= sizes_N11 - 1) & (sizes_N11 > 0)
+    costs_NKC = torch.zeros(is_repeat_NKC.shape, device=positions_N.device)
+    scores_NKV.scatter_add_(2, history.tokens(slots), costs_NKC.masked_fill_(is_repeat_NKC, -math.inf))
 
 
-class Constraints:
-    """All constraints of one batch; those that nobody asks for cost nothing.
-
-    Attributes:
-        needs_history: Whether any of them looks at the tokens produced so far; otherwise only
-            their number counts.
-    """
-
-    def __init__(
-        self,
-        sentences: Sequence[Sentence],
-        config: TransformerConfig,
-        device: torch.device,
-        never_produced: Collection[int] = (),
-    ) -> None:
-        options = [s.options for s in sentences]
-        self._rescale: list[Constraint] = []
-        if any(o.repetition_penalty != 1 for o in options):
-            self._rescale.append(RepetitionPenalty(sentences, device))
-        reserved = {config.pad_id, config.bos_id, config.decoder_start_id}
-        never = reserved.union(never_produced) - {config.eos_id}
-        self._forbid: list[Constraint] = [NeverProduced(sorted(never), device)]
-        if any(o.suppress_ids for o in options):
-            self._forbid.append(SuppressedIds(sentences, config.target_vocab_size, device))
-        if any(s.shortest > 1 for s in sentences):
-            self._forbid.append(MinLength(sentences, config.eos_id, device))
-        repeats = any(o.no_repeat_ngram_size for o in options)
-        if repeats:
-            self._forbid.append(NoRepeatNgram(sentences, device))
-        self._prefix = ForcedPrefix(sentences, device)
-        self.needs_history = repeats or bool(self._rescale)
-
-    def apply(self, log_probs_NKV: Tensor, history_NKT: Tensor) -> Tensor:
-        """Log-probabilities to choose by.
-
-        Args:
-            log_probs_NKV: The network's; overwritten unless a constraint rescales.
-            history_NKT: Tokens so far; only its length is looked at unless `needs_history`.
-        """
-        ranking_NKV = log_probs_NKV.clone() if self._rescale else log_probs_NKV
-        given = self._prefix.given(log_probs_NKV, history_NKT.shape[2])
-        for constraint in (*self._rescale, *self._forbid):
-            constraint.apply(ranking_NKV, history_NKT)
-        if given is not None:
-            self._prefix.force(ranking_NKV, *given)
-        return ranking_NKV
+def _force(scores_NKV: Tensor, tokens_NK1: Tensor, logits_NK1: Tensor) -> None:
+    """Forbid all but the given tokens, where there are any; they keep the network's logit."""
+    is_given_NK1 = tokens_NK1 >= 0
+    index_NK1 = tokens_NK1.clamp_min(0)
+    values_NK1 = torch.where(is_given_NK1, logits_NK1, scores_NKV.gather(2, index_NK1))
+    scores_NKV.masked_fill_(is_given_NK1, -math.inf).scatter_(2, index_NK1, values_NK1)

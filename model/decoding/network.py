@@ -5,7 +5,7 @@ from typing import Protocol
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.state import DecoderState, Memory
+from model.state import DecoderState, Extent, KeyValuePool, Memory, PositionTables
 
 
 class Network(Protocol):
@@ -21,10 +21,22 @@ class Network(Protocol):
     def encode(self, source_NS: Tensor, /) -> Memory:
         """Encoder states of padded source ids."""
 
-    def start(self, memory: Memory, /, *, lanes: int, capacity: int) -> DecoderState:
-        """A state for `capacity` positions of `lanes` hypotheses a sentence."""
+    def new_pool(self, entries: int, /) -> KeyValuePool:
+        """Memory for so many positions of the decoder."""
+
+    def position_tables(self, capacity: int, /) -> PositionTables:
+        """What positions 0…capacity−1 add or turn."""
+
+    def remember(self, memory: Memory, state: DecoderState, slots_N: Tensor, /) -> None:
+        """Project the keys and values of sources, once, into the slots where they are seated."""
 
     def decode_step(
-        self, tokens_NK: Tensor, state: DecoderState, /, *, return_attention: bool = False
+        self,
+        tokens_NK: Tensor,
+        state: DecoderState,
+        extent: Extent,
+        /,
+        *,
+        attention: list[Tensor] | None = None,
     ) -> Tensor:
-        """Logits (N, K, V) after one more token in every lane."""
+        """Logits (N, K, V) after one more token in every lane; `attention` collects (N, K, S)."""

@@ -1,169 +1,173 @@
-"""⑤ One running batch: step the network, choose, hand back what has finished, shrink.
+"""⑤ One running batch: who sits in which slot, who is done, and what became of them.
 
-Shapes: N slots, K lanes, S source, T tokens produced so far, V vocabulary.
+Shapes: N slots, K lanes, S source.
 """
 
-from collections.abc import Collection, Sequence
-from itertools import takewhile
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from model.decoding.constraints import Constraints
-from model.decoding.network import Network
+from model.decoding.demands import Demands
+from model.decoding.grid import Grid
+from model.decoding.lending import Lender
 from model.decoding.runner import Result
-from model.decoding.scoring import take_lanes
-from model.decoding.search import make_search
-from model.decoding.search.protocol import Choice, Ending, Step
+from model.decoding.search import contenders, results
 from model.decoding.sentence import Sentence
-from model.decoding.trace import SlotTrace, Trace
+from model.decoding.trace import SlotTrace, common_beginning
 from model.errors import DecodingError
-from model.request import Hypothesis
+from model.state import Extent, Memory
+
+Finished = list[tuple[Sentence, Result]]
 
 
 class RunningBatch:
-    """Sentences that are decoded together, each in its slot of `lanes` rows.
+    """Sentences of one width in lanes, each at a position of its own; the first slots are taken.
 
     Args:
-        network: In evaluation mode.
-        sentences: At least one; all occupy equally many lanes.
-        device: Where the network lives.
-        never_produced: Target ids that no translation may hold, beside padding and BOS.
-
-    Attributes:
-        sentences: Those still running, by slot.
-        lanes: Rows a sentence occupies.
+        grid: Their columns; grows as needed.
+        lender: Of the entries of its state.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        sentences: Sequence[Sentence],
-        device: torch.device,
-        never_produced: Collection[int] = (),
-    ) -> None:
-        self.sentences = list(sentences)
-        self.lanes = sentences[0].options.lanes
-        self._network, self._config, self._device = network, network.config, device
-        capacity = max(s.longest for s in sentences)
-        source_NS = pad_rows([s.request.source_ids for s in sentences], self._config.pad_id, device)
-        memory = network.encode(source_NS)
-        self._mask_NS = memory.mask_NS
-        self._state = network.start(memory, lanes=self.lanes, capacity=capacity)
-        self._search = make_search(sentences, self._config, device)
-        self._never_produced = never_produced
-        self._constraints = Constraints(sentences, self._config, device, never_produced)
-        self._trace = Trace(len(sentences), self.lanes, capacity, device)
-        shape = (len(sentences), self.lanes)
-        self._tokens_NK = torch.full(shape, self._config.decoder_start_id, device=device)
-        self._history_NKT = torch.zeros(*shape, 0, dtype=torch.int64, device=device)
-        self._keeps_attention = any(s.options.return_alignment for s in sentences)
-        self._needs_attention = self._keeps_attention or any(s.options.coverage_penalty for s in sentences)
+    def __init__(self, grid: Grid, lender: Lender) -> None:
+        self._grid, self._lender = grid, lender
+        self._sentences: list[Sentence] = []
+        self._lengths: list[int] = []
+        self._attention: dict[Sentence, list[Tensor]] = {}
+        self._demands = Demands()
 
     @property
-    def position(self) -> int:
-        """Tokens that every lane has produced."""
-        return self._history_NKT.shape[2]
+    def sentences(self) -> Sequence[Sentence]:
+        """Those that run."""
+        return self._sentences
 
-    def step(self) -> list[tuple[Sentence, Result]]:
-        """Produce one token in every lane; returns the sentences that this finished.
+    @property
+    def rows(self) -> int:
+        """Hypotheses that a step computes."""
+        return len(self._sentences) * self._grid.state.lanes
 
-        The host waits for the device once: to learn which slots are settled or broken.
+    @property
+    def beginners(self) -> list[Sentence]:
+        """Those that get their first token in the next step."""
+        pairs = zip(self._sentences, self._lengths, strict=True)
+        return [sentence for sentence, length in pairs if length == 0]
+
+    def admit(self, sentences: Sequence[Sentence], memory: Memory) -> None:
+        """Let sentences take part from the next step on.
+
+        Args:
+            sentences: Of this batch's width.
+            memory: What the encoder made of them, in the same order.
+
+        Raises:
+            Exception: Whatever went wrong; then none of them has joined.
         """
-        position = self.position
-        offer = self._offer(position)
-        choice = self._search.advance(offer)
-        self._trace.record(position, choice, offer.attention_NKS if self._keeps_attention else None)
-        self._tokens_NK = choice.tokens_NK
-        self._extend_history(choice)
-        is_broken_N = choice.log_probs_NK.isnan().any(1)
-        settled, broken = torch.stack([choice.settled_N, is_broken_N]).tolist()
+        slots = list(range(len(self._sentences), len(self._sentences) + len(sentences)))
+        if slots[-1] >= self._grid.slots:
+            self._grid.resize(max(slots[-1] + 1, 2 * self._grid.slots))
+        self._seat(slots, sentences, memory)
+        self._sentences += sentences
+        self._lengths += [0] * len(sentences)
+        self._note_demands()
+
+    def _seat(self, slots: Sequence[int], sentences: Sequence[Sentence], memory: Memory) -> None:
+        device = self._grid.state.positions_N.device
+        own_NKC, source_NS = self._lender.lend(slots, sentences)
+        slots_N = torch.tensor(slots, device=device)
+        width = source_NS.shape[1]
+        near = Memory(memory.states_NSM[:, :width], memory.mask_NS[:, :width])
+        try:
+            self._grid.seat(slots_N, sentences, near, own_NKC.to(device), source_NS.to(device))
+        except Exception:
+            for slot, sentence in zip(slots, sentences, strict=True):
+                self._lender.take_back(slot, sentence, is_broken=True)
+            raise
+
+    def step(self) -> Finished:
+        """Produce one token in every lane; returns the sentences that this finished."""
+        self._compute(self._extent())
+        flags = self._grid.flags(len(self._sentences))
+        self._lengths = [length + 1 for length in self._lengths]
         done = [
             slot
-            for slot, sentence in enumerate(self.sentences)
-            if settled[slot] or broken[slot] or sentence.longest <= position + 1
+            for slot, (is_settled, is_broken) in enumerate(flags)
+            if is_settled or is_broken or self._lengths[slot] >= self._sentences[slot].longest
         ]
-        finished = self._collect(done, broken, position + 1) if done else []
-        parents_NK = self._shrink(done, choice.parents_NK) if done else choice.parents_NK
-        if self.sentences and self.lanes > 1 and parents_NK is not None:
-            self._state.reorder(parents_NK)
+        broken = {slot for slot in done if flags[slot][1]}
+        finished = self._collect(done, broken) if done else []
+        self._vacate(done, broken)
         return finished
 
+    def _extent(self) -> Extent:
+        longest_source = max(s.source_length for s in self._sentences)
+        return Extent(len(self._sentences), max(self._lengths) + 1, longest_source)
+
+    def _compute(self, extent: Extent) -> None:
+        attention: list[Tensor] | None = [] if self._demands.alignment else None
+        self._grid.compute(extent, self._demands, attention)
+        for weights_NKS in attention or ():
+            for slot, sentence in enumerate(self._sentences):
+                if sentence.options.return_alignment:
+                    weights_KS = weights_NKS[slot, :, : sentence.source_length].float().clone()
+                    self._attention.setdefault(sentence, []).append(weights_KS)
+
     def drop(self, sentences: Sequence[Sentence]) -> None:
-        """Leave these out from the next step on, those that are here."""
-        self._shrink([slot for slot, sentence in enumerate(self.sentences) if sentence in sentences], None)
+        """Forget these, those that are here."""
+        gone = [slot for slot, sentence in enumerate(self._sentences) if sentence in sentences]
+        # Nobody has looked at what these wrote last.
+        self._vacate(gone, set(gone))
 
     def agreed(self, sentence: Sentence) -> tuple[int, ...]:
-        """Target tokens that all of a sentence's hypotheses begin with."""
-        slot = self.sentences.index(sentence)
-        trace = self._trace.of_slots([slot], self.position)[0]
-        rows = [trace.tokens_of(lane, length) for lane, length in self._search.contenders(slot)]
-        return common_prefix(rows)
+        """Target tokens that all hypotheses begin with which its result may be or continue."""
+        slot = self._sentences.index(sentence)
+        record, trace = self._records([slot])[0]
+        ends = contenders(sentence, record, self._lengths[slot])
+        return common_beginning([trace.tokens_of(end) for end in ends])
 
-    def _offer(self, position: int) -> Step:
-        logits_NKV = self._network.decode_step(
-            self._tokens_NK, self._state, return_attention=self._needs_attention
-        )
-        model_NKV = logits_NKV.float().log_softmax(2)
-        ranking_NKV = self._constraints.apply(model_NKV, self._history_NKT)
-        weights = self._state.last_cross_attention_NKS
-        attention_NKS = None if weights is None else weights.float()
-        return Step(position, ranking_NKV, model_NKV, attention_NKS, self._mask_NS)
-
-    def _extend_history(self, choice: Choice) -> None:
-        past_NKT = self._history_NKT
-        if choice.parents_NK is not None and self._constraints.needs_history:
-            past_NKT = take_lanes(past_NKT, choice.parents_NK)
-        self._history_NKT = torch.cat([past_NKT, choice.tokens_NK[..., None]], 2)
-
-    def _collect(
-        self, done: Sequence[int], broken: Sequence[bool], length: int
-    ) -> list[tuple[Sentence, Result]]:
-        endings = self._search.endings(done)
-        traces = self._trace.of_slots(done, length)
-        results: list[tuple[Sentence, Result]] = []
-        for slot, ends, trace in zip(done, endings, traces, strict=True):
-            sentence = self.sentences[slot]
-            if broken[slot]:
-                results.append((sentence, DecodingError("the network's output is not a number")))
+    def _collect(self, done: Sequence[int], broken: set[int]) -> Finished:
+        finished: Finished = []
+        for slot, (record, trace) in zip(done, self._records(done), strict=True):
+            sentence = self._sentences[slot]
+            ends = results(sentence, record, self._lengths[slot])
+            if slot in broken:
+                finished.append((sentence, DecodingError("the network's output is not a number")))
             elif not ends:
-                results.append((sentence, DecodingError("the decoding options leave no token to produce")))
+                finished.append((sentence, DecodingError("the decoding options leave no token to produce")))
             else:
-                results.append((sentence, [_hypothesis(trace, e, sentence) for e in ends]))
-        return results
+                finished.append((sentence, [trace.hypothesis(end) for end in ends]))
+        return finished
 
-    def _shrink(self, done: Sequence[int], parents_NK: Tensor | None) -> Tensor | None:
-        """Drop finished slots everywhere; returns the parents of those that stay."""
-        kept = [slot for slot in range(len(self.sentences)) if slot not in done]
-        self.sentences = [self.sentences[slot] for slot in kept]
-        if not kept:
-            return None
-        index = torch.tensor(kept, device=self._device)
-        self._state.keep(index)
-        self._trace.keep(index)
-        self._search.keep(kept)
-        self._constraints = Constraints(self.sentences, self._config, self._device, self._never_produced)
-        self._mask_NS = self._mask_NS.index_select(0, index)
-        self._tokens_NK = self._tokens_NK.index_select(0, index)
-        self._history_NKT = self._history_NKT.index_select(0, index)
-        return None if parents_NK is None else parents_NK.index_select(0, index)
+    def _records(self, slots: Sequence[int]) -> list[tuple[list[list[float]], SlotTrace]]:
+        slots_N = torch.tensor(slots, device=self._grid.state.positions_N.device)
+        records, traces = self._grid.records(slots_N, max(self._lengths[slot] for slot in slots))
+        attention = [self._attention.get(self._sentences[slot], []) for slot in slots]
+        return [
+            (record, SlotTrace.read(trace, weights))
+            for record, trace, weights in zip(records, traces, attention, strict=True)
+        ]
 
+    def _vacate(self, slots: Sequence[int], broken: set[int]) -> None:
+        """Give the room of these back; the last ones that stay take their slots."""
+        if not slots:
+            return
+        for slot in slots:
+            sentence = self._sentences[slot]
+            self._attention.pop(sentence, None)
+            self._lender.take_back(slot, sentence, is_broken=slot in broken)
+        self._close_ranks(set(slots))
+        self._note_demands()
 
-def _hypothesis(trace: SlotTrace, ending: Ending, sentence: Sentence) -> Hypothesis:
-    return trace.hypothesis(
-        ending,
-        source_length=sentence.source_length,
-        with_alignment=sentence.options.return_alignment,
-    )
+    def _close_ranks(self, empty: set[int]) -> None:
+        remaining = len(self._sentences) - len(empty)
+        holes = sorted(slot for slot in empty if slot < remaining)
+        movers = [slot for slot in range(remaining, len(self._sentences)) if slot not in empty]
+        for hole, mover in zip(holes, movers, strict=True):
+            self._sentences[hole], self._lengths[hole] = self._sentences[mover], self._lengths[mover]
+        del self._sentences[remaining:], self._lengths[remaining:]
+        if holes:
+            device = self._grid.state.positions_N.device
+            sources_N, targets_N = (torch.tensor(x, device=device) for x in (movers, holes))
+            self._grid.move(sources_N, targets_N)
 
-
-def common_prefix(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """What all of them begin with."""
-    shared = takewhile(lambda tokens: len(set(tokens)) == 1, zip(*rows, strict=False))
-    return tuple(tokens[0] for tokens in shared)
-
-
-def pad_rows(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:
-    """Rows of different lengths as one matrix, padded on the right."""
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows], device=device)
+    def _note_demands(self) -> None:
+        self._demands = Demands.of(self._sentences)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from model.decoding.network import Network
-from model.decoding.running import pad_rows
+from model.decoding.padding import pad_rows
 from model.decoding.sentence import check_ids, check_source
 from model.errors import DecodingError, InputError, TextTooLongError
 

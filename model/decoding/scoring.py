@@ -3,83 +3,39 @@
 Shapes: N slots, K lanes, S source positions.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from model.request import DecodeOptions
+from model.decoding.slot_options import OptionRows
 
 
-class LengthPenalty:
-    """Divisor of log-probabilities, each slot by its own options.
+def length_divisor(lengths: Tensor, options: OptionRows) -> Tensor:
+    """Divisor of log-probabilities, each slot by its own options; at least 1 for lengths of at least 1.
 
     `power`: |Y|^α; `gnmt`: ((5 + |Y|) / 6)^α, eq. 14 of Wu et al. 2016
     (https://arxiv.org/abs/1609.08144). |Y| counts EOS. It never falls as |Y| grows, on which beam
     search's early stop relies.
+
+    Args:
+        lengths: Tokens, EOS included, (N,) or (K, N).
+        options: Of the N slots.
     """
-
-    def __init__(self, options: Sequence[DecodeOptions], device: torch.device) -> None:
-        is_gnmt = [o.length_penalty_form == "gnmt" for o in options]
-        self._alpha_N = torch.tensor([o.length_penalty for o in options], device=device)
-        self._offset_N = torch.tensor([5.0 if gnmt else 0.0 for gnmt in is_gnmt], device=device)
-        self._scale_N = torch.tensor([6.0 if gnmt else 1.0 for gnmt in is_gnmt], device=device)
-
-    def divisor(self, lengths: Tensor | int) -> Tensor:
-        """The divisor, at least 1 for lengths of at least 1.
-
-        Args:
-            lengths: Tokens, EOS included: one number for all slots, (N,), or (K, N).
-
-        Returns:
-            Shape (N,) or (K, N).
-        """
-        return ((self._offset_N + lengths) / self._scale_N) ** self._alpha_N
-
-    def keep(self, slots: Tensor) -> None:
-        """Drop all slots but these."""
-        self._alpha_N = self._alpha_N.index_select(0, slots)
-        self._offset_N = self._offset_N.index_select(0, slots)
-        self._scale_N = self._scale_N.index_select(0, slots)
+    return ((options.length_offset_N + lengths) / options.length_scale_N) ** options.length_exponent_N
 
 
-class Coverage:
-    """How much attention each live hypothesis has paid to each source token, and what that costs.
+def coverage_cost(sums_NKS: Tensor, is_source_NS: Tensor, options: OptionRows) -> Tensor:
+    """What source tokens that were hardly attended to cost a hypothesis, (N, K), at most 0.
 
-    β · Σ_i log(min(Σ_j a_ij, 1)), from the same equation: source tokens that were hardly attended to
-    count against a hypothesis.
+    β · Σ_i log(min(Σ_j a_ij, 1)), from the same equation.
+
+    Args:
+        sums_NKS: Attention that each lane's hypothesis has paid to each source token so far.
+        is_source_NS: True where a source token is real.
+        options: Of the N slots.
     """
-
-    def __init__(self, options: Sequence[DecodeOptions], device: torch.device) -> None:
-        self._beta_N = torch.tensor([o.coverage_penalty for o in options], device=device)
-        self._sums_NKS = torch.zeros(1, 1, 1, device=device)
-        self._mask_NS = torch.ones(1, 1, dtype=torch.bool, device=device)
-
-    def add(self, attention_NKS: Tensor, mask_NS: Tensor) -> None:
-        """Count one step's attention.
-
-        Args:
-            attention_NKS: Weights over the source, each lane's row summing to 1.
-            mask_NS: True where a source token is real.
-        """
-        self._sums_NKS = self._sums_NKS + attention_NKS
-        self._mask_NS = mask_NS
-
-    def penalty(self) -> Tensor:
-        """What to add to the scores, (N, K), at most 0."""
-        least = torch.finfo(self._sums_NKS.dtype).tiny  # an ignored token costs much, but not −inf
-        costs_NKS = self._sums_NKS.clamp(least, 1.0).log() * self._mask_NS[:, None]
-        return costs_NKS.sum(2) * self._beta_N[:, None]
-
-    def reorder(self, parents_NK: Tensor) -> None:
-        """Let lane k continue what lane `parents_NK[n, k]` of its slot has covered."""
-        self._sums_NKS = take_lanes(self._sums_NKS, parents_NK)
-
-    def keep(self, slots: Tensor) -> None:
-        """Drop all slots but these."""
-        self._beta_N = self._beta_N.index_select(0, slots)
-        self._sums_NKS = self._sums_NKS.index_select(0, slots)
-        self._mask_NS = self._mask_NS.index_select(0, slots)
+    least = torch.finfo(sums_NKS.dtype).tiny  # an ignored token costs much, but not −inf
+    costs_NKS = sums_NKS.clamp(least, 1.0).log().masked_fill(~is_source_NS[:, None], 0.0)
+    return costs_NKS.sum(2) * options.coverage_penalty_N[:, None]
 
 
 def take_lanes(values_NKX: Tensor, parents_NK: Tensor) -> Tensor:

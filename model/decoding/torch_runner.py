@@ -5,24 +5,35 @@ from time import perf_counter
 
 import torch
 
+from model.decoding.entries import FreeEntries
+from model.decoding.grid import Grid
 from model.decoding.interrupt import Interrupt
+from model.decoding.lending import PooledLender
 from model.decoding.network import Network
+from model.decoding.padding import pad_rows
 from model.decoding.runner import Progress, StepRecord
 from model.decoding.running import RunningBatch
 from model.decoding.sentence import Sentence
+from model.state import FIRST_ENTRY, DecoderState, Memory
+
+_SLOTS_AT_FIRST = 8
 
 
 class TorchRunner:
-    """A running batch of exact size, on a CPU or a GPU; see model.decoding.runner.Runner.
+    """Computes exactly what runs, on a CPU or a GPU; see model.decoding.runner.Runner.
+
+    Sentences of one width in lanes run as one grid; grids are stepped in turn and share one pool of
+    entries, the memory of all hypotheses.
 
     Args:
-        network: In evaluation mode.
+        network: In evaluation mode; its weights may change while nothing runs.
         device: Where the network lives.
         max_rows: Most hypotheses at once.
         max_positions: Most entries of decoder state.
         never_produced: Target ids that no translation may hold, beside padding and BOS.
     """
 
+    @torch.inference_mode()
     def __init__(
         self,
         network: Network,
@@ -35,7 +46,10 @@ class TorchRunner:
         self._network, self._device = network, torch.device(device)
         self._max_rows, self._max_positions = max_rows, max_positions
         self._never_produced = frozenset(never_produced)
-        self._batches: list[RunningBatch] = []
+        self._pool = network.new_pool(max_positions)
+        self._lender = PooledLender(FreeEntries(FIRST_ENTRY, max_positions))
+        self._tables = network.position_tables(network.config.max_positions)
+        self._batches: dict[int, RunningBatch] = {}
 
     @property
     def max_rows(self) -> int:
@@ -50,13 +64,38 @@ class TorchRunner:
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
-        by_lanes: dict[int, list[Sentence]] = {}
-        for sentence in sentences:
-            by_lanes.setdefault(sentence.rows, []).append(sentence)
-        self._batches += [
-            RunningBatch(self._network, alike, self._device, self._never_produced)
-            for alike in by_lanes.values()
-        ]
+        if not self._batches and self._network.config.positions == "relative":
+            # Of the tables, this one alone is computed from weights.
+            self._tables = self._network.position_tables(self._network.config.max_positions)
+        sources = [s.request.source_ids for s in sentences]
+        memory = self._network.encode(pad_rows(sources, self._network.config.pad_id, self._device))
+        try:
+            self._admit(sentences, memory)
+        except Exception:
+            self.drop(sentences)
+            raise
+
+    def _admit(self, sentences: Sequence[Sentence], memory: Memory) -> None:
+        for lanes in {s.rows: None for s in sentences}:
+            places = [place for place, s in enumerate(sentences) if s.rows == lanes]
+            rows = torch.tensor(places, device=self._device)
+            own = Memory(memory.states_NSM[rows], memory.mask_NS[rows])
+            self._batch(lanes).admit([sentences[place] for place in places], own)
+
+    def _batch(self, lanes: int) -> RunningBatch:
+        if lanes not in self._batches:
+            positions = self._network.config.max_positions
+            state = DecoderState(
+                self._pool,
+                self._tables,
+                slots=_SLOTS_AT_FIRST,
+                lanes=lanes,
+                capacity=positions,
+                source_capacity=positions,
+            )
+            grid = Grid(self._network, state, self._never_produced)
+            self._batches[lanes] = RunningBatch(grid, self._lender)
+        return self._batches[lanes]
 
     @torch.inference_mode()
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
@@ -72,27 +111,29 @@ class TorchRunner:
 
     def _step(self, progress: Progress) -> None:
         start = perf_counter()
-        running = sum(len(batch.sentences) for batch in self._batches)
-        rows = sum(len(batch.sentences) * batch.lanes for batch in self._batches)
-        for batch in self._batches:
-            if batch.position == 0:
-                progress.started.extend(batch.sentences)
+        batches = list(self._batches.values())
+        rows, running = sum(b.rows for b in batches), sum(len(b.sentences) for b in batches)
+        for batch in batches:
+            progress.started.extend(batch.beginners)
             progress.finished.extend(batch.step())
-        self._batches = [batch for batch in self._batches if batch.sentences]
+        self._forget_empty()
         progress.steps.append(StepRecord(perf_counter() - start, rows, running))
 
     @torch.inference_mode()
     def drop(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
-        for batch in self._batches:
+        for batch in self._batches.values():
             batch.drop(sentences)
-        self._batches = [batch for batch in self._batches if batch.sentences]
+        self._forget_empty()
 
     @torch.inference_mode()
     def agreed(self, sentence: Sentence) -> tuple[int, ...]:
         """See Runner."""
-        return next(batch.agreed(sentence) for batch in self._batches if sentence in batch.sentences)
+        return self._batches[sentence.rows].agreed(sentence)
 
     def close(self) -> None:
         """See Runner."""
-        self._batches = []
+        self._batches.clear()
+
+    def _forget_empty(self) -> None:
+        self._batches = {lanes: batch for lanes, batch in self._batches.items() if batch.sentences}

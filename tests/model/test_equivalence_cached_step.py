@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from model.state import Extent
 from model.transformer import Transformer
-from tests.model.tiny_networks import TARGET_VOCAB, ids, tiny_network
+from tests.model.tiny_networks import TARGET_VOCAB, ids, started, tiny_network
 
 LANES, LENGTH = 3, 6
 POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
@@ -42,9 +43,9 @@ def full_logits(network: Transformer, source_NS: Tensor | None, target_NKT: Tens
 def stepped_logits(network: Transformer, source_NS: Tensor | None, target_NKT: Tensor) -> Tensor:
     slots, lanes, length = target_NKT.shape
     memory = None if source_NS is None else network.encode(source_NS)
-    state = network.start(memory, lanes=lanes, capacity=length, num_slots=slots)
+    state = started(network, memory, lanes=lanes, capacity=length, num_slots=slots)
     steps = [network.decode_step(target_NKT[..., position], state) for position in range(length)]
-    assert state.position == length
+    assert state.positions_N.tolist() == [length] * slots
     return torch.stack(steps, 2)
 
 
@@ -81,22 +82,21 @@ def test_step_is_forward_for_a_decoder_alone(positions: str) -> None:
 @pytest.mark.parametrize("positions", POSITIONS)
 @torch.inference_mode()
 def test_reordered_and_compacted_lanes_go_on_as_if_alone(positions: str) -> None:
-    """After each step lanes change parents; half way, slot 1 leaves and slots 0 and 2 change places."""
+    """After each step lanes change parents; half way, slot 1 leaves and slot 2 takes its place."""
     network, source_NS = tiny_network(positions=positions), padded_sources()
     generator = torch.Generator().manual_seed(7)
     tokens_NKT = ids(3, LANES, 1, vocab_size=TARGET_VOCAB)
-    state = network.start(network.encode(source_NS), lanes=LANES, capacity=LENGTH)
+    state = started(network, network.encode(source_NS), lanes=LANES, capacity=LENGTH)
     for position in range(LENGTH):
-        logits_NKV = network.decode_step(tokens_NKT[..., -1], state)
+        logits_NKV = network.decode_step(tokens_NKT[..., -1], state, Extent(len(tokens_NKT), position + 1, 7))
         expected = full_logits(network, source_NS, tokens_NKT)[:, :, -1]
         assert_close(logits_NKV, expected, atol=2e-5, rtol=1e-5)
         if position == LENGTH // 2:
-            kept = torch.tensor([2, 0])
-            state.keep(kept)
-            source_NS, tokens_NKT = source_NS[kept], tokens_NKT[kept]
+            state.move(torch.tensor([2]), torch.tensor([1]))
+            source_NS, tokens_NKT = source_NS[[0, 2]], tokens_NKT[[0, 2]]
         slots = len(tokens_NKT)
         parents_NK = torch.randint(LANES, (slots, LANES), generator=generator)
-        state.reorder(parents_NK)
+        state.reorder(parents_NK, position + 1)
         tokens_NKT = tokens_NKT.gather(1, parents_NK[..., None].expand_as(tokens_NKT))
         new_NK1 = ids(slots, LANES, 1, seed=position, vocab_size=TARGET_VOCAB)
         tokens_NKT = torch.cat([tokens_NKT, new_NK1], -1)
@@ -108,17 +108,33 @@ def test_a_step_leaves_the_cross_attention_of_the_full_pass() -> None:
     target_NKT = ids(3, LANES, LENGTH, vocab_size=TARGET_VOCAB)
     _, maps = network.forward_with_attention(source_NS.repeat_interleave(LANES, 0), target_NKT.flatten(0, 1))
     expected_NKTS = maps.cross[-1].mean(1).unflatten(0, (3, LANES))
-    state = network.start(network.encode(source_NS), lanes=LANES, capacity=LENGTH)
+    state = started(network, network.encode(source_NS), lanes=LANES, capacity=LENGTH)
+    seen: list[Tensor] = []
     for position in range(LENGTH):
-        network.decode_step(target_NKT[..., position], state, return_attention=True)
-        assert state.last_cross_attention_NKS is not None
-        assert_close(state.last_cross_attention_NKS, expected_NKTS[:, :, position], atol=1e-5, rtol=1e-5)
+        network.decode_step(target_NKT[..., position], state, attention=seen)
+        assert_close(seen[position], expected_NKTS[:, :, position], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("positions", POSITIONS)
 @torch.inference_mode()
-def test_a_step_keeps_no_attention_unasked() -> None:
-    network = tiny_network()
-    state = network.start(network.encode(padded_sources()), lanes=1, capacity=2)
-    network.decode_step(ids(3, 1), state, return_attention=True)
-    network.decode_step(ids(3, 1), state)
-    assert state.last_cross_attention_NKS is None
+def test_slots_that_began_at_different_times_go_on_as_if_alone(positions: str) -> None:
+    """Slot 1 begins anew half way, with another source, while slots 0 and 2 go on."""
+    network, source_NS = tiny_network(positions=positions), padded_sources()
+    target_NKT = ids(3, LANES, LENGTH, vocab_size=TARGET_VOCAB)
+    state = started(network, network.encode(source_NS), lanes=LANES, capacity=LENGTH)
+    own_NKC, entries_NS = state.own_NKC.clone(), state.source_NS.clone()
+    begins = torch.tensor([0, 0, 0])
+    for now in range(LENGTH):
+        if now == LENGTH // 2:
+            source_NS[1] = ids(1, 7, seed=9)[0]
+            memory, slot = network.encode(source_NS[1:2]), torch.tensor([1])
+            state.seat(slot, own_NKC[slot], entries_NS[slot], memory.mask_NS)
+            network.remember(memory, state, slot)
+            begins[1] = now
+        here = now - begins
+        tokens_NK = target_NKT.gather(2, here[:, None, None].expand(-1, LANES, 1)).squeeze(2)
+        logits_NKV = network.decode_step(tokens_NK, state)
+        expected_NKTV = full_logits(network, source_NS, target_NKT)
+        for slot_index, position in enumerate(here.tolist()):
+            expected = expected_NKTV[slot_index, :, position]
+            assert_close(logits_NKV[slot_index], expected, atol=2e-5, rtol=1e-5)

@@ -9,7 +9,7 @@ from transformers.models.marian.modeling_marian import MarianMTModel
 from model.config import TransformerConfig
 from model.transformer import Transformer
 from tests.model.reference_networks import copy_marian
-from tests.model.tiny_networks import ids, randomised
+from tests.model.tiny_networks import ids, randomised, started
 
 VOCAB, EOS, PAD = 31, 0, 30
 
@@ -85,7 +85,7 @@ def test_marians_padding_as_start_token_is_seen_by_the_cached_step() -> None:
     theirs = marian("swish")
     ours = ours_like(theirs)
     source_NS = ids(2, 7)
-    state = ours.start(ours.encode(source_NS), lanes=1, capacity=4)
+    state = started(ours, ours.encode(source_NS), lanes=1, capacity=4)
     tokens, prefix = torch.full((2, 1), PAD), torch.full((2, 1), PAD)
     for _ in range(4):
         logits_NV = ours.decode_step(tokens, state)[:, 0]

@@ -7,7 +7,7 @@ from torch.nn.functional import pad
 from torch.testing import assert_close
 
 from model.transformer import Transformer
-from tests.model.tiny_networks import ids, tiny_network
+from tests.model.tiny_networks import ids, started, tiny_network
 
 PAD = 0
 SOURCE_LENGTHS, TARGET_LENGTHS = (3, 7, 1), (11, 4, 6)
@@ -73,9 +73,9 @@ def assert_finite(network: Transformer, dtype: torch.dtype) -> None:
     source_NS, target_NT = with_an_empty_row(), ids(2, 4)
     logits = network(source_NS, target_NT)
     explicit, maps = network.forward_with_attention(source_NS, target_NT)
-    state = network.start(network.encode(source_NS), lanes=2, capacity=2)
-    stepped = network.decode_step(ids(2, 2), state, return_attention=True)
-    for tensor in (logits, explicit, stepped, *maps.encoder, *maps.decoder, *maps.cross):
+    state, seen = started(network, network.encode(source_NS), lanes=2, capacity=2), list[Tensor]()
+    stepped = network.decode_step(ids(2, 2), state, attention=seen)
+    for tensor in (logits, explicit, stepped, *seen, *maps.encoder, *maps.decoder, *maps.cross):
         assert tensor.dtype == dtype
         assert tensor.isfinite().all()
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
+from model.state import FIRST_ENTRY, DecoderState, Memory
 from model.transformer import Transformer
 
 Network = TypeVar("Network", bound=torch.nn.Module)
@@ -54,3 +55,26 @@ def ids(*shape: int, seed: int = 2, vocab_size: int = SOURCE_VOCAB) -> Tensor:
 def noise(*shape: int, seed: int = 3) -> Tensor:
     """Normally distributed numbers, the same ones for the same seed."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def started(
+    network: Transformer, memory: Memory | None, *, lanes: int, capacity: int, num_slots: int = 0
+) -> DecoderState:
+    """A state of its own for sentences that begin together; `num_slots` of them where there is no source."""
+    mask_NS = torch.zeros(num_slots, 0, dtype=torch.bool) if memory is None else memory.mask_NS
+    slots, width = mask_NS.shape
+    num_own = slots * lanes * capacity
+    state = DecoderState(
+        network.new_pool(num_own + slots * width),
+        network.position_tables(capacity),
+        slots=slots,
+        lanes=lanes,
+        capacity=capacity,
+        source_capacity=width,
+    )
+    entries = torch.arange(num_own + slots * width) + FIRST_ENTRY
+    own_NKC, source_NS = entries[:num_own].view(slots, lanes, capacity), entries[num_own:].view(slots, width)
+    state.seat(torch.arange(slots), own_NKC, source_NS, mask_NS)
+    if memory is not None:
+        network.remember(memory, state, torch.arange(slots))
+    return state

@@ -1,13 +1,14 @@
-"""⑤ What a search strategy is to the running batch.
+"""⑤ What a search gets from a step and what it makes of it.
 
 Shapes: N slots, K lanes, S source, V vocabulary.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from torch import Tensor
+
+from model.decoding.demands import Demands
+from model.decoding.slot_options import OptionRows
 
 
 @dataclass(frozen=True)
@@ -15,27 +16,33 @@ class Step:
     """What one decoder step offers to choose from.
 
     Attributes:
-        position: Tokens produced before this step.
-        ranking_NKV: Log-probabilities under the constraints: what to choose by; −inf is forbidden.
-        model_NKV: Log-probabilities as the network gives them, except where forbidden: what to
-            report. The same tensor where no constraint changes values.
-        attention_NKS: Cross-attention of this step; None if nobody in the batch asks for it.
-        mask_NS: True where a source token is real.
+        positions_N: Tokens that each slot has produced before this step.
+        scores_NKV: Logits under the constraints: what to choose by; −inf is forbidden.
+        logits_NKV: Logits as the network gives them, except where forbidden: what to report. The same
+            tensor where no constraint changes values.
+        normaliser_NK: What turns both into log-probabilities when it is subtracted.
+        attention_NKS: Cross-attention of this step; None if nobody asks for it.
+        is_source_NS: True where a source token is real.
+        options: Of these slots.
+        demands: Of all sentences of the grid.
     """
 
-    position: int
-    ranking_NKV: Tensor
-    model_NKV: Tensor
+    positions_N: Tensor
+    scores_NKV: Tensor
+    logits_NKV: Tensor
+    normaliser_NK: Tensor
     attention_NKS: Tensor | None
-    mask_NS: Tensor
+    is_source_NS: Tensor
+    options: OptionRows
+    demands: Demands
 
-    def of_slots(self, slots: Tensor) -> "Step":
-        """The part of the step that belongs to these slots."""
-        ranking_NKV = self.ranking_NKV.index_select(0, slots)
-        is_same = self.model_NKV is self.ranking_NKV
-        model_NKV = ranking_NKV if is_same else self.model_NKV.index_select(0, slots)
-        attention_NKS = None if self.attention_NKS is None else self.attention_NKS.index_select(0, slots)
-        return Step(self.position, ranking_NKV, model_NKV, attention_NKS, self.mask_NS.index_select(0, slots))
+    def log_probs(self, tokens_NK: Tensor) -> Tensor:
+        """The network's log-probability of one token a lane, (N, K)."""
+        return _at(self.logits_NKV, tokens_NK) - self.normaliser_NK
+
+    def score(self, tokens_NK: Tensor) -> Tensor:
+        """The log-probability to rank by of one token a lane, (N, K)."""
+        return _at(self.scores_NKV, tokens_NK) - self.normaliser_NK
 
 
 @dataclass(frozen=True)
@@ -72,22 +79,5 @@ class Ending:
     eos_log_prob: float | None
 
 
-class Search(Protocol):
-    """One strategy, over the slots of a batch that use it; options are each slot's own."""
-
-    def advance(self, step: Step) -> Choice:
-        """Choose every lane's next token. Nothing here waits for the device."""
-
-    def endings(self, slots: Sequence[int]) -> list[list[Ending]]:
-        """The results of these slots, best first, as many as asked for or found."""
-
-    def contenders(self, slot: int) -> list[tuple[int, int]]:
-        """Lane and length of each hypothesis that the slot's best result may continue or be."""
-
-    def keep(self, slots: Sequence[int]) -> None:
-        """Drop all slots but these; they are numbered anew in this order."""
-
-
-def token_log_probs(step: Step, tokens_NK: Tensor) -> Tensor:
-    """The network's log-probability of one token a lane, (N, K)."""
-    return step.model_NKV.gather(2, tokens_NK[..., None]).squeeze(2)
+def _at(values_NKV: Tensor, tokens_NK: Tensor) -> Tensor:
+    return values_NKV.gather(2, tokens_NK[..., None]).squeeze(2)

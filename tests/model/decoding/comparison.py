@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from model.decoding.running import Result
+from model.decoding.runner import Result
 from model.request import Hypothesis
 
 

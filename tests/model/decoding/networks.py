@@ -7,7 +7,7 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.request import DecodeOptions, DecodeRequest
-from model.state import DecoderState, Memory, PositionTables
+from model.state import DecoderState, Extent, KeyValuePool, Memory, PositionTables
 from model.transformer import Transformer
 from tests.model.tiny_networks import randomised, tiny_config
 
@@ -61,15 +61,26 @@ class TableNetwork:
     def encode(self, source_NS: Tensor) -> Memory:
         return Memory(torch.zeros(*source_NS.shape, 1), source_NS != PAD)
 
-    def start(self, memory: Memory, *, lanes: int, capacity: int) -> DecoderState:
-        return DecoderState([], memory.mask_NS, PositionTables(), len(memory.mask_NS), lanes, capacity)
+    def new_pool(self, entries: int) -> KeyValuePool:
+        return KeyValuePool(0, entries, 1, 1, self._probabilities)
+
+    def position_tables(self, capacity: int) -> PositionTables:
+        return PositionTables()
+
+    def remember(self, memory: Memory, state: DecoderState, slots_N: Tensor) -> None:
+        """A table needs no source."""
 
     def decode_step(
-        self, tokens_NK: Tensor, state: DecoderState, *, return_attention: bool = False
+        self,
+        tokens_NK: Tensor,
+        state: DecoderState,
+        extent: Extent,
+        *,
+        attention: list[Tensor] | None = None,
     ) -> Tensor:
-        state.position += 1
-        if return_attention:
-            mask_NS = state.source_mask_NS.float()
+        state.positions_N[: extent.slots] += 1
+        if attention is not None:
+            mask_NS = state.is_source_NS[: extent.slots, : extent.source_length].float()
             weights_NS = mask_NS / mask_NS.sum(1, keepdim=True)
-            state.last_cross_attention_NKS = weights_NS[:, None].repeat(1, state.lanes, 1)
+            attention.append(weights_NS[:, None].repeat(1, state.lanes, 1))
         return self._probabilities[tokens_NK].log()

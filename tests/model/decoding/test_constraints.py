@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -7,25 +8,44 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.decoding.constraints import Constraints
+from model.decoding.demands import Demands
+from model.decoding.history import History
 from model.decoding.sentence import Sentence
 from model.engines import torch_engine
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
+from tests.model.decoding.slots import CONFIG, CPU, admitted, option_rows
 
-CONFIG = TransformerConfig(source_vocab_size=VOCAB, target_vocab_size=VOCAB)
-CPU = torch.device("cpu")
-
-
-def admitted(*, prefix: tuple[int, ...] = (), **options: object) -> Sentence:
-    return Sentence.admit(request((4, 5, EOS), prefix=prefix, **options), CONFIG)
+LANES = 2
 
 
-def scores(slots: int, lanes: int = 2) -> Tensor:
+def scores(slots: int) -> Tensor:
     generator = torch.Generator().manual_seed(1)
-    return torch.randn(slots, lanes, VOCAB, generator=generator).log_softmax(2)
+    return torch.randn(slots, LANES, VOCAB, generator=generator).log_softmax(2)
 
 
-def history(*rows: tuple[int, ...], lanes: int = 2) -> Tensor:
-    return torch.tensor(rows, dtype=torch.int64).view(len(rows), 1, -1).repeat(1, lanes, 1)
+def rank(
+    batch: Sequence[Sentence],
+    before: Tensor,
+    past: Sequence[Sequence[int]] = (),
+    *,
+    config: TransformerConfig = CONFIG,
+    never_produced: Sequence[int] = (),
+) -> Tensor:
+    """Logits to choose by after each sentence has produced its past, in both lanes."""
+    past = past or [()] * len(batch)
+    slots_N = torch.arange(len(batch))
+    constraints = Constraints(len(batch), 16, config, CPU, never_produced)
+    history = History(len(batch), LANES, 16, PAD, CPU)
+    constraints.seat(slots_N, batch)
+    history.seat(slots_N)
+    positions_N = torch.tensor([len(row) for row in past])
+    for position in range(max(len(row) for row in past)):
+        tokens = [row[min(position, len(row) - 1)] if row else PAD for row in past]
+        tokens_NK = torch.tensor(tokens)[:, None].expand(-1, LANES)
+        history.record(positions_N.clamp_max(position), tokens_NK, None)
+    return constraints.apply(
+        before, before.logsumexp(2), positions_N, history, option_rows(batch), Demands.of(batch)
+    )
 
 
 def forbidden(ranking_NKV: Tensor, slot: int = 0, lane: int = 0) -> set[int]:
@@ -33,14 +53,13 @@ def forbidden(ranking_NKV: Tensor, slot: int = 0, lane: int = 0) -> set[int]:
 
 
 def test_padding_and_bos_are_never_produced_but_the_unknown_token_is() -> None:
-    ranking = Constraints([admitted()], CONFIG, CPU).apply(scores(1), history(()))
+    ranking = rank([admitted()], scores(1))
     assert forbidden(ranking) == {PAD, BOS}
     assert UNK not in forbidden(ranking)
 
 
 def test_what_the_engine_is_told_is_never_produced_but_eos_always_may_be() -> None:
-    constraints = Constraints([admitted(), admitted()], CONFIG, CPU, never_produced=(7, EOS))
-    ranking = constraints.apply(scores(2), history((), ()))
+    ranking = rank([admitted(), admitted()], scores(2), never_produced=(7, EOS))
     assert [forbidden(ranking, slot) for slot in range(2)] == [{PAD, BOS, 7}] * 2
 
 
@@ -48,31 +67,40 @@ def test_a_start_token_that_is_eos_can_still_end_a_sentence() -> None:
     config = TransformerConfig(
         source_vocab_size=VOCAB, target_vocab_size=VOCAB, bos_id=EOS, decoder_start_id=EOS
     )
-    ranking = Constraints([admitted()], config, CPU).apply(scores(1), history(()))
-    assert forbidden(ranking) == {PAD}
+    assert forbidden(rank([admitted()], scores(1), config=config)) == {PAD}
 
 
-def test_what_is_not_forbidden_keeps_its_log_probability() -> None:
+def test_what_is_not_forbidden_keeps_its_number() -> None:
     before = scores(1)
-    constraints = Constraints([admitted(suppress_ids=[7], min_length=5)], CONFIG, CPU)
-    ranking = constraints.apply(before.clone(), history(()))
+    ranking = rank([admitted(suppress_ids=[7], min_length=5)], before.clone())
     is_kept = ranking > -math.inf
     assert torch.equal(ranking[is_kept], before[is_kept])
 
 
 def test_suppressed_ids_are_each_slots_own() -> None:
     batch = [admitted(suppress_ids=[UNK, 9, 10**6]), admitted(), admitted(suppress_ids=[4])]
-    ranking = Constraints(batch, CONFIG, CPU).apply(scores(3), history((), (), ()))
+    ranking = rank(batch, scores(3))
     assert [forbidden(ranking, slot, 1) - {PAD, BOS} for slot in range(3)] == [{UNK, 9}, set(), {4}]
 
 
-def test_eos_waits_for_the_least_length() -> None:
-    batch = [admitted(min_length=3), admitted()]
+def test_whoever_takes_a_slot_is_free_of_what_bound_the_one_before() -> None:
+    constraints, slots_N = Constraints(1, 16, CONFIG, CPU), torch.tensor([0])
+    for sentence in (admitted(suppress_ids=[7], prefix=(8,)), admitted()):
+        constraints.seat(slots_N, [sentence])
+    everything = Demands(lanes=True, prefixes=True, suppressed=True)
+    history, before = History(1, LANES, 16, PAD, CPU), scores(1)
+    options = option_rows([admitted()])
+    ranking = constraints.apply(before, before.logsumexp(2), torch.tensor([0]), history, options, everything)
+    assert forbidden(ranking) == {PAD, BOS}
+
+
+def test_eos_waits_for_the_least_length_of_each_slot_at_its_own_position() -> None:
+    batch = [admitted(min_length=3), admitted(), admitted(min_length=3)]
     for produced in range(5):
-        past = history((4,) * produced, (4,) * produced)
-        ranking = Constraints(batch, CONFIG, CPU).apply(scores(2), past)
+        ranking = rank(batch, scores(3), [(4,) * produced, (4,) * produced, (4, 4, 4)])
         assert (EOS in forbidden(ranking)) == (produced + 1 < 3)
         assert EOS not in forbidden(ranking, slot=1)
+        assert EOS not in forbidden(ranking, slot=2)
 
 
 @pytest.mark.parametrize(
@@ -88,42 +116,40 @@ def test_eos_waits_for_the_least_length() -> None:
 )
 def test_no_ngram_is_repeated(size: int, past: tuple[int, ...], banned: set[int]) -> None:
     batch = [admitted(), admitted(no_repeat_ngram_size=size), admitted(no_repeat_ngram_size=4)]
-    ranking = Constraints(batch, CONFIG, CPU).apply(scores(3), history(past, past, past))
+    ranking = rank(batch, scores(3), [past, past, ()])
     assert forbidden(ranking, slot=1) == {PAD, BOS} | banned
-    assert forbidden(ranking, slot=0) == {PAD, BOS}
+    assert forbidden(ranking, slot=0) == forbidden(ranking, slot=2) == {PAD, BOS}
 
 
 def test_repetition_is_penalised_once_however_often_it_occurs() -> None:
-    before = scores(2)
-    batch = [admitted(repetition_penalty=1.5), admitted()]
-    constraints = Constraints(batch, CONFIG, CPU)
-    assert constraints.needs_history
+    before, batch = scores(2), [admitted(repetition_penalty=1.5), admitted()]
     reported = before.clone()
-    ranking = constraints.apply(reported, history((5, 6, 5), (5, 6, 5)))
+    ranking = rank(batch, reported, [(5, 6, 5), (5, 6, 5)])
     assert ranking is not reported
     expected = before.clone()
     expected[0, :, [5, 6]] *= 1.5
-    assert torch.equal(ranking[:, :, EOS:], expected[:, :, EOS:])
+    torch.testing.assert_close(ranking[:, :, EOS:], expected[:, :, EOS:])
     assert torch.equal(reported[:, :, EOS:], before[:, :, EOS:])
 
 
-def test_a_prefix_wins_over_everything_and_keeps_its_log_probability() -> None:
+def test_repetition_costs_the_same_wherever_logits_have_their_zero() -> None:
+    batch, past = [admitted(repetition_penalty=1.5)], [(5, 6)]
+    ranking, shifted = rank(batch, scores(1), past), rank(batch, scores(1) + 3.0, past)
+    torch.testing.assert_close(shifted - 3.0, ranking)
+
+
+def test_a_prefix_wins_over_everything_and_keeps_its_number() -> None:
     before = scores(2)
     options = {"suppress_ids": [7], "repetition_penalty": 2.0, "no_repeat_ngram_size": 1}
     batch = [admitted(prefix=(7, 7), **options), admitted()]
-    ranking = Constraints(batch, CONFIG, CPU).apply(before.clone(), history((7,), (7,)))
+    ranking = rank(batch, before.clone(), [(7,), (7,)])
     assert forbidden(ranking) == set(range(VOCAB)) - {7}
     assert torch.equal(ranking[0, :, 7], before[0, :, 7])
     assert forbidden(ranking, slot=1) == {PAD, BOS}
 
 
 def test_after_the_prefix_the_search_is_free() -> None:
-    ranking = Constraints([admitted(prefix=(7,))], CONFIG, CPU).apply(scores(1), history((7,)))
-    assert forbidden(ranking) == {PAD, BOS}
-
-
-def test_constraints_nobody_asks_for_need_no_history() -> None:
-    assert not Constraints([admitted(), admitted(min_length=2)], CONFIG, CPU).needs_history
+    assert forbidden(rank([admitted(prefix=(7,))], scores(1), [(7,)])) == {PAD, BOS}
 
 
 STRATEGIES = [

@@ -3,55 +3,19 @@ from collections import Counter
 import pytest
 import torch
 
-from model.decoding.search.sample import Truncation
+from model.decoding.random_numbers import uniform
+from model.decoding.search.sample import uniform_numbers
 from model.engines import torch_engine
-from model.request import DecodeOptions
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, TableNetwork, lively_network, request, sentences
 
-SCORES = torch.tensor([[[0.4, 0.3, 0.2, 0.1]]]).log()
 
-
-def kept(**options: object) -> list[int]:
-    asked = DecodeOptions.from_dict({"strategy": "sample", **options})
-    weights = Truncation([asked], torch.device("cpu")).weights(SCORES)[0, 0].tolist()
-    return [token for token, weight in enumerate(weights) if weight > 0]
-
-
-@pytest.mark.parametrize(
-    ("options", "tokens"),
-    [
-        ({}, [0, 1, 2, 3]),
-        ({"top_k": 2}, [0, 1]),
-        ({"top_k": 9}, [0, 1, 2, 3]),
-        ({"top_p": 0.5}, [0, 1]),
-        ({"top_p": 0.75}, [0, 1, 2]),
-        ({"top_p": 0.01}, [0]),
-        ({"min_p": 0.3}, [0, 1, 2]),
-        ({"min_p": 1.0}, [0]),
-        ({"top_k": 2, "top_p": 0.55}, [0]),  # of the two, the first holds 0.57
-        ({"top_p": 0.75, "temperature": 0.1}, [0]),
-        ({"top_k": 3, "min_p": 0.6}, [0, 1]),
-    ],
-)
-def test_each_limit_keeps_the_likeliest(options: dict[str, object], tokens: list[int]) -> None:
-    assert kept(**options) == tokens
-
-
-def test_limits_are_each_slots_own() -> None:
-    options = [DecodeOptions(strategy="sample", top_k=1), DecodeOptions(strategy="sample", temperature=2.0)]
-    truncation = Truncation(options, torch.device("cpu"))
-    weights = truncation.weights(SCORES.repeat(2, 1, 1))[:, 0]
-    assert weights[0].tolist() == [1, 0, 0, 0]
-    assert weights[1].tolist() == pytest.approx([1, 0.75**0.5, 0.5**0.5, 0.5])
-    assert (
-        Truncation([*options, DecodeOptions(strategy="sample", top_p=0.5)], torch.device("cpu"))
-        .weights(SCORES.repeat(3, 1, 1))[:2, 0]
-        .tolist()
-        == weights.tolist()
-    )
-    truncation.keep(torch.tensor([1]))
-    assert torch.equal(truncation.weights(SCORES)[:, 0], weights[1:])
+def test_all_numbers_at_once_are_those_of_each_place() -> None:
+    seeds, positions = [0, 1, 12345, 2**63 - 1], [0, 1, 511, 100_000]
+    numbers_NK = uniform_numbers(torch.tensor(seeds), torch.tensor(positions), 64)
+    for slot, place in enumerate(zip(seeds, positions, strict=True)):
+        expected = [uniform(place[0], lane, place[1]) for lane in range(64)]
+        assert numbers_NK[slot].tolist() == expected
 
 
 def test_a_tiny_temperature_is_greedy() -> None:

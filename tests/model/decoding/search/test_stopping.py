@@ -2,18 +2,19 @@ import math
 
 import torch
 
-from model.decoding.search.stopping import StopRules
-from model.decoding.sentence import Sentence
-from tests.model.decoding.networks import EOS, TableNetwork, request
+from model.decoding.search.stopping import is_settled
+from tests.model.decoding.slots import admitted, option_rows
 
-CONFIG = TableNetwork({}).config
 FINISHED_NK = torch.tensor([[-1.0, -2.0, -math.inf, -math.inf]])
 
 
 def settled(*, finished: int = 2, attainable: float = -1.5, top: bool = False, **options: object) -> bool:
-    rules = StopRules([Sentence.admit(request((4, EOS), **options), CONFIG)], torch.device("cpu"))
-    found = rules.settled(
-        FINISHED_NK, torch.tensor([finished]), torch.tensor([attainable]), torch.tensor([top])
+    found = is_settled(
+        FINISHED_NK,
+        torch.tensor([finished]),
+        torch.tensor([attainable]),
+        torch.tensor([top]),
+        option_rows([admitted(**options)]),
     )
     return bool(found)
 

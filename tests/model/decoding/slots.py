@@ -1,0 +1,26 @@
+"""Sentences as a grid sees them: admitted, and their options as columns."""
+
+from collections.abc import Sequence
+
+import torch
+
+from model.config import TransformerConfig
+from model.decoding.sentence import Sentence
+from model.decoding.slot_options import OptionRows, SlotOptions
+from tests.model.decoding.networks import EOS, VOCAB, request
+
+CPU = torch.device("cpu")
+CONFIG = TransformerConfig(source_vocab_size=VOCAB, target_vocab_size=VOCAB, max_positions=16)
+
+
+def admitted(*, prefix: tuple[int, ...] = (), length: int = 3, **options: object) -> Sentence:
+    """A sentence of this many source tokens, with these options."""
+    source = (*[4] * (length - 1), EOS)
+    return Sentence.admit(request(source, prefix=prefix, **options), CONFIG)
+
+
+def option_rows(sentences: Sequence[Sentence]) -> OptionRows:
+    """Their options, one a slot."""
+    columns = SlotOptions(len(sentences), CPU)
+    columns.seat(torch.arange(len(sentences)), sentences)
+    return columns.first(len(sentences))
