@@ -19,7 +19,7 @@ from model.native.structures import (
     SessionConfig,
 )
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 ENVIRONMENT = "DRAGOMAN_NATIVE"
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -35,6 +35,7 @@ _FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
     "dragoman_error": (c_char_p, ()),
     "dragoman_network_create": (c_void_p, (_POINTER(NativeConfig), _POINTER(NamedTensor), c_int32)),
     "dragoman_network_weight_bytes": (c_int64, (c_void_p,)),
+    "dragoman_network_entry_bytes": (c_int64, (c_void_p,)),
     "dragoman_network_free": (None, (c_void_p,)),
     "dragoman_session_create": (c_void_p, (c_void_p, _POINTER(SessionConfig))),
     "dragoman_session_admit": (c_int32, (c_void_p, _POINTER(RequestStruct), c_int32)),
@@ -72,6 +73,7 @@ class Library:
             function = getattr(self._functions, name)
             function.restype, function.argtypes = result, list(arguments)
         self.network_weight_bytes = self._functions.dragoman_network_weight_bytes
+        self.network_entry_bytes = self._functions.dragoman_network_entry_bytes
         self.network_free = self._functions.dragoman_network_free
         self.session_drop = self._functions.dragoman_session_drop
         self.session_num_free_entries = self._functions.dragoman_session_num_free_entries

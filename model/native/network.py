@@ -54,6 +54,11 @@ class NativeNetwork:
         """What the packed weights occupy in memory."""
         return int(self.library.network_weight_bytes(self.address))
 
+    @property
+    def entry_bytes(self) -> int:
+        """What one entry of decoder state occupies: keys and values of a position in all layers."""
+        return int(self.library.network_entry_bytes(self.address))
+
 
 def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
     if not config.num_encoder_layers or not config.num_decoder_layers:

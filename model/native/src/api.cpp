@@ -39,6 +39,11 @@ Network* dragoman_network_create(const NetworkConfig* config, const NamedTensor*
 
 int64_t dragoman_network_weight_bytes(const Network* network) { return network->weight_bytes(); }
 
+int64_t dragoman_network_entry_bytes(const Network* network) {
+  const StateLayout layout = network->state_layout();
+  return int64_t{layout.layers} * 2 * layout.width * layout.number_bytes;
+}
+
 void dragoman_network_free(Network* network) { delete network; }
 
 Session* dragoman_session_create(const Network* network, const SessionConfig* config) {

@@ -11,7 +11,7 @@
 
 namespace dragoman {
 
-constexpr int32_t kAbiVersion = 1;
+constexpr int32_t kAbiVersion = 2;
 
 // A tensor by the name it has in the checkpoint.
 struct NamedTensor {
@@ -41,6 +41,7 @@ DRAGOMAN_API const char* dragoman_error();
 DRAGOMAN_API dragoman::Network* dragoman_network_create(const dragoman::NetworkConfig* config,
                                                         const dragoman::NamedTensor* tensors, int32_t count);
 DRAGOMAN_API int64_t dragoman_network_weight_bytes(const dragoman::Network* network);
+DRAGOMAN_API int64_t dragoman_network_entry_bytes(const dragoman::Network* network);
 DRAGOMAN_API void dragoman_network_free(dragoman::Network* network);
 
 DRAGOMAN_API dragoman::Session* dragoman_session_create(const dragoman::Network* network,

@@ -1,10 +1,9 @@
 #include "truncation.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
-#include <numeric>
 
 #include "simd.h"
 
@@ -12,9 +11,19 @@ namespace dragoman {
 namespace {
 
 constexpr std::size_t kBlock = 128;  // weights that are added up before the next look at the sum
+constexpr int32_t kAnyCount = std::numeric_limits<int32_t>::max();
+constexpr double kAnyMass = std::numeric_limits<double>::infinity();
 
-// Weights, of which the largest is 1, are put in order band by band, each down to a share of the last.
-constexpr float kFirstBand = 0.25f, kBandWidth = 4, kLastBand = 1e-7f;
+// Bins divide every octave below the weight 1 into 16: by exponent and first bits of the fraction.
+constexpr int kBinShift = 19;
+constexpr int32_t kBins = 32 * 16;  // all below the last octave are in the lightest bin
+
+int32_t bin_of(float weight) {
+  constexpr int32_t kOne = 0x3f800000 >> kBinShift;
+  int32_t word;
+  std::memcpy(&word, &weight, sizeof(word));
+  return std::max(0, kBins - 1 - kOne + (word >> kBinShift));
+}
 
 }  // namespace
 
@@ -40,39 +49,51 @@ bool TruncatedDistribution::weigh(const Scores& scores, float temperature) {
 
 // The weight that a token must have to stay.
 float TruncatedDistribution::threshold(const Options& options) {
-  const bool has_top_k = options.top_k > 0, has_top_p = options.top_p < 1;
-  if (!has_top_k && !has_top_p) return options.min_p;
+  float least = options.min_p;
+  if (options.top_k == 0 && options.top_p >= 1) return least;
+  fill_bins();
   double held = total();
-  order_heaviest(has_top_k ? options.top_k : weights_.size(), has_top_k ? held : held * options.top_p);
-  if (has_top_k) {
-    ordered_.resize(std::min<std::size_t>(ordered_.size(), options.top_k));
-    held = std::accumulate(ordered_.begin(), ordered_.end(), 0.0);
+  if (options.top_k > 0) {
+    const Cut cut = heaviest(options.top_k, kAnyMass);
+    least = std::max(least, cut.least);
+    held = cut.mass;
   }
-  float least = ordered_[0];
-  double before = 0;
-  for (const float weight : ordered_) {
-    if (before >= held * options.top_p) break;
-    least = weight;
-    before += weight;
-  }
-  return std::max(least, options.min_p);
+  if (options.top_p < 1) least = std::max(least, heaviest(kAnyCount, held * options.top_p).least);
+  return least;
 }
 
-// As few as need be put in order: at least `count` tokens, or as many as hold `mass`, or all that are allowed.
-void TruncatedDistribution::order_heaviest(std::size_t count, double mass) {
-  ordered_.clear();
-  double held = 0;
-  float above = std::numeric_limits<float>::infinity();
-  while (above > 0 && ordered_.size() < count && held < mass) {
-    const float least = above > 1 ? kFirstBand : (above > kLastBand ? above / kBandWidth : 0);
-    const auto before = static_cast<std::ptrdiff_t>(ordered_.size());
-    for (const float weight : weights_) {
-      if (weight > least && weight <= above) ordered_.push_back(weight);
-    }
-    std::sort(ordered_.begin() + before, ordered_.end(), std::greater<float>());
-    held = std::accumulate(ordered_.begin() + before, ordered_.end(), held);
-    above = least;
+// Nothing needs to be put in order but the bin that a limit falls into, however flat the distribution.
+void TruncatedDistribution::fill_bins() {
+  bins_.assign(kBins, {0, 0.0});
+  for (const float weight : weights_) {
+    if (weight == 0) continue;
+    Bin& bin = bins_[bin_of(weight)];
+    ++bin.count;
+    bin.mass += weight;
   }
+}
+
+// As few tokens as make up `count`, or weigh `mass` together; or all.
+TruncatedDistribution::Cut TruncatedDistribution::heaviest(int32_t count, double mass) {
+  int32_t counted = 0;
+  double held = 0;
+  int32_t bin = kBins - 1;
+  for (; bin > 0 && counted + bins_[bin].count < count && held + bins_[bin].mass < mass; --bin) {
+    counted += bins_[bin].count;
+    held += bins_[bin].mass;
+  }
+  ordered_.clear();
+  for (const float weight : weights_) {
+    if (weight != 0 && bin_of(weight) == bin) ordered_.push_back(weight);
+  }
+  std::sort(ordered_.begin(), ordered_.end(), std::greater<float>());
+  float least = 0;  // all tokens, if the lightest bin is empty
+  for (const float weight : ordered_) {
+    least = weight;
+    held += weight;
+    if (++counted >= count || held >= mass) break;
+  }
+  return {least, held};
 }
 
 double TruncatedDistribution::block_sum(std::size_t first) const {
@@ -100,7 +121,8 @@ int32_t TruncatedDistribution::token_at(float threshold, float number) {
     if (reached + held > target) break;
     reached += held;
   }
-  // Rounding may leave the target just out of the block's reach: its last token it is, then.
+  // Added up one by one, a block's weights may miss a target that their sum has reached: the next token, or
+  // the last, is as near.
   int32_t last = -1;
   for (std::size_t i = first; i < weights_.size() && reached <= target; ++i) {
     if (weights_[i] == 0) continue;

@@ -18,15 +18,28 @@ class TruncatedDistribution {
   int32_t draw(const Scores& scores, const Options& options, float number);
 
  private:
+  // Tokens of nearly the same weight.
+  struct Bin {
+    int32_t count;
+    double mass;
+  };
+  // The lightest of the heaviest tokens, and what they weigh together.
+  struct Cut {
+    float least;
+    double mass;
+  };
+
   bool weigh(const Scores& scores, float temperature);
   float threshold(const Options& options);
-  void order_heaviest(std::size_t count, double mass);
+  void fill_bins();
+  Cut heaviest(int32_t count, double mass);
   double block_sum(std::size_t first) const;
   double total() const;
   int32_t token_at(float threshold, float number);
 
   std::vector<float> weights_;  // e^((logit - largest) / temperature), of every token
-  std::vector<float> ordered_;  // the heaviest of them
+  std::vector<Bin> bins_;       // the lightest first
+  std::vector<float> ordered_;  // the weights of one bin
 };
 
 }  // namespace dragoman

@@ -59,6 +59,14 @@ def test_narrow_weights_occupy_less(library: Library) -> None:
     assert sizes[0] > sizes[1] > sizes[2] > 0
 
 
+def test_an_entry_holds_keys_and_values_of_all_layers(library: Library) -> None:
+    network = tiny_network(model_dim=64, num_decoder_layers=3)  # heads of 32 fill whole vectors
+    packed = NativeNetwork(network.config, network.state_dict(), library=library)
+    assert packed.entry_bytes == 3 * 2 * 64 * 4
+    narrow = NativeNetwork(network.config, network.state_dict(), "int8", library=library)
+    assert narrow.entry_bytes <= packed.entry_bytes
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
