@@ -81,7 +81,11 @@ def timed(run: Callable[[], object]) -> Duration:
 def speed_ratio(subject: Sequence[Duration], baseline: Sequence[Duration], clock: Clock) -> Ratio:
     """How many times as fast the subject is as the baseline, round by round; above 1 it is faster."""
     pairs = zip(subject, baseline, strict=True)
-    ratios = [theirs.by(clock) / ours.by(clock) for ours, theirs in pairs]
+    return ratio_of([theirs.by(clock) / ours.by(clock) for ours, theirs in pairs])
+
+
+def ratio_of(ratios: Sequence[float]) -> Ratio:
+    """The rounds' ratios as one, with their spread."""
     return Ratio(statistics.median(ratios), min(ratios), max(ratios))
 
 
