@@ -22,8 +22,14 @@ def degeneration(sentence: SentenceTranslation) -> str | None:
 
 def _ends_in_loop(ids: Sequence[int]) -> bool:
     """Whether the last few tokens are one short group, over and over."""
-    return any(
-        len(ids) >= size * _REPETITIONS
-        and tuple(ids[-size * _REPETITIONS :]) == tuple(ids[-size:]) * _REPETITIONS
-        for size in range(1, _LONGEST_LOOP + 1)
-    )
+    for size in range(1, _LONGEST_LOOP + 1):
+        if len(ids) < size * _REPETITIONS:
+            return False
+        if ids[-1] == ids[-1 - size] and _repeats(ids[-size * _REPETITIONS :], size):
+            return True
+    return False
+
+
+def _repeats(ids: Sequence[int], size: int) -> bool:
+    """Whether all of it is its first group of this size, over and over."""
+    return all(ids[place] == ids[place - size] for place in range(size, len(ids)))

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import random
 import sys
 import time
 from contextvars import ContextVar
@@ -9,6 +10,12 @@ from functools import lru_cache
 from types import TracebackType
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+
+
+def new_request_id() -> str:
+    """32 hexadecimal digits; no secret, so not worth the system call that secrets need."""
+    return f"{random.getrandbits(128):032x}"
+
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
@@ -60,6 +67,8 @@ def set_up_logs(level: str) -> None:
     """Write all events from this level up to standard error, uvicorn's among them."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
+    # What no line shows need not be found out for each.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # It tells of each stage of its start and end, which our own events do in fewer words.
     logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, logging.getLogger().level))

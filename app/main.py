@@ -55,6 +55,8 @@ def create_app(settings: Settings | None = None, backend: Backend | None = None)
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
+        # Our own metrics and log lines surround every request; FastAPI's would be looked for each time.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.context = context
     for router in _ROUTERS:

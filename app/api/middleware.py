@@ -1,7 +1,6 @@
 """① ⑨ Around every request: its id, its time, its log line, and an answer whatever happens."""
 
 import logging
-import os
 import re
 import time
 from collections.abc import Collection
@@ -15,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.errors import respond
 from app.context import Context
 from app.lifecycle import Phase
-from app.logs import request_id
+from app.logs import new_request_id, request_id
 
 logger = logging.getLogger(__name__)
 
@@ -112,4 +111,4 @@ def _without_head(scope: Scope) -> Scope:
 def _request_id(scope: Scope) -> str:
     """The caller's id if it is short and plain, else a new one."""
     given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
-    return given if _SANE_ID.fullmatch(given) else os.urandom(16).hex()
+    return given if _SANE_ID.fullmatch(given) else new_request_id()

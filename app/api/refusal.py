@@ -1,9 +1,10 @@
 """⑨ The answer to what is no request, or never becomes a whole one."""
 
 import json
-import os
 from http import HTTPStatus
 from typing import Final
+
+from app.logs import new_request_id
 
 _REASONS: Final = {
     400: ("malformed_request", "this is not an HTTP/1.1 request"),
@@ -18,7 +19,7 @@ _REASONS: Final = {
 def refusal(status: int) -> bytes:
     """Head and body of an answer that ends the connection; there is nothing of the client's in it."""
     code, error = _REASONS[status]
-    request_id = os.urandom(16).hex()
+    request_id = new_request_id()
     body = json.dumps({"error": error, "code": code, "request_id": request_id})
     fields = {
         "Content-Type": "application/json",
