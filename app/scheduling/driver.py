@@ -13,7 +13,7 @@ from app.scheduling.backlog import Job
 from model.decoding.observer import Observer
 from model.decoding.runner import Result
 from model.decoding.sentence import Sentence
-from model.errors import DecodingError, TranslationError
+from model.errors import DecodingError, TextTooLongError, TranslationError
 from model.request import DecodeRequest
 
 logger = logging.getLogger(__name__)
@@ -156,6 +156,10 @@ def _repeatable(sentence: Sentence) -> DecodeRequest:
 
 
 def _failure(fault: Exception) -> TranslationError:
+    if isinstance(fault, TextTooLongError) and fault.field == "source_ids":
+        # Lengths were checked against the checkpoint's before; what is left is room for its hypotheses.
+        limit_name = "MAX_STATE_BYTES, in positions of the decoder"
+        return TextTooLongError("q", limit_name, fault.limit, fault.value)
     if isinstance(fault, TranslationError):
         return fault
     logger.error("decoding failed", exc_info=fault)

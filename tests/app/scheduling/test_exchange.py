@@ -37,9 +37,12 @@ class Player:
         return not self.running or used + len(request.source_ids) <= self.room
 
     def look(self) -> None:
-        """What a worker does between two turns."""
+        """What a worker does between two turns; its thread would sleep if it had nothing to do."""
+        assert self.has_something_to_do
         for each in self.exchange.wait(self.desk) or ():
-            self.running.remove(each)
+            # It may have ended in the very step in which its client left.
+            if each in self.running:
+                self.running.remove(each)
         for model in "abm":
             while (found := self.exchange.take(self.desk, model, self.fits)) is not None:
                 assert self.fits(found.request)
@@ -58,10 +61,13 @@ def players(count: int, room: int = 100) -> tuple[Exchange, list[Player]]:
 
 def run_until_quiet(everyone: list[Player]) -> None:
     """Everybody who would be awake looks, until nothing changes any more."""
-    while any(player.desk.is_called for player in everyone):
+    for _ in range(1000):
         for player in everyone:
             if player.desk.is_called:
                 player.look()
+        if not any(player.desk.is_called for player in everyone):
+            return
+    raise AssertionError("they call each other for ever")
 
 
 def test_one_sentence_calls_one_idle_worker() -> None:
