@@ -63,63 +63,58 @@ class Constraints(Columns):
 
     def apply(
         self,
-        logits_NKV: Tensor,
-        normaliser_NK: Tensor,
+        model_NKV: Tensor,
         positions_N: Tensor,
         history: History,
         options: OptionRows,
         demands: Demands,
     ) -> Tensor:
-        """Logits to choose by.
+        """Log-probabilities to choose by.
 
         Args:
-            logits_NKV: The network's; overwritten unless a constraint rescales.
-            normaliser_NK: What makes log-probabilities of them when it is subtracted.
+            model_NKV: The network's; overwritten unless a constraint rescales.
             positions_N: Tokens that each slot has produced.
             history: Which ones.
             options: Of these slots.
             demands: Of all sentences of the grid.
         """
         slots = len(positions_N)
-        given = self._given(logits_NKV, positions_N) if demands.prefixes else None
-        scores_NKV = logits_NKV
+        given = self._given(model_NKV, positions_N) if demands.prefixes else None
+        ranking_NKV = model_NKV
         if demands.repetition:
-            scores_NKV = _penalise_repetition(logits_NKV, normaliser_NK, history, options)
-        scores_NKV.index_fill_(2, self._never, -math.inf)
+            ranking_NKV = _penalise_repetition(model_NKV, history, options)
+        ranking_NKV.index_fill_(2, self._never, -math.inf)
         if demands.suppressed:
-            scores_NKV.masked_fill_(self._suppressed_NV[:slots, None], -math.inf)
+            ranking_NKV.masked_fill_(self._suppressed_NV[:slots, None], -math.inf)
         if demands.lengths:
             is_early_N = options.shortest_N > positions_N + 1
-            scores_NKV[:, :, self._eos_id].masked_fill_(is_early_N[:, None], -math.inf)
+            ranking_NKV[:, :, self._eos_id].masked_fill_(is_early_N[:, None], -math.inf)
         if demands.ngrams:
-            _forbid_ngrams(scores_NKV, positions_N, history, options)
+            _forbid_ngrams(ranking_NKV, positions_N, history, options)
         if given is not None:
-            _force(scores_NKV, *given)
-        return scores_NKV
+            _force(ranking_NKV, *given)
+        return ranking_NKV
 
-    def _given(self, logits_NKV: Tensor, positions_N: Tensor) -> tuple[Tensor, Tensor]:
-        """Each lane's next token (−1 if free), and its logit before other constraints."""
+    def _given(self, model_NKV: Tensor, positions_N: Tensor) -> tuple[Tensor, Tensor]:
+        """Each lane's next token (−1 if free), and its score before other constraints."""
         tokens_N1 = self._prefixes_NC[: len(positions_N)].gather(1, positions_N[:, None]) - 1
-        tokens_NK1 = tokens_N1[:, None].expand(-1, logits_NKV.shape[1], 1)
-        return tokens_NK1, logits_NKV.gather(2, tokens_NK1.clamp_min(0))
+        tokens_NK1 = tokens_N1[:, None].expand(-1, model_NKV.shape[1], 1)
+        return tokens_NK1, model_NKV.gather(2, tokens_NK1.clamp_min(0))
 
 
-def _penalise_repetition(
-    logits_NKV: Tensor, normaliser_NK: Tensor, history: History, options: OptionRows
-) -> Tensor:
+def _penalise_repetition(model_NKV: Tensor, history: History, options: OptionRows) -> Tensor:
     """Multiply the log-probability of every token that its hypothesis already holds.
 
     Keskar et al. 2019 (https://arxiv.org/abs/1909.05858) rescale logits by their sign; a
     log-probability is never positive, so one multiplication says the same and does not depend on
     where the logits have their zero.
     """
-    tokens_NKC, normaliser_NK1 = history.tokens(len(logits_NKV)), normaliser_NK[..., None]
-    penalised_NKC = logits_NKV.gather(2, tokens_NKC) - normaliser_NK1
-    penalised_NKC = penalised_NKC * options.repetition_penalty_N[:, None, None] + normaliser_NK1
-    return logits_NKV.scatter(2, tokens_NKC, penalised_NKC)
+    tokens_NKC = history.tokens(len(model_NKV))
+    penalised_NKC = model_NKV.gather(2, tokens_NKC) * options.repetition_penalty_N[:, None, None]
+    return model_NKV.scatter(2, tokens_NKC, penalised_NKC)
 
 
-def _forbid_ngrams(scores_NKV: Tensor, positions_N: Tensor, history: History, options: OptionRows) -> None:
+def _forbid_ngrams(ranking_NKV: Tensor, positions_N: Tensor, history: History, options: OptionRows) -> None:
     """No n-gram twice in one hypothesis, n each slot's own; 0 is no limit."""
     slots, sizes_N11 = len(positions_N), options.ngram_size_N[:, None, None]
     agreement_NKC = history.agreement(slots)
@@ -127,12 +122,12 @@ def _forbid_ngrams(scores_NKV: Tensor, positions_N: Tensor, history: History, op
     is_past_N1C = places_C < positions_N[:, None, None]
     is_repeat_NKC = is_past_N1C & (agreement_NKC >= sizes_N11 - 1) & (sizes_N11 > 0)
     costs_NKC = torch.zeros(is_repeat_NKC.shape, device=positions_N.device)
-    scores_NKV.scatter_add_(2, history.tokens(slots), costs_NKC.masked_fill_(is_repeat_NKC, -math.inf))
+    ranking_NKV.scatter_add_(2, history.tokens(slots), costs_NKC.masked_fill_(is_repeat_NKC, -math.inf))
 
 
-def _force(scores_NKV: Tensor, tokens_NK1: Tensor, logits_NK1: Tensor) -> None:
-    """Forbid all but the given tokens, where there are any; they keep the network's logit."""
+def _force(ranking_NKV: Tensor, tokens_NK1: Tensor, values_NK1: Tensor) -> None:
+    """Forbid all but the given tokens, where there are any; they keep the network's score."""
     is_given_NK1 = tokens_NK1 >= 0
     index_NK1 = tokens_NK1.clamp_min(0)
-    values_NK1 = torch.where(is_given_NK1, logits_NK1, scores_NKV.gather(2, index_NK1))
-    scores_NKV.masked_fill_(is_given_NK1, -math.inf).scatter_(2, index_NK1, values_NK1)
+    kept_NK1 = torch.where(is_given_NK1, values_NK1, ranking_NKV.gather(2, index_NK1))
+    ranking_NKV.masked_fill_(is_given_NK1, -math.inf).scatter_(2, index_NK1, kept_NK1)

@@ -120,17 +120,13 @@ class Grid(Columns):
         positions_N = self.state.positions_N[:slots].clamp_max(self.state.capacity - 1)
         seen = attention if attention is not None or not demands.attention else []
         tokens_NK = self._tokens_NK[:slots]
-        logits_NKV = self._network.decode_step(tokens_NK, self.state, extent, attention=seen).float()
-        normaliser_NK = logits_NKV.logsumexp(2)
+        logits_NKV = self._network.decode_step(tokens_NK, self.state, extent, attention=seen)
+        model_NKV = logits_NKV.log_softmax(2, dtype=torch.float32)
         options = self._options.first(slots)
-        scores_NKV = self._constraints.apply(
-            logits_NKV, normaliser_NK, positions_N, self._history, options, demands
-        )
         return Step(
             positions_N=positions_N,
-            scores_NKV=scores_NKV,
-            logits_NKV=logits_NKV,
-            normaliser_NK=normaliser_NK,
+            ranking_NKV=self._constraints.apply(model_NKV, positions_N, self._history, options, demands),
+            model_NKV=model_NKV,
             attention_NKS=seen[-1].float() if seen else None,
             is_source_NS=self.state.is_source_NS[:slots, : extent.source_length],
             options=options,

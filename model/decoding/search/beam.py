@@ -65,10 +65,10 @@ class BeamSearch(Columns):
 
     def _candidates(self, step: Step) -> tuple[Tensor, Tensor, Tensor]:
         """Totals, parents and tokens of the 2K best continuations, best first, (N, C) each."""
-        size = min(2 * self._beams, step.scores_NKV.shape[2])
-        scores_NKC, tokens_NKC = step.scores_NKV.topk(size, 2)
+        size = min(2 * self._beams, step.ranking_NKV.shape[2])
+        scores_NKC, tokens_NKC = step.ranking_NKV.topk(size, 2)
         before_NK = self._totals_NK[: len(scores_NKC)]
-        totals_NKC = scores_NKC - step.normaliser_NK[..., None] + before_NK[..., None]
+        totals_NKC = scores_NKC + before_NK[..., None]
         totals_NC, places_NC = totals_NKC.flatten(1).topk(2 * self._beams, 1)
         parents_NC = places_NC.div(size, rounding_mode="floor")
         return totals_NC, parents_NC, tokens_NKC.flatten(1).gather(1, places_NC)
@@ -83,7 +83,7 @@ class BeamSearch(Columns):
             costs_NK = coverage_cost(covered_NKS, step.is_source_NS, step.options)
             scores_NK = scores_NK + costs_NK.gather(1, parents_NK)
         scores_NK = scores_NK.masked_fill(~is_finished_NK, -math.inf)
-        eos_NK = (step.logits_NKV[:, :, self._eos_id] - step.normaliser_NK).gather(1, parents_NK)
+        eos_NK = step.model_NKV[:, :, self._eos_id].gather(1, parents_NK)
         lengths_NK = step.positions_N[:, None].to(scores_NK.dtype).expand_as(scores_NK)
         new_NK4 = torch.stack([scores_NK, lengths_NK, parents_NK.to(scores_NK.dtype), eos_NK], -1)
         both_NC4 = torch.cat([pool_NK4, new_NK4], 1)
@@ -114,8 +114,8 @@ def contenders(lanes: Sequence[Sequence[float]], length: int) -> list[Ending]:
 
 
 def _log_probs(step: Step, parents_NK: Tensor, tokens_NK: Tensor) -> Tensor:
-    places_NK = parents_NK * step.logits_NKV.shape[2] + tokens_NK
-    return step.logits_NKV.flatten(1).gather(1, places_NK) - step.normaliser_NK.gather(1, parents_NK)
+    places_NK = parents_NK * step.model_NKV.shape[2] + tokens_NK
+    return step.model_NKV.flatten(1).gather(1, places_NK)
 
 
 def _finished(lanes: Sequence[Sequence[float]]) -> list[Ending]:

@@ -51,7 +51,7 @@ class IndependentSearch(Columns):
         return Choice(tokens_NK, None, log_probs_NK, ended_NK.all(1))
 
     def _choose(self, step: Step) -> Tensor:
-        likeliest_NK = step.scores_NKV.argmax(2)
+        likeliest_NK = step.ranking_NKV.argmax(2)
         if not step.demands.samples:
             return likeliest_NK
         return torch.where(step.options.is_sample_N[:, None].bool(), draw(step), likeliest_NK)

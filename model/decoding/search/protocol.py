@@ -17,10 +17,9 @@ class Step:
 
     Attributes:
         positions_N: Tokens that each slot has produced before this step.
-        scores_NKV: Logits under the constraints: what to choose by; −inf is forbidden.
-        logits_NKV: Logits as the network gives them, except where forbidden: what to report. The same
-            tensor where no constraint changes values.
-        normaliser_NK: What turns both into log-probabilities when it is subtracted.
+        ranking_NKV: Log-probabilities under the constraints: what to choose by; −inf is forbidden.
+        model_NKV: Log-probabilities as the network gives them, except where forbidden: what to report.
+            The same tensor where no constraint changes values.
         attention_NKS: Cross-attention of this step; None if nobody asks for it.
         is_source_NS: True where a source token is real.
         options: Of these slots.
@@ -28,9 +27,8 @@ class Step:
     """
 
     positions_N: Tensor
-    scores_NKV: Tensor
-    logits_NKV: Tensor
-    normaliser_NK: Tensor
+    ranking_NKV: Tensor
+    model_NKV: Tensor
     attention_NKS: Tensor | None
     is_source_NS: Tensor
     options: OptionRows
@@ -38,11 +36,11 @@ class Step:
 
     def log_probs(self, tokens_NK: Tensor) -> Tensor:
         """The network's log-probability of one token a lane, (N, K)."""
-        return _at(self.logits_NKV, tokens_NK) - self.normaliser_NK
+        return _at(self.model_NKV, tokens_NK)
 
     def score(self, tokens_NK: Tensor) -> Tensor:
         """The log-probability to rank by of one token a lane, (N, K)."""
-        return _at(self.scores_NKV, tokens_NK) - self.normaliser_NK
+        return _at(self.ranking_NKV, tokens_NK)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from model.decoding.search.truncation import truncated_weights
 
 def draw(step: Step) -> Tensor:
     """A token for every lane, (N, K), from the tempered and truncated distribution."""
-    weights_NKV = truncated_weights(step.scores_NKV, step.options, step.demands.ranks)
+    weights_NKV = truncated_weights(step.ranking_NKV, step.options, step.demands.ranks)
     cumulated_NKV = weights_NKV.cumsum(2)
     numbers_NK = uniform_numbers(step.options.seed_N, step.positions_N, weights_NKV.shape[1])
     target_NK1 = numbers_NK[..., None] * cumulated_NKV[:, :, -1:]

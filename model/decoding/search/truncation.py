@@ -18,7 +18,7 @@ def truncated_weights(scores_NKV: Tensor, options: OptionRows, ranks: int) -> Te
     """Probabilities up to a factor (the likeliest token has 1), 0 where cut off, (N, K, V).
 
     Args:
-        scores_NKV: Logits.
+        scores_NKV: Log-probabilities; a constant more or less in a row changes nothing.
         options: Of the N slots.
         ranks: How many tokens must be put in order; see Demands.
     """

@@ -30,9 +30,8 @@ class Walk:
         return self.search.advance(
             Step(
                 positions_N=torch.full((slots,), position),
-                scores_NKV=scores_NKV,
-                logits_NKV=scores_NKV,
-                normaliser_NK=torch.zeros(slots, 2),
+                ranking_NKV=scores_NKV,
+                model_NKV=scores_NKV,
                 attention_NKS=None,
                 is_source_NS=torch.ones(slots, 3, dtype=torch.bool),
                 options=option_rows(self.batch),
