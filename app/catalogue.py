@@ -13,6 +13,8 @@ class Catalogue:
 
     Attributes:
         models: All of them, in order of preference.
+        sources: Every language that some checkpoint reads.
+        languages: Every language that some checkpoint reads or writes.
     """
 
     def __init__(self, models: Sequence[LoadedModel]) -> None:
@@ -21,17 +23,9 @@ class Catalogue:
         for source, target in (pair for model in models for pair in model.card.pairs):
             known = self._targets.get(source, ())
             self._targets[source] = known if target in known else (*known, target)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Every language that some checkpoint reads."""
-        return tuple(self._targets)
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """Every language that some checkpoint reads or writes."""
+        self.sources = tuple(self._targets)
         written = [target for targets in self._targets.values() for target in targets]
-        return tuple(dict.fromkeys([*self.sources, *written]))
+        self.languages = tuple(dict.fromkeys([*self.sources, *written]))
 
     def targets(self, source: str) -> tuple[str, ...]:
         """Languages that some checkpoint translates `source` into."""

@@ -20,7 +20,7 @@ def _shape(value: object) -> str:
 
 
 Text = Annotated[str, AfterValidator(_encodable)]
-Code = Annotated[str, AfterValidator(_encodable), Field(min_length=1, max_length=35)]
+Code = Annotated[str, Field(min_length=1, max_length=35), AfterValidator(_encodable)]
 Texts = Annotated[
     Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("list")],
     Discriminator(_shape),
@@ -31,7 +31,7 @@ Detail = Literal["scores", "tokens", "alignment"]
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    api_key: Annotated[str, AfterValidator(_encodable), Field(max_length=512)] | None = Field(
+    api_key: Annotated[str, Field(max_length=512), AfterValidator(_encodable)] | None = Field(
         default=None, description="API key, where one is needed and no Authorization header carries it"
     )
 
@@ -102,7 +102,7 @@ class TranslateRequest(_Request):
         description="Further translations of each text, fewer where the search finds no more; "
         "greedy search becomes beam search, and a beam at least one larger",
     )
-    model: Annotated[str, AfterValidator(_encodable), Field(min_length=1, max_length=64)] | None = Field(
+    model: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_encodable)] | None = Field(
         default=None, description="Name of a loaded checkpoint; by default the first for the language pair"
     )
     decoding: Decoding = Field(default=Decoding(), description="How to search for the translation")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import lingua
 
@@ -16,6 +16,7 @@ _SAMPLE = 2000
 """Characters that decide; more only take time."""
 
 
+@lru_cache(maxsize=256)
 def canonical_code(code: str) -> str:
     """The bare language of a code: `EN`, `en-GB` → `en`; `zh-Hans`, `zh_CN` → `zh`; `iw` → `he`."""
     language = _SUBTAG_SEPARATOR.split(code.strip(), maxsplit=1)[0].lower()

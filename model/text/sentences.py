@@ -48,9 +48,12 @@ def _candidates(line: str, language: str) -> Iterator[int]:
 
 def _window_ends(text: str, language: str) -> list[int]:
     """Ends by the splitter's parts, found again in the text: it may have altered white space."""
+    parts = sentencex.segment(language, text)
+    if len(parts) <= 1:
+        return [len(text)]
     ends: list[int] = []
     position = 0
-    for part in sentencex.segment(language, text):
+    for part in parts:
         found = text.find(part, position)
         if found >= 0:
             position = found + len(part)
