@@ -239,6 +239,25 @@ def test_bounds_below_one_are_refused(bound: str) -> None:
 
 
 @needs_native
+def test_of_equal_tokens_the_lowest_is_chosen_and_of_equal_beams_the_earlier() -> None:
+    """PyTorch's argmax does the same, its topk promises nothing: there, ties may fall either way."""
+    network = tiny_network(output_bias=False, target_vocab_size=300)
+    with torch.no_grad():
+        network.output.weight.zero_()
+    options = {"min_length": 3, "max_length": 3, "suppress_ids": [UNK, EOS, 6]}
+    greedy, beam = native_engine(network).decode(
+        [
+            request((5, EOS), strategy="greedy", **options),
+            request((5, EOS), beam_size=3, num_hypotheses=3, **options),
+        ]
+    )
+    assert isinstance(greedy, list)
+    assert isinstance(beam, list)
+    assert [found.token_ids for found in greedy] == [(4, 4, 4)]
+    assert [found.token_ids for found in beam] == [(4, 4, 4), (4, 4, 5), (4, 4, 7)]
+
+
+@needs_native
 @pytest.mark.parametrize("seed", [0, 1, 2**63 - 1])
 def test_random_numbers_are_those_of_every_runner(seed: int) -> None:
     """Where all tokens are equally likely, the one that is drawn tells the number."""
@@ -246,8 +265,8 @@ def test_random_numbers_are_those_of_every_runner(seed: int) -> None:
     network = tiny_network(target_vocab_size=vocab_size, output_bias=False)
     with torch.no_grad():
         network.output.weight.zero_()
-    options = {"strategy": "sample", "num_hypotheses": 3, "min_length": 9, "max_length": 8, "seed": seed}
-    asked = request((5, 6, EOS), **options | {"min_length": 8}, suppress_ids=[UNK, EOS])
+    options = {"strategy": "sample", "num_hypotheses": 3, "max_length": 8, "seed": seed}
+    asked = request((5, 6, EOS), **options, suppress_ids=[UNK, EOS])
     (result,) = native_engine(network).decode([asked])
     assert isinstance(result, list)
     drawn = {found.token_ids for found in result}
