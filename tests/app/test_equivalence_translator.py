@@ -1,23 +1,46 @@
 """The service gives what the synchronous Translator gives, with a real network."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
+from app.engine_backend import EngineBackend
 from app.main import create_app
+from app.scheduling import driver
+from app.scheduling.backlog import Job
+from app.scheduling.driver import Driver
 from app.settings import Settings
-from model.request import DecodeOptions
+from model.decoding.observer import SilentObserver
+from model.decoding.runner import Result
+from model.request import DecodeOptions, DecodeRequest
 from model.translator import Translator
 from tests.app.conftest import client_of
+from tests.model.native_library import needs_native
 
 pytestmark = pytest.mark.anyio
+NATIVE = pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+PAIR = {"source": "en", "target": "fr"}
 TEXTS = [
     "Good morning.",
     "Where is the station?  The cat sleeps.\n\nThank you. I am hungry.",
     "",
     "Something it has never read!",
 ]
+
+
+@asynccontextmanager
+async def serving(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an application that is ready."""
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        async with asyncio.timeout(60):
+            while (await client.get("/readyz")).status_code != 200:
+                await asyncio.sleep(0.05)
+        yield client
 
 
 async def test_the_service_equals_the_translator(tiny_checkpoint: Path) -> None:
@@ -28,20 +51,14 @@ async def test_the_service_equals_the_translator(tiny_checkpoint: Path) -> None:
         one.text for one in translator.translate(TEXTS, source="en", target="fr", options=greedy)
     ]
     app = create_app(Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu"))
-    async with app.router.lifespan_context(app), client_of(app) as client:
-        async with asyncio.timeout(60):
-            while (await client.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.05)
-        request = {"source": "en", "target": "fr"}
-        together = await client.post("/translate", json=request | {"q": TEXTS})
-        alone = await asyncio.gather(
-            *(client.post("/translate", json=request | {"q": text}) for text in TEXTS)
-        )
+    async with serving(app) as client:
+        together = await client.post("/translate", json=PAIR | {"q": TEXTS})
+        alone = await asyncio.gather(*(client.post("/translate", json=PAIR | {"q": text}) for text in TEXTS))
         options = {"decoding": {"strategy": "greedy"}}
-        greedily = await client.post("/translate", json=request | {"q": TEXTS} | options)
+        greedily = await client.post("/translate", json=PAIR | {"q": TEXTS} | options)
         rich = await client.post(
             "/translate",
-            json=request | {"q": TEXTS[1], "include": ["scores", "tokens", "alignment"], "alternatives": 1},
+            json=PAIR | {"q": TEXTS[1], "include": ["scores", "tokens", "alignment"], "alternatives": 1},
         )
         described = (await client.get("/models")).json()[0]
         metrics = (await client.get("/metrics")).text
@@ -56,6 +73,77 @@ async def test_the_service_equals_the_translator(tiny_checkpoint: Path) -> None:
     assert described["parameters"] == translator.num_parameters
     for name in ("decode_step_seconds", "encode_seconds", "time_to_first_token_seconds"):
         assert f"dragoman_{name}_count 0.0" not in metrics
+
+
+@NATIVE
+async def test_company_workers_and_neighbours_that_leave_change_nothing(
+    tiny_checkpoint: Path, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 clients on two workers, with mixed options, a third of whom hang up on the way."""
+    monkeypatch.setenv("DRAGOMAN_NATIVE", native)
+    translator = Translator.load(tiny_checkpoint, device="cpu")
+    kinds: tuple[dict[str, object], ...] = (
+        {"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample", "seed": 3}, {"beam_size": 2},
+    )  # fmt: skip
+    expected = {
+        (text, index): translator.translate(
+            [text], source="en", target="fr", options=translator.card.options(options)
+        )[0].text
+        for text in TEXTS
+        for index, options in enumerate(kinds)
+    }
+    app = create_app(Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu", workers=2))
+    async with serving(app) as client:
+        asked = [(TEXTS[i % len(TEXTS)], i % len(kinds)) for i in range(300)]
+        calls = [
+            asyncio.create_task(client.post("/translate", json=PAIR | {"q": text, "decoding": kinds[index]}))
+            for text, index in asked
+        ]
+        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        for call in calls[::3]:
+            call.cancel()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    answered = [
+        (key, answer)
+        for key, answer in zip(asked, answers, strict=True)
+        if isinstance(answer, httpx.Response)
+    ]
+    assert len(answered) >= 200
+    assert [answer.json()["translatedText"] for _, answer in answered] == [
+        expected[key] for key, _ in answered
+    ]
+
+
+@NATIVE
+def test_what_is_shown_on_the_way_is_how_every_result_begins(
+    tiny_checkpoint: Path, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_NATIVE", native)
+    monkeypatch.setattr(driver, "_TURN_SECONDS", 0)
+    backend = EngineBackend.load(
+        Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu", workers=1)
+    )
+    (model,) = backend.models()
+    driven = Driver(backend.engine(model.card.name, 0), SilentObserver())
+    for options in ({"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample", "seed": 1}):
+        for text in ("Where is the station?", "The cat sleeps.", "Something it has never read!"):
+            ids = tuple(model.tokenizer.encode(text, target_language="fr"))
+            request = DecodeRequest(ids, model.card.options(options))
+            driven.add(Job(model.card.name, request, float("inf"), 0.0, is_followed=True))
+    grown: dict[Job, list[tuple[int, ...]]] = {}
+    results: dict[Job, Result] = {}
+    while not driven.is_idle:
+        turn = driven.advance()
+        for job, token_ids in turn.grown:
+            grown.setdefault(job, []).append(token_ids)
+        results.update(turn.finished)
+    assert len(results) == 9
+    assert all(job in grown for job in results if job.request.options.strategy != "beam")
+    assert any(len(grown.get(job, [])) > 1 for job in results if job.request.options.strategy == "beam")
+    for job, result in results.items():
+        assert isinstance(result, list)
+        assert all(result[0].token_ids[: len(shown)] == shown for shown in grown.get(job, []))
+    backend.close()
 
 
 async def test_a_checkpoint_that_cannot_be_loaded_is_left_in_the_lifecycle(tmp_path: Path) -> None:
