@@ -19,6 +19,7 @@ from model.decoding.demands import Demands
 from model.decoding.history import History
 from model.decoding.sentence import Sentence
 from model.decoding.slot_options import OptionRows
+from model.decoding.transfer import to_device
 
 # Prefixes are kept one higher, so that the zeros of an empty row mean "free".
 _FREE = 0
@@ -57,9 +58,9 @@ class Constraints(Columns):
         for slot_1, sentence in zip(slots_N.split(1), sentences, strict=True):
             known = [i for i in sentence.options.suppress_ids if i < self._suppressed_NV.shape[1]]
             if known:
-                self._suppressed_NV[slot_1, torch.tensor(known, device=slot_1.device)] = True
+                self._suppressed_NV[slot_1, to_device(known, slot_1.device)] = True
             if prefix := sentence.request.prefix_ids:
-                self._prefixes_NC[slot_1, : len(prefix)] = torch.tensor(prefix, device=slot_1.device) + 1
+                self._prefixes_NC[slot_1, : len(prefix)] = to_device(prefix, slot_1.device) + 1
 
     def apply(
         self,

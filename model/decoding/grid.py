@@ -54,6 +54,11 @@ class Grid(Columns):
         """Rows that there are."""
         return len(self._tokens_NK)
 
+    @property
+    def device(self) -> torch.device:
+        """Where its columns lie."""
+        return self._tokens_NK.device
+
     def columns(self) -> Iterator[tuple[str, Tensor]]:
         """See Columns; its own, and those of all its parts."""
         yield from super().columns()

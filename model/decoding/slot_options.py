@@ -13,6 +13,7 @@ from torch import Tensor
 
 from model.columns import Columns
 from model.decoding.sentence import Sentence
+from model.decoding.transfer import to_device
 
 _FRACTIONAL: Mapping[str, Callable[[Sentence], float]] = {
     "temperature_N": lambda s: s.options.temperature,
@@ -78,8 +79,8 @@ class SlotOptions(Columns):
         """Take over the options of new sentences."""
         fractional = torch.tensor([[value(s) for value in _FRACTIONAL.values()] for s in sentences])
         integral = torch.tensor([[int(value(s)) for value in _INTEGRAL.values()] for s in sentences])
-        self._fractional_NF.index_copy_(0, slots_N, fractional.to(slots_N.device))
-        self._integral_NI.index_copy_(0, slots_N, integral.to(slots_N.device))
+        self._fractional_NF.index_copy_(0, slots_N, to_device(fractional, slots_N.device))
+        self._integral_NI.index_copy_(0, slots_N, to_device(integral, slots_N.device))
 
     def first(self, slots: int) -> OptionRows:
         """Those of the first slots, not copied."""

@@ -1,7 +1,6 @@
 """⑤ The runner in pure torch: the reference of the others, and what runs where they cannot."""
 
 from collections.abc import Collection, Sequence
-from time import perf_counter
 
 import torch
 
@@ -11,9 +10,11 @@ from model.decoding.interrupt import Interrupt
 from model.decoding.lending import PooledLender
 from model.decoding.network import Network
 from model.decoding.padding import pad_rows
-from model.decoding.runner import Progress, StepRecord
+from model.decoding.runner import Progress
 from model.decoding.running import RunningBatch
 from model.decoding.sentence import Sentence
+from model.decoding.stepping import step_in_turn
+from model.decoding.transfer import to_device
 from model.state import FIRST_ENTRY, DecoderState, Memory
 
 _SLOTS_AT_FIRST = 8
@@ -64,67 +65,55 @@ class TorchRunner:
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
-        if not self._batches and self._network.config.positions == "relative":
-            # Of the tables, this one alone is computed from weights.
-            self._tables = self._network.position_tables(self._network.config.max_positions)
         sources = [s.request.source_ids for s in sentences]
         memory = self._network.encode(pad_rows(sources, self._network.config.pad_id, self._device))
         try:
-            self._admit(sentences, memory)
+            for lanes in {s.rows: None for s in sentences}:
+                places = [place for place, s in enumerate(sentences) if s.rows == lanes]
+                rows = to_device(places, self._device)
+                own = Memory(memory.states_NSM[rows], memory.mask_NS[rows])
+                self.admit_encoded([sentences[place] for place in places], own)
         except Exception:
             self.drop(sentences)
             raise
 
-    def _admit(self, sentences: Sequence[Sentence], memory: Memory) -> None:
-        for lanes in {s.rows: None for s in sentences}:
-            places = [place for place, s in enumerate(sentences) if s.rows == lanes]
-            rows = torch.tensor(places, device=self._device)
-            own = Memory(memory.states_NSM[rows], memory.mask_NS[rows])
-            self._batch(lanes).admit([sentences[place] for place in places], own)
-
-    def _batch(self, lanes: int) -> RunningBatch:
+    def admit_encoded(self, sentences: Sequence[Sentence], memory: Memory) -> None:
+        """Let sentences of one width take part; `memory` is what the encoder made of them."""
+        if not self.batches() and self._network.config.positions == "relative":
+            # Of the tables, this one alone is computed from weights.
+            self._tables = self._network.position_tables(self._network.config.max_positions)
+        lanes = sentences[0].rows
         if lanes not in self._batches:
-            positions = self._network.config.max_positions
-            state = DecoderState(
-                self._pool,
-                self._tables,
-                slots=_SLOTS_AT_FIRST,
-                lanes=lanes,
-                capacity=positions,
-                source_capacity=positions,
-            )
-            grid = Grid(self._network, state, self._never_produced)
-            self._batches[lanes] = RunningBatch(grid, self._lender)
-        return self._batches[lanes]
+            self._batches[lanes] = self._new_batch(lanes)
+        self._batches[lanes].admit(sentences, memory)
+
+    def _new_batch(self, lanes: int) -> RunningBatch:
+        positions = self._network.config.max_positions
+        state = DecoderState(
+            self._pool,
+            self._tables,
+            slots=_SLOTS_AT_FIRST,
+            lanes=lanes,
+            capacity=positions,
+            source_capacity=positions,
+        )
+        return RunningBatch(Grid(self._network, state, self._never_produced), self._lender)
+
+    def batches(self) -> list[RunningBatch]:
+        """Those that run; columns of a width that nobody needs any more are given back."""
+        self._batches = {lanes: batch for lanes, batch in self._batches.items() if batch.sentences}
+        return list(self._batches.values())
 
     @torch.inference_mode()
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
         """See Runner."""
-        progress = Progress()
-        for _ in range(max_steps):
-            if not self._batches:
-                break
-            self._step(progress)
-            if progress.finished or interrupt.is_set():
-                break
-        return progress
-
-    def _step(self, progress: Progress) -> None:
-        start = perf_counter()
-        batches = list(self._batches.values())
-        rows, running = sum(b.rows for b in batches), sum(len(b.sentences) for b in batches)
-        for batch in batches:
-            progress.started.extend(batch.beginners)
-            progress.finished.extend(batch.step())
-        self._forget_empty()
-        progress.steps.append(StepRecord(perf_counter() - start, rows, running))
+        return step_in_turn(self.batches, interrupt, max_steps)
 
     @torch.inference_mode()
     def drop(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
         for batch in self._batches.values():
             batch.drop(sentences)
-        self._forget_empty()
 
     @torch.inference_mode()
     def agreed(self, sentence: Sentence) -> tuple[int, ...]:
@@ -134,6 +123,3 @@ class TorchRunner:
     def close(self) -> None:
         """See Runner."""
         self._batches.clear()
-
-    def _forget_empty(self) -> None:
-        self._batches = {lanes: batch for lanes, batch in self._batches.items() if batch.sentences}
