@@ -37,6 +37,7 @@ class Metrics:
         self.requests = self._counter("requests", "Answered requests.", "endpoint", "status")
         self.request_duration = self._histogram("request_duration_seconds", "Time to answer.", "endpoint")
         self.in_flight = self._gauge("requests_in_flight", "Requests being answered.")
+        self.workers = self._gauge("workers", "Threads that drive engines.")
         self.queue_wait = self._histogram("queue_wait_seconds", "From a sentence's arrival to its engine.")
         self.queue_depth = self._gauge("queue_depth", "Sentences that wait.")
         self.queued_tokens = self._gauge("queued_tokens", "Source tokens that wait, times their rows.")

@@ -38,6 +38,7 @@ class EngineFactory:
         device: Where it runs: `cpu`, `cuda` or `cuda:N`.
         precision: What it computes in.
         is_native: Whether each engine keeps one core busy, and Python free to do something else.
+        position_bytes: Of one entry of decoder state: keys and values of a position in all layers.
         new_runner: Makes a running batch of its own, with so many entries of decoder state.
     """
 
@@ -45,13 +46,8 @@ class EngineFactory:
     device: str
     precision: Precision
     is_native: bool
+    position_bytes: int
     new_runner: Callable[[int], Runner]
-
-    @property
-    def position_bytes(self) -> int:
-        """Bytes of one entry of decoder state, at most: keys and values of a position in all layers."""
-        number_bytes = 2 if self.precision in ("bfloat16", "float16") else 4
-        return 2 * number_bytes * self.config.model_dim * self.config.num_decoder_layers
 
     def make(
         self,
@@ -107,6 +103,7 @@ def _native_factory(checkpoint: Checkpoint, precision: Precision) -> EngineFacto
         device="cpu",
         precision=precision,
         is_native=True,
+        position_bytes=network.entry_bytes,
         new_runner=lambda max_positions: NativeRunner(
             network,
             max_rows=_MAX_ROWS_OF_A_CPU,
@@ -124,13 +121,15 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     """
     from model.casting import load_network
 
+    config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)
-    never_produced = checkpoint.tokenizer.target_tag_ids
+    number_bytes = 2 if precision in ("bfloat16", "float16") else 4
     return EngineFactory(
-        config=checkpoint.config,
+        config=config,
         device=device,
         precision=precision,
         is_native=False,
+        position_bytes=2 * number_bytes * config.model_dim * config.num_decoder_layers,
         new_runner=lambda max_positions: torch_runner(
             network, device, max_positions=max_positions, never_produced=never_produced
         ),

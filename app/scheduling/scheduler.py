@@ -41,6 +41,7 @@ class Scheduler:
         self._workers = [self._worker(backend, index) for index in range(backend.workers)]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
+        metrics.workers.set(backend.workers)
         metrics.watch_queue(lambda: len(self._backlog), lambda: self._backlog.queued_tokens)
 
     def start(self) -> None:

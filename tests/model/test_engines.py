@@ -103,7 +103,8 @@ def test_a_budget_of_state_is_kept(
     monkeypatch.setenv(ENVIRONMENT, native)
     factory = engine_factory(checkpoint, device="cpu")
     config = checkpoint.config
-    assert factory.position_bytes == 2 * 4 * config.model_dim * config.num_decoder_layers
+    numbers = 2 * config.model_dim * config.num_decoder_layers
+    assert factory.position_bytes in (2 * numbers, 4 * numbers)
     assert factory.new_runner(50).max_positions == 50
     engine = factory.make(max_positions=50)
     options = DecodeOptions(strategy="greedy", max_length=20)
