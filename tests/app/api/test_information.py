@@ -21,8 +21,8 @@ CONTRACT_METRICS = {
     "queued_tokens", "batch_sentences", "batch_rows", "decode_step_seconds", "encode_seconds",
     "time_to_first_token_seconds", "source_tokens_total", "target_tokens_total", "rejected_total",
     "cancelled_total", "degenerate_output_total", "model_info", "model_load_seconds", "gpu_memory_bytes",
-}
-OUR_METRICS = CONTRACT_METRICS | {"workers"}  # fmt: skip
+}  # fmt: skip
+OUR_METRICS = CONTRACT_METRICS | {"workers"}
 
 
 async def test_languages_in_libretranslates_shape(client: httpx.AsyncClient) -> None:
