@@ -18,6 +18,9 @@ from model.engines import EngineFactory, engine_factory
 from model.errors import CheckpointError, ConfigError
 
 _STATE_BYTES: Final = {"cpu": 2**28, "cuda": 2**32}
+# Natively a token takes as long to encode alone as in any company; in PyTorch company makes it cheaper.
+_NATIVE_ENCODE_TOKENS: Final = 256
+_TORCH_ENCODE_TOKENS: Final = 2048
 
 
 @dataclass(frozen=True)
@@ -121,9 +124,10 @@ def _load(folder: Path, settings: Settings) -> _Loaded:
 
 def _engine(loaded: _Loaded, settings: Settings, num_checkpoints: int) -> DecodingEngine:
     state_bytes = settings.max_state_bytes
+    encode_tokens = _NATIVE_ENCODE_TOKENS if loaded.factory.is_native else _TORCH_ENCODE_TOKENS
     return loaded.factory.make(
         max_batch_tokens=settings.max_batch_tokens,
-        max_encode_tokens=settings.max_encode_tokens,
+        max_encode_tokens=settings.max_encode_tokens or encode_tokens,
         max_positions=loaded.max_positions(state_bytes and max(state_bytes // num_checkpoints, 1)),
     )
 

@@ -5,7 +5,6 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from limits import parse
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -115,6 +114,8 @@ class AccessSettings(BaseModel):
     def _understood(cls, rate: str | None) -> str | None:
         if not rate:
             return None
+        from limits import parse  # see `app.rates`
+
         try:
             is_rate = parse(rate).amount > 0
         except ValueError:
@@ -152,11 +153,11 @@ class LimitSettings(BaseModel):
         ge=1,
         description="Most source tokens that one worker decodes together (a beam counts for each hypothesis)",
     )
-    max_encode_tokens: int = Field(
-        default=1024,
-        ge=1,
+    max_encode_tokens: OrAuto = Field(
+        default=0,
+        ge=0,
         description="Most source tokens that join a running batch between two steps, so that a large "
-        "arrival does not stall it",
+        "arrival does not stall it; 0 or auto: 256 for the native engine, otherwise 2048",
     )
     max_state_bytes: OrAuto = Field(
         default=0,

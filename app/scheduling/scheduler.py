@@ -104,11 +104,11 @@ class Scheduler:
             await asyncio.wait(pending, timeout=seconds)
 
     def stop(self) -> None:
-        """End the workers' threads after the step they are at."""
+        """End the workers' threads after the step they are at; their engines are free then."""
         self._draining = True
         self._exchange.stop()
         for worker in self._workers:
-            worker.join(timeout=5)
+            worker.join()
 
     def taken(self, job: Job) -> None:
         """See Reports."""
@@ -117,7 +117,7 @@ class Scheduler:
     def advanced(self, turn: Turn, seconds: float) -> None:
         """See Reports; what came of it goes to the event loop at once."""
         self._rate.record(sum(job.cost for job, _ in turn.finished), seconds)
-        if (turn.finished or turn.grown) and self._loop is not None and not self._loop.is_closed():
+        if (turn.finished or turn.grown) and self._loop is not None:
             self._loop.call_soon_threadsafe(self._resolve, turn)
 
     def _worker(self, backend: Backend, index: int) -> Worker:

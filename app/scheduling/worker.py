@@ -43,9 +43,9 @@ class Worker:
         """Begin to work."""
         self._thread.start()
 
-    def join(self, timeout: float) -> None:
-        """Wait for the thread to end, at most this many seconds."""
-        self._thread.join(timeout)
+    def join(self) -> None:
+        """Wait for the thread to end."""
+        self._thread.join()
 
     def _interrupt(self) -> None:
         for driver in self._drivers.values():

@@ -55,7 +55,7 @@ def test_values_come_from_the_environment_and_from_a_file(
         ("MAX_CHARS", "-1"),
         ("MAX_QUEUED_TOKENS", "0"),
         ("MAX_BATCH_TOKENS", "1.5"),
-        ("MAX_ENCODE_TOKENS", "0"),
+        ("MAX_ENCODE_TOKENS", "-1"),
         ("MAX_STATE_BYTES", "-1"),
         ("WORKERS", "many"),
         ("WORKERS", "-1"),
@@ -81,6 +81,7 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
         ("RATE_LIMIT", ""),
         ("WORKERS", "auto"),
         ("MAX_STATE_BYTES", "auto"),
+        ("MAX_ENCODE_TOKENS", "auto"),
         ("RATE_LIMIT", "5 per 2 seconds"),
     ],
 )
