@@ -3,10 +3,6 @@
 import math
 import time
 
-from limits import parse
-from limits.aio.storage import MemoryStorage
-from limits.aio.strategies import MovingWindowRateLimiter
-
 from app.errors import RateExceededError
 
 
@@ -18,8 +14,7 @@ class RateLimit:
     """
 
     def __init__(self, rate: str | None) -> None:
-        self._rate = parse(rate) if rate else None
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._window = _Window(rate) if rate else None
 
     async def charge(self, client: str) -> None:
         """Count one request of a client.
@@ -27,7 +22,22 @@ class RateLimit:
         Raises:
             RateExceededError: If it is one too many; it is not counted then.
         """
-        if self._rate is None or await self._limiter.hit(self._rate, client):
+        if self._window is not None:
+            await self._window.charge(client)
+
+
+class _Window:
+    def __init__(self, rate: str) -> None:
+        # Importing it takes as long as a tenth of a whole start, and most services set no limit.
+        from limits import parse
+        from limits.aio.storage import MemoryStorage
+        from limits.aio.strategies import MovingWindowRateLimiter
+
+        self._rate = parse(rate)
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+
+    async def charge(self, client: str) -> None:
+        if await self._limiter.hit(self._rate, client):
             return
-        window = await self._limiter.get_window_stats(self._rate, client)
-        raise RateExceededError(max(1, math.ceil(window.reset_time - time.time())))
+        stats = await self._limiter.get_window_stats(self._rate, client)
+        raise RateExceededError(max(1, math.ceil(stats.reset_time - time.time())))
