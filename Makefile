@@ -54,9 +54,14 @@ train-demo: $(DEVELOP_READY) ## Train the Transformer of Dive into Deep Learning
 	@cut -f 1 $(DEMO_SENTENCES) | tr '\n' '\0' | xargs -0 \
 	  $(BIN)/dragoman attention --checkpoint $(DEMO)/checkpoints/best --output $(DEMO)/attention
 
-bench: $(BENCH_READY) ## Race decoding and training against other engines, in minutes; writes BENCH_OUTPUT
+bench: $(BENCH_READY) ## Race decoding, serving and training against other engines, in minutes; writes BENCH_OUTPUT
 	@$(BUILD_NATIVE)
 	$(BIN)/python -m benchmarks.decode --batch-size 1 --batch-size 32 --rounds 3 --output $(BENCH_OUTPUT)
+	$(BIN)/python -m benchmarks.decode --name decode-text --checkpoint checkpoints --batch-size 8 --sentences 100 \
+	  --rounds 3 --output $(BENCH_OUTPUT)
+	$(BIN)/python -m benchmarks.step --rounds 3 --output $(BENCH_OUTPUT)
+	$(BIN)/python -m benchmarks.serve --concurrency 1 --concurrency 32 --workers 2 --seconds 2 --rounds 3 \
+	  --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.training_step --rounds 3 --output $(BENCH_OUTPUT)
 
 load: $(LOAD_READY) ## Load a running service at LOAD_URL; fails when an objective is missed

@@ -101,7 +101,7 @@ def loads(
         else:
             lines = source_file.read_text(encoding="utf-8").splitlines()
             sources = [line.split("\t")[0] for line in lines]
-            texts[kind] = real_texts(checkpoint.tokenizer, sources, pair, _KINDS[kind], contest.texts)
+            texts[kind] = real_texts(checkpoint, sources, pair, _KINDS[kind], contest.texts)
     return [
         Load(
             name=kind,

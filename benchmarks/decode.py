@@ -1,7 +1,7 @@
 """How fast sentences are decoded: our engines beside Hugging Face and CTranslate2, all with equal weights.
 
 python -m benchmarks.decode --output runs/bench
-python -m benchmarks.decode --checkpoint checkpoints/NAME --source-file FILE --reference-file FILE
+python -m benchmarks.decode --checkpoint checkpoints --source-file FILE --reference-file FILE
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,19 +12,20 @@ from tempfile import TemporaryDirectory
 import click
 
 from benchmarks.heats import FOOTPRINT_COLUMNS, Cost, Heat, hold_heat, random_heats, text_heats
-from benchmarks.lineup import CONTESTANTS, absent, line_up
+from benchmarks.lineup import CONTESTANTS, absent
 from benchmarks.machine import describe_machine, load_average
-from benchmarks.options import Timing, counted, numbers, several, timing_options
+from benchmarks.options import Timing, counted, entrants, numbers, several, timing_options
 from benchmarks.overview import overview
 from benchmarks.plots import plot_speed
 from benchmarks.race import COLUMNS, Place
 from benchmarks.report import Report, Table
 from benchmarks.shapes import SHAPES
 from benchmarks.stable import Stable
-from benchmarks.text import read_text
+from benchmarks.text import SENTENCES, read_text
 from benchmarks.work import SEARCHES, Scale
 from model.checkpoint import load_checkpoint
 from model.cli.grouping import Command, Option, grouped
+from model.cli.setup import only_checkpoint
 
 _RANDOM_WEIGHTS = (
     "Random weights that all engines share, lengths that never vary. Equal translations prove equal "
@@ -45,7 +46,7 @@ class Source:
     """
 
     checkpoint: Path | None
-    source_file: Path | None
+    source_file: Path
     reference_file: Path | None
     target: str
 
@@ -65,7 +66,11 @@ def _source_options(command: Command) -> Command:
     options: dict[str, Option] = {
         "checkpoint": click.option("--checkpoint", type=path, help="Measure this one on real text."),
         "source_file": click.option(
-            "--source-file", type=path, help="What it translates, a sentence a line; a tab begins references."
+            "--source-file",
+            type=path,
+            default=SENTENCES,
+            help="What it translates, a sentence a line; a tab begins the reference. By default a few "
+            "everyday sentences, English and French.",
         ),
         "reference_file": click.option("--reference-file", type=path, help="A reference a line, for BLEU."),
         "target": click.option(
@@ -90,7 +95,7 @@ def main(
     Exit status 1 if an engine in float32 gives other translations than the reference.
     """
     load_before = load_average()
-    field = line_up(engines)
+    field = entrants(engines)
     notes = [timing.note(), *([] if source.checkpoint else [_RANDOM_WEIGHTS])]
     notes += [f"Left out, this machine lacks it: {name}." for name in absent(engines)]
     places: list[Place] = []
@@ -129,9 +134,7 @@ def _heats(
 ) -> Iterator[Heat]:
     if source.checkpoint is None:
         return random_heats(scratch, shapes, scale, tokens, timing)
-    if source.source_file is None:
-        raise click.UsageError("--checkpoint needs --source-file, a file with a sentence a line")
-    checkpoint = load_checkpoint(source.checkpoint)
+    checkpoint = load_checkpoint(only_checkpoint(source.checkpoint))
     text = read_text(checkpoint, source.source_file, source.reference_file, source.target, scale.sentences)
     return text_heats(text, scale)
 

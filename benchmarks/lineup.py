@@ -103,7 +103,7 @@ def line_up(names: Sequence[str]) -> list[Contestant]:
     """
     chosen = [each for name, each in CONTESTANTS.items() if name in names and each.is_present()]
     if not chosen or not chosen[0].is_ours:
-        raise ConfigError("engine", f"given with one of {OURS}'s among them", ", ".join(names))
+        raise ConfigError("engine", f"given with one of {OURS}'s that this machine has", ", ".join(names))
     return chosen
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from benchmarks.lineup import Contestant, line_up
 from benchmarks.machine import installed_version
 from benchmarks.report import Report
 from benchmarks.rounds import Clock
 from model.cli.grouping import Command, Option, grouped
+from model.errors import ConfigError
 
 Plot = Callable[[Path], object]
 
@@ -111,3 +113,11 @@ def numbers(flag: str, name: str, default: Sequence[int], text: str) -> Option:
         show_default=True,
         help=text,
     )
+
+
+def entrants(names: Sequence[str]) -> list[Contestant]:
+    """The contestants that an option names and this machine has, ours first; refused in one line."""
+    try:
+        return line_up(names)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error

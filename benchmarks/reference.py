@@ -25,7 +25,7 @@ def reference_translations(checkpoint: Checkpoint, load: Load) -> list[str]:
             [load.texts[index].text for index in chosen],
             source=load.source,
             target=load.target,
-            options=checkpoint.card.options({**load.decoding, **({"max_length": limit} if limit else {})}),
+            options=checkpoint.card.options({**load.decoding, "max_length": limit}),
         )
         translations |= {index: each.text for index, each in zip(chosen, translated, strict=True)}
     return [translations[index] for index in range(len(load.texts))]

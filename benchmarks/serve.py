@@ -1,7 +1,7 @@
 """How many requests a service answers, and how fast: ours beside FastAPI with CTranslate2, and an echo.
 
 python -m benchmarks.serve --shape small --output runs/bench
-python -m benchmarks.serve --checkpoint checkpoints/NAME --source-file FILE
+python -m benchmarks.serve --checkpoint checkpoints --source-file FILE
 """
 
 from collections.abc import Sequence
@@ -30,6 +30,7 @@ from benchmarks.service import (
 )
 from benchmarks.shapes import SHAPES
 from model.checkpoint import load_checkpoint
+from model.cli.setup import only_checkpoint
 from model.interchange.export import export_checkpoint
 
 _METHOD = (
@@ -47,7 +48,9 @@ _METHOD = (
 )
 @click.option("--checkpoint", type=click.Path(exists=True, path_type=Path), help="Serve this one instead.")
 @click.option(
-    "--source-file", type=click.Path(exists=True, path_type=Path), help="Its texts, a sentence a line."
+    "--source-file",
+    type=click.Path(exists=True, path_type=Path),
+    help="Real texts, a sentence a line, instead of random words; what follows a tab is left out.",
 )
 @click.option("--target", default="fr", show_default=True, help="Language to translate into.")
 @contest_options
@@ -67,7 +70,10 @@ def main(
     """
     load_before = load_average()
     with TemporaryDirectory() as scratch, ExitStack() as running:
-        folder = checkpoint or random_checkpoint(Path(scratch) / shape, shape, timing.seed)
+        if checkpoint is None:
+            folder = random_checkpoint(Path(scratch) / shape, shape, timing.seed)
+        else:
+            folder = only_checkpoint(checkpoint)
         served = load_checkpoint(folder)
         exported = Path(scratch) / "exported"
         export_checkpoint(served, exported, "ctranslate2", contest.precision)

@@ -15,9 +15,9 @@ import click
 from benchmarks.checkpoints import random_checkpoint
 from benchmarks.floor import floor_seconds, step_cost
 from benchmarks.limits import Limits, measure_limits
-from benchmarks.lineup import CONTESTANTS, Contestant, line_up
+from benchmarks.lineup import CONTESTANTS, Contestant
 from benchmarks.machine import describe_machine, load_average
-from benchmarks.options import Timing, numbers, several, timing_options
+from benchmarks.options import Timing, entrants, numbers, several, timing_options
 from benchmarks.process import EngineProcess
 from benchmarks.race import Runner
 from benchmarks.report import Report, Table
@@ -91,7 +91,7 @@ class Step:
 def main(shapes: Sequence[str], engines: Sequence[str], batch_sizes: Sequence[int], timing: Timing) -> None:
     """Measure the machine and a decoder step, and compare."""
     load_before = load_average()
-    field = line_up(engines)
+    field = entrants(engines)
     limits = measure_limits(
         [step_cost(SHAPES[shape], 1, each.precision).weight_bytes for shape in shapes for each in field]
     )

@@ -9,6 +9,9 @@ from model.checkpoint import Checkpoint
 from model.errors import InputError
 from model.training.reporting.scores import score_translations
 
+SENTENCES = Path(__file__).with_name("sentences.en-fr.tsv")
+"""Everyday sentences of 5 to 100 tokens with their translations, written for these benchmarks."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Text:

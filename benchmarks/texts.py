@@ -7,6 +7,7 @@ import numpy as np
 
 from benchmarks.shapes import FIRST_WORD
 from model.card import Pair
+from model.checkpoint import Checkpoint
 from model.errors import InputError
 from model.text.document import Document
 from model.text.tokenizer import Tokenizer
@@ -24,12 +25,12 @@ class SizedText:
     Attributes:
         text: One sentence.
         tokens: Of the source, tag and EOS included.
-        max_length: Most tokens of its translation; None leaves it to the service.
+        max_length: Most tokens of its translation.
     """
 
     text: str
     tokens: int
-    max_length: int | None
+    max_length: int
 
 
 def word_texts(tokenizer: Tokenizer, lengths: Sequence[int], count: int, seed: int) -> list[SizedText]:
@@ -52,12 +53,12 @@ def word_texts(tokenizer: Tokenizer, lengths: Sequence[int], count: int, seed: i
 
 
 def real_texts(
-    tokenizer: Tokenizer, lines: Sequence[str], pair: Pair, lengths: Sequence[int], count: int
+    checkpoint: Checkpoint, lines: Sequence[str], pair: Pair, lengths: Sequence[int], count: int
 ) -> list[SizedText]:
     """Lines of single sentences, of each length in turn the one that comes nearest; none twice.
 
     Args:
-        tokenizer: Of the checkpoint.
+        checkpoint: Gives the tokenizer, and the most tokens of a source and of a translation.
         lines: As many as there are.
         pair: Source and target language.
         lengths: Tokens of a source.
@@ -66,10 +67,13 @@ def real_texts(
     Raises:
         InputError: If no line is a single sentence.
     """
+    card = checkpoint.card
     sized = [
-        (len(tokenizer.encode(line, target_language=pair[1])), line)
+        (length, line)
         for line in dict.fromkeys(map(str.strip, lines))
-        if Document.split(line, pair[0]).sentences == (line,)
+        if (length := len(checkpoint.tokenizer.encode(line, target_language=pair[1])))
+        <= card.max_source_length
+        and Document.split(line, pair[0]).sentences == (line,)
     ]
     if not sized:
         raise InputError("the text must hold at least one line that is a single sentence", "source-file")
@@ -78,7 +82,7 @@ def real_texts(
         wanted = lengths[index % len(lengths)]
         nearest = min(sized, key=lambda each: abs(each[0] - wanted))
         sized.remove(nearest)
-        texts.append(SizedText(nearest[1], nearest[0], None))
+        texts.append(SizedText(nearest[1], nearest[0], card.max_target_length))
     return texts
 
 

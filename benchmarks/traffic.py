@@ -50,12 +50,11 @@ class Load:
         return [self._body(text) for text in self.texts]
 
     def _body(self, text: SizedText) -> str:
-        limit = {} if text.max_length is None else {"max_length": text.max_length}
         body = {
             "q": text.text,
             "source": self.source,
             "target": self.target,
-            "decoding": {**self.decoding, **limit},
+            "decoding": {**self.decoding, "max_length": text.max_length},
         }
         return json.dumps(body, ensure_ascii=False)
 

@@ -77,7 +77,8 @@ def random_sentences(config: TransformerConfig, count: int, tokens: int, seed: i
 def text_races(card: ModelCard, sources: Sequence[Ids], scale: Scale, threads: int) -> list[Race]:
     """Every search with every batch size over a user's sentences.
 
-    Beams end by rules that differ from engine to engine, so that only greedy translations must agree.
+    Beams end by rules that differ from engine to engine, so that only greedy translations must agree. All
+    have one limit, because peers know no limit that depends on the source.
 
     Args:
         card: Gives the decoding defaults that a search keeps.
@@ -89,7 +90,7 @@ def text_races(card: ModelCard, sources: Sequence[Ids], scale: Scale, threads: i
         Race(
             network=f"{card.name} {card.version}",
             search=search,
-            options=card.options(SEARCHES[search]),
+            options=card.options({**SEARCHES[search], "max_length": card.max_target_length}),
             threads=threads,
             batch_size=batch_size,
             sources=sources,

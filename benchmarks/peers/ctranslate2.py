@@ -34,7 +34,7 @@ class CTranslate2Engine:
         )
 
     def decode(self, sources: Sequence[Ids], options: DecodeOptions, batch_size: int) -> Translations:
-        """See Engine; a length limit that depends on each source is left to the longest one."""
+        """See Engine; knows one length limit a call, the longest source's."""
         limits = [options.length_bounds(len(ids), _LONGEST_SOURCE) for ids in sources]
         results = self._translator.translate_batch(
             [[self._source_tokens[i] for i in ids] for ids in sources],

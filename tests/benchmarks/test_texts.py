@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.checkpoints import EMBEDDED
 from benchmarks.texts import MIXED, real_texts, word_texts
+from model.checkpoint import load_checkpoint
 from model.errors import InputError
 from model.text.document import Document
 from model.text.tokenizer import Tokenizer
@@ -33,12 +34,12 @@ def test_words_make_as_many_tokens_as_wanted_in_one_sentence(tokenizer: Tokenize
 
 
 def test_of_real_lines_single_sentences_of_the_nearest_length_are_taken_once(tokenizer: Tokenizer) -> None:
-    texts = real_texts(tokenizer, LINES, ("en", "fr"), (24, 1), 10)
+    texts = real_texts(load_checkpoint(EMBEDDED), LINES, ("en", "fr"), (24, 1), 10)
     assert [text.text for text in texts] == [LINES[2].strip(), LINES[0]]
-    assert [text.max_length for text in texts] == [None, None]
+    assert [text.max_length for text in texts] == [256, 256]
     assert texts[0].tokens == len(tokenizer.encode(texts[0].text, target_language="fr"))
 
 
-def test_a_text_without_a_single_sentence_is_refused(tokenizer: Tokenizer) -> None:
+def test_a_text_without_a_single_sentence_is_refused() -> None:
     with pytest.raises(InputError, match="at least one line"):
-        real_texts(tokenizer, ["", "One. Two."], ("en", "fr"), (5,), 1)
+        real_texts(load_checkpoint(EMBEDDED), ["", "One. Two."], ("en", "fr"), (5,), 1)
