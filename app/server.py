@@ -80,6 +80,8 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=Protocol,
+        # Under our protocol uvloop wins nothing, so nobody need wonder which of the two is running.
+        loop="asyncio",
         ws="none",
         log_config=None,
         access_log=False,
