@@ -1,0 +1,109 @@
+"""The thread between two turns: it is called rather than polling, and it ends when told."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from app.scheduling.backlog import Backlog, Job
+from app.scheduling.driver import Driver, Turn
+from app.scheduling.exchange import Exchange
+from app.scheduling.worker import Worker
+from model.decoding.observer import SilentObserver
+from model.request import DecodeOptions, DecodeRequest
+from tests.app.double import DoubleBackend
+
+
+class Heard:
+    """What the worker reported, and on which threads."""
+
+    def __init__(self) -> None:
+        self.taken_jobs: list[Job] = []
+        self.finished: list[Job] = []
+        self.threads: set[str] = set()
+
+    def taken(self, job: Job) -> None:
+        self.taken_jobs.append(job)
+
+    def advanced(self, turn: Turn, seconds: float) -> None:
+        assert seconds >= 0
+        self.finished += [job for job, _ in turn.finished]
+        self.threads.add(threading.current_thread().name)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def exchange() -> Exchange:
+    return Exchange(Backlog(10_000))
+
+
+@pytest.fixture
+def worker(backend: DoubleBackend, exchange: Exchange, heard: Heard) -> Worker:
+    driver = Driver(backend.engine("tiny", 0), SilentObserver())
+    return Worker("engine-0", {"tiny": driver}, exchange, heard)
+
+
+def job(backend: DoubleBackend, text: str) -> Job:
+    options = DecodeOptions(strategy="greedy")
+    request = DecodeRequest(tuple(backend.tokenizer.encode(text)), options)
+    return Job("tiny", request, float("inf"), time.monotonic())
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_it_works_on_its_own_thread_and_ends_when_told(
+    backend: DoubleBackend, exchange: Exchange, worker: Worker, heard: Heard
+) -> None:
+    worker.start()
+    jobs = [job(backend, text) for text in ("a", "b c", "d")]
+    exchange.put(jobs)
+    until(lambda: set(heard.finished) == set(jobs))
+    assert heard.taken_jobs == jobs
+    assert heard.threads == {"engine-0"}
+    exchange.stop()
+    worker.join()
+    exchange.put([job(backend, "late")])
+    assert len(heard.taken_jobs) == 3
+
+
+@pytest.mark.parametrize("event", ["an arrival", "a client that leaves", "the end"])
+def test_whatever_happens_in_a_long_turn_ends_it_after_the_step_it_is_at(
+    backend: DoubleBackend, exchange: Exchange, worker: Worker, heard: Heard, event: str
+) -> None:
+    worker.start()
+    engine = backend.engine("tiny", 0)
+    backend.seconds = 0.001
+    long = job(backend, "word " * 500)
+    exchange.put([long])
+    until(lambda: len(engine.sizes) > 20)
+    backend.gate.clear()
+    time.sleep(0.02)
+    before = len(engine.sizes)
+    if event == "an arrival":
+        exchange.put([job(backend, "new " * 50)])
+    elif event == "a client that leaves":
+        assert exchange.withdraw([long]) == 0
+    else:
+        exchange.stop()
+    backend.seconds = 0.0
+    backend.gate.set()
+    if event == "an arrival":
+        until(lambda: len(engine.sizes) > before + 2)
+        assert engine.sizes[before : before + 2] == [1, 2]
+        exchange.stop()
+    elif event == "a client that leaves":
+        until(lambda: backend.cancelled == [long.request])
+        exchange.stop()
+    worker.join()
+    assert event == "an arrival" or len(engine.sizes) == before + 1
+    assert long not in heard.finished
