@@ -16,6 +16,8 @@ HAS_COMPILER = any(map(shutil.which, ("c++", "g++", "clang++")))
 
 
 def _why_not() -> str:
+    if HAS_COMPILER and runnable_variants():
+        build()
     try:
         load_library()
     except NativeError as error:

@@ -46,7 +46,8 @@ DRAGOMAN_API void dragoman_network_free(dragoman::Network* network);
 
 DRAGOMAN_API dragoman::Session* dragoman_session_create(const dragoman::Network* network,
                                                         const dragoman::SessionConfig* config);
-DRAGOMAN_API int32_t dragoman_session_admit(dragoman::Session* session, const dragoman::Request* requests, int32_t count);
+DRAGOMAN_API int32_t dragoman_session_admit(dragoman::Session* session, const dragoman::Request* requests,
+                                            int32_t count);
 DRAGOMAN_API int32_t dragoman_session_run(dragoman::Session* session, int32_t max_steps,
                                           const volatile int32_t* interrupt, dragoman::Progress* progress);
 DRAGOMAN_API void dragoman_session_drop(dragoman::Session* session, const int64_t* handles, int32_t count);
