@@ -23,6 +23,8 @@ from model.errors import InputError, TextTooLongError
 from model.request import DecodeRequest
 
 _UNTIL_ONE_FINISHES = 2**31 - 1
+# Encoding a few sentences at once takes hardly longer than encoding one.
+_REFILL_BELOW = 0.75
 _SILENT = SilentObserver()
 
 
@@ -177,7 +179,8 @@ class DecodingEngine:
         places: dict[Sentence, int] = {}
         while len(results) < len(requests):
             done = len(results)
-            while waiting and self.fits(requests[waiting[0]]):
+            has_room = self.load <= _REFILL_BELOW
+            while has_room and waiting and self.fits(requests[waiting[0]]):
                 index = waiting.popleft()
                 try:
                     places[self.add(requests[index])] = index

@@ -127,6 +127,19 @@ def test_the_widest_search_of_the_longest_sentence_has_room(
     assert engine.load > 0
 
 
+@pytest.mark.parametrize(
+    ("native", "tokens"), [pytest.param("auto", 1024, marks=needs_native), ("off", 4096)]
+)
+def test_a_batch_is_as_large_as_serves_the_runner(
+    checkpoint: Checkpoint, native: str, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    engine = engine_factory(checkpoint, device="cpu").make()
+    options = DecodeOptions(beam_size=32, max_length=1)
+    engine.add(DecodeRequest((5,) * 16, options))
+    assert engine.load == 16 * 32 / tokens
+
+
 def test_a_network_that_is_in_torch_already_stays_there() -> None:
     engine = torch_engine(lively_network(), max_batch_tokens=7)
     engine.add(DecodeRequest((4, 5, 3), DecodeOptions(strategy="greedy")))

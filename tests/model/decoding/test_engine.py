@@ -223,6 +223,12 @@ def test_the_longest_first_keep_the_batch_full_to_the_end() -> None:
     assert [count for count in rows[:-4] if count < 4] == []
 
 
+def test_decode_fills_the_batch_up_by_several_at_a_time() -> None:
+    runner = ScriptedRunner(max_rows=8)
+    make(runner).decode([asked(3, steps=1 + i % 7) for i in range(40)])
+    assert [len(batch) for batch in runner.admitted[:-1] if len(batch) < 2] == []
+
+
 def test_nothing_asked_nothing_answered() -> None:
     assert make(ScriptedRunner()).decode([]) == []
 
