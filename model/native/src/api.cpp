@@ -49,7 +49,9 @@ void dragoman_network_free(Network* network) { delete network; }
 Session* dragoman_session_create(const Network* network, const SessionConfig* config) {
   return guarded<Session*>(nullptr, [=] {
     const int32_t* never = config->never_produced;
-    Vocabulary vocabulary{network->config().target_vocab_size, config->start_id, config->eos_id,
+    Vocabulary vocabulary{network->config().target_vocab_size,
+                          config->start_id,
+                          config->eos_id,
                           {never, never + config->num_never_produced}};
     return new Session(*network, std::move(vocabulary), config->max_rows, config->max_entries);
   });

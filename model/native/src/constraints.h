@@ -11,7 +11,7 @@ namespace dragoman {
 // What every sentence of a session has in common.
 struct Vocabulary {
   int32_t size;
-  int32_t start_id;                     // the decoder's first input
+  int32_t start_id;  // the decoder's first input
   int32_t eos_id;
   std::vector<int32_t> never_produced;  // never EOS
 };

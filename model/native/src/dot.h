@@ -52,7 +52,9 @@ struct Int8Dot {
   static constexpr bool kHasScales = true;
   static constexpr int kInputOffset = 128;
 
-  static Bytes inputs(Floats x, float scale) { return __builtin_convertvector(rounded(x / scale) + kInputOffset, Bytes); }
+  static Bytes inputs(Floats x, float scale) {
+    return __builtin_convertvector(rounded(x / scale) + kInputOffset, Bytes);
+  }
   static Weight weight(float x, float scale) { return static_cast<Weight>(std::nearbyint(x / scale)); }
   static __m512i weights(const Weight* from) { return _mm512_loadu_si512(from); }
   static __m512i spread(const Input* from) { return _mm512_set1_epi32(load<int32_t>(from)); }

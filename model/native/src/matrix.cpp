@@ -93,10 +93,8 @@ void sum_block(const typename Dot::Weight* panel, int64_t groups, const typename
 
 inline Floats activated(Floats x, Activation activation) {
   switch (activation) {
-    case Activation::relu:
-      return x < 0.0f ? Floats{} : x;
-    case Activation::silu:
-      return x / (1.0f + exponential(-x));
+    case Activation::relu: return x < 0.0f ? Floats{} : x;
+    case Activation::silu: return x / (1.0f + exponential(-x));
     case Activation::gelu:
       for (int lane = 0; lane < kLanes; ++lane) {
         x[lane] = 0.5f * x[lane] * (1.0f + std::erf(x[lane] * 0.70710678118654752f));

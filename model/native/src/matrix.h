@@ -66,7 +66,7 @@ class Matrix {
   int64_t inputs_ = 0;
   int64_t groups_ = 0;  // of inputs that one instruction takes together
   Buffer<uint8_t> packed_;
-  Buffer<float> scales_;    // int8: an output's weights are its integers times this
+  Buffer<float> scales_;  // int8: an output's weights are its integers times this
   Buffer<float> bias_;
   Buffer<int32_t> offsets_;  // int8: what a sum starts from
 };

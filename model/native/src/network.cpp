@@ -152,7 +152,8 @@ struct Network::Parts {
   void keep(const float* keys_values, void* entry) const;
   void attend_to_entries(Scratch& scratch, int layer, State& state, const Memory& memory, const float* query,
                          float* joined) const;
-  void step_self(Scratch& scratch, const SelfAttention& part, int layer, const Row* rows, int count, State& state) const;
+  void step_self(Scratch& scratch, const SelfAttention& part, int layer, const Row* rows, int count,
+                 State& state) const;
   void step_cross(Scratch& scratch, const CrossAttention& part, int layer, const Row* rows, int count,
                   State& state) const;
 };
@@ -160,8 +161,7 @@ struct Network::Parts {
 Network::Parts::Parts(const NetworkConfig& given, const Tensors& tensors) : config(given), heads(heads_of(given)) {
   const Loader loader(config, tensors, heads);
   const Tensor& source_tokens = tensors.at("source_embedding.tokens.weight");
-  const Tensor& target_tokens =
-      first_of(tensors, {"target_embedding.tokens.weight", "source_embedding.tokens.weight"});
+  const Tensor& target_tokens = first_of(tensors, {"target_embedding.tokens.weight", "source_embedding.tokens.weight"});
   source_embedding = Embedding(config, loader, source_tokens, "source_embedding");
   target_embedding = Embedding(config, loader, target_tokens, "target_embedding");
   for (int i = 0; i < config.num_encoder_layers; ++i) {
@@ -170,8 +170,8 @@ Network::Parts::Parts(const NetworkConfig& given, const Tensors& tensors) : conf
   }
   for (int i = 0; i < config.num_decoder_layers; ++i) {
     const std::string layer = "decoder.layers." + std::to_string(i);
-    decoder.push_back({load_self_attention(loader, layer), load_cross_attention(loader, layer),
-                       load_feed_forward(loader, layer)});
+    decoder.push_back(
+        {load_self_attention(loader, layer), load_cross_attention(loader, layer), load_feed_forward(loader, layer)});
   }
   if (config.has_final_norm) {
     encoder_norm = loader.norm("encoder.norm");

@@ -17,14 +17,14 @@ enum class Positions : int32_t { sinusoidal = 0, learned = 1, relative = 2, rota
 struct NetworkConfig {
   int32_t source_vocab_size, target_vocab_size;
   int32_t model_dim, num_heads, num_encoder_layers, num_decoder_layers, ffn_dim;
-  int32_t activation;           // Activation
+  int32_t activation;  // Activation
   int32_t is_pre_norm, has_final_norm, norm_divides_by_deviation;
   int32_t positions;            // Positions
   int32_t has_sinusoid_halves;  // sines first, then cosines; else in turn
   int32_t relative_buckets, relative_max_distance;
   int32_t max_positions;
   int32_t has_embedding_norm, scales_embeddings;
-  int32_t precision;            // Precision
+  int32_t precision;  // Precision
   float norm_epsilon;
 };
 
@@ -37,12 +37,12 @@ struct Source {
 
 // A hypothesis that is to go on by one token.
 struct Row {
-  int32_t token;            // the last one it produced; the decoder's start token at position 0
-  int32_t position;         // tokens it has produced
-  const int32_t* past;      // position + 1 entries; the last one is written by the step
-  const int32_t* source;    // entries of the source
+  int32_t token;          // the last one it produced; the decoder's start token at position 0
+  int32_t position;       // tokens it has produced
+  const int32_t* past;    // position + 1 entries; the last one is written by the step
+  const int32_t* source;  // entries of the source
   int32_t source_length;
-  float* attention;         // gets source_length weights of the last layer, averaged over heads; or null
+  float* attention;  // gets source_length weights of the last layer, averaged over heads; or null
 };
 
 // Buffers of one thread; grows to the largest batch it has seen.

@@ -13,12 +13,12 @@ namespace dragoman {
 
 // A hypothesis that goes on. Lists are copied when beams branch; keys and values never are.
 struct Lane {
-  float total = 0;                // what the search ranks by: log-probabilities under the constraints
-  std::vector<int32_t> tokens;    // produced so far
-  std::vector<float> log_probs;   // the network's, of each
-  std::vector<int32_t> past;      // where the state holds the keys and values of each position
-  std::vector<int32_t> looks;     // which row of the attention record belongs to each token; if recorded
-  std::vector<float> coverage;    // attention that each source token has got; if it counts
+  float total = 0;               // what the search ranks by: log-probabilities under the constraints
+  std::vector<int32_t> tokens;   // produced so far
+  std::vector<float> log_probs;  // the network's, of each
+  std::vector<int32_t> past;     // where the state holds the keys and values of each position
+  std::vector<int32_t> looks;    // which row of the attention record belongs to each token; if recorded
+  std::vector<float> coverage;   // attention that each source token has got; if it counts
 };
 
 // A hypothesis that does not go on.

@@ -52,10 +52,10 @@ class BeamSearch : public Search {
   float coverage_penalty(const Lane& lane) const;
 
   Candidates candidates_;
-  std::vector<Lane> next_;           // changes places with lanes_ at the end of a step
+  std::vector<Lane> next_;            // changes places with lanes_ at the end of a step
   std::vector<Hypothesis> finished_;  // the best K, best first
-  int32_t num_finished_ = 0;         // those that fell out of the pool included
-  std::size_t position_ = 0;         // tokens that every lane has produced
+  int32_t num_finished_ = 0;          // those that fell out of the pool included
+  std::size_t position_ = 0;          // tokens that every lane has produced
   bool is_settled_ = false;
 };
 

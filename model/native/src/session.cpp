@@ -90,12 +90,9 @@ void Session::hand_over(const Sentence& sentence) {
   for (const Hypothesis& hypothesis : result.hypotheses) {
     result.alignments.push_back(sentence.alignment(hypothesis));
     const bool is_aligned = sentence.search().options().return_alignment;
-    result.views.push_back({hypothesis.tokens.data(),
-                            hypothesis.log_probs.data(),
+    result.views.push_back({hypothesis.tokens.data(), hypothesis.log_probs.data(),
                             is_aligned ? result.alignments.back().data() : nullptr,
-                            static_cast<int32_t>(hypothesis.tokens.size()),
-                            hypothesis.has_eos,
-                            hypothesis.score});
+                            static_cast<int32_t>(hypothesis.tokens.size()), hypothesis.has_eos, hypothesis.score});
   }
 }
 

@@ -20,9 +20,9 @@ struct StepRecord {
 };
 
 struct HypothesisView {
-  const int32_t* tokens;    // num_tokens, without EOS
-  const float* log_probs;   // num_tokens, and one more if has_eos
-  const float* alignment;   // num_tokens × source length; null unless asked for
+  const int32_t* tokens;   // num_tokens, without EOS
+  const float* log_probs;  // num_tokens, and one more if has_eos
+  const float* alignment;  // num_tokens × source length; null unless asked for
   int32_t num_tokens;
   int32_t has_eos;
   float score;

@@ -87,7 +87,8 @@ inline Floats exponential(Floats x) {
   rest = fused(whole, spread(-kLn2Low), rest);
   // Cephes' polynomial for e^x - 1 - x over x², |x| <= ln 2 / 2.
   Floats series = spread(1.9875691500e-4f);
-  for (const float coefficient : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) {
+  for (const float coefficient :
+       {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) {
     series = fused(series, rest, spread(coefficient));
   }
   const Floats result = fused(series, rest * rest, rest) + 1.0f;
@@ -96,7 +97,9 @@ inline Floats exponential(Floats x) {
 }
 
 // bfloat16 is the upper half of float32.
-inline Floats floats(const uint16_t* from) { return from_bits(__builtin_convertvector(load<Halves>(from), Ints) << 16); }
+inline Floats floats(const uint16_t* from) {
+  return from_bits(__builtin_convertvector(load<Halves>(from), Ints) << 16);
+}
 
 // Nearest bfloat16, halves to even.
 inline Halves floats_to_bfloat16(Floats x) {

@@ -34,15 +34,9 @@ void Tensor::copy_row(int64_t row, float* to) const {
   const auto* numbers = static_cast<const float*>(data) + row * columns;
   const auto* halves = static_cast<const uint16_t*>(data) + row * columns;
   switch (type) {
-    case NumberType::float32:
-      std::copy(numbers, numbers + columns, to);
-      break;
-    case NumberType::bfloat16:
-      std::transform(halves, halves + columns, to, from_bfloat16);
-      break;
-    case NumberType::float16:
-      std::transform(halves, halves + columns, to, from_float16);
-      break;
+    case NumberType::float32: std::copy(numbers, numbers + columns, to); break;
+    case NumberType::bfloat16: std::transform(halves, halves + columns, to, from_bfloat16); break;
+    case NumberType::float16: std::transform(halves, halves + columns, to, from_float16); break;
   }
 }
 
