@@ -1,9 +1,9 @@
 """What a checkpoint says about itself: name, language pairs, limits, decoding defaults. No torch."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Self, cast
 
 from model.checks import require, require_integer
@@ -79,15 +79,25 @@ class ModelCard:
         Raises:
             ConfigError: If a value is unknown or cannot work, or is over this checkpoint's limit.
         """
-        return self._combined(given) if given else self._own_options
+        typed = tuple((name, type(value), value) for name, value in given.items())
+        try:
+            return self._known_options(typed)
+        except TypeError:  # a list, which nothing can be found by
+            return self._combined(dict(given))
 
     @cached_property
-    def _own_options(self) -> DecodeOptions:
-        return self._combined({})
+    def _known_options(self) -> Callable[[tuple[tuple[str, type, object], ...]], DecodeOptions]:
+        """Checking options takes as long as cutting a sentence into tokens, and clients repeat theirs."""
 
-    def _combined(self, given: Mapping[str, object]) -> DecodeOptions:
+        @lru_cache(maxsize=256)
+        def options(typed: tuple[tuple[str, type, object], ...]) -> DecodeOptions:
+            return self._combined({name: value for name, _, value in typed})
+
+        return options
+
+    def _combined(self, given: dict[str, object]) -> DecodeOptions:
         implied = {"strategy": "beam"} if "beam_size" in given else {}
-        options = DecodeOptions.from_dict(vars(self.decoding) | {"num_hypotheses": 1} | implied | dict(given))
+        options = DecodeOptions.from_dict(vars(self.decoding) | {"num_hypotheses": 1} | implied | given)
         limit = f"at most {self.max_target_length}, the limit max_target_length of {self.name}"
         for name in ("min_length", "max_length"):
             length = getattr(options, name)

@@ -73,6 +73,13 @@ def test_given_options_win_over_the_defaults() -> None:
     assert CARD.options({"beam_size": 3, "strategy": "sample"}).strategy == "sample"
 
 
+def test_options_that_look_alike_are_told_apart() -> None:
+    assert CARD.options({"top_k": 1}) is CARD.options({"top_k": 1})
+    with pytest.raises(ConfigError, match="top_k"):
+        CARD.options({"top_k": True})
+    assert CARD.options({"suppress_ids": [5]}).suppress_ids == (5,)
+
+
 def test_options_over_the_limit_are_refused() -> None:
     assert CARD.options({"max_length": 64}).max_length == 64
     with pytest.raises(
