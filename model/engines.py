@@ -1,6 +1,7 @@
 """⑤ Which runner drives a network on this machine; nothing else chooses. No torch until it is needed.
 
-On a CPU the native library, where it is built and computes such a network; else PyTorch.
+On a CPU the native library, where it is built and computes such a network; else PyTorch. On a GPU
+PyTorch, with recorded steps.
 """
 
 import logging
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 # A bound on the logits of one step; what really limits a batch is `max_batch_tokens`.
 _MAX_ROWS_OF_A_CPU = 256
-_MAX_ROWS_OF_A_GPU = 2048
+_MAX_ROWS_OF_A_GPU = 512
 _FEWEST_POSITIONS = 2**15
 # PyTorch needs many rows to be worth the starting of its kernels; natively, the decoder state of
 # fewer stays in the processor's caches.
@@ -134,10 +135,27 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         precision=precision,
         is_native=False,
         position_bytes=2 * number_bytes * config.model_dim * config.num_decoder_layers,
-        new_runner=lambda max_positions: torch_runner(
+        new_runner=lambda max_positions: (torch_runner if device == "cpu" else _graph_runner)(
             network, device, max_positions=max_positions, never_produced=never_produced
         ),
     )
+
+
+def _graph_runner(
+    network: "Network", device: str, *, max_positions: int, never_produced: Collection[int]
+) -> Runner:
+    """A running batch in PyTorch whose usual steps are recorded beforehand; the weights must not change."""
+    from model.decoding.static_runner import StaticRunner
+
+    runner = StaticRunner(
+        network,
+        device,
+        max_rows=_MAX_ROWS_OF_A_GPU,
+        max_positions=max_positions,
+        never_produced=never_produced,
+    )
+    runner.warm_up()
+    return runner
 
 
 def torch_runner(

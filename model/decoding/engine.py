@@ -217,13 +217,12 @@ class DecodingEngine:
             observer.encoded(perf_counter() - start, len(batch))
 
     def _advance(self, observer: Observer, max_steps: int) -> Progress:
-        start = perf_counter()
         progress = self._runner.advance(self._interrupt, max_steps)
+        now = perf_counter()
         for record in progress.steps:
             observer.stepped(record.seconds, record.rows, record.sentences)
         for sentence in progress.started:
-            # Whoever waits for a first token gets it in the first step.
-            observer.first_token(start + progress.steps[0].seconds - self._added_at[sentence], 1)
+            observer.first_token(now - self._added_at[sentence], 1)
         for sentence, _ in progress.finished:
             self._admission.leave(sentence)
             del self._added_at[sentence]

@@ -19,7 +19,7 @@ class Observer(Protocol):
         """
 
     def first_token(self, seconds: float, sentences: int) -> None:
-        """These sentences have their first token, so long after the call to `decode`."""
+        """So many sentences are known to have their first token, so long after they were added."""
 
 
 class SilentObserver:

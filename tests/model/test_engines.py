@@ -4,16 +4,18 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from model.checkpoint import Checkpoint, load_checkpoint
 from model.decoding.native_runner import NativeRunner
 from model.decoding.torch_runner import TorchRunner
-from model.engines import EngineFactory, engine_factory, torch_engine
+from model.engines import EngineFactory, engine_factory, torch_engine, torch_factory
 from model.errors import ConfigError, TextTooLongError
 from model.native.library import ENVIRONMENT
 from model.request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
+from model.transformer import Transformer
 from tests.model.decoding.networks import lively_network
 from tests.model.native_library import needs_native
 
@@ -138,6 +140,24 @@ def test_a_batch_is_as_large_as_serves_the_runner(
     options = DecodeOptions(beam_size=32, max_length=1)
     engine.add(DecodeRequest((5,) * 16, options))
     assert engine.load == 16 * 32 / tokens
+
+
+def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Recorder:
+        def __init__(self, network: Transformer, device: str, **bounds: object) -> None:
+            self.asked = (device, bounds["max_positions"], bounds["never_produced"])
+            self.is_warm = False
+
+        def warm_up(self) -> None:
+            self.is_warm = True
+
+    monkeypatch.setattr("model.decoding.static_runner.StaticRunner", Recorder)
+    monkeypatch.setattr("model.casting.load_network", lambda checkpoint, *_: checkpoint.network())
+    factory = torch_factory(checkpoint, "cuda:1", "bfloat16")
+    runner = cast(Recorder, factory.new_runner(1000))
+    assert runner.asked == ("cuda:1", 1000, checkpoint.tokenizer.target_tag_ids)
+    assert runner.is_warm
+    assert not factory.is_native
 
 
 def test_a_network_that_is_in_torch_already_stays_there() -> None:

@@ -197,7 +197,7 @@ def test_the_observer_sees_batches_steps_and_first_tokens() -> None:
     watch.calls.clear()
     engine.step(watch)
     assert watch.calls == [("encoded", 1), ("stepped", 2), ("first", 1)]
-    assert all(0.5 <= seconds < 60 for seconds in watch.waits)
+    assert all(0 < seconds < 60 for seconds in watch.waits)
 
 
 def test_decode_keeps_the_order_of_the_requests_and_the_batch_full() -> None:
