@@ -126,7 +126,7 @@ def _engine(loaded: _Loaded, settings: Settings, num_checkpoints: int) -> Decodi
     state_bytes = settings.max_state_bytes
     encode_tokens = _NATIVE_ENCODE_TOKENS if loaded.factory.is_native else _TORCH_ENCODE_TOKENS
     return loaded.factory.make(
-        max_batch_tokens=settings.max_batch_tokens,
+        max_batch_tokens=settings.max_batch_tokens or None,
         max_encode_tokens=settings.max_encode_tokens or encode_tokens,
         max_positions=loaded.max_positions(state_bytes and max(state_bytes // num_checkpoints, 1)),
     )

@@ -148,10 +148,11 @@ class LimitSettings(BaseModel):
         ge=1,
         description="Most source tokens that may wait (a beam counts for each hypothesis)",
     )
-    max_batch_tokens: int = Field(
-        default=4096,
-        ge=1,
-        description="Most source tokens that one worker decodes together (a beam counts for each hypothesis)",
+    max_batch_tokens: OrAuto = Field(
+        default=0,
+        ge=0,
+        description="Most source tokens that one worker decodes together (a beam counts for each "
+        "hypothesis); 0 or auto: what serves the engine best, 1024 natively, otherwise 4096",
     )
     max_encode_tokens: OrAuto = Field(
         default=0,

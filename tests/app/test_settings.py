@@ -81,6 +81,7 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
         ("RATE_LIMIT", ""),
         ("WORKERS", "auto"),
         ("MAX_STATE_BYTES", "auto"),
+        ("MAX_BATCH_TOKENS", "auto"),
         ("MAX_ENCODE_TOKENS", "auto"),
         ("RATE_LIMIT", "5 per 2 seconds"),
     ],
