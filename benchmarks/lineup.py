@@ -43,7 +43,7 @@ class Contestant:
 def _hugging_face(folder: Path, precision: str, threads: int) -> Engine:
     from benchmarks.peers.hugging_face import HuggingFaceEngine
 
-    return HuggingFaceEngine(folder, precision, threads)
+    return HuggingFaceEngine.load(folder, precision, threads)
 
 
 def _ctranslate2(folder: Path, precision: str, threads: int) -> Engine:

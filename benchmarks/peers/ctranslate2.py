@@ -20,7 +20,7 @@ class CTranslate2Engine:
     (`inter_threads`), none shares a matrix product (`intra_threads=1`).
     """
 
-    def __init__(self, folder: Path, precision: str, threads: int) -> None:
+    def __init__(self, folder: Path, precision: str, threads: int, *, device: str = "cpu") -> None:
         vocabulary = folder / "shared_vocabulary.json"
         sides = (
             (vocabulary, vocabulary)
@@ -30,7 +30,7 @@ class CTranslate2Engine:
         self._source_tokens, target_tokens = (json.loads(side.read_text(encoding="utf-8")) for side in sides)
         self._target_ids = {token: i for i, token in enumerate(target_tokens)}
         self._translator = ctranslate2.Translator(
-            str(folder), device="cpu", compute_type=precision, inter_threads=threads, intra_threads=1
+            str(folder), device=device, compute_type=precision, inter_threads=threads, intra_threads=1
         )
 
     def decode(self, sources: Sequence[Ids], options: DecodeOptions, batch_size: int) -> Translations:

@@ -1,10 +1,12 @@
 """Hugging Face's model decoding by its own `generate`, from a folder that `dragoman export` wrote."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self, cast
 
 import torch
-from transformers import AutoModelForSeq2SeqLM
+from torch import Tensor
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
 from benchmarks.engine import Ids, Translations, beams
 from model.request import DecodeOptions
@@ -13,11 +15,17 @@ from model.request import DecodeOptions
 class HuggingFaceEngine:
     """A contestant; see benchmarks.engine.Engine. Its threads share every matrix product."""
 
-    def __init__(self, folder: Path, precision: str, threads: int) -> None:
-        torch.set_num_threads(threads)
-        self._model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=getattr(torch, precision))
-        settings = self._model.generation_config
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        self._generate = cast(Callable[..., Tensor], model.generate)
+        settings = model.generation_config
         self._pad_id, self._eos_id = settings.pad_token_id, settings.eos_token_id
+
+    @classmethod
+    def load(cls, folder: Path, precision: str, threads: int) -> Self:
+        """See benchmarks.engine.Loader."""
+        torch.set_num_threads(threads)
+        return cls(AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=getattr(torch, precision)))
 
     @torch.inference_mode()
     def decode(self, sources: Sequence[Ids], options: DecodeOptions, batch_size: int) -> Translations:
@@ -30,9 +38,9 @@ class HuggingFaceEngine:
     def _decode_batch(self, sources: Sequence[Ids], options: DecodeOptions) -> Translations:
         longest = max(map(len, sources))
         padded = [[*ids, *[self._pad_id] * (longest - len(ids))] for ids in sources]
-        source_NS = torch.tensor(padded)
+        source_NS = torch.tensor(padded, device=self._model.device)
         limit = self._model.config.max_position_embeddings
-        produced_NT = self._model.generate(
+        produced_NT = self._generate(
             input_ids=source_NS,
             attention_mask=(source_NS != self._pad_id).long(),
             max_length=None,

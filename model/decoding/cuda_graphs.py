@@ -28,18 +28,20 @@ class CudaGraphs:
         if self._device.type != "cuda":
             work()
             return
-        if shape not in self._graphs and shape in self._seen:
-            self._graphs[shape] = self._record(work)
-        if shape in self._graphs:
-            self._graphs[shape].replay()
-        else:
-            self._seen.add(shape)
-            work()
+        with torch.cuda.device(self._device):
+            if shape not in self._graphs and shape in self._seen:
+                self._graphs[shape] = self._record(work)
+            if shape in self._graphs:
+                self._graphs[shape].replay()
+            else:
+                self._seen.add(shape)
+                work()
 
     def _record(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         memory = next(iter(self._graphs.values())).pool() if self._graphs else None
-        with torch.cuda.graph(graph, pool=memory):
+        # What other threads do with the device meanwhile is no part of it, and no fault.
+        with torch.cuda.graph(graph, pool=memory, capture_error_mode="thread_local"):
             work()
         return graph
 

@@ -1,5 +1,6 @@
 """⑤ What the sentences of a grid ask for between them: what nobody asks for is not computed. No torch."""
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
@@ -7,7 +8,7 @@ from typing import Self
 from model.decoding.sentence import Sentence
 
 ALL_RANKS = -1
-_FEWEST_RANKS = 8
+_FEWEST_RANKS, _RANKS_AT_ONCE = 8, 64
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,20 @@ class Demands:
             repetition=any(o.repetition_penalty != 1 for o in options),
             coverage=any(o.strategy == "beam" and o.coverage_penalty for o in options),
             alignment=any(o.return_alignment for o in options),
+        )
+
+    def coarse(self) -> Self:
+        """At least the same, but of few kinds: each kind is recorded once for every size of a step."""
+        is_special = self.prefixes or self.suppressed or self.history
+        ranks = self.ranks if self.ranks in (0, ALL_RANKS) else max(self.ranks, _RANKS_AT_ONCE)
+        return dataclasses.replace(
+            self,
+            ranks=ranks if ranks <= _RANKS_AT_ONCE else ALL_RANKS,
+            prefixes=is_special,
+            suppressed=is_special,
+            ngrams=is_special,
+            repetition=is_special,
+            lengths=True,
         )
 
     @property

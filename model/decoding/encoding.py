@@ -38,7 +38,7 @@ class Encoded:
     def collect(self) -> None:
         """Have the decoder's stream wait until the encoder is through, and keep the memory until then."""
         if self.is_done is not None:
-            stream = torch.cuda.current_stream()
+            stream = torch.cuda.current_stream(self.memory.mask_NS.device)
             stream.wait_event(self.is_done)
             for tensor in (self.memory.states_NSM, self.memory.mask_NS):
                 tensor.record_stream(stream)

@@ -3,7 +3,6 @@
 Shapes: N slots, K lanes.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import product
 
@@ -46,8 +45,10 @@ class StaticBatch(RunningBatch):
         """Whether a slot is long enough for it."""
         return max(sentence.longest, sentence.source_length) <= self._capacity
 
-    def warm_up(self, demands: Demands) -> None:
-        """Record every bucket, so that no step has to; nothing may run."""
+    def warm_up(self) -> None:
+        """Record every bucket for what most sentences of this width ask for; nothing may run."""
+        is_wide = self._grid.state.lanes > 1
+        demands = Demands(beams=is_wide, lanes=not is_wide)
         for slots, length in product(reversed(self._slot_sizes), reversed(self._lengths)):
             extent = Extent(slots, length, length)
             for _ in range(_RUNS_TO_RECORD):
@@ -65,14 +66,10 @@ class StaticBatch(RunningBatch):
             self._run(extent, self._demands)
 
     def _run(self, extent: Extent, demands: Demands) -> None:
-        work = partial(self._grid.compute, extent, demands)
-        self._graphs.run((self._grid.state.lanes, extent, demands), work)
+        coarse = demands.coarse()
+        work = partial(self._grid.compute, extent, coarse)
+        self._graphs.run((self._grid.state.lanes, extent, coarse), work)
 
     def _close_ranks(self) -> None:
         while self._seats and self._seats[-1] is None:
             self._seats.pop()
-
-
-def usual_demands(lanes: int) -> Sequence[Demands]:
-    """What most sentences of a width ask for."""
-    return [Demands(beams=True)] if lanes > 1 else [Demands(lanes=True)]

@@ -13,7 +13,7 @@ from model.decoding.network import Network
 from model.decoding.runner import Progress
 from model.decoding.running import RunningBatch
 from model.decoding.sentence import Sentence
-from model.decoding.static_batch import StaticBatch, usual_demands
+from model.decoding.static_batch import StaticBatch
 from model.decoding.stepping import step_in_turn
 from model.decoding.torch_runner import TorchRunner
 
@@ -28,9 +28,9 @@ class StaticRunner:
         network: In evaluation mode; its weights must not change.
         device: Where the network lives.
         max_rows: Most hypotheses at once.
-        max_positions: Most entries of decoder state, of any widths and lengths; the fixed grids have
-            room of their own, so that the memory of both counts.
-        widths: Lanes of the fixed grids; each has room for `max_rows`.
+        max_positions: Most entries of decoder state, of any widths and lengths. The fixed grids take
+            at most as many again.
+        widths: Lanes of the fixed grids; all have as many rows, `max_rows` if there is memory for them.
         capacity: Longest source and translation in a fixed grid.
         never_produced: Target ids that no translation may hold, beside padding and BOS.
     """
@@ -59,10 +59,11 @@ class StaticRunner:
         self._graphs = CudaGraphs(self._device)
         capacity = min(capacity, network.config.max_positions)
         tables = network.position_tables(capacity)
+        row_positions = sum(capacity * (lanes + 1) / lanes for lanes in widths)
+        rows = min(max_rows, int(max_positions / max(row_positions, 1)))
         self._fixed: dict[int, StaticBatch] = {}
-        for lanes in widths:
-            slots = max(1, max_rows // lanes)
-            state = FixedState(network, tables, slots=slots, lanes=lanes, capacity=capacity)
+        for lanes in (lanes for lanes in widths if lanes <= rows):
+            state = FixedState(network, tables, slots=rows // lanes, lanes=lanes, capacity=capacity)
             grid = Grid(network, state, never_produced)
             self._fixed[lanes] = StaticBatch(grid, state, self._graphs)
         self._encoding: list[Encoded] = []
@@ -80,9 +81,8 @@ class StaticRunner:
     @torch.inference_mode()
     def warm_up(self) -> None:
         """Record the steps of all buckets for usual options; others are recorded as they come."""
-        for lanes, batch in self._fixed.items():
-            for demands in usual_demands(lanes):
-                batch.warm_up(demands)
+        for batch in self._fixed.values():
+            batch.warm_up()
 
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:

@@ -7,6 +7,8 @@ from torch import Tensor
 
 
 def to_device(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
-    """Whole numbers, or a tensor of the host's, on a device; a GPU fetches them when it gets there."""
+    """Whole numbers, or a tensor, on a device; a GPU fetches them when it gets there."""
     tensor = values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.int64)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

@@ -49,3 +49,21 @@ def test_as_many_ranks_as_the_widest_cut_needs(limits: list[dict[str, object]], 
 def test_a_share_of_probability_may_need_all_ranks_unless_the_tokens_are_few() -> None:
     assert Demands.of([admitted(strategy="sample", top_p=0.9)]).ranks == ALL_RANKS
     assert Demands.of([admitted(strategy="sample", top_p=0.9, top_k=3)]).ranks == 8
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"prefix": (5,)}, {"suppress_ids": [5]}, {"no_repeat_ngram_size": 2}]
+)
+def test_coarse_demands_are_the_same_for_all_that_is_special_and_never_less(
+    options: dict[str, object],
+) -> None:
+    demands = Demands.of([admitted(**options)])  # type: ignore[arg-type]
+    coarse, special = demands.coarse(), Demands.of([admitted(repetition_penalty=2.0)]).coarse()
+    assert (coarse == special) is bool(options)
+    pairs = zip(dataclasses.astuple(demands), dataclasses.astuple(coarse), strict=True)
+    assert all(more or not asked for asked, more in pairs)
+
+
+@pytest.mark.parametrize(("top_k", "ranks"), [(0, 0), (3, 64), (64, 64), (65, ALL_RANKS)])
+def test_few_ranks_are_64_and_many_are_all(top_k: int, ranks: int) -> None:
+    assert Demands.of([admitted(strategy="sample", top_k=top_k)]).coarse().ranks == ranks

@@ -99,6 +99,19 @@ def test_more_than_the_fixed_grids_hold_run_beside_them() -> None:
         assert_same(result, expected)
 
 
+def test_fixed_grids_keep_to_their_share_of_memory() -> None:
+    """A row of a single lane takes 32 entries, of two lanes 24; beside them is room for 112 more."""
+    asked = [request(s, strategy="greedy") for s in sentences(4, 5, 6)]
+    asked += [request(s, beam_size=2, max_length=4) for s in sentences(4, 6)]
+    runner = static_runner(max_positions=112, widths=(1, 2, 4))
+    pools = [batch._grid.state.pool.entries for batch in runner._fixed.values()]
+    assert sum(pools) <= 112
+    results, _ = run_through(runner, NETWORK.config, {0: asked[:2], 3: asked[2:]})
+    for one, result in zip(asked, results, strict=True):
+        assert result is not None
+        assert_same(result, ReferenceDecoder(NETWORK).decode(one))
+
+
 def test_a_slot_is_clean_after_numbers_that_broke() -> None:
     network = lively_network()
     healthy = network.source_embedding.tokens.weight[9].clone()
