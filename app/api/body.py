@@ -6,6 +6,7 @@ become one), no numbers of thousands of digits, no endless nesting.
 
 import json
 import math
+from codecs import BOM_UTF8
 from email.message import Message
 from functools import lru_cache
 from typing import NoReturn
@@ -89,7 +90,7 @@ def _decode(body: bytes) -> str:
     if body.startswith(_UTF16_OR_32_MARKS) or b"\x00" in body[:2]:
         raise RequestError(415, "unsupported_charset", "the body must be UTF-8")
     try:
-        return body.decode("utf-8-sig")
+        return body.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError:
         raise RequestError(400, "invalid_utf8", "the body is not valid UTF-8") from None
 
