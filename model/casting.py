@@ -33,6 +33,7 @@ def apply_precision(network: Transformer, precision: Precision) -> Transformer:
         others = f"auto, float32, bfloat16 or float16 on this {device.type}"
         require(int8_works(device), "precision", others, precision)
         quantise(network)
+        network.state_dtype = torch.bfloat16  # beside weights of 8 bits its rounding does not count
     return network
 
 

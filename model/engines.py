@@ -128,7 +128,7 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
 
     config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)
-    number_bytes = 2 if precision in ("bfloat16", "float16") else 4
+    number_bytes = 4 if precision == "float32" else 2
     return EngineFactory(
         config=config,
         device=device,

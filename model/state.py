@@ -71,22 +71,24 @@ Places = Tensor | Span
 
 
 class LayerPool:
-    """Keys and values of one decoder layer, by entry."""
+    """Keys and values of one decoder layer, by entry; kept in `dtype`, read in the type of `like`."""
 
-    def __init__(self, entries: int, heads: int, head_dim: int, like: Tensor) -> None:
+    def __init__(self, entries: int, heads: int, head_dim: int, like: Tensor, dtype: torch.dtype) -> None:
         # Never-written memory costs nothing until it is used, and nothing refers to it before.
-        self._keys_PHD = like.new_empty(entries + FIRST_ENTRY, heads, head_dim)
-        self._values_PHD = like.new_empty(entries + FIRST_ENTRY, heads, head_dim)
+        shape = entries + FIRST_ENTRY, heads, head_dim
+        self._keys_PHD, self._values_PHD = like.new_empty(shape, dtype=dtype), like.new_empty(shape, dtype=dtype)
+        self._read_dtype = like.dtype
         self.clear(torch.tensor([NOTHING], device=like.device))
 
     def write(self, entries_E: Tensor, keys_EHD: Tensor, values_EHD: Tensor) -> None:
         """Fill these entries."""
-        self._keys_PHD.index_copy_(0, entries_E, keys_EHD)
-        self._values_PHD.index_copy_(0, entries_E, values_EHD)
+        for pool_PHD, given_EHD in ((self._keys_PHD, keys_EHD), (self._values_PHD, values_EHD)):
+            pool_PHD.index_copy_(0, entries_E, given_EHD.to(pool_PHD.dtype))
 
     def read(self, places: Places) -> tuple[Tensor, Tensor]:
         """Keys and values, (R, H, C, D) each."""
-        return _read(self._keys_PHD, places), _read(self._values_PHD, places)
+        keys_RHCD, values_RHCD = _read(self._keys_PHD, places), _read(self._values_PHD, places)
+        return keys_RHCD.to(self._read_dtype), values_RHCD.to(self._read_dtype)
 
     def clear(self, entries_E: Tensor) -> None:
         """Fill these entries with zeros."""
@@ -112,11 +114,21 @@ class KeyValuePool:
         entries: Positions that can be remembered at once, source and target together.
         heads: Attention heads.
         head_dim: Width of each.
-        like: Has the type and place of the keys.
+        like: Has the type that keys are computed in, and their place.
+        dtype: What keys and values are kept in; None for the type of `like`.
     """
 
-    def __init__(self, layers: int, entries: int, heads: int, head_dim: int, like: Tensor) -> None:
-        self.layers = [LayerPool(entries, heads, head_dim, like) for _ in range(layers)]
+    def __init__(
+        self,
+        layers: int,
+        entries: int,
+        heads: int,
+        head_dim: int,
+        like: Tensor,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        kept = dtype or like.dtype
+        self.layers = [LayerPool(entries, heads, head_dim, like, kept) for _ in range(layers)]
         self.entries, self.dtype, self.device = entries, like.dtype, like.device
 
     def clear(self, entries_E: Tensor) -> None:

@@ -43,11 +43,17 @@ class AttentionMaps:
 
 
 class Transformer(nn.Module):
-    """An encoder-decoder, an encoder alone or a decoder alone, as its configuration says."""
+    """An encoder-decoder, an encoder alone or a decoder alone, as its configuration says.
+
+    Attributes:
+        config: As given.
+        state_dtype: What the decoder's state is kept in; None for the type of the weights.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
+        self.state_dtype: torch.dtype | None = None
         rows = config.padded(config.source_vocab_size), config.padded(config.target_vocab_size)
         if config.num_encoder_layers:
             self.source_embedding = Embedding(rows[0], config)
@@ -112,9 +118,10 @@ class Transformer(nn.Module):
         return logits[..., : self.config.target_vocab_size]
 
     def new_pool(self, entries: int) -> KeyValuePool:
-        """Memory for so many positions of the decoder, in the type and place of the weights."""
+        """Memory for so many positions of the decoder, where the weights are."""
         like, config = self.target_embedding.tokens.weight, self.config
-        return KeyValuePool(config.num_decoder_layers, entries, config.num_heads, config.head_dim, like)
+        sizes = config.num_decoder_layers, entries, config.num_heads, config.head_dim
+        return KeyValuePool(*sizes, like, self.state_dtype)
 
     def position_tables(self, capacity: int) -> PositionTables:
         """What positions 0…capacity−1 add or turn.
