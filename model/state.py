@@ -76,7 +76,10 @@ class LayerPool:
     def __init__(self, entries: int, heads: int, head_dim: int, like: Tensor, dtype: torch.dtype) -> None:
         # Never-written memory costs nothing until it is used, and nothing refers to it before.
         shape = entries + FIRST_ENTRY, heads, head_dim
-        self._keys_PHD, self._values_PHD = like.new_empty(shape, dtype=dtype), like.new_empty(shape, dtype=dtype)
+        self._keys_PHD, self._values_PHD = (
+            like.new_empty(shape, dtype=dtype),
+            like.new_empty(shape, dtype=dtype),
+        )
         self._read_dtype = like.dtype
         self.clear(torch.tensor([NOTHING], device=like.device))
 
@@ -159,12 +162,13 @@ class Window:
     Attributes:
         positions_N: The position that each slot is at.
         written_R: The entry that each row fills.
-        own: Each row's lineage, this step's entry included.
-        own_mask: Added to the scores of self-attention, broadcasts to (R, H, 1, C).
+        own: What self-attention reads, this step's entries included: a lineage a row, or all that the
+            lanes of a slot have written.
+        own_mask: Added to its scores, broadcasts to (rows of `own`, H, queries of each, entries of each).
         source: Each slot's source; None for a decoder alone.
         source_mask_N11S: Added to the scores of cross-attention.
         added_N1M: Added to the embeddings.
-        rotations_2R11D: Turn queries and keys.
+        rotations_2N11D: Turn queries and keys.
     """
 
     positions_N: Tensor
@@ -174,7 +178,7 @@ class Window:
     source: Places | None
     source_mask_N11S: Tensor | None
     added_N1M: Tensor | None
-    rotations_2R11D: Tensor | None
+    rotations_2N11D: Tensor | None
 
 
 class DecoderState(Columns):
@@ -253,11 +257,11 @@ class DecoderState(Columns):
             positions_N=positions_N,
             written_R=written_NK1.flatten(),
             own=self._own(extent),
-            own_mask=self._own_mask(positions_N, extent.length),
+            own_mask=self._own_mask(positions_N, extent),
             source=self._source(extent) if extent.source_length else None,
             source_mask_N11S=self._source_mask(extent) if extent.source_length else None,
             added_N1M=added,
-            rotations_2R11D=self._rotations(positions_N),
+            rotations_2N11D=self._rotations(positions_N),
         )
 
     def _own(self, extent: Extent) -> Places:
@@ -268,15 +272,17 @@ class DecoderState(Columns):
         source_NS: Tensor = self.source_NS[: extent.slots, : extent.source_length]
         return source_NS
 
-    def _own_mask(self, positions_N: Tensor, length: int) -> Tensor:
-        ago_NC = positions_N[:, None] - torch.arange(length, device=positions_N.device)
-        bias = self.tables.distance_bias_HC
-        if bias is None:
-            mask_N1C = torch.zeros(len(ago_NC), 1, length, dtype=self.pool.dtype, device=ago_NC.device)
-        else:
-            mask_N1C = bias[:, ago_NC.clamp_min(0)].transpose(0, 1)
-        mask_N1C = mask_N1C.masked_fill((ago_NC < 0)[:, None], float("-inf"))
-        return mask_N1C.repeat_interleave(self.lanes, 0)[:, :, None]
+    def _own_mask(self, positions_N: Tensor, extent: Extent) -> Tensor:
+        ago_NC = positions_N[:, None] - torch.arange(extent.length, device=positions_N.device)
+        mask_NHC = self._distance_bias(ago_NC).masked_fill((ago_NC < 0)[:, None], float("-inf"))
+        return mask_NHC.repeat_interleave(self.lanes, 0)[:, :, None]
+
+    def _distance_bias(self, ago_NC: Tensor) -> Tensor:
+        """What is added to the score of a key so many positions before the query, (N, H or 1, C)."""
+        bias_HC = self.tables.distance_bias_HC
+        if bias_HC is None:
+            return torch.zeros_like(ago_NC, dtype=self.pool.dtype)[:, None]
+        return bias_HC[:, ago_NC.clamp_min(0)].transpose(0, 1)
 
     def _source_mask(self, extent: Extent) -> Tensor:
         is_source_NS = self.is_source_NS[: extent.slots, : extent.source_length]
@@ -286,10 +292,8 @@ class DecoderState(Columns):
         return mask_NS.masked_fill(~is_seen_NS, float("-inf"))[:, None, None]
 
     def _rotations(self, positions_N: Tensor) -> Tensor | None:
-        if self.tables.rotations_2CD is None:
-            return None
-        turns_2ND = self.tables.rotations_2CD[:, positions_N]
-        return turns_2ND.repeat_interleave(self.lanes, 1)[:, :, None, None]
+        turns_2CD = self.tables.rotations_2CD
+        return None if turns_2CD is None else turns_2CD[:, positions_N, None, None]
 
     def reorder(self, parents_NK: Tensor, length: int) -> None:
         """Let lane k of slot n continue what lane `parents_NK[n, k]` of the same slot has produced.

@@ -370,13 +370,14 @@ class Layer(nn.Module):
         return result
 
     def _step_self(self, states_NKM: Tensor, window: Window, pool: LayerPool) -> Tensor:
-        rows = states_NKM.flatten(0, 1)[:, None]  # every lane is a row of one query
-        queries, (keys, values) = self.attention.queries(rows), self.attention.keys_values(rows)
-        if (turns := window.rotations_2R11D) is not None:
+        queries, (keys, values) = self.attention.queries(states_NKM), self.attention.keys_values(states_NKM)
+        if (turns := window.rotations_2N11D) is not None:
             queries, keys = rotate(queries, turns), rotate(keys, turns)
-        pool.write(window.written_R, keys[:, :, 0], values[:, :, 0])
-        joined = self.attention.attend(queries, *pool.read(window.own), window.own_mask)
-        return joined.view_as(states_NKM)
+        pool.write(window.written_R, *(x.transpose(1, 2).flatten(0, 1) for x in (keys, values)))
+        keys, values = pool.read(window.own)
+        # Either every lane is a row of one query, or the lanes of a slot are queries of one attention.
+        grouped = queries.transpose(1, 2).reshape(len(keys), -1, *queries.shape[1::2]).transpose(1, 2)
+        return self.attention.attend(grouped, keys, values, window.own_mask).view_as(states_NKM)
 
     def _step_source(
         self, states_NKM: Tensor, window: Window, pool: LayerPool, weights: list[Tensor] | None

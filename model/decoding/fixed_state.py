@@ -1,8 +1,9 @@
 """⑤ A decoder state whose entries lie in rows, each slot's always in the same place.
 
-Where lanes never change places a step then reads the keys where they lie, without gathering them,
-and every address is the same in every step, as CUDA graphs need it. The price is room for the
-longest sentence in every slot.
+A step reads the keys where they lie, without gathering them, and every address is the same in every
+step, as CUDA graphs need it. The lanes of a slot are queries of one attention over all that any of
+them has written, position by position; a mask leaves each its own lineage. The price is room for the
+longest sentence in every slot, and scores that nobody looks at.
 
 Shapes: N slots, K lanes, C positions, S source positions.
 """
@@ -37,13 +38,21 @@ class FixedState(DecoderState):
         entries = torch.arange(pool.entries, device=pool.device) + FIRST_ENTRY
         pool.clear(entries)  # what a mask hides must still be a number
         self._first_source = FIRST_ENTRY + rows * capacity
-        self.own_NKC.copy_(entries[: rows * capacity].view(slots, lanes, capacity))
+        self.own_NKC.copy_(entries[: rows * capacity].view(slots, capacity, lanes).transpose(1, 2))
         self.source_NS.copy_(entries[rows * capacity :].view(slots, capacity))
 
     def _own(self, extent: Extent) -> Places:
-        if self.lanes > 1:
-            return super()._own(extent)
-        return Span(FIRST_ENTRY, extent.slots, self.capacity, extent.length)
+        pitch, length = self.capacity * self.lanes, extent.length * self.lanes
+        return Span(FIRST_ENTRY, extent.slots, pitch, length)
+
+    def _own_mask(self, positions_N: Tensor, extent: Extent) -> Tensor:
+        """(N, H or 1, K, C·K): what each lane sees of what all of them have written."""
+        lineage_NKC = self.lineage_NKC[: extent.slots, :, : extent.length]
+        written_NCK = self.own_NKC[: extent.slots, :, : extent.length].transpose(1, 2)
+        is_seen_NKCK = lineage_NKC[..., None] == written_NCK[:, None]
+        ago_NC = positions_N[:, None] - torch.arange(extent.length, device=positions_N.device)
+        bias_NHC = self._distance_bias(ago_NC).repeat_interleave(self.lanes, 2)
+        return bias_NHC[:, :, None].masked_fill(~is_seen_NKCK.flatten(2)[:, None], float("-inf"))
 
     def _source(self, extent: Extent) -> Places:
         return Span(self._first_source, extent.slots, self.capacity, extent.source_length)
