@@ -1,7 +1,7 @@
 """① ⑨ A connection: requests one after the other, and an end to clients that only dawdle.
 
-In place of uvicorn's protocols: the one over httptools puts no limit on a head and never gives up
-on a slow client; the one over h11 takes longer for a short request than we take to translate it.
+In place of uvicorn's protocols: the one over httptools puts no limit on a head, neither gives up on
+a slow client, and the one over h11 takes three times as long for a short request.
 """
 
 import asyncio
