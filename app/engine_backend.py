@@ -8,7 +8,7 @@ from typing import Final
 
 from app.backend import Engine, LoadedModel
 from app.checkpoints import checkpoint_folders
-from app.cores import available_cores
+from model.cores import available_cores
 from app.settings import Settings
 from model.accelerator import accelerator_memory
 from model.card import ModelCard

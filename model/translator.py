@@ -10,7 +10,9 @@ from typing import Self
 
 from model.card import ModelCard
 from model.checkpoint import load_checkpoint
+from model.cores import available_cores
 from model.decoding.engine import DecodingEngine
+from model.decoding.parallel import decode_in_parallel
 from model.engines import engine_factory
 from model.errors import TranslationError
 from model.passage import Passage, Translation, finish_all, resolve_pair
@@ -26,7 +28,7 @@ class Translator:
     """A checkpoint, ready to translate on one device.
 
     Attributes:
-        engine: Decodes batches of sentences.
+        engines: Decode sentences side by side, one a thread.
         tokenizer: Text ↔ token ids.
         card: Name, pairs, limits, decoding defaults.
         checksum: SHA-256 of the checkpoint.
@@ -35,7 +37,7 @@ class Translator:
         num_parameters: Of the network, tied ones counted once.
     """
 
-    engine: DecodingEngine
+    engines: Sequence[DecodingEngine]
     tokenizer: Tokenizer
     card: ModelCard
     checksum: str
@@ -59,7 +61,7 @@ class Translator:
         checkpoint = load_checkpoint(folder)
         factory = engine_factory(checkpoint, device=device, precision=precision)
         return cls(
-            engine=factory.make(),
+            engines=[factory.make() for _ in range(available_cores() if factory.is_native else 1)],
             tokenizer=checkpoint.tokenizer,
             card=checkpoint.card,
             checksum=checkpoint.checksum,
@@ -129,7 +131,7 @@ class Translator:
             DecodingError: If its output for one is not a number, or the options forbid every token.
         """
         decoded = []
-        for result in self.engine.decode(requests, progress=progress):
+        for result in decode_in_parallel(self.engines, requests, progress):
             if isinstance(result, TranslationError):
                 raise result
             decoded.append(result)

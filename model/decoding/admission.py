@@ -21,8 +21,8 @@ class Admission:
     def __init__(self, most: Load, max_encode_tokens: int) -> None:
         self._most = most
         self._max_encode_tokens = max_encode_tokens
-        self._arrivals: dict[Sentence, None] = {}
-        self._running: dict[Sentence, None] = {}
+        self._arrivals: dict[Sentence, Load] = {}
+        self._running: dict[Sentence, Load] = {}
         self.added, self.occupied = Load(), Load()
 
     @property
@@ -45,15 +45,14 @@ class Admission:
 
     def add(self, sentence: Sentence) -> None:
         """Let a sentence wait; its room counts as taken from now on."""
-        self._arrivals[sentence] = None
-        self.added += Load.of(sentence)
+        self._arrivals[sentence] = Load.of(sentence)
+        self.added += self._arrivals[sentence]
 
     def next_arrivals(self) -> list[Sentence]:
         """Those that may join now; one that finds no room keeps those behind it waiting."""
         batch: list[Sentence] = []
         occupied, encoded = self.occupied, 0
-        for sentence in self._arrivals:
-            load = Load.of(sentence)
+        for sentence, load in self._arrivals.items():
             encoded += sentence.source_length
             is_alone = not batch and not self._running
             if not (is_alone or self._is_room(occupied, load)):
@@ -67,21 +66,17 @@ class Admission:
     def join(self, batch: Iterable[Sentence]) -> None:
         """These have joined the running batch."""
         for sentence in batch:
-            del self._arrivals[sentence]
-            self._running[sentence] = None
-            self.occupied += Load.of(sentence)
+            self._running[sentence] = self._arrivals.pop(sentence)
+            self.occupied += self._running[sentence]
 
     def leave(self, sentence: Sentence) -> None:
         """This one is gone, whether it waited or ran; its room is free."""
-        load = Load.of(sentence)
         if sentence in self._running:
-            del self._running[sentence]
+            load = self._running.pop(sentence)
             self.occupied -= load
+            self.added -= load
         elif sentence in self._arrivals:
-            del self._arrivals[sentence]
-        else:
-            return
-        self.added -= load
+            self.added -= self._arrivals.pop(sentence)
 
     def clear(self) -> None:
         """All are gone."""

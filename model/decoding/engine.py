@@ -177,20 +177,33 @@ class DecodingEngine:
         waiting = deque(sorted(range(len(requests)), key=lambda i: -len(requests[i].source_ids)))
         results: dict[int, Result] = {}
         places: dict[Sentence, int] = {}
-        while len(results) < len(requests):
-            done = len(results)
-            has_room = self.load <= _REFILL_BELOW
-            while has_room and waiting and self.fits(requests[waiting[0]]):
-                index = waiting.popleft()
-                try:
-                    places[self.add(requests[index])] = index
-                except InputError as error:
-                    results[index] = error
-            for sentence, result in self.step(observer).finished:
-                results[places.pop(sentence)] = result
-            if progress is not None and len(results) > done:
-                progress(len(results) - done)
+        try:
+            while len(results) < len(requests):
+                done = len(results)
+                if self.load <= _REFILL_BELOW:
+                    self._fill_up(requests, waiting, places, results)
+                for sentence, result in self.step(observer).finished:
+                    results[places.pop(sentence)] = result
+                if progress is not None and len(results) > done:
+                    progress(len(results) - done)
+        except BaseException:
+            self.reset()
+            raise
         return [results[index] for index in range(len(requests))]
+
+    def _fill_up(
+        self,
+        requests: Sequence[DecodeRequest],
+        waiting: deque[int],
+        places: dict[Sentence, int],
+        results: dict[int, Result],
+    ) -> None:
+        while waiting and self.fits(requests[waiting[0]]):
+            index = waiting.popleft()
+            try:
+                places[self.add(requests[index])] = index
+            except InputError as error:
+                results[index] = error
 
     def agreed(self, sentence: Sentence) -> tuple[int, ...]:
         """Target tokens that every result of a sentence is sure to begin with; none unless it runs."""

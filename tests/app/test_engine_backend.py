@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cores import available_cores
+from model.cores import available_cores
 from app.engine_backend import EngineBackend
 from app.settings import Settings
 from model.errors import CheckpointError, ConfigError

@@ -139,7 +139,7 @@ def test_a_sentence_that_breaks_fails_the_call(translator: Translator) -> None:
         ) -> list[list[Hypothesis] | DecodingError]:
             return [DecodingError("not a number") for _ in requests]
 
-    broken = dataclasses.replace(translator, engine=Broken())  # type: ignore[arg-type]
+    broken = dataclasses.replace(translator, engines=[Broken()])  # type: ignore[arg-type]
     with pytest.raises(DecodingError, match="not a number"):
         broken.translate(["Thank you."], source="en", target="fr")
 

@@ -229,6 +229,19 @@ def test_decode_fills_the_batch_up_by_several_at_a_time() -> None:
     assert [len(batch) for batch in runner.admitted[:-1] if len(batch) < 2] == []
 
 
+def test_a_decode_that_is_broken_off_leaves_nothing_behind() -> None:
+    def give_up(_: int) -> None:
+        raise KeyboardInterrupt
+
+    runner = ScriptedRunner(max_rows=2)
+    engine = make(runner)
+    with pytest.raises(KeyboardInterrupt):
+        engine.decode([asked(steps=1 + i) for i in range(5)], progress=give_up)
+    assert engine.is_idle
+    assert runner.produced == {}
+    assert engine.decode([asked(4)]) == [[echo(asked(4).source_ids)]]
+
+
 def test_nothing_asked_nothing_answered() -> None:
     assert make(ScriptedRunner()).decode([]) == []
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cores import available_cores
+from model.cores import available_cores
 
 CORES = len(os.sched_getaffinity(0))
 
