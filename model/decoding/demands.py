@@ -1,13 +1,15 @@
 """⑤ What the sentences of a grid ask for between them: what nobody asks for is not computed. No torch."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
 from model.decoding.sentence import Sentence
+from model.request import DecodeOptions
 
-ALL_RANKS = -1
+ALL_RANKS = 2**31 - 1
+"""More than any vocabulary has."""
 _FEWEST_RANKS, _RANKS_AT_ONCE = 8, 64
 
 
@@ -20,7 +22,7 @@ class Demands:
         lanes: Somebody decodes greedily or samples.
         samples: Somebody samples.
         ranks: How many of the likeliest tokens must be put in order to cut a distribution: rounded up
-            to a power of two; 0 is none, ALL_RANKS all.
+            to a power of two; ALL_RANKS is all.
         prefixes: Some translation has a given beginning.
         suppressed: Some ids are forbidden.
         lengths: Some translation has a least length.
@@ -43,31 +45,39 @@ class Demands:
     alignment: bool = False
 
     @classmethod
-    def of(cls, sentences: Iterable[Sentence]) -> Self:
-        """What these ask for."""
-        present = list(sentences)
-        options = [s.options for s in present]
+    def of(cls, sentence: Sentence) -> Self:
+        """What one sentence asks for."""
+        options = sentence.options
+        samples, beams = options.strategy == "sample", options.strategy == "beam"
         return cls(
-            beams=any(o.strategy == "beam" for o in options),
-            lanes=any(o.strategy != "beam" for o in options),
-            samples=any(o.strategy == "sample" for o in options),
-            ranks=_ranks([o.top_k for o in options if o.strategy == "sample" and (o.top_k or o.top_p < 1)]),
-            prefixes=any(s.request.prefix_ids for s in present),
-            suppressed=any(o.suppress_ids for o in options),
-            lengths=any(s.shortest > 1 for s in present),
-            ngrams=any(o.no_repeat_ngram_size for o in options),
-            repetition=any(o.repetition_penalty != 1 for o in options),
-            coverage=any(o.strategy == "beam" and o.coverage_penalty for o in options),
-            alignment=any(o.return_alignment for o in options),
+            beams=beams,
+            lanes=not beams,
+            samples=samples,
+            ranks=_ranks(options) if samples else 0,
+            prefixes=bool(sentence.request.prefix_ids),
+            suppressed=bool(options.suppress_ids),
+            lengths=sentence.shortest > 1,
+            ngrams=options.no_repeat_ngram_size > 0,
+            repetition=options.repetition_penalty != 1,
+            coverage=beams and options.coverage_penalty > 0,
+            alignment=options.return_alignment,
         )
+
+    @classmethod
+    def union(cls, kinds: Iterable[Self]) -> Self:
+        """What several sentences ask for between them."""
+        return cls(*map(max, zip(cls(), *kinds, strict=True)))
+
+    def __iter__(self) -> Iterator[int]:
+        return (getattr(self, field.name) for field in dataclasses.fields(self))
 
     def coarse(self) -> Self:
         """At least the same, but of few kinds: each kind is recorded once for every size of a step."""
         is_special = self.prefixes or self.suppressed or self.history
-        ranks = self.ranks if self.ranks in (0, ALL_RANKS) else max(self.ranks, _RANKS_AT_ONCE)
+        few = _RANKS_AT_ONCE if self.ranks else 0
         return dataclasses.replace(
             self,
-            ranks=ranks if ranks <= _RANKS_AT_ONCE else ALL_RANKS,
+            ranks=few if self.ranks <= few else ALL_RANKS,
             prefixes=is_special,
             suppressed=is_special,
             ngrams=is_special,
@@ -86,8 +96,7 @@ class Demands:
         return self.coverage or self.alignment
 
 
-def _ranks(limits: list[int]) -> int:
-    if 0 in limits:
-        return ALL_RANKS
-    most = max(limits, default=0)
-    return most and max(_FEWEST_RANKS, 1 << (most - 1).bit_length())
+def _ranks(options: DecodeOptions) -> int:
+    if options.top_k:
+        return max(_FEWEST_RANKS, 1 << (options.top_k - 1).bit_length())
+    return ALL_RANKS if options.top_p < 1 else 0

@@ -138,13 +138,12 @@ class Grid(Columns):
             demands=demands,
         )
 
-    def flags(self, slots: int) -> list[list[bool]]:
-        """Whether each of the first slots is settled, and whether its numbers are broken.
+    def flags(self, slots: int) -> Tensor:
+        """Of the first slots, whether each is settled, and whether its numbers are broken, (N, 2).
 
-        The one time in a step that the host waits for the device.
+        They are the host's. The one time in a step that the host waits for the device.
         """
-        flags: list[list[bool]] = self._flags_N2[:slots].tolist()
-        return flags
+        return self._flags_N2[:slots].cpu()
 
     def records(
         self, slots_N: Tensor, length: int

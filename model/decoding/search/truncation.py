@@ -10,7 +10,6 @@ Shapes: N slots, K lanes, V vocabulary, R ranks that are looked at.
 import torch
 from torch import Tensor
 
-from model.decoding.demands import ALL_RANKS
 from model.decoding.slot_options import OptionRows
 
 
@@ -26,8 +25,8 @@ def truncated_weights(scores_NKV: Tensor, options: OptionRows, ranks: int) -> Te
     weights_NKV = (shifted_NKV / options.temperature_N[:, None, None]).exp()
     threshold_NK1 = options.min_p_N[:, None, None].expand(*weights_NKV.shape[:2], 1)
     if ranks:
-        size = weights_NKV.shape[2] if ranks == ALL_RANKS else min(ranks, weights_NKV.shape[2])
-        threshold_NK1 = torch.maximum(threshold_NK1, _least_kept(weights_NKV, options, size))
+        least_NK1 = _least_kept(weights_NKV, options, min(ranks, weights_NKV.shape[2]))
+        threshold_NK1 = torch.maximum(threshold_NK1, least_NK1)
     return weights_NKV.masked_fill(weights_NKV < threshold_NK1, 0.0)
 
 

@@ -43,7 +43,9 @@ def rank(
         tokens = [row[min(position, len(row) - 1)] if row else PAD for row in past]
         tokens_NK = torch.tensor(tokens)[:, None].expand(-1, LANES)
         history.record(positions_N.clamp_max(position), tokens_NK, None)
-    return constraints.apply(before, positions_N, history, option_rows(batch), Demands.of(batch))
+    return constraints.apply(
+        before, positions_N, history, option_rows(batch), Demands.union(map(Demands.of, batch))
+    )
 
 
 def forbidden(ranking_NKV: Tensor, slot: int = 0, lane: int = 0) -> set[int]:

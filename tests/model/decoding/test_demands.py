@@ -27,15 +27,16 @@ from tests.model.decoding.slots import admitted
 def test_what_is_asked_for_is_demanded_and_nothing_else(
     options: dict[str, object], demanded: set[str]
 ) -> None:
-    demands = Demands.of([admitted(**options)])  # type: ignore[arg-type]
+    demands = Demands.of(admitted(**options))  # type: ignore[arg-type]
     assert {name for name, value in dataclasses.asdict(demands).items() if value} == demanded
 
 
 def test_one_sentence_is_enough() -> None:
-    demands = Demands.of([admitted(), admitted(repetition_penalty=2.0), admitted(coverage_penalty=1.0)])
+    several = admitted(), admitted(repetition_penalty=2.0), admitted(coverage_penalty=1.0)
+    demands = Demands.union(map(Demands.of, several))
     assert demands.history
     assert demands.attention
-    assert not Demands.of([]).history
+    assert Demands.union([]) == Demands()
 
 
 @pytest.mark.parametrize(
@@ -43,12 +44,13 @@ def test_one_sentence_is_enough() -> None:
     [([], 0), ([{}], 0), ([{"top_k": 1}], 8), ([{"top_k": 9}], 16), ([{"top_k": 5}, {"top_k": 64}], 64)],
 )
 def test_as_many_ranks_as_the_widest_cut_needs(limits: list[dict[str, object]], ranks: int) -> None:
-    assert Demands.of(admitted(strategy="sample", **limit) for limit in limits).ranks == ranks
+    kinds = [Demands.of(admitted(strategy="sample", **limit)) for limit in limits]
+    assert Demands.union(kinds).ranks == ranks
 
 
 def test_a_share_of_probability_may_need_all_ranks_unless_the_tokens_are_few() -> None:
-    assert Demands.of([admitted(strategy="sample", top_p=0.9)]).ranks == ALL_RANKS
-    assert Demands.of([admitted(strategy="sample", top_p=0.9, top_k=3)]).ranks == 8
+    assert Demands.of(admitted(strategy="sample", top_p=0.9)).ranks == ALL_RANKS
+    assert Demands.of(admitted(strategy="sample", top_p=0.9, top_k=3)).ranks == 8
 
 
 @pytest.mark.parametrize(
@@ -57,13 +59,12 @@ def test_a_share_of_probability_may_need_all_ranks_unless_the_tokens_are_few() -
 def test_coarse_demands_are_the_same_for_all_that_is_special_and_never_less(
     options: dict[str, object],
 ) -> None:
-    demands = Demands.of([admitted(**options)])  # type: ignore[arg-type]
-    coarse, special = demands.coarse(), Demands.of([admitted(repetition_penalty=2.0)]).coarse()
+    demands = Demands.of(admitted(**options))  # type: ignore[arg-type]
+    coarse, special = demands.coarse(), Demands.of(admitted(repetition_penalty=2.0)).coarse()
     assert (coarse == special) is bool(options)
-    pairs = zip(dataclasses.astuple(demands), dataclasses.astuple(coarse), strict=True)
-    assert all(more or not asked for asked, more in pairs)
+    assert Demands.union([demands, coarse]) == coarse
 
 
 @pytest.mark.parametrize(("top_k", "ranks"), [(0, 0), (3, 64), (64, 64), (65, ALL_RANKS)])
 def test_few_ranks_are_64_and_many_are_all(top_k: int, ranks: int) -> None:
-    assert Demands.of([admitted(strategy="sample", top_k=top_k)]).coarse().ranks == ranks
+    assert Demands.of(admitted(strategy="sample", top_k=top_k)).coarse().ranks == ranks

@@ -35,7 +35,7 @@ class Walk:
                 attention_NKS=None,
                 is_source_NS=torch.ones(slots, 3, dtype=torch.bool),
                 options=option_rows(self.batch),
-                demands=Demands.of(self.batch),
+                demands=Demands.union(map(Demands.of, self.batch)),
             )
         )
 

@@ -18,7 +18,7 @@ def kept(**options: object) -> list[int]:
 
 
 def weigh(batch: Sequence[Sentence]) -> Tensor:
-    scores_NKV, ranks = SCORES.repeat(len(batch), 1, 1), Demands.of(batch).ranks
+    scores_NKV, ranks = SCORES.repeat(len(batch), 1, 1), Demands.union(map(Demands.of, batch)).ranks
     return truncated_weights(scores_NKV, option_rows(batch), ranks)[:, 0]
 
 
