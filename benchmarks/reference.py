@@ -10,7 +10,7 @@ def reference_translations(checkpoint: Checkpoint, load: Load) -> list[str]:
     """The translation of each of a load's texts, in their order."""
     factory = torch_factory(checkpoint, "cpu", "float32")
     translator = Translator(
-        engine=factory.make(),
+        engines=[factory.make()],
         tokenizer=checkpoint.tokenizer,
         card=checkpoint.card,
         checksum=checkpoint.checksum,
