@@ -10,6 +10,7 @@ from benchmarks.options import numbers, several
 from benchmarks.reference import reference_translations
 from benchmarks.servers import Recipe, Server, dragoman, echo, fastapi_ctranslate2
 from benchmarks.service import Showing, changed_answers
+from benchmarks.text import read_lines
 from benchmarks.texts import MIXED, STEADY, SizedText, real_texts, word_texts
 from benchmarks.traffic import Load, Traffic, send
 from benchmarks.work import SEARCHES
@@ -99,8 +100,7 @@ def loads(
         if source_file is None:
             texts[kind] = word_texts(checkpoint.tokenizer, _KINDS[kind], contest.texts, seed)
         else:
-            lines = source_file.read_text(encoding="utf-8").splitlines()
-            sources = [line.split("\t")[0] for line in lines]
+            sources = [line.split("\t")[0] for line in read_lines(source_file)]
             texts[kind] = real_texts(checkpoint, sources, pair, _KINDS[kind], contest.texts)
     return [
         Load(

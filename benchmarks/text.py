@@ -1,5 +1,6 @@
 """A user's text as engines get it, and BLEU of what they make of it."""
 
+import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ def read_text(
 
     Args:
         checkpoint: What is to translate them.
-        source_file: A sentence a line; or source and reference separated by a tab.
+        source_file: A sentence a line, or source and reference separated by a tab; plain or .gz.
         reference_file: A reference a line; None takes the second column, if there is one.
         target: Language to translate into.
         limit: Most sentences.
@@ -69,12 +70,19 @@ def read_text(
     )
 
 
+def read_lines(path: Path) -> list[str]:
+    """Lines of a UTF-8 file, plain or .gz, without their ends; split at line feeds alone."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="\n") as file:
+        return [line.rstrip("\r\n") for line in file]
+
+
 def _pairs(source_file: Path, reference_file: Path | None) -> list[tuple[str, str | None]]:
-    lines = source_file.read_text(encoding="utf-8").splitlines()
+    lines = read_lines(source_file)
     if reference_file is None:
         columns = (line.split("\t") for line in lines if line.strip())
         return [(row[0], row[1] if len(row) > 1 else None) for row in columns]
-    references = reference_file.read_text(encoding="utf-8").splitlines()
+    references = read_lines(reference_file)
     if len(references) != len(lines):
         raise InputError(f"there are {len(lines)} sentences, but {len(references)} references", "references")
     return [pair for pair in zip(lines, references, strict=True) if pair[0].strip()]
