@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 ENVIRONMENT = "DRAGOMAN_TEST_SENTENCES"
-"""A text file, one sentence a line, .gz or plain, to take the sentences from instead."""
+"""Asks for the tests of many sentences: `made` for those made here, or a file, one a line, .gz or plain."""
 
 OPENINGS = (
     "Yesterday",
@@ -66,13 +66,13 @@ ENDINGS = (
 
 def everyday_sentences(count: int) -> list[str]:
     """The same sentences each time: 2 to 25 words, all different; as many of the file's if there is one."""
-    path = os.environ.get(ENVIRONMENT)
-    return _from_file(Path(path), count) if path else list(islice(_made(), count))
+    choice = os.environ.get(ENVIRONMENT, "made")
+    return list(islice(_made(), count)) if choice == "made" else _from_file(Path(choice), count)
 
 
 def _from_file(path: Path, count: int) -> list[str]:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as file:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as file:
         return list(islice(filter(None, map(str.strip, file)), count))
 
 

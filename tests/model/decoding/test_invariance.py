@@ -8,6 +8,7 @@ bits differ there and a tie can fall either way: such cases are counted, and mus
 """
 
 import dataclasses
+import os
 import random
 from collections.abc import Sequence
 from functools import cache
@@ -22,7 +23,7 @@ from model.decoding.sentence import Sentence
 from model.engines import EngineFactory, engine_factory, torch_factory
 from model.precision import Precision
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
-from tests.model.decoding.everyday_sentences import everyday_sentences
+from tests.model.decoding.everyday_sentences import ENVIRONMENT, everyday_sentences
 from tests.model.native_library import needs_native
 
 CHECKPOINT = Path(__file__).parents[3] / "checkpoints" / "everyday-en-fr"
@@ -31,8 +32,11 @@ STRATEGIES = {
     "beam": DecodeOptions(strategy="beam", beam_size=4, num_hypotheses=2),
     "sample": DecodeOptions(strategy="sample", seed=17, temperature=0.8),
 }
-FEW, MANY = 60, 2000
+FEW, MANY = 40, 2000
 FEW_IN_TORCH, MANY_IN_TORCH = 12, 200
+takes_minutes = pytest.mark.skipif(
+    ENVIRONMENT not in os.environ, reason=f"takes minutes: {ENVIRONMENT}=made asks for it"
+)
 _UNWANTED = -1
 
 
@@ -106,6 +110,7 @@ def test_natively_it_is_equal_to_the_last_bit(precision: str) -> None:
 
 @needs_native
 @pytest.mark.slow
+@takes_minutes
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_natively_it_is_equal_to_the_last_bit_for_many_sentences(precision: str) -> None:
     check_native(precision, MANY)
@@ -150,5 +155,6 @@ def test_in_torch_only_ties_fall_otherwise() -> None:
 
 
 @pytest.mark.slow
+@takes_minutes
 def test_in_torch_only_ties_fall_otherwise_among_many_sentences() -> None:
     check_torch(MANY_IN_TORCH, allowed=6)
