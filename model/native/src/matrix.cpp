@@ -91,43 +91,78 @@ void sum_block(const typename Dot::Weight* panel, int64_t groups, const typename
   }
 }
 
-inline Floats activated(Floats x, Activation activation) {
-  switch (activation) {
-    case Activation::relu: return x < 0.0f ? Floats{} : x;
-    case Activation::silu: return x / (1.0f + exponential(-x));
-    case Activation::gelu:
-      for (int lane = 0; lane < kLanes; ++lane) {
-        x[lane] = 0.5f * x[lane] * (1.0f + std::erf(x[lane] * 0.70710678118654752f));
-      }
-      return x;
+struct Rectify {
+  Floats operator()(Floats x) const { return x < 0.0f ? Floats{} : x; }  // NaN stays
+};
+
+struct SigmoidLinear {
+  Floats operator()(Floats x) const { return x / (1.0f + exponential(-x)); }
+};
+
+struct GaussianErrorLinear {
+  Floats operator()(Floats x) const {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      x[lane] = 0.5f * x[lane] * (1.0f + std::erf(x[lane] * 0.70710678118654752f));
+    }
+    return x;
   }
-  return x;
-}
+};
+
+struct Keep {
+  Floats operator()(Floats x) const { return x; }
+};
 
 // What a panel's sums need to become results.
 struct Panel {
   const int32_t* offsets;  // what sums start from; null: zero
   const float* scales;     // of the weights; null: sums are results
-  const float* bias;       // null: none
-  int columns;             // results to store, at most kPanel
+  const float* bias;
+  int columns;  // results to store, at most kPanel
   Finish finish;
 };
 
-inline void store_part(Floats result, int count, bool adds, float* out) {
-  for (int lane = 0; lane < count; ++lane) out[lane] = adds ? out[lane] + result[lane] : result[lane];
+// Results of some rows and a whole panel.
+template <typename Dot, bool kAdds, typename Activate>
+void finish_tile(const typename Dot::Sums* tile, int rows, const float* row_scales, const Panel& panel, float* out,
+                 int64_t stride, Activate activate) {
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    const Floats bias = floats(panel.bias + v * kLanes);
+    Floats scale = {};
+    if constexpr (Dot::kHasScales) scale = floats(panel.scales + v * kLanes);
+    for (int row = 0; row < rows; ++row) {
+      Floats result = as_floats(tile[row * kVectors + v]);
+      if constexpr (Dot::kHasScales) result = result * row_scales[row] * scale;
+      result = activate(result + bias);
+      float* place = out + row * stride + v * kLanes;
+      if constexpr (kAdds) result += floats(place);
+      store(place, result);
+    }
+  }
 }
 
+template <typename Dot, typename... Arguments>
+void finish_panel(const Finish& finish, const Arguments&... arguments) {
+  if (finish.adds) return finish_tile<Dot, true>(arguments..., Keep{});
+  if (!finish.activates) return finish_tile<Dot, false>(arguments..., Keep{});
+  switch (finish.activation) {
+    case Activation::relu: return finish_tile<Dot, false>(arguments..., Rectify{});
+    case Activation::gelu: return finish_tile<Dot, false>(arguments..., GaussianErrorLinear{});
+    case Activation::silu: return finish_tile<Dot, false>(arguments..., SigmoidLinear{});
+  }
+}
+
+// The same for the last panel, of which only some columns are results.
 template <typename Dot>
-inline void finish_row(const typename Dot::Sums* sums, float scale, const Panel& panel, float* out) {
-  for (int v = 0, column = 0; column < panel.columns; ++v, column += kLanes) {
-    Floats result = as_floats(sums[v]);
-    if constexpr (Dot::kHasScales) result = result * scale * floats(panel.scales + column);
-    if (panel.bias != nullptr) result = result + floats(panel.bias + column);
-    if (panel.finish.activates) result = activated(result, panel.finish.activation);
-    if (column + kLanes > panel.columns) {
-      store_part(result, panel.columns - column, panel.finish.adds, out + column);
-    } else {
-      store(out + column, panel.finish.adds ? floats(out + column) + result : result);
+void finish_part(const typename Dot::Sums* tile, int rows, const float* row_scales, const Panel& panel, float* out,
+                 int64_t stride) {
+  float whole[kMostRows * kPanel];
+  finish_panel<Dot>({false, panel.finish.activates, panel.finish.activation}, tile, rows, row_scales, panel,
+                    &whole[0], int64_t{kPanel});
+  for (int row = 0; row < rows; ++row) {
+    for (int column = 0; column < panel.columns; ++column) {
+      float& place = out[row * stride + column];
+      place = whole[row * kPanel + column] + (panel.finish.adds ? place : 0.0f);
     }
   }
 }
@@ -138,9 +173,12 @@ void multiply_block(const typename Dot::Weight* weights, int64_t groups, const I
   typename Dot::Sums tile[kRows][kVectors];
   const auto* rows = static_cast<const typename Dot::Input*>(inputs.data()) + first * inputs.stride();
   sum_block<Dot, kRows>(weights, groups, rows, inputs.stride(), panel.offsets, tile);
-  for (int row = 0; row < kRows; ++row) {
-    const float scale = Dot::kHasScales ? inputs.scales()[first + row] : 1.0f;
-    finish_row<Dot>(tile[row], scale, panel, results + (first + row) * stride);
+  const float* row_scales = inputs.scales() + first;
+  float* out = results + first * stride;
+  if (panel.columns < kPanel) {
+    finish_part<Dot>(tile[0], kRows, row_scales, panel, out, stride);
+  } else {
+    finish_panel<Dot>(panel.finish, &tile[0][0], kRows, row_scales, panel, out, stride);
   }
 }
 
@@ -178,10 +216,8 @@ void Inputs::prepare(Precision precision, const float* rows, int count, int colu
 
 Matrix::Matrix(Precision precision, const Dense& dense)
     : precision_(precision), outputs_(dense.outputs), inputs_(dense.inputs) {
-  if (!dense.bias.empty()) {
-    bias_.resize(rounded_up(outputs_, kPanel));
-    std::copy(dense.bias.begin(), dense.bias.begin() + outputs_, bias_.data());
-  }
+  bias_.resize(rounded_up(outputs_, kPanel));
+  if (!dense.bias.empty()) std::copy(dense.bias.begin(), dense.bias.begin() + outputs_, bias_.data());
   with_dot(precision, [&](auto dot) { pack<decltype(dot)>(dense); });
 }
 
@@ -227,7 +263,7 @@ void Matrix::multiply_with(const Inputs& inputs, float* results, int64_t stride,
     const int end = std::min(first + kRowsAtOnce, inputs.count());
     for (int64_t output = 0; output < outputs_; output += kPanel) {
       const int columns = static_cast<int>(std::min<int64_t>(kPanel, outputs_ - output));
-      const Panel panel{part(offsets_, output), part(scales_, output), part(bias_, output), columns, finish};
+      const Panel panel{part(offsets_, output), part(scales_, output), bias_.data() + output, columns, finish};
       const auto* weights = packed + output / kPanel * panel_size;
       int blocks = (end - first + kMostRows - 1) / kMostRows;
       for (int row = first; blocks > 0; --blocks) {
