@@ -73,22 +73,54 @@ inline void add_values(const Heads& heads, const float* scores, int64_t stride, 
   }
 }
 
-template <int kParts, typename Keys, typename Values>
+// Where keys and values lie: next to each other, or each position somewhere in the state, where nothing but
+// being told beforehand brings them in time.
+enum class Places { together, scattered };
+constexpr int kPositionsAhead = 2;
+
+template <Places kPlaces, typename Number>
+inline void expect(const Number* numbers, int64_t count) {
+  if constexpr (kPlaces == Places::together) return;
+  constexpr int64_t kCacheLine = 64 / sizeof(Number);
+  for (int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(numbers + i);
+}
+
+// Scores of one position, before scale and bias, `stride` apart.
+template <int kParts, typename Number>
+inline void score_position(const Heads& heads, const float* query, const Number* key, int64_t stride, float* scores) {
+  const int width = heads.width;
+  const auto partial = [&](int head) {
+    return dot_partial<kParts>(query + int64_t{head} * width, key + int64_t{head} * width, width);
+  };
+  int head = 0;
+  for (; head + 4 <= heads.count; head += 4) {
+    const Four sums = sum_each(partial(head), partial(head + 1), partial(head + 2), partial(head + 3));
+    for (int i = 0; i < 4; ++i) scores[(head + i) * stride] = sums[i];
+  }
+  for (; head < heads.count; ++head) scores[head * stride] = sum(partial(head));
+}
+
+template <Places kPlaces, int kParts, typename Keys, typename Values>
 void attend_with(const Heads& heads, const float* query, int count, Keys keys, Values values, const DistanceBias& bias,
                  float* scores, float* joined) {
   const int64_t stride = rounded_up(count, kLanes);
   for (int i = 0; i < count; ++i) {
-    const auto* key = keys(i);
-    for (int head = 0; head < heads.count; ++head) {
-      const int64_t offset = int64_t{head} * heads.width;
-      float score = sum(dot_partial<kParts>(query + offset, key + offset, heads.width)) * heads.scale;
-      if (bias.table != nullptr) score += bias.at(head, i);
-      scores[head * stride + i] = score;
+    expect<kPlaces>(keys(std::min(i + kPositionsAhead, count - 1)), heads.total_width());
+    score_position<kParts>(heads, query, keys(i), stride, scores + i);
+  }
+  for (int head = 0; head < heads.count; ++head) {
+    float* own = scores + head * stride;
+    for (int i = 0; i < count; ++i) {
+      own[i] *= heads.scale;
+      if (bias.table != nullptr) own[i] += bias.at(head, i);
     }
   }
   for (int head = 0; head < heads.count; ++head) softmax(scores + head * stride, count);
   std::fill(joined, joined + heads.total_width(), 0.0f);
-  for (int i = 0; i < count; ++i) add_values<kParts>(heads, scores + i, stride, values(i), joined);
+  for (int i = 0; i < count; ++i) {
+    expect<kPlaces>(values(std::min(i + kPositionsAhead, count - 1)), heads.total_width());
+    add_values<kParts>(heads, scores + i, stride, values(i), joined);
+  }
 }
 
 // All heads of a position are read together, because positions lie far from each other in memory.
@@ -100,14 +132,14 @@ void attend_with(const Heads& heads, const float* query, int count, Keys keys, V
 //   scores: room for each head's `count` numbers, rounded up to whole vectors.
 //   joined: gets all heads' results.
 //   average: if not null, gets the weights of the positions, averaged over heads.
-template <typename Keys, typename Values>
+template <Places kPlaces, typename Keys, typename Values>
 void attend(const Heads& heads, const float* query, int count, Keys keys, Values values, const DistanceBias& bias,
             float* scores, float* joined, float* average) {
   switch (heads.width / kLanes) {
-    case 2: attend_with<2>(heads, query, count, keys, values, bias, scores, joined); break;
-    case 4: attend_with<4>(heads, query, count, keys, values, bias, scores, joined); break;
-    case 8: attend_with<8>(heads, query, count, keys, values, bias, scores, joined); break;
-    default: attend_with<0>(heads, query, count, keys, values, bias, scores, joined);
+    case 2: attend_with<kPlaces, 2>(heads, query, count, keys, values, bias, scores, joined); break;
+    case 4: attend_with<kPlaces, 4>(heads, query, count, keys, values, bias, scores, joined); break;
+    case 8: attend_with<kPlaces, 8>(heads, query, count, keys, values, bias, scores, joined); break;
+    default: attend_with<kPlaces, 0>(heads, query, count, keys, values, bias, scores, joined);
   }
   if (average == nullptr) return;
   const int64_t stride = rounded_up(count, kLanes);

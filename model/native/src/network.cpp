@@ -199,7 +199,7 @@ void Network::Parts::attend_to_sentence(Scratch& scratch, int first, int length)
     turn(projections + i * stride + width, i);
   }
   for (int i = 0; i < length; ++i) {
-    attend(
+    attend<Places::together>(
         heads, projections + i * stride, length, [&](int j) { return projections + j * stride + width; },
         [&](int j) { return projections + j * stride + 2 * width; }, biases(encoder_biases, i), scratch.scores.data(),
         scratch.joined.data() + (first + i) * width, nullptr);
@@ -251,7 +251,8 @@ void Network::Parts::attend_to_entries(Scratch& scratch, int layer, State& state
     const int64_t width = heads.total_width();
     const auto keys = [&](int i) { return static_cast<const Number*>(state.entry(layer, memory.entries[i])); };
     const auto values = [&](int i) { return keys(i) + width; };
-    attend(heads, query, memory.count, keys, values, memory.bias, scratch.scores.data(), joined, memory.average);
+    attend<Places::scattered>(heads, query, memory.count, keys, values, memory.bias, scratch.scores.data(), joined,
+                              memory.average);
   };
   has_narrow_state() ? attend_to(uint16_t{}) : attend_to(float{});
 }

@@ -58,22 +58,42 @@ inline Ints rounded(Floats x) {
 #endif
 }
 
-// The order of additions is fixed: halves are folded onto each other.
-inline float sum(Floats x) {
+// One number from all lanes. The order is fixed: halves are folded onto each other.
+template <typename Combine>
+inline float fold(Floats x, Combine combine) {
 #if defined(__AVX512F__)
-  const __m256 eight = _mm512_castps512_ps256(x) + _mm512_extractf32x8_ps(x, 1);
+  const __m256 eight = combine(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
 #else
   const __m256 eight = x;
 #endif
-  const __m128 four = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
-  const __m128 two = four + _mm_movehl_ps(four, four);
-  return two[0] + two[1];
+  const __m128 four = combine(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = combine(four, _mm_movehl_ps(four, four));
+  return combine(two, _mm_movehdup_ps(two))[0];
+}
+
+inline float sum(Floats x) {
+  return fold(x, [](auto a, auto b) { return a + b; });
 }
 
 inline float maximum(Floats x) {
-  float most = x[0];
-  for (int lane = 1; lane < kLanes; ++lane) most = x[lane] > most ? x[lane] : most;
-  return most;
+  return fold(x, [](auto a, auto b) { return a > b ? a : b; });
+}
+
+using Four = float __attribute__((vector_size(16)));
+
+// The sums of four vectors, for less than twice what one costs: their lanes are interleaved as they are added.
+inline Four sum_each(Floats a, Floats b, Floats c, Floats d) {
+#if defined(__AVX512F__)
+  const __m512d ab = _mm512_castps_pd(_mm512_unpacklo_ps(a, b) + _mm512_unpackhi_ps(a, b));
+  const __m512d cd = _mm512_castps_pd(_mm512_unpacklo_ps(c, d) + _mm512_unpackhi_ps(c, d));
+  const __m512 all = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)) + _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
+  const __m256 half = _mm512_castps512_ps256(all) + _mm512_extractf32x8_ps(all, 1);
+#else
+  const __m256d ab = _mm256_castps_pd(_mm256_unpacklo_ps(a, b) + _mm256_unpackhi_ps(a, b));
+  const __m256d cd = _mm256_castps_pd(_mm256_unpacklo_ps(c, d) + _mm256_unpackhi_ps(c, d));
+  const __m256 half = _mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)) + _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd));
+#endif
+  return _mm256_castps256_ps128(half) + _mm256_extractf128_ps(half, 1);
 }
 
 // e^x to 2 units in the last place; 0 below -87.3, where float32 would be subnormal. NaN stays NaN.
@@ -98,7 +118,11 @@ inline Floats exponential(Floats x) {
 
 // bfloat16 is the upper half of float32.
 inline Floats floats(const uint16_t* from) {
-  return from_bits(__builtin_convertvector(load<Halves>(from), Ints) << 16);
+#if defined(__AVX512F__)
+  return from_bits(reinterpret_cast<Ints>(_mm512_cvtepu16_epi32(load<__m256i>(from))) << 16);
+#else
+  return from_bits(reinterpret_cast<Ints>(_mm256_cvtepu16_epi32(load<__m128i>(from))) << 16);
+#endif
 }
 
 // Nearest bfloat16, halves to even.
