@@ -3,6 +3,7 @@
     config.json          format version, architecture (TransformerConfig), card (ModelCard)
     model.safetensors    the weights; past 15 MB: model-00001-of-0000N.safetensors + an index
     tokenizer.json …     the tokenizer's settings and SentencePiece models
+    shortlist.safetensors  optional: the target tokens that each source token may become
     provenance.json      data, steps, scores, code version, SHA-256 and size of each other file
 
 No pickle is ever read, and nothing in a folder is executed. A folder that is incomplete, corrupt,
@@ -15,11 +16,13 @@ from model.card import ModelCard
 from model.checkpoint.discovery import checkpoint_folders
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import FORMAT_VERSION, record_evaluation
+from model.checkpoint.shortlist import add_shortlist
 
 __all__ = [
     "FORMAT_VERSION",
     "Checkpoint",
     "ModelCard",
+    "add_shortlist",
     "checkpoint_folders",
     "load_checkpoint",
     "record_evaluation",

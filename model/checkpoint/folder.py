@@ -23,11 +23,13 @@ from model.checkpoint.manifest import (
     write_config,
     write_provenance,
 )
+from model.checkpoint.shortlist import SHORTLIST, read_shortlist
 from model.checkpoint.tensors import StoredTensor
 from model.checkpoint.weights import read_weights
 from model.config import TransformerConfig
 from model.errors import CheckpointError, TokenizerError
 from model.parameters import parameter_names
+from model.shortlist import Shortlist
 from model.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Checkpoint:
             the files, so read-only in spirit.
         checksum: SHA-256 of the whole, hexadecimal.
         provenance: provenance.json as it stands.
+        shortlist: Which target tokens a sentence may be translated with, if the folder says so.
     """
 
     folder: Path
@@ -62,6 +65,7 @@ class Checkpoint:
     weights: Mapping[str, StoredTensor]
     checksum: str
     provenance: Mapping[str, object]
+    shortlist: Shortlist | None = None
 
     @property
     def num_parameters(self) -> int:
@@ -152,7 +156,7 @@ def load_checkpoint(folder: Path | str) -> Checkpoint:
     _check_presence(folder)
     check_format_version(folder)
     records = verify_files(folder)
-    present = (name for name in TOKENIZER_FILES if (folder / name).exists())
+    present = (name for name in (*TOKENIZER_FILES, SHORTLIST) if (folder / name).exists())
     require_listed(folder, (CONFIG, "tokenizer.json", *present), records)
     config, card = read_config(folder)
     return Checkpoint(
@@ -163,6 +167,7 @@ def load_checkpoint(folder: Path | str) -> Checkpoint:
         weights=read_weights(folder, config, records),
         checksum=fingerprint(records),
         provenance=read_json(folder / PROVENANCE),
+        shortlist=read_shortlist(folder, config) if SHORTLIST in records else None,
     )
 
 
