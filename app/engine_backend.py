@@ -8,11 +8,11 @@ from typing import Final
 
 from app.backend import Engine, LoadedModel
 from app.checkpoints import checkpoint_folders
-from model.cores import available_cores
 from app.settings import Settings
 from model.accelerator import accelerator_memory
 from model.card import ModelCard
 from model.checkpoint import load_checkpoint
+from model.cores import available_cores
 from model.decoding.engine import DecodingEngine
 from model.engines import EngineFactory, engine_factory
 from model.errors import CheckpointError, ConfigError
@@ -109,7 +109,12 @@ class EngineBackend:
 def _load(folder: Path, settings: Settings) -> _Loaded:
     began = time.monotonic()
     checkpoint = load_checkpoint(folder)
-    factory = engine_factory(checkpoint, device=settings.device, precision=settings.precision)
+    factory = engine_factory(
+        checkpoint,
+        device=settings.device,
+        precision=settings.precision,
+        shortlist=settings.shortlist == "on",
+    )
     model = LoadedModel(
         card=checkpoint.card,
         tokenizer=checkpoint.tokenizer,

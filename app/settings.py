@@ -47,6 +47,12 @@ class ModelSettings(BaseModel):
         "engine on the CPU, otherwise 1",
     )
 
+    shortlist: Literal["on", "off"] = Field(
+        default="off",
+        description="on: a sentence is translated with the tokens that its checkpoint's shortlist has "
+        "for it, which is faster; off: with any",
+    )
+
     @field_validator("checkpoint", mode="before")
     @classmethod
     def _split_folders(cls, value: object) -> object:

@@ -4,6 +4,7 @@ On a CPU the native library, where it is built and computes such a network; else
 PyTorch, with recorded steps.
 """
 
+import dataclasses
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ from model.checkpoint import Checkpoint
 from model.config import TransformerConfig
 from model.decoding.engine import DecodingEngine
 from model.decoding.runner import Runner
-from model.errors import NativeError
+from model.errors import CheckpointError, NativeError
 from model.precision import Precision, resolve_device, resolve_precision
 from model.request import MAX_BEAM_SIZE
+from model.shortlist import Shortlist
 
 if TYPE_CHECKING:
     import torch
@@ -45,6 +47,7 @@ class EngineFactory:
         is_native: Whether each engine keeps one core busy, and Python free to do something else.
         position_bytes: Of one entry of decoder state: keys and values of a position in all layers.
         new_runner: Makes a running batch of its own, with so many entries of decoder state.
+        shortlist: See DecodingEngine.
     """
 
     config: TransformerConfig
@@ -53,6 +56,7 @@ class EngineFactory:
     is_native: bool
     position_bytes: int
     new_runner: Callable[[int], Runner]
+    shortlist: Shortlist | None = None
 
     def make(
         self,
@@ -73,20 +77,34 @@ class EngineFactory:
             self.config,
             max_batch_tokens=max_batch_tokens or (_NATIVE_TOKENS if self.is_native else _TORCH_TOKENS),
             max_encode_tokens=max_encode_tokens,
+            shortlist=self.shortlist,
         )
 
 
-def engine_factory(checkpoint: Checkpoint, *, device: str = "auto", precision: str = "auto") -> EngineFactory:
+def engine_factory(
+    checkpoint: Checkpoint, *, device: str = "auto", precision: str = "auto", shortlist: bool = False
+) -> EngineFactory:
     """Bring a checkpoint's network into memory, for the fastest runner that this machine has.
 
     Args:
         checkpoint: Read and checked.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
+        shortlist: Produce only what the checkpoint's shortlist has for a sentence.
 
     Raises:
         ConfigError: If this machine has no such device, or it cannot compute so.
+        CheckpointError: If the checkpoint has no shortlist, and one is asked for.
     """
+    if shortlist and checkpoint.shortlist is None:
+        raise CheckpointError(
+            f"checkpoint {checkpoint.folder} has no shortlist: `dragoman shortlist` makes one"
+        )
+    factory = _factory(checkpoint, device, precision)
+    return dataclasses.replace(factory, shortlist=checkpoint.shortlist) if shortlist else factory
+
+
+def _factory(checkpoint: Checkpoint, device: str, precision: str) -> EngineFactory:
     place = resolve_device(device)
     if place == "cpu":
         try:

@@ -46,20 +46,24 @@ class Translator:
     num_parameters: int
 
     @classmethod
-    def load(cls, folder: Path | str, *, device: str = "auto", precision: str = "auto") -> Self:
+    def load(
+        cls, folder: Path | str, *, device: str = "auto", precision: str = "auto", shortlist: bool = False
+    ) -> Self:
         """Check a checkpoint folder and load it.
 
         Args:
             folder: Checkpoint folder.
             device: `auto`, `cpu`, `cuda` or `cuda:N`.
             precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
+            shortlist: Produce only what the checkpoint's shortlist has for a sentence.
 
         Raises:
             ConfigError: If this machine has no such device, or it cannot compute so.
-            CheckpointError: If the folder is not a whole, sound checkpoint.
+            CheckpointError: If the folder is not a whole, sound checkpoint, or has no shortlist, and
+                one is asked for.
         """
         checkpoint = load_checkpoint(folder)
-        factory = engine_factory(checkpoint, device=device, precision=precision)
+        factory = engine_factory(checkpoint, device=device, precision=precision, shortlist=shortlist)
         return cls(
             engines=[factory.make() for _ in range(available_cores() if factory.is_native else 1)],
             tokenizer=checkpoint.tokenizer,

@@ -1,4 +1,4 @@
-"""`--checkpoint`, `--device`, `--precision`: which checkpoint to load, and where."""
+"""`--checkpoint`, `--device`, `--precision`, `--shortlist`: which checkpoint to load, and how."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,17 +23,24 @@ class Setup:
     checkpoint: Path
     device: str
     precision: str
+    shortlist: bool = False
 
     def load(self) -> "Translator":
         """Load the checkpoint; PyTorch is imported only now.
 
         Raises:
-            CheckpointError: If there is no checkpoint, more than one, or it is not sound.
+            CheckpointError: If there is no checkpoint, more than one, or it is not sound; or if it has no
+                shortlist, and one is asked for.
             ConfigError: If the device or the precision cannot be had.
         """
         from model.translator import Translator
 
-        return Translator.load(only_checkpoint(self.checkpoint), device=self.device, precision=self.precision)
+        return Translator.load(
+            only_checkpoint(self.checkpoint),
+            device=self.device,
+            precision=self.precision,
+            shortlist=self.shortlist,
+        )
 
     def record(self, name: str, evaluation: Mapping[str, object]) -> None:
         """Keep scores in the checkpoint's provenance, under this name.
@@ -63,7 +70,7 @@ def only_checkpoint(path: Path) -> Path:
 
 
 def setup_options(command: Command) -> Command:
-    """`--checkpoint`, `--device`, `--precision`, as `setup`."""
+    """`--checkpoint`, `--device`, `--precision`, `--shortlist`, as `setup`."""
     options: dict[str, Option] = {
         "checkpoint": click.option(
             "--checkpoint",
@@ -76,6 +83,12 @@ def setup_options(command: Command) -> Command:
         ),
         "device": _choice("device", "auto|cpu|cuda", "Where to run."),
         "precision": _choice("precision", "auto|float32|bfloat16|float16|int8", "What to compute in."),
+        "shortlist": click.option(
+            "--shortlist/--no-shortlist",
+            envvar="DRAGOMAN_SHORTLIST",
+            show_envvar=True,
+            help="Choose only among the checkpoint's likely translations of the source's tokens: faster.",
+        ),
     }
     return grouped(command, options, "setup", Setup)
 

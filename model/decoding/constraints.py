@@ -49,18 +49,35 @@ class Constraints(Columns):
         never = reserved.union(never_produced) - {config.eos_id}
         self._never = torch.tensor(sorted(never), device=device)
         self._suppressed_NV = torch.zeros(slots, config.target_vocab_size, dtype=torch.bool, device=device)
+        self._is_no_candidate_NV = torch.zeros_like(self._suppressed_NV)
         self._prefixes_NC = torch.zeros(slots, capacity, dtype=torch.int64, device=device)
 
     def seat(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
         """Let new sentences begin in these slots."""
         self._suppressed_NV.index_fill_(0, slots_N, False)
+        self._is_no_candidate_NV.index_fill_(0, slots_N, False)
         self._prefixes_NC.index_fill_(0, slots_N, _FREE)
         for slot_1, sentence in zip(slots_N.split(1), sentences, strict=True):
             known = [i for i in sentence.options.suppress_ids if i < self._suppressed_NV.shape[1]]
             if known:
                 self._suppressed_NV[slot_1, to_device(known, slot_1.device)] = True
+            if sentence.candidates is not None:
+                candidates = to_device(sentence.candidates.tolist(), slot_1.device)
+                self._is_no_candidate_NV[slot_1] = True
+                self._is_no_candidate_NV[slot_1, candidates] = False
             if prefix := sentence.request.prefix_ids:
                 self._prefixes_NC[slot_1, : len(prefix)] = to_device(prefix, slot_1.device) + 1
+
+    def restrict(self, logits_NKV: Tensor, demands: Demands) -> Tensor:
+        """Logits, −inf for what is no candidate: a shortlist is the vocabulary of its sentence.
+
+        Args:
+            logits_NKV: Overwritten.
+            demands: Of all sentences of the grid.
+        """
+        if demands.shortlisted:
+            logits_NKV.masked_fill_(self._is_no_candidate_NV[: len(logits_NKV), None], -math.inf)
+        return logits_NKV
 
     def apply(
         self,

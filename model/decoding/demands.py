@@ -25,6 +25,7 @@ class Demands:
             to a power of two; ALL_RANKS is all.
         prefixes: Some translation has a given beginning.
         suppressed: Some ids are forbidden.
+        shortlisted: Somebody has candidates.
         lengths: Some translation has a least length.
         ngrams: Some n-grams may not repeat.
         repetition: Some repetition has a price.
@@ -38,6 +39,7 @@ class Demands:
     ranks: int = 0
     prefixes: bool = False
     suppressed: bool = False
+    shortlisted: bool = False
     lengths: bool = False
     ngrams: bool = False
     repetition: bool = False
@@ -56,6 +58,7 @@ class Demands:
             ranks=_ranks(options) if samples else 0,
             prefixes=bool(sentence.request.prefix_ids),
             suppressed=bool(options.suppress_ids),
+            shortlisted=sentence.candidates is not None,
             lengths=sentence.shortest > 1,
             ngrams=options.no_repeat_ngram_size > 0,
             repetition=options.repetition_penalty != 1,

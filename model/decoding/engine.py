@@ -21,6 +21,7 @@ from model.decoding.runner import Progress, Result, Runner
 from model.decoding.sentence import Sentence
 from model.errors import InputError, TextTooLongError
 from model.request import DecodeRequest
+from model.shortlist import Shortlist
 
 _UNTIL_ONE_FINISHES = 2**31 - 1
 # Encoding a few sentences at once takes hardly longer than encoding one.
@@ -42,6 +43,7 @@ class DecodingEngine:
         max_batch_tokens: Bound on rows × source tokens of what runs; a sentence over it runs alone.
         max_encode_tokens: Source tokens that join in one step, but at least one sentence, so that a
             large arrival does not stall those in flight.
+        shortlist: Says which target tokens alone a sentence may be translated with; None allows all.
 
     Raises:
         ConfigError: If the network lacks an encoder or a decoder, or a bound is not positive.
@@ -54,13 +56,14 @@ class DecodingEngine:
         *,
         max_batch_tokens: int = 4096,
         max_encode_tokens: int = 1024,
+        shortlist: Shortlist | None = None,
     ) -> None:
         for name in ("num_encoder_layers", "num_decoder_layers"):
             layers = getattr(config, name)
             require(layers > 0, name, "at least 1 to translate", layers)
         require_integer("max_batch_tokens", max_batch_tokens, 1)
         require_integer("max_encode_tokens", max_encode_tokens, 1)
-        self._runner, self._config = runner, config
+        self._runner, self._config, self._shortlist = runner, config, shortlist
         self._most = Load(rows=runner.max_rows, positions=runner.max_positions, tokens=max_batch_tokens)
         self._admission = Admission(self._most, max_encode_tokens)
         self._interrupt = Interrupt()
@@ -103,7 +106,7 @@ class DecodingEngine:
             InputError: If the network cannot read it.
             TextTooLongError: If it is over a limit of the network, or of the runner.
         """
-        sentence = Sentence.admit(request, self._config)
+        sentence = Sentence.admit(request, self._config, self._shortlist)
         self._require_possible(sentence)
         self._admission.add(sentence)
         self._added_at[sentence] = perf_counter()

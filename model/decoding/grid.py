@@ -126,7 +126,7 @@ class Grid(Columns):
         seen = attention if attention is not None or not demands.attention else []
         tokens_NK = self._tokens_NK[:slots]
         logits_NKV = self._network.decode_step(tokens_NK, self.state, extent, attention=seen)
-        model_NKV = logits_NKV.log_softmax(2, dtype=torch.float32)
+        model_NKV = self._constraints.restrict(logits_NKV, demands).log_softmax(2, dtype=torch.float32)
         options = self._options.first(slots)
         return Step(
             positions_N=positions_N,

@@ -122,15 +122,18 @@ class NativeRunner:
 def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> RequestStruct:
     source, prefix = integers(sentence.request.source_ids), integers(sentence.request.prefix_ids)
     suppressed = integers(sentence.options.suppress_ids)
-    kept_alive += [source, prefix, suppressed]
+    candidates = sentence.candidates
+    kept_alive += [source, prefix, suppressed, candidates]
     return RequestStruct(
         handle=handle,
         source_ids=ctypes.addressof(source),
         prefix_ids=ctypes.addressof(prefix),
         suppress_ids=ctypes.addressof(suppressed),
+        candidate_ids=None if candidates is None else candidates.ctypes.data,
         source_length=len(source),
         prefix_length=len(prefix),
         num_suppressed=len(suppressed),
+        num_candidates=0 if candidates is None else len(candidates),
         options=_options(sentence),
     )
 

@@ -8,6 +8,7 @@ from typing import Self
 from model.config import TransformerConfig
 from model.errors import InputError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest
+from model.shortlist import Ids, Shortlist
 
 _SEED_BITS = 63
 
@@ -21,12 +22,14 @@ class Sentence:
         shortest: Fewest target tokens, EOS included.
         longest: Most target tokens, EOS included.
         seed: What its random numbers begin from: the options' own, or one that was drawn for it.
+        candidates: Target ids that it may be translated with, ascending; None is all of them.
     """
 
     request: DecodeRequest
     shortest: int
     longest: int
     seed: int = 0
+    candidates: Ids | None = None
 
     @property
     def options(self) -> DecodeOptions:
@@ -49,8 +52,15 @@ class Sentence:
         return self.source_length + self.rows * self.longest
 
     @classmethod
-    def admit(cls, request: DecodeRequest, config: TransformerConfig) -> Self:
+    def admit(
+        cls, request: DecodeRequest, config: TransformerConfig, shortlist: Shortlist | None = None
+    ) -> Self:
         """Check a request against the network that is to serve it.
+
+        Args:
+            request: What is asked for.
+            config: Of the network.
+            shortlist: Of the network's checkpoint, if its candidates alone are to be produced.
 
         Raises:
             TextTooLongError: If the source, or the prefix and an EOS, cannot fit.
@@ -63,7 +73,15 @@ class Sentence:
         if len(request.prefix_ids) >= longest:
             raise TextTooLongError("prefix_ids", "max_length - 1", longest - 1, len(request.prefix_ids))
         seed = request.options.seed
-        return cls(request, shortest, longest, secrets.randbits(_SEED_BITS) if seed is None else seed)
+        return cls(
+            request,
+            shortest,
+            longest,
+            seed=secrets.randbits(_SEED_BITS) if seed is None else seed,
+            candidates=None
+            if shortlist is None
+            else shortlist.choose(request.source_ids, request.prefix_ids),
+        )
 
 
 def check_source(source_ids: Sequence[int], config: TransformerConfig) -> None:

@@ -19,7 +19,7 @@ from model.native.structures import (
     SessionConfig,
 )
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 ENVIRONMENT = "DRAGOMAN_NATIVE"
 
 _CPU_INFO = Path("/proc/cpuinfo")

@@ -82,9 +82,11 @@ class RequestStruct(Structure):
         ("source_ids", c_void_p),
         ("prefix_ids", c_void_p),
         ("suppress_ids", c_void_p),
+        ("candidate_ids", c_void_p),
         ("source_length", c_int32),
         ("prefix_length", c_int32),
         ("num_suppressed", c_int32),
+        ("num_candidates", c_int32),
         ("options", OptionsStruct),
     )
 

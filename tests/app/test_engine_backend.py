@@ -1,14 +1,19 @@
 """Loading: names, workers, and the budget of decoder state."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from model.cores import available_cores
 from app.engine_backend import EngineBackend
 from app.settings import Settings
+from model.checkpoint import add_shortlist, load_checkpoint
+from model.cores import available_cores
+from model.decoding.engine import DecodingEngine
 from model.errors import CheckpointError, ConfigError
+from model.request import DecodeOptions, DecodeRequest
 from tests.model.native_library import needs_native
+from tests.model.shortlists import shortlist_of
 
 
 def load(*folders: Path, **settings: object) -> EngineBackend:
@@ -41,6 +46,24 @@ def test_each_worker_has_an_engine_of_its_own(tiny_checkpoint: Path) -> None:
     assert len(set(map(id, engines))) == 3
     assert backend.engine("tiny", 1) is engines[1]
     backend.close()
+
+
+def test_a_shortlist_is_used_only_if_that_is_asked_for(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=f"{tiny_checkpoint} has no shortlist"):
+        load(tiny_checkpoint, shortlist="on")
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
+    config = load_checkpoint(folder).config
+    only_eos = shortlist_of([config.eos_id], [[]] * config.source_vocab_size)
+    add_shortlist(folder, only_eos, {})
+    request = DecodeRequest((8, 9, config.eos_id), DecodeOptions(strategy="greedy"))
+    for shortlist, is_empty in (("off", False), ("on", True)):
+        backend = load(folder, shortlist=shortlist, workers=1)
+        engine = backend.engine("tiny", 0)
+        assert isinstance(engine, DecodingEngine)
+        (result,) = engine.decode([request])
+        assert isinstance(result, list)
+        assert (result[0].token_ids == ()) is is_empty
+        backend.close()
 
 
 def test_decoder_state_must_hold_a_sentence(tiny_checkpoint: Path) -> None:

@@ -157,8 +157,8 @@ template <typename Dot>
 void finish_part(const typename Dot::Sums* tile, int rows, const float* row_scales, const Panel& panel, float* out,
                  int64_t stride) {
   float whole[kMostRows * kPanel];
-  finish_panel<Dot>({false, panel.finish.activates, panel.finish.activation}, tile, rows, row_scales, panel,
-                    &whole[0], int64_t{kPanel});
+  finish_panel<Dot>({false, panel.finish.activates, panel.finish.activation}, tile, rows, row_scales, panel, &whole[0],
+                    int64_t{kPanel});
   for (int row = 0; row < rows; ++row) {
     for (int column = 0; column < panel.columns; ++column) {
       float& place = out[row * stride + column];
@@ -234,17 +234,56 @@ void Matrix::pack(const Dense& dense) {
   for (int64_t output = 0; output < outputs_; ++output) {
     const float* row = dense.weights.data() + output * inputs_;
     const float scale = Dot::kHasScales ? scale_of(row, static_cast<int>(inputs_)) : 1.0f;
-    auto* panel = reinterpret_cast<Weight*>(packed_.data()) + output / kPanel * groups_ * kPanel * Dot::kGroup;
+    Weight* const weights = reinterpret_cast<Weight*>(packed_.data()) + first_weight<Dot>(output);
     int32_t total = 0;
     for (int64_t input = 0; input < inputs_; ++input) {
       const Weight weight = Dot::weight(row[input], scale);
-      panel[(input / Dot::kGroup * kPanel + output % kPanel) * Dot::kGroup + input % Dot::kGroup] = weight;
+      weights[input / Dot::kGroup * kPanel * Dot::kGroup + input % Dot::kGroup] = weight;
       total += static_cast<int32_t>(weight);
     }
     if constexpr (Dot::kHasScales) {
       scales_.data()[output] = scale;
       offsets_.data()[output] = -Dot::kInputOffset * total;
     }
+  }
+}
+
+// Where an output's first group is; each of the others is a panel's width further.
+template <typename Dot>
+int64_t Matrix::first_weight(int64_t output) const {
+  return (output / kPanel * groups_ * kPanel + output % kPanel) * Dot::kGroup;
+}
+
+Matrix Matrix::room_for(int64_t most) const {
+  Matrix matrix;
+  matrix.precision_ = precision_;
+  matrix.inputs_ = inputs_;
+  matrix.groups_ = groups_;
+  const int64_t padded = rounded_up(most, kPanel), all = rounded_up(outputs_, kPanel);
+  matrix.packed_.resize(packed_.size() / all * padded);
+  if (scales_.size() > 0) matrix.scales_.resize(padded);
+  if (bias_.size() > 0) matrix.bias_.resize(padded);
+  if (offsets_.size() > 0) matrix.offsets_.resize(padded);
+  return matrix;
+}
+
+void Matrix::copy_output(const Matrix& other, int64_t from, int64_t to) {
+  with_dot(precision_, [&](auto dot) { copy_weights<decltype(dot)>(other, from, to); });
+  if (scales_.size() > 0) scales_.data()[to] = other.scales_.data()[from];
+  if (bias_.size() > 0) bias_.data()[to] = other.bias_.data()[from];
+  if (offsets_.size() > 0) offsets_.data()[to] = other.offsets_.data()[from];
+  outputs_ = std::max(outputs_, to + 1);
+}
+
+template <typename Dot>
+void Matrix::copy_weights(const Matrix& other, int64_t from, int64_t to) {
+  using Weight = typename Dot::Weight;
+  const auto* source = reinterpret_cast<const Weight*>(other.packed_.data()) + first_weight<Dot>(from);
+  auto* target = reinterpret_cast<Weight*>(packed_.data()) + first_weight<Dot>(to);
+  for (int64_t group = 0; group < groups_; ++group) {
+    std::copy_n(source, Dot::kGroup, target);
+    source += kPanel * Dot::kGroup;
+    target += kPanel * Dot::kGroup;
   }
 }
 

@@ -52,12 +52,23 @@ class Matrix {
   int64_t outputs() const { return outputs_; }
   int64_t bytes() const { return packed_.size() + (scales_.size() + bias_.size() + offsets_.size()) * 4; }
 
+  // A matrix of none of these outputs yet, with room for so many of them.
+  Matrix room_for(int64_t most) const;
+  // Makes output `to`, the next one at most, what output `from` of the other is.
+  void copy_output(const Matrix& other, int64_t from, int64_t to);
+  // Leaves only the first ones.
+  void forget_outputs(int64_t left) { outputs_ = left; }
+
   // Results are `stride` apart. Each is summed in an order that depends on nothing but the matrix.
   void multiply(const Inputs& inputs, float* results, int64_t stride, Finish finish = {}) const;
 
  private:
   template <typename Dot>
   void pack(const Dense& dense);
+  template <typename Dot>
+  void copy_weights(const Matrix& other, int64_t from, int64_t to);
+  template <typename Dot>
+  int64_t first_weight(int64_t output) const;
   template <typename Dot>
   void multiply_with(const Inputs& inputs, float* results, int64_t stride, Finish finish) const;
 

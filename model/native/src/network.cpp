@@ -296,6 +296,8 @@ Network::~Network() = default;
 
 const NetworkConfig& Network::config() const { return parts_->config; }
 
+const Matrix& Network::output() const { return parts_->output; }
+
 int64_t Network::weight_bytes() const {
   int64_t bytes = parts_->output.bytes() + parts_->source_embedding.bytes() + parts_->target_embedding.bytes();
   const auto add = [&](std::initializer_list<const Matrix*> matrices) {
@@ -334,7 +336,8 @@ void Network::encode(const Source* sources, int count, State& state, Scratch& sc
   parts.keep_source(scratch, sources, count, rows, state);
 }
 
-void Network::step(const Row* rows, int count, State& state, Scratch& scratch, float* logits) const {
+void Network::step(const Row* rows, int count, State& state, Scratch& scratch, const Matrix& output,
+                   float* logits) const {
   const Parts& parts = *parts_;
   const int64_t model_dim = parts.config.model_dim;
   parts.reserve(scratch, count);
@@ -348,7 +351,7 @@ void Network::step(const Row* rows, int count, State& state, Scratch& scratch, f
     parts.feed_forward(scratch, part.feed_forward, count);
   }
   if (parts.decoder_norm.changes()) parts.decoder_norm.apply(scratch.states.data(), scratch.states.data(), count);
-  parts.multiply(scratch, parts.output, scratch.states.data(), count, model_dim, logits);
+  parts.multiply(scratch, output, scratch.states.data(), count, model_dim, logits);
 }
 
 }  // namespace dragoman

@@ -45,6 +45,8 @@ struct Row {
   float* attention;  // gets source_length weights of the last layer, averaged over heads; or null
 };
 
+class Matrix;
+
 // Buffers of one thread; grows to the largest batch it has seen.
 class Scratch;
 
@@ -66,9 +68,12 @@ class Network {
   // influence each other, and there is no padding.
   void encode(const Source* sources, int count, State& state, Scratch& scratch) const;
 
-  // Logits (count × target_vocab_size) of the next token of every row. Rows that share a source should
-  // be neighbours. What a row gets does not depend on the others.
-  void step(const Row* rows, int count, State& state, Scratch& scratch, float* logits) const;
+  // The projection onto the vocabulary.
+  const Matrix& output() const;
+
+  // Logits (count × outputs) of the next token of every row, by this projection, or by some of its outputs.
+  // Rows that share a source should be neighbours. What a row gets does not depend on the others.
+  void step(const Row* rows, int count, State& state, Scratch& scratch, const Matrix& output, float* logits) const;
 
  private:
   struct Parts;

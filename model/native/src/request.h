@@ -35,9 +35,11 @@ struct Request {
   const int32_t* source_ids;
   const int32_t* prefix_ids;
   const int32_t* suppress_ids;
+  const int32_t* candidate_ids;  // all that it may produce, ascending, EOS and the prefix included
   int32_t source_length;
   int32_t prefix_length;
   int32_t num_suppressed;
+  int32_t num_candidates;  // 0: the whole vocabulary
   Options options;
 };
 

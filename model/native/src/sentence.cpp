@@ -2,19 +2,36 @@
 
 namespace dragoman {
 
-Sentence::Sentence(const Request& request, const Vocabulary& vocabulary, State& state)
+namespace {
+
+std::unique_ptr<Search> make_search_within(const Shortlist& shortlist, Request request, const Vocabulary& vocabulary) {
+  const std::vector<int32_t> prefix = shortlist.places(request.prefix_ids, request.prefix_length);
+  const std::vector<int32_t> suppressed = shortlist.places(request.suppress_ids, request.num_suppressed);
+  request.prefix_ids = prefix.data();
+  request.suppress_ids = suppressed.data();
+  request.num_suppressed = static_cast<int32_t>(suppressed.size());
+  return make_search(request, vocabulary);
+}
+
+}  // namespace
+
+Sentence::Sentence(const Request& request, const Vocabulary& vocabulary, State& state, Selection& selection)
     : handle_(request.handle),
       source_length_(request.source_length),
       start_id_(vocabulary.start_id),
-      vocab_size_(vocabulary.size),
       state_(state),
-      search_(make_search(request, vocabulary)) {
+      selection_(selection),
+      shortlist_(request),
+      vocabulary_(shortlist_.within(vocabulary)),
+      search_(make_search_within(shortlist_, request, vocabulary_)) {
   entries_.reserve(num_entries());
   for (int32_t i = 0; i < source_length_; ++i) take_entry();
+  if (!shortlist_.is_whole()) is_selected_ = selection.add(shortlist_.tokens());
 }
 
 Sentence::~Sentence() {
   for (const int32_t entry : entries_) state_.give_back(entry);
+  if (is_selected_) selection_.remove(shortlist_.tokens());
 }
 
 int32_t Sentence::take_entry() {
@@ -32,7 +49,7 @@ void Sentence::add_rows(std::vector<Row>& rows) {
   for (std::size_t place = 0; place < num_live; ++place) {
     Lane& lane = search_->lane(place);
     lane.past.push_back(take_entry());
-    const int32_t last = position_ == 0 ? start_id_ : lane.tokens.back();
+    const int32_t last = position_ == 0 ? start_id_ : shortlist_.token(lane.tokens.back());
     rows.push_back({last, position_, lane.past.data(), entries_.data(), source_length_, attention_of(place)});
   }
 }
@@ -41,16 +58,43 @@ float* Sentence::attention_of(std::size_t place) {
   return search_->needs_attention() ? &attention_[(first_look_ + place) * source_length_] : nullptr;
 }
 
-float* Sentence::advance(float* logits, Scores& scores) {
-  float* const end = logits + search_->num_live() * vocab_size_;
-  const bool is_number = search_->advance({logits, attention_of(0), first_look_, &scores});
+void Sentence::advance(Logits& logits, Scores& scores) {
+  const std::size_t num_rows = search_->num_live();
+  float* const own = shortlist_.is_whole() ? logits.row : own_logits(logits);
+  logits.row += num_rows * logits.stride;
+  const bool is_number = search_->advance({own, attention_of(0), first_look_, &scores});
   ++position_;
   if (!is_number) {
     status_ = Status::not_a_number;
   } else if (search_->is_settled() || position_ == search_->options().longest) {
     status_ = search_->results().empty() ? Status::nothing_allowed : Status::done;
   }
-  return end;
+}
+
+float* Sentence::own_logits(const Logits& logits) {
+  logits_.resize(search_->num_live() * shortlist_.tokens().size());
+  float* own = logits_.data();
+  for (std::size_t row = 0; row < search_->num_live(); ++row) {
+    const float* from = logits.row + row * logits.stride;
+    for (const int32_t token : shortlist_.tokens()) *own++ = from[logits.places ? logits.places[token] : token];
+  }
+  return logits_.data();
+}
+
+std::vector<Hypothesis> Sentence::results() const {
+  std::vector<Hypothesis> results = search_->results();
+  for (Hypothesis& hypothesis : results) name_tokens(hypothesis.tokens);
+  return results;
+}
+
+std::vector<int32_t> Sentence::agreed() const {
+  std::vector<int32_t> agreed = search_->agreed();
+  name_tokens(agreed);
+  return agreed;
+}
+
+void Sentence::name_tokens(std::vector<int32_t>& places) const {
+  for (int32_t& place : places) place = shortlist_.token(place);
 }
 
 std::vector<float> Sentence::alignment(const Hypothesis& hypothesis) const {

@@ -13,13 +13,14 @@ Session::Session(const Network& network, Vocabulary vocabulary, int32_t max_rows
       vocabulary_(std::move(vocabulary)),
       max_rows_(max_rows),
       state_(network.state_layout(), max_entries),
+      selection_(network.output()),
       scratch_(make_scratch()) {}
 
 void Session::admit(const Request* requests, int32_t count) {
   std::vector<std::unique_ptr<Sentence>> joining;
   std::vector<Source> sources;
   for (int32_t i = 0; i < count; ++i) {
-    joining.push_back(std::make_unique<Sentence>(requests[i], vocabulary_, state_));
+    joining.push_back(std::make_unique<Sentence>(requests[i], vocabulary_, state_, selection_));
     sources.push_back(joining.back()->source(requests[i].source_ids));
   }
   require_room(joining);
@@ -69,11 +70,14 @@ void Session::step() {
     sentence->add_rows(rows_);
   }
   const auto num_rows = static_cast<int32_t>(rows_.size()), num_sentences = static_cast<int32_t>(live_.size());
-  logits_.resize(int64_t{num_rows} * vocabulary_.size);
-  network_.step(rows_.data(), num_rows, state_, *scratch_, logits_.data());
-  float* logits = logits_.data();
+  const auto is_selected = [](const auto& sentence) { return sentence->is_selected(); };
+  const bool is_narrow = std::all_of(live_.begin(), live_.end(), is_selected);
+  const Matrix& output = is_narrow ? selection_.matrix() : network_.output();
+  logits_.resize(num_rows * output.outputs());
+  network_.step(rows_.data(), num_rows, state_, *scratch_, output, logits_.data());
+  Logits logits{logits_.data(), output.outputs(), is_narrow ? selection_.places() : nullptr};
   for (const auto& sentence : live_) {
-    logits = sentence->advance(logits, scores_);
+    sentence->advance(logits, scores_);
     if (sentence->status() != Status::running) hand_over(*sentence);
   }
   const auto has_finished = [](const auto& sentence) { return sentence->status() != Status::running; };
@@ -86,7 +90,7 @@ void Session::hand_over(const Sentence& sentence) {
   results_.push_back({sentence.handle(), sentence.status(), {}, {}, {}});
   if (sentence.status() != Status::done) return;
   Result& result = results_.back();
-  result.hypotheses = sentence.search().results();
+  result.hypotheses = sentence.results();
   for (const Hypothesis& hypothesis : result.hypotheses) {
     result.alignments.push_back(sentence.alignment(hypothesis));
     const bool is_aligned = sentence.search().options().return_alignment;
@@ -103,7 +107,7 @@ void Session::drop(int64_t handle) {
 
 std::vector<int32_t> Session::agreed(int64_t handle) const {
   for (const auto& sentence : live_) {
-    if (sentence->handle() == handle) return sentence->search().agreed();
+    if (sentence->handle() == handle) return sentence->agreed();
   }
   throw std::invalid_argument("no such sentence runs");
 }

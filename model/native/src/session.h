@@ -7,6 +7,7 @@
 
 #include "network.h"
 #include "scores.h"
+#include "selection.h"
 #include "sentence.h"
 
 namespace dragoman {
@@ -82,6 +83,7 @@ class Session {
   const Vocabulary vocabulary_;
   const int32_t max_rows_;
   State state_;
+  Selection selection_;
   std::vector<std::unique_ptr<Sentence>> live_;  // in the order of their rows
   std::unique_ptr<Scratch, void (*)(Scratch*)> scratch_;
   Scores scores_;

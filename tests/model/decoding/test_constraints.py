@@ -14,6 +14,7 @@ from model.decoding.sentence import Sentence
 from model.engines import torch_engine
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.slots import CONFIG, CPU, admitted, option_rows
+from tests.model.shortlists import shortlist_of
 
 LANES = 2
 
@@ -144,6 +145,20 @@ def test_a_prefix_wins_over_everything_and_keeps_its_number() -> None:
 
 def test_after_the_prefix_the_search_is_free() -> None:
     assert forbidden(rank([admitted(prefix=(7,))], scores(1), [(7,)])) == {PAD, BOS}
+
+
+def test_a_shortlist_leaves_its_own_sentence_only_its_candidates() -> None:
+    sentence = Sentence.admit(request((5, EOS)), CONFIG, shortlist_of([EOS], [[7, 9]] * VOCAB))
+    constraints = Constraints(2, 16, CONFIG, CPU)
+    constraints.seat(torch.arange(2), [sentence, admitted()])
+    before = scores(2)
+    demands = Demands.union([Demands.of(sentence), Demands.of(admitted())])
+    restricted = constraints.restrict(before.clone(), demands)
+    assert forbidden(restricted) == set(range(VOCAB)) - {EOS, 7, 9}
+    assert torch.equal(restricted[0, :, 7], before[0, :, 7])
+    assert torch.equal(restricted[1], before[1])
+    constraints.seat(torch.tensor([0]), [admitted()])
+    assert torch.equal(constraints.restrict(before.clone(), demands), before)
 
 
 STRATEGIES = [

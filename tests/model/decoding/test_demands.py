@@ -3,7 +3,10 @@ import dataclasses
 import pytest
 
 from model.decoding.demands import ALL_RANKS, Demands
-from tests.model.decoding.slots import admitted
+from model.decoding.sentence import Sentence
+from tests.model.decoding.networks import EOS, request
+from tests.model.decoding.slots import CONFIG, admitted
+from tests.model.shortlists import small_shortlist
 
 
 @pytest.mark.parametrize(
@@ -29,6 +32,13 @@ def test_what_is_asked_for_is_demanded_and_nothing_else(
 ) -> None:
     demands = Demands.of(admitted(**options))  # type: ignore[arg-type]
     assert {name for name, value in dataclasses.asdict(demands).items() if value} == demanded
+
+
+def test_candidates_are_demanded_where_a_sentence_has_some() -> None:
+    sentence = Sentence.admit(request((5, EOS), strategy="greedy"), CONFIG, small_shortlist())
+    assert Demands.of(sentence) == Demands(lanes=True, shortlisted=True)
+    assert Demands.of(sentence).coarse().shortlisted
+    assert not Demands.of(admitted()).coarse().shortlisted
 
 
 def test_one_sentence_is_enough() -> None:

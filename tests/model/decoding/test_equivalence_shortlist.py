@@ -1,0 +1,167 @@
+"""A shortlist is the vocabulary of its sentence, in every runner, and of no other sentence."""
+
+import dataclasses
+import random
+from collections.abc import Collection, Sequence
+
+import pytest
+import torch
+
+from model.decoding.engine import DecodingEngine
+from model.decoding.interrupt import Interrupt
+from model.decoding.native_runner import NativeRunner
+from model.decoding.runner import Result, Runner
+from model.decoding.sentence import Sentence
+from model.decoding.static_runner import StaticRunner
+from model.decoding.torch_runner import TorchRunner
+from model.native.library import Library
+from model.native.network import NativeNetwork
+from model.request import DecodeRequest, Hypothesis
+from model.transformer import Transformer
+from tests.model.decoding.comparison import assert_same
+from tests.model.decoding.networks import EOS, VOCAB, lively_network, request, sentences
+from tests.model.decoding.reference import INF, ReferenceDecoder, Tokens
+from tests.model.decoding.test_equivalence_reference import many_requests
+from tests.model.native_library import fastest_library
+from tests.model.shortlists import shortlist_of, small_shortlist
+
+
+class ShortlistedReference(ReferenceDecoder):
+    """Knows only the candidates; probabilities of theirs add up to 1."""
+
+    def __init__(self, network: Transformer, candidates: Collection[int]) -> None:
+        super().__init__(network)
+        self._candidates = sorted(candidates)
+
+    def log_probs(self, source: Tokens, target: Tokens) -> list[float]:
+        everything = torch.tensor(super().log_probs(source, target))
+        narrow = torch.full_like(everything, -INF)
+        narrow[self._candidates] = everything[self._candidates].log_softmax(0)
+        return narrow.tolist()
+
+
+def reference_result(network: Transformer, sentence: Sentence) -> list[Hypothesis]:
+    assert sentence.candidates is not None
+    return ShortlistedReference(network, sentence.candidates.tolist()).decode(sentence.request)
+
+
+def decode(runner: Runner, sentences: Sequence[Sentence]) -> list[Result]:
+    runner.admit(sentences)
+    results: dict[Sentence, Result] = {}
+    while len(results) < len(sentences):
+        results.update(runner.advance(Interrupt(), 1000).finished)
+    return [results[sentence] for sentence in sentences]
+
+
+def admitted(network: Transformer, requests: Sequence[DecodeRequest], seed: int = 1) -> list[Sentence]:
+    shortlist = small_shortlist(seed)
+    return [Sentence.admit(asked, network.config, shortlist) for asked in requests]
+
+
+def native_runner(
+    network: Transformer, library: Library | None = None, precision: str = "float32"
+) -> NativeRunner:
+    chosen = library or fastest_library()
+    native = NativeNetwork(network.config, network.state_dict(), precision, library=chosen)
+    return NativeRunner(native, max_rows=256, max_positions=8192)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("kind", ["torch", "static"])
+def test_in_pytorch_every_strategy_knows_only_its_candidates(kind: str, seed: int) -> None:
+    network = lively_network(seed)
+    runner = TorchRunner(network) if kind == "torch" else StaticRunner(network, "cpu", widths=(1, 4))
+    batch = admitted(network, many_requests(seed), seed)
+    for sentence, result in zip(batch, decode(runner, batch), strict=True):
+        assert_same(result, reference_result(network, sentence))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_natively_every_strategy_knows_only_its_candidates(seed: int, library: Library) -> None:
+    network = lively_network(seed)
+    runner = native_runner(network, library)
+    for sentence in admitted(network, many_requests(seed), seed):
+        (result,) = decode(runner, [sentence])
+        assert_same(result, reference_result(network, sentence))
+
+
+def test_without_candidates_nothing_changes(library: Library) -> None:
+    network, requests = lively_network(3), many_requests(3)
+    for asked in requests:
+        sentence = Sentence.admit(asked, network.config)
+        assert sentence.candidates is None
+        (result,) = decode(native_runner(network, library), [sentence])
+        assert_same(result, ReferenceDecoder(network).decode(asked))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_company_with_and_without_candidates_changes_no_bit(precision: str, library: Library) -> None:
+    network, shuffled = lively_network(), random.Random(2)
+    runner = native_runner(network, library, precision)
+    narrow = admitted(network, many_requests())
+    everyone = [*narrow, *(dataclasses.replace(sentence, candidates=None) for sentence in narrow)]
+    alone = [decode(runner, [sentence])[0] for sentence in everyone]
+    for count in (2, 3, 5, 30):
+        order = shuffled.sample(range(len(everyone)), k=count)
+        for place, result in zip(order, decode(runner, [everyone[i] for i in order]), strict=True):
+            assert result == alone[place]
+
+
+def test_a_vocabulary_that_is_mostly_not_wanted_serves_many_after_one_another() -> None:
+    """Columns are copied, kept for the next sentence, overwritten and moved together."""
+    network = lively_network(4, source_vocab_size=VOCAB, target_vocab_size=200)
+    runner = native_runner(network)
+    chosen = random.Random(5)
+    lists = [chosen.sample(range(4, 200), 8) for _ in range(VOCAB)]
+    shortlist = shortlist_of([EOS], lists)
+    batch = [
+        Sentence.admit(request(source, beam_size=2, min_length=4, max_length=9), network.config, shortlist)
+        for source in sentences(*[2, 5, 3, 4] * 6)
+    ]
+    expected = [reference_result(network, sentence) for sentence in batch]
+    results: dict[Sentence, Result] = {}
+    for first in range(0, len(batch), 4):
+        for sentence in batch[first : first + 4]:
+            runner.admit([sentence])
+            results.update(runner.advance(Interrupt(), 1).finished)
+        while len(results) < first + 3:
+            results.update(runner.advance(Interrupt(), 1).finished)
+    while len(results) < len(batch):
+        results.update(runner.advance(Interrupt(), 1).finished)
+    for sentence, hypotheses in zip(batch, expected, strict=True):
+        assert_same(results[sentence], hypotheses)
+
+
+@pytest.mark.parametrize("options", [{"strategy": "greedy"}, {"beam_size": 3}])
+def test_a_beginning_that_no_source_token_suggests_is_kept(options: dict[str, object]) -> None:
+    network, shortlist = lively_network(), shortlist_of([EOS, 4], [[5]] * VOCAB)
+    prefix = (12, 8, 12)
+    asked = request((6, 7, EOS), prefix=prefix, min_length=6, max_length=8, **options)
+    sentence = Sentence.admit(asked, network.config, shortlist)
+    for runner in (native_runner(network), TorchRunner(network)):
+        (result,) = decode(runner, [sentence])
+        assert_same(result, reference_result(network, sentence))
+        assert isinstance(result, list)
+        assert result[0].token_ids[:3] == prefix
+        assert {*result[0].token_ids} <= {4, 5, 8, 12}
+
+
+def test_what_is_certain_is_told_in_tokens_of_the_vocabulary() -> None:
+    network, shortlist = lively_network(), shortlist_of([EOS], [[9, 11]] * VOCAB)
+    asked = request((6, 7, EOS), strategy="greedy", min_length=6, max_length=8)
+    sentence = Sentence.admit(asked, network.config, shortlist)
+    runner = native_runner(network)
+    runner.admit([sentence])
+    runner.advance(Interrupt(), 4)
+    agreed = runner.agreed(sentence)
+    assert len(agreed) == 4
+    assert {*agreed} <= {9, 11}
+
+
+def test_an_engine_gives_each_sentence_the_candidates_of_its_source() -> None:
+    network, shortlist = lively_network(), small_shortlist()
+    runner = native_runner(network)
+    engine = DecodingEngine(runner, network.config, shortlist=shortlist)
+    requests = many_requests()
+    for asked, result in zip(requests, engine.decode(requests), strict=True):
+        assert_same(result, reference_result(network, Sentence.admit(asked, network.config, shortlist)))
