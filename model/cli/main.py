@@ -18,6 +18,7 @@ _COMMANDS: Mapping[str, str] = {
     "evaluate": "model.cli.evaluate:evaluate",
     "export": "model.cli.export:export",
     "inspect": "model.cli.inspect:inspect",
+    "shortlist": "model.cli.shortlist:shortlist",
     "train": "model.cli.train:train",
     "translate": "model.cli.translate:translate",
 }

@@ -11,7 +11,7 @@ import pytest
 from model.cli import main
 from tests.model.cli.conftest import Run
 
-COMMANDS = ("attention", "evaluate", "export", "inspect", "serve", "train", "translate")
+COMMANDS = ("attention", "evaluate", "export", "inspect", "serve", "shortlist", "train", "translate")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

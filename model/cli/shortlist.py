@@ -1,0 +1,145 @@
+"""`dragoman shortlist`: learn from parallel text which target tokens a sentence may be translated with."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from tqdm import tqdm
+
+from model.cli.main import Misuse
+from model.cli.setup import only_checkpoint
+
+if TYPE_CHECKING:
+    from model.card import ModelCard, Pair
+    from model.checkpoint import Checkpoint
+    from model.training.parallel_ids import ParallelIds
+
+Corpus = tuple[str, str]
+"""Language codes `source-target`, and a file with these columns."""
+
+_PAIRS_AT_ONCE = 10_000
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option(
+    "--corpus",
+    "corpora",
+    type=(str, str),
+    metavar="PAIR FILE",
+    multiple=True,
+    required=True,
+    help="Languages of the columns, such as en-fr, and a tab-separated file, .gz or plain; may be repeated.",
+)
+@click.option(
+    "--per-token",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Translations of each source token, beside those for all.",
+)
+@click.option(
+    "--always",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    help="Frequent target tokens that any translation may use.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="Only the first so many lines of each corpus.",
+)
+def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, always: int, limit: int) -> None:
+    r"""Give CHECKPOINT a shortlist: a checkpoint folder, or a folder that holds just one.
+
+    With it, `--shortlist` and DRAGOMAN_SHORTLIST=on let a sentence be translated with a few thousand
+    tokens rather than all, which is faster. A corpus serves both directions of its languages. The
+    checkpoint gets another checksum; without those options it translates as before.
+
+    \b
+    Example:
+      dragoman shortlist runs/mine/checkpoints/best --corpus en-fr pairs.tsv.gz
+    """
+    from model.checkpoint import add_shortlist, load_checkpoint
+    from model.training.lexicon import ITERATIONS, Lexicon
+    from model.training.parallel_ids import ParallelIds
+    from model.training.shortlisting import make_shortlist
+
+    folder = only_checkpoint(checkpoint)
+    loaded = load_checkpoint(folder)
+    _require_all_pairs(loaded.card, corpora)
+    with _progress("lines read") as bar:
+        parts = list(_read_all(loaded, corpora, limit, bar))
+    pairs = ParallelIds.joined(parts)
+    with _progress("pairs", (ITERATIONS + 1) * len(pairs)) as bar:
+        lexicon = Lexicon.learn(pairs, loaded.config.target_vocab_size, bar.update)
+    made = make_shortlist(pairs, lexicon, loaded.tokenizer, per_token=per_token, always=always)
+    made.check(loaded.config)
+    corpus_names = [f"{languages} {Path(file).name}" for languages, file in corpora]
+    add_shortlist(
+        folder,
+        made,
+        {"corpora": corpus_names, "pairs": len(pairs), "per_token": per_token, "always": always},
+    )
+    average = len(made.candidates) / (len(made.offsets) - 1)
+    click.echo(
+        f"Written: {folder} ({len(pairs)} pairs; {len(made.always)} tokens for all sentences, "
+        f"and {average:.1f} for each source token on average)"
+    )
+
+
+def _require_all_pairs(card: "ModelCard", corpora: Sequence[Corpus]) -> None:
+    """Without text of its direction, a sentence would be left with the frequent tokens."""
+    given = {pair for languages, _ in corpora for pair in _directions(languages)}
+    for source, target in card.pairs:
+        if (source, target) not in given:
+            raise Misuse(f"--corpus must be given for {source}-{target} too")
+
+
+def _directions(languages: str) -> "tuple[Pair, Pair]":
+    source, _, target = languages.partition("-")
+    return (source, target), (target, source)
+
+
+def _read_all(
+    checkpoint: "Checkpoint", corpora: Sequence[Corpus], limit: int, bar: "tqdm[None]"
+) -> "Iterator[ParallelIds]":
+    """Every direction that the checkpoint translates, some lines at a time."""
+    from model.training.data.config import CorpusConfig
+    from model.training.data.corpus import read_pairs
+
+    for languages, file in corpora:
+        forward, backward = _directions(languages)
+        config = CorpusConfig(path=file, source_language=forward[0], target_language=forward[1])
+        lines = islice(read_pairs(config), limit)
+        while chunk := list(islice(lines, _PAIRS_AT_ONCE)):
+            columns = [line.source for line in chunk], [line.target for line in chunk]
+            for direction, texts in ((forward, columns), (backward, columns[::-1])):
+                if direction in checkpoint.card.pairs:
+                    yield _encoded(checkpoint, direction[1], *texts)
+            bar.update(len(chunk))
+
+
+def _encoded(
+    checkpoint: "Checkpoint", target_language: str, sources: Sequence[str], targets: Sequence[str]
+) -> "ParallelIds":
+    """Pairs that the network could read and write."""
+    from model.training.parallel_ids import ParallelIds
+
+    tokenizer, most = checkpoint.tokenizer, checkpoint.config.max_positions
+    pairs = zip(
+        tokenizer.encode_batch(sources, target_language=target_language),
+        tokenizer.encode_target_batch(targets),
+        strict=True,
+    )
+    return ParallelIds.of([(s, t) for s, t in pairs if max(len(s), len(t)) <= most])
+
+
+def _progress(unit: str, total: int | None = None) -> "tqdm[None]":
+    return tqdm(unit=f" {unit}", total=total, disable=not sys.stderr.isatty(), file=sys.stderr)
