@@ -1,8 +1,13 @@
 #include "sentence.h"
 
+#include <algorithm>
+
 namespace dragoman {
 
 namespace {
+
+// Sentences take turns at taking entries; what one of them reads in a step should lie together all the same.
+constexpr int64_t kEntriesAtOnce = 64;
 
 std::unique_ptr<Search> make_search_within(const Shortlist& shortlist, Request request, const Vocabulary& vocabulary) {
   const std::vector<int32_t> prefix = shortlist.places(request.prefix_ids, request.prefix_length);
@@ -30,13 +35,17 @@ Sentence::Sentence(const Request& request, const Vocabulary& vocabulary, State& 
 }
 
 Sentence::~Sentence() {
-  for (const int32_t entry : entries_) state_.give_back(entry);
+  // The last first, so that neighbours are taken together again.
+  for (std::size_t i = entries_.size(); i-- > 0;) state_.give_back(entries_[i]);
   if (is_selected_) selection_.remove(shortlist_.tokens());
 }
 
 int32_t Sentence::take_entry() {
-  entries_.push_back(state_.take());
-  return entries_.back();
+  if (num_used_ == entries_.size()) {
+    const int64_t left = num_entries() - static_cast<int64_t>(num_used_);
+    for (int64_t i = std::min<int64_t>(left, kEntriesAtOnce); i > 0; --i) entries_.push_back(state_.take());
+  }
+  return entries_[num_used_++];
 }
 
 void Sentence::add_rows(std::vector<Row>& rows) {

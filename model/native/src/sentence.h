@@ -75,6 +75,7 @@ class Sentence {
   std::unique_ptr<Search> search_;
   // All it has taken, the source's first. Those of hypotheses that died are kept until it leaves.
   std::vector<int32_t> entries_;
+  std::size_t num_used_ = 0;
   bool is_selected_ = false;
   std::vector<float> logits_;     // of its shortlist alone, a row for each lane
   std::vector<float> attention_;  // a row for each row of each step; of the last step only, if nobody asks for more
