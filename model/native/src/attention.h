@@ -52,7 +52,7 @@ inline void softmax(float* scores, int count) {
   const Floats highest = spread(maximum(most));
   Floats sums = {};
   for (int i = 0; i < padded; i += kLanes) {
-    const Floats weights = exponential(floats(scores + i) - highest);
+    const Floats weights = exponential_of_negative(floats(scores + i) - highest);
     store(scores + i, weights);
     sums += weights;
   }

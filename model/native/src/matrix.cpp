@@ -96,7 +96,11 @@ struct Rectify {
 };
 
 struct SigmoidLinear {
-  Floats operator()(Floats x) const { return x / (1.0f + exponential(-x)); }
+  // x / (1 + e^-x), where e^-|x| serves both signs.
+  Floats operator()(Floats x) const {
+    const Floats power = exponential_of_negative(x < 0.0f ? x : -x);
+    return x * (x < 0.0f ? power : spread(1.0f)) / (1.0f + power);
+  }
 };
 
 struct GaussianErrorLinear {

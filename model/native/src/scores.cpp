@@ -21,24 +21,6 @@ float largest_number(const float* numbers, int32_t count) {
   return largest;
 }
 
-// e^x for x <= 0, to a few units in the last place; e^-87 for all below. NaN stays NaN.
-//
-// 2^(x log2 e) is a power of two, put together from its bits, times a polynomial in the rest. Half as
-// many instructions as a general exponential: it is most of what reading a row costs.
-inline Floats exponential_of_negative(Floats x) {
-  constexpr float kLog2e = 1.44269504088896341f, kLeast = -87.0f;
-  constexpr float kRounder = 3 << 22;  // added to a small number, leaves its integer in the last bits
-  const Floats bounded = larger(spread(kLeast), x);
-  const Floats shifted = fused(bounded, spread(kLog2e), spread(kRounder));
-  const Floats rest = fused(bounded, spread(kLog2e), spread(kRounder) - shifted);
-  // Chebyshev's polynomial for 2^rest, |rest| <= 1/2.
-  Floats power = spread(1.33908634e-3f);
-  for (const float coefficient : {9.67603192e-3f, 5.55035711e-2f, 2.40221075e-1f, 6.93147188e-1f, 1.00000008f}) {
-    power = fused(power, rest, spread(coefficient));
-  }
-  return from_bits(bits(power) + (bits(shifted) << 23));
-}
-
 // Of exp(number - largest).
 float sum_of_exponentials(const float* numbers, int32_t count, float largest) {
   constexpr int kSums = 4;  // independent, so that additions need not wait for each other

@@ -96,24 +96,24 @@ inline Four sum_each(Floats a, Floats b, Floats c, Floats d) {
   return _mm256_castps256_ps128(half) + _mm256_extractf128_ps(half, 1);
 }
 
-// e^x to 2 units in the last place; 0 below -87.3, where float32 would be subnormal. NaN stays NaN.
-inline Floats exponential(Floats x) {
-  constexpr float kLog2e = 1.44269504088896341f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  constexpr float kMost = 88.37f, kLeast = -87.33f;
-  const Floats bounded = x > kMost ? spread(kMost) : (x < kLeast ? spread(kLeast) : x);
-  const Ints power = rounded(bounded * kLog2e);
-  const Floats whole = __builtin_convertvector(power, Floats);
-  Floats rest = fused(whole, spread(-kLn2High), bounded);
-  rest = fused(whole, spread(-kLn2Low), rest);
-  // Cephes' polynomial for e^x - 1 - x over x², |x| <= ln 2 / 2.
-  Floats series = spread(1.9875691500e-4f);
-  for (const float coefficient :
-       {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) {
-    series = fused(series, rest, spread(coefficient));
+constexpr float kLeastExponent = -87.0f;  // of a power of e that is not subnormal
+
+// e^x for x <= 0, to a few units in the last place; e^-87 for all below. NaN stays NaN.
+//
+// 2^(x log2 e) is a power of two, put together from its bits, times a polynomial in the rest. Half as
+// many instructions as a general exponential: it is most of what reading a row of logits costs.
+inline Floats exponential_of_negative(Floats x) {
+  constexpr float kLog2e = 1.44269504088896341f;
+  constexpr float kRounder = 3 << 22;  // added to a small number, leaves its integer in the last bits
+  const Floats bounded = larger(spread(kLeastExponent), x);
+  const Floats shifted = fused(bounded, spread(kLog2e), spread(kRounder));
+  const Floats rest = fused(bounded, spread(kLog2e), spread(kRounder) - shifted);
+  // Chebyshev's polynomial for 2^rest, |rest| <= 1/2.
+  Floats power = spread(1.33908634e-3f);
+  for (const float coefficient : {9.67603192e-3f, 5.55035711e-2f, 2.40221075e-1f, 6.93147188e-1f, 1.00000008f}) {
+    power = fused(power, rest, spread(coefficient));
   }
-  const Floats result = fused(series, rest * rest, rest) + 1.0f;
-  const Floats scale = from_bits((power + 127) << 23);
-  return x < kLeast ? Floats{} : result * scale;
+  return from_bits(bits(power) + (bits(shifted) << 23));
 }
 
 // bfloat16 is the upper half of float32.

@@ -42,7 +42,9 @@ bool TruncatedDistribution::weigh(const Scores& scores, float temperature) {
   std::fill(weights_.begin() + size, weights_.end(), kNever);
   const float largest = scores.logits()[best];
   for (std::size_t i = 0; i < weights_.size(); i += kLanes) {
-    store(&weights_[i], exponential((floats(&weights_[i]) - largest) / temperature));
+    const Floats distance = (floats(&weights_[i]) - largest) / temperature;
+    const Floats weight = exponential_of_negative(distance);
+    store(&weights_[i], distance < kLeastExponent ? Floats{} : weight);
   }
   return true;
 }
