@@ -22,7 +22,7 @@ from model.shortlist import Shortlist
 if TYPE_CHECKING:
     import torch
 
-    from model.decoding.network import Network
+    from model.decoding.pytorch.network import Network
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ def _graph_runner(
     network: "Network", device: str, *, max_positions: int, never_produced: Collection[int]
 ) -> Runner:
     """A running batch in PyTorch whose usual steps are recorded beforehand; the weights must not change."""
-    from model.decoding.static_runner import StaticRunner
+    from model.decoding.pytorch.static_runner import StaticRunner
 
     runner = StaticRunner(
         network,
@@ -194,7 +194,7 @@ def torch_runner(
     """
     import torch
 
-    from model.decoding.torch_runner import TorchRunner
+    from model.decoding.pytorch.torch_runner import TorchRunner
 
     place = torch.device(device)
     return TorchRunner(

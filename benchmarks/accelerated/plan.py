@@ -8,9 +8,9 @@ import torch
 from benchmarks.report import Table
 from benchmarks.shapes import SHAPES, endless_network
 from model.config import TransformerConfig
+from model.decoding.pytorch.static_runner import StaticRunner
+from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
-from model.decoding.static_runner import StaticRunner
-from model.decoding.torch_runner import TorchRunner
 from model.transformer import Transformer
 
 _LONGEST = 128

@@ -10,7 +10,7 @@ import pytest
 
 from model.checkpoint import Checkpoint, load_checkpoint
 from model.decoding.native_runner import NativeRunner
-from model.decoding.torch_runner import TorchRunner
+from model.decoding.pytorch.torch_runner import TorchRunner
 from model.engines import EngineFactory, engine_factory, torch_engine, torch_factory
 from model.errors import ConfigError, TextTooLongError
 from model.native.library import ENVIRONMENT
@@ -151,7 +151,7 @@ def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.M
         def warm_up(self) -> None:
             self.is_warm = True
 
-    monkeypatch.setattr("model.decoding.static_runner.StaticRunner", Recorder)
+    monkeypatch.setattr("model.decoding.pytorch.static_runner.StaticRunner", Recorder)
     monkeypatch.setattr("model.casting.load_network", lambda checkpoint, *_: checkpoint.network())
     factory = torch_factory(checkpoint, "cuda:1", "bfloat16")
     runner = cast(Recorder, factory.new_runner(1000))

@@ -8,7 +8,7 @@ from itertools import product
 
 import torch
 
-from model.decoding.network import Network
+from model.decoding.pytorch.network import Network
 from model.decoding.random_numbers import uniform
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.transformer import Transformer

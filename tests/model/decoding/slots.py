@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from model.config import TransformerConfig
+from model.decoding.pytorch.slot_options import OptionRows, SlotOptions
 from model.decoding.sentence import Sentence
-from model.decoding.slot_options import OptionRows, SlotOptions
 from tests.model.decoding.networks import EOS, VOCAB, request
 
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.decoding.score import score_translations
+from model.decoding.pytorch.score import score_translations
 from model.engines import torch_engine
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest

@@ -10,10 +10,10 @@ import torch
 from model.decoding.engine import DecodingEngine
 from model.decoding.interrupt import Interrupt
 from model.decoding.native_runner import NativeRunner
+from model.decoding.pytorch.static_runner import StaticRunner
+from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Result, Runner
 from model.decoding.sentence import Sentence
-from model.decoding.static_runner import StaticRunner
-from model.decoding.torch_runner import TorchRunner
 from model.native.library import Library
 from model.native.network import NativeNetwork
 from model.request import DecodeRequest, Hypothesis

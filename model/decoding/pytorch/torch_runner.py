@@ -1,0 +1,125 @@
+"""⑤ The runner in pure torch: the reference of the others, and what runs where they cannot."""
+
+from collections.abc import Collection, Sequence
+
+import torch
+
+from model.decoding.interrupt import Interrupt
+from model.decoding.pytorch.entries import FreeEntries
+from model.decoding.pytorch.grid import Grid
+from model.decoding.pytorch.lending import PooledLender
+from model.decoding.pytorch.network import Network
+from model.decoding.pytorch.padding import pad_rows
+from model.decoding.pytorch.running import RunningBatch
+from model.decoding.pytorch.stepping import step_in_turn
+from model.decoding.pytorch.transfer import to_device
+from model.decoding.runner import Progress
+from model.decoding.sentence import Sentence
+from model.state import FIRST_ENTRY, DecoderState, Memory
+
+_SLOTS_AT_FIRST = 8
+
+
+class TorchRunner:
+    """Computes exactly what runs, on a CPU or a GPU; see model.decoding.runner.Runner.
+
+    Sentences of one width in lanes run as one grid; grids are stepped in turn and share one pool of
+    entries, the memory of all hypotheses.
+
+    Args:
+        network: In evaluation mode; its weights may change while nothing runs.
+        device: Where the network lives.
+        max_rows: Most hypotheses at once.
+        max_positions: Most entries of decoder state.
+        never_produced: Target ids that no translation may hold, beside padding and BOS.
+    """
+
+    @torch.inference_mode()
+    def __init__(
+        self,
+        network: Network,
+        device: torch.device | str = "cpu",
+        *,
+        max_rows: int = 1024,
+        max_positions: int = 2**16,
+        never_produced: Collection[int] = (),
+    ) -> None:
+        self._network, self._device = network, torch.device(device)
+        self._max_rows, self._max_positions = max_rows, max_positions
+        self._never_produced = frozenset(never_produced)
+        self._pool = network.new_pool(max_positions)
+        self._lender = PooledLender(FreeEntries(FIRST_ENTRY, max_positions))
+        self._tables = network.position_tables(network.config.max_positions)
+        self._batches: dict[int, RunningBatch] = {}
+
+    @property
+    def max_rows(self) -> int:
+        """See Runner."""
+        return self._max_rows
+
+    @property
+    def max_positions(self) -> int:
+        """See Runner."""
+        return self._max_positions
+
+    @torch.inference_mode()
+    def admit(self, sentences: Sequence[Sentence]) -> None:
+        """See Runner."""
+        sources = [s.request.source_ids for s in sentences]
+        memory = self._network.encode(pad_rows(sources, self._network.config.pad_id, self._device))
+        try:
+            for lanes in {s.rows: None for s in sentences}:
+                places = [place for place, s in enumerate(sentences) if s.rows == lanes]
+                rows = to_device(places, self._device)
+                own = Memory(memory.states_NSM[rows], memory.mask_NS[rows])
+                self.admit_encoded([sentences[place] for place in places], own)
+        except Exception:
+            self.drop(sentences)
+            raise
+
+    def admit_encoded(self, sentences: Sequence[Sentence], memory: Memory) -> None:
+        """Let sentences of one width take part; `memory` is what the encoder made of them."""
+        if not self.batches() and self._network.config.positions == "relative":
+            # Of the tables, this one alone is computed from weights.
+            self._tables = self._network.position_tables(self._network.config.max_positions)
+        lanes = sentences[0].rows
+        if lanes not in self._batches:
+            self._batches[lanes] = self._new_batch(lanes)
+        self._batches[lanes].admit(sentences, memory)
+
+    def _new_batch(self, lanes: int) -> RunningBatch:
+        positions = self._network.config.max_positions
+        state = DecoderState(
+            self._pool,
+            self._tables,
+            slots=_SLOTS_AT_FIRST,
+            lanes=lanes,
+            capacity=positions,
+            source_capacity=positions,
+        )
+        return RunningBatch(Grid(self._network, state, self._never_produced), self._lender)
+
+    def batches(self) -> list[RunningBatch]:
+        """Those that run; columns of a width that nobody needs any more are given back."""
+        self._batches = {lanes: batch for lanes, batch in self._batches.items() if batch.sentences}
+        return list(self._batches.values())
+
+    @torch.inference_mode()
+    def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
+        """See Runner."""
+        return step_in_turn(self.batches, interrupt, max_steps)
+
+    @torch.inference_mode()
+    def drop(self, sentences: Sequence[Sentence]) -> None:
+        """See Runner."""
+        for batch in self._batches.values():
+            batch.drop(sentences)
+
+    @torch.inference_mode()
+    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+        """See Runner."""
+        return self._batches[sentence.rows].agreed(sentence)
+
+    def close(self) -> None:
+        """See Runner."""
+        self._batches.clear()

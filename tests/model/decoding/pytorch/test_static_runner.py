@@ -1,0 +1,183 @@
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model.decoding.interrupt import Interrupt
+from model.decoding.pytorch.encoding import Encoded, SideEncoder
+from model.decoding.pytorch.static_runner import StaticRunner
+from model.decoding.pytorch.torch_runner import TorchRunner
+from model.decoding.runner import Result
+from model.decoding.sentence import Sentence
+from model.errors import DecodingError
+from model.request import DecodeRequest
+from model.transformer import Transformer
+from tests.model.decoding.arrivals import run_through
+from tests.model.decoding.comparison import assert_same
+from tests.model.decoding.networks import EOS, lively_network, request, sentences
+from tests.model.decoding.reference import ReferenceDecoder
+from tests.model.decoding.test_equivalence_reference import many_requests, option_sets
+
+NETWORK = lively_network(7)
+
+
+def static_runner(network: Transformer = NETWORK, **sizes: object) -> StaticRunner:
+    return StaticRunner(network, "cpu", **{"max_rows": 12, "widths": (1, 2, 4), **sizes})  # type: ignore[arg-type]
+
+
+def both(
+    arrivals: dict[int, list[DecodeRequest]], cancelled: dict[int, list[int]], **sizes: object
+) -> tuple[Sequence[Result | None], Sequence[Result | None]]:
+    """Results of the static runner, and of the exact one."""
+    static, agreed = run_through(static_runner(**sizes), NETWORK.config, arrivals, cancelled)
+    exact, expected = run_through(TorchRunner(NETWORK), NETWORK.config, arrivals, cancelled)
+    assert agreed == expected
+    return static, exact
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(
+    st.lists(st.tuples(option_sets, st.integers(0, 8), st.integers(1, 9)), min_size=2, max_size=8),
+    st.lists(st.integers(0, 5), max_size=2),
+    st.integers(1, 8),
+    st.sampled_from([4, 9, 16]),
+)
+def test_any_options_give_the_tokens_of_the_exact_runner(
+    asked: list[tuple[dict[str, object], int, int]], cancelled: list[int], cancelled_at: int, capacity: int
+) -> None:
+    arrivals: dict[int, list[DecodeRequest]] = {}
+    for i, (options, when, length) in enumerate(asked):
+        source = sentences(length, seed=i)[0]
+        arrivals.setdefault(when, []).append(request(source, **options))
+    static, exact = both(arrivals, {cancelled_at: cancelled}, capacity=capacity)
+    for result, expected in zip(static, exact, strict=True):
+        if isinstance(expected, list):
+            assert result is not None
+            assert_same(result, expected)
+        else:
+            assert type(result) is type(expected)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_strategy_equals_the_slow_reference(seed: int) -> None:
+    network, requests = lively_network(seed), many_requests(seed)
+    results, _ = run_through(static_runner(network), network.config, {0: requests[::2], 3: requests[1::2]})
+    reference = ReferenceDecoder(network)
+    for asked, result in zip([*requests[::2], *requests[1::2]], results, strict=True):
+        assert result is not None
+        assert_same(result, reference.decode(asked))
+
+
+@pytest.mark.parametrize("positions", ["learned", "relative", "rotary"])
+def test_every_variant_with_its_alignment(positions: str) -> None:
+    network = lively_network(positions=positions, norm_position="pre", final_norm=True)
+    options: list[dict[str, object]] = [{"strategy": "greedy"}, {"beam_size": 4, "coverage_penalty": 0.2}]
+    arrivals = {
+        step: [request(source, min_length=4, max_length=12, return_alignment=True, **options[step % 2])]
+        for step, source in enumerate(sentences(5, 2, 9, 4))
+    }
+    static, _ = run_through(static_runner(network), network.config, arrivals)
+    exact, _ = run_through(TorchRunner(network), network.config, arrivals)
+    for result, expected in zip(static, exact, strict=True):
+        assert isinstance(result, list)
+        assert isinstance(expected, list)
+        assert_same(result, expected)
+        assert result[0].alignment is not None
+        for row, expected_row in zip(result[0].alignment, expected[0].alignment or (), strict=True):
+            assert row == pytest.approx(expected_row, abs=1e-5)
+
+
+def test_more_than_the_fixed_grids_hold_run_beside_them() -> None:
+    asked = [request(s, strategy="greedy") for s in sentences(*[5] * 9)]
+    asked += [request(s, beam_size=3) for s in sentences(4, 6)]
+    static, exact = both({0: asked}, {}, max_rows=4, widths=(1,))
+    for result, expected in zip(static, exact, strict=True):
+        assert result is not None
+        assert isinstance(expected, list)
+        assert_same(result, expected)
+
+
+def test_fixed_grids_keep_to_their_share_of_memory() -> None:
+    """A row of a single lane takes 32 entries, of two lanes 24; beside them is room for 112 more."""
+    asked = [request(s, strategy="greedy") for s in sentences(4, 5, 6)]
+    asked += [request(s, beam_size=2, max_length=4) for s in sentences(4, 6)]
+    runner = static_runner(max_positions=112, widths=(1, 2, 4))
+    pools = [batch._grid.state.pool.entries for batch in runner._fixed.values()]
+    assert sum(pools) <= 112
+    results, _ = run_through(runner, NETWORK.config, {0: asked[:2], 3: asked[2:]})
+    for one, result in zip(asked, results, strict=True):
+        assert result is not None
+        assert_same(result, ReferenceDecoder(NETWORK).decode(one))
+
+
+def test_a_slot_is_clean_after_numbers_that_broke() -> None:
+    network = lively_network()
+    healthy = network.source_embedding.tokens.weight[9].clone()
+    asked = request((5, 6, EOS), beam_size=4, min_length=5)
+    for others in ({"beam_size": 4}, {"strategy": "greedy"}):
+        with torch.no_grad():
+            network.source_embedding.tokens.weight[9] = torch.nan
+        runner = static_runner(network, max_rows=4)
+        broken = request((5, 9, 9, 9, 9, 9, EOS), **others)
+        own = request((5, 6, EOS), min_length=5, **others)
+        results, _ = run_through(runner, network.config, {0: [broken], 4: [own], 5: [asked]})
+        assert isinstance(results[0], DecodingError)
+        with torch.no_grad():
+            network.source_embedding.tokens.weight[9] = healthy
+        for request_, result in ((own, results[1]), (asked, results[2])):
+            assert result is not None
+            assert_same(result, ReferenceDecoder(network).decode(request_))
+
+
+def test_warming_up_changes_no_result() -> None:
+    runner, asked = static_runner(), many_requests()
+    runner.warm_up()
+    results, _ = run_through(runner, NETWORK.config, {0: asked})
+    for one, result in zip(asked, results, strict=True):
+        assert result is not None
+        assert_same(result, ReferenceDecoder(NETWORK).decode(one))
+
+
+class SlowEncoding(Encoded):
+    """Is done after so many questions, as if a GPU were at it."""
+
+    questions_left = 3
+
+    def is_ready(self) -> bool:
+        self.questions_left -= 1
+        return self.questions_left < 0
+
+
+def test_those_that_run_do_not_wait_for_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode = SideEncoder.encode
+
+    def slowly(encoder: SideEncoder, batch: Sequence[Sentence]) -> Encoded:
+        return SlowEncoding(**vars(encode(encoder, batch)))
+
+    monkeypatch.setattr(SideEncoder, "encode", slowly)
+    runner = static_runner()
+    asked = [request(s, strategy="greedy", min_length=9) for s in sentences(5, 6, 4)]
+    first, second, third = (Sentence.admit(one, NETWORK.config) for one in asked)
+    runner.admit([first])
+    assert runner.advance(Interrupt(), 1).started == [first]  # nothing else to do: it waits
+    runner.admit([second])
+    runner.admit([third])
+    assert runner.agreed(second) == ()
+    started = [runner.advance(Interrupt(), 1).started for _ in range(7)]
+    assert started == [[], [], [], [second], [], [], [third]]
+    results = {}
+    while len(results) < 3:
+        results.update(runner.advance(Interrupt(), 99).finished)
+    for one, sentence in zip(asked, (first, second, third), strict=True):
+        assert_same(results[sentence], ReferenceDecoder(NETWORK).decode(one))
+
+
+def test_what_is_dropped_while_it_is_encoded_never_runs() -> None:
+    runner, asked = static_runner(), [request(s, beam_size=4) for s in sentences(4, 5)]
+    results, _ = run_through(runner, NETWORK.config, {0: asked}, {0: [0]})
+    assert results[0] is None
+    assert results[1] is not None
+    assert_same(results[1], ReferenceDecoder(NETWORK).decode(asked[1]))
+    runner.close()

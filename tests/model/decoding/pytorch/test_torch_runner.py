@@ -1,0 +1,180 @@
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model.decoding.interrupt import Interrupt
+from model.decoding.pytorch.torch_runner import TorchRunner
+from model.decoding.sentence import Sentence
+from model.errors import DecodingError
+from model.request import DecodeRequest
+from tests.model.decoding.arrivals import run_through
+from tests.model.decoding.comparison import assert_same
+from tests.model.decoding.networks import EOS, VOCAB, TableNetwork, lively_network, request, sentences
+from tests.model.decoding.reference import ReferenceDecoder
+from tests.model.decoding.test_equivalence_reference import option_sets
+
+NETWORK = lively_network(7)
+REFERENCE = ReferenceDecoder(NETWORK)
+
+
+def admitted(requests: Sequence[DecodeRequest]) -> list[Sentence]:
+    return [Sentence.admit(asked, NETWORK.config) for asked in requests]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(
+    st.lists(st.tuples(option_sets, st.integers(0, 8), st.integers(1, 9)), min_size=2, max_size=6),
+    st.lists(st.integers(0, 5), max_size=2),
+    st.integers(1, 8),
+)
+def test_whoever_joins_whenever_beside_whomever_equals_the_slow_reference(
+    asked: list[tuple[dict[str, object], int, int]], cancelled: list[int], cancelled_at: int
+) -> None:
+    arrivals: dict[int, list[DecodeRequest]] = {}
+    for i, (options, when, length) in enumerate(asked):
+        source = sentences(length, seed=i)[0]
+        arrivals.setdefault(when, []).append(request(source, **{**options, "max_length": 9}))
+    in_order = [asked for when in sorted(arrivals) for asked in arrivals[when]]
+    runner = TorchRunner(NETWORK, max_rows=64, max_positions=512)
+    results, agreed = run_through(runner, NETWORK.config, arrivals, {cancelled_at: cancelled})
+    for asked_for, result, beginnings in zip(in_order, results, agreed, strict=True):
+        if result is None:
+            continue
+        expected = REFERENCE.decode(asked_for)
+        if expected:
+            assert_same(result, expected)
+            assert_never_taken_back(expected[0].token_ids, beginnings)
+        else:
+            assert isinstance(result, DecodingError)
+
+
+def assert_never_taken_back(tokens: tuple[int, ...], beginnings: Sequence[tuple[int, ...]]) -> None:
+    lengths = [len(beginning) for beginning in beginnings]
+    assert lengths == sorted(lengths)
+    assert all(beginning == tokens[: len(beginning)] for beginning in beginnings)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
+def test_arrivals_at_every_step_in_every_variant(positions: str) -> None:
+    network = lively_network(positions=positions, norm_position="pre", final_norm=True)
+    options: list[dict[str, object]] = [{"strategy": "greedy"}, {"beam_size": 3, "coverage_penalty": 0.2}]
+    arrivals = {
+        step: [request(source, min_length=4, max_length=12, return_alignment=True, **options[step % 2])]
+        for step, source in enumerate(sentences(5, 2, 9, 4, 7, 3))
+    }
+    results, _ = run_through(TorchRunner(network), network.config, arrivals)
+    for asked, result in zip(arrivals.values(), results, strict=True):
+        assert result is not None
+        assert_same(result, ReferenceDecoder(network).decode(asked[0]))
+        assert isinstance(result, list)
+        tokens = result[0].token_ids
+        expected = ReferenceDecoder(network).attention(asked[0].source_ids, (*tokens, EOS))[: len(tokens)]
+        for row, expected_row in zip(result[0].alignment or (), expected, strict=True):
+            assert row == pytest.approx(expected_row, abs=1e-5)
+
+
+def test_greedy_agrees_on_all_it_has_and_beams_on_what_they_share() -> None:
+    table = {2: {4: 1.0}, 4: {5: 0.6, 6: 0.4}, 5: {7: 1.0}, 6: {8: 1.0}}
+    for options, expected in (({"strategy": "greedy"}, (4, 5)), ({"beam_size": 2}, (4,))):
+        runner = TorchRunner(TableNetwork(table))
+        sentence = Sentence.admit(request((4, EOS), **options), TableNetwork(table).config)
+        runner.admit([sentence])
+        assert runner.agreed(sentence) == ()
+        runner.advance(Interrupt(), 2)
+        assert runner.agreed(sentence) == expected
+
+
+def test_the_pool_is_full_to_the_last_entry_and_never_fuller() -> None:
+    asked = [request(s, beam_size=3, max_length=5) for s in sentences(4, 6, 8)]
+    arrived = admitted(asked)
+    runner = TorchRunner(NETWORK, max_positions=sum(s.positions for s in arrived))
+    runner.admit(arrived)
+    with pytest.raises(DecodingError, match="room for 0 more"):
+        runner.admit(admitted([request((4, EOS), strategy="greedy")]))
+    results = {}
+    while len(results) < 3:
+        results.update(runner.advance(Interrupt(), 99).finished)
+    for sentence, one in zip(arrived, asked, strict=True):
+        assert_same(results[sentence], REFERENCE.decode(one))
+
+
+def test_room_comes_back_whether_sentences_finish_or_are_dropped() -> None:
+    asked = [request(s, beam_size=2, max_length=6) for s in sentences(5, 5)]
+    runner = TorchRunner(NETWORK, max_positions=2 * (5 + 2 * 6))
+    for _ in range(5):
+        arrived = admitted(asked)
+        runner.admit(arrived)
+        runner.advance(Interrupt(), 1)
+        runner.drop(arrived[:1])
+        progress = runner.advance(Interrupt(), 99)
+        assert [s for s, _ in progress.finished] == arrived[1:]
+        assert_same(progress.finished[0][1], REFERENCE.decode(asked[1]))
+
+
+def test_advance_returns_when_one_finishes_or_it_is_interrupted_or_steps_are_done() -> None:
+    runner, interrupt = TorchRunner(NETWORK), Interrupt()
+    assert runner.advance(interrupt, 5).steps == []
+    arrived = admitted([request(sentences(5)[0], strategy="greedy", min_length=9)])
+    runner.admit(arrived)
+    first = runner.advance(interrupt, 2)
+    assert (len(first.steps), first.started, first.finished) == (2, arrived, [])
+    interrupt.set()
+    assert len(runner.advance(interrupt, 5).steps) == 1
+    interrupt.clear()
+    last = runner.advance(interrupt, 99)
+    assert [sentence for sentence, _ in last.finished] == arrived
+    assert (last.started, last.steps[0].rows) == ([], 1)
+    assert runner.advance(interrupt, 5).steps == []
+
+
+def test_weights_may_change_while_nothing_runs() -> None:
+    """What positions add to the attention is computed beforehand."""
+    network = lively_network(positions="relative")
+    runner, source = TorchRunner(network), sentences(6)[0]
+    asked = request(source, strategy="greedy", min_length=9)
+    run_through(runner, network.config, {0: [asked]})
+    with torch.no_grad():
+        network.decoder.relative_bias.weight.mul_(-5)
+    results, _ = run_through(runner, network.config, {0: [asked]})
+    assert results[0] is not None
+    assert_same(results[0], ReferenceDecoder(network).decode(asked))
+
+
+@torch.inference_mode()
+def test_broken_numbers_leave_nothing_behind_in_the_pool() -> None:
+    """The sentence after it fills the same entries, fewer of them."""
+    network = lively_network()
+    healthy = network.source_embedding.tokens.weight[9].clone()
+    network.source_embedding.tokens.weight[9] = torch.nan
+    runner = TorchRunner(network, max_positions=200)
+    broken = request((5, 9, 9, 9, 9, EOS), beam_size=4)
+    asked = request((5, 6, EOS), beam_size=4, min_length=5)
+    results, _ = run_through(runner, network.config, {0: [broken], 2: [asked], 3: [asked]})
+    assert isinstance(results[0], DecodingError)
+    network.source_embedding.tokens.weight[9] = healthy
+    for result in results[1:]:
+        assert result is not None
+        assert_same(result, ReferenceDecoder(network).decode(asked))
+
+
+def test_many_sentences_make_the_grid_grow() -> None:
+    asked = [request(s, strategy="greedy") for s in sentences(*range(2, 12), *range(2, 12))]
+    arrivals = {0: asked[:3], 1: asked[3:]}
+    results, _ = run_through(TorchRunner(NETWORK), NETWORK.config, arrivals)
+    for one, result in zip(asked, results, strict=True):
+        assert result is not None
+        assert_same(result, REFERENCE.decode(one))
+
+
+def test_what_is_never_produced_is_not() -> None:
+    asked = [dataclasses.replace(request(s, strategy="sample", seed=1)) for s in sentences(4, 6)]
+    never = set(range(4, VOCAB - 1))
+    results, _ = run_through(TorchRunner(NETWORK, never_produced=never), NETWORK.config, {0: asked})
+    for result in results:
+        assert isinstance(result, list)
+        assert not never & set(result[0].token_ids)
+    TorchRunner(NETWORK).close()
