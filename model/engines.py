@@ -147,12 +147,14 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)
     number_bytes = 4 if precision == "float32" else 2
+    # Of a GPU's positions as many again lie ready in grids of fixed size.
+    copies = 1 if device == "cpu" else 2
     return EngineFactory(
         config=config,
         device=device,
         precision=precision,
         is_native=False,
-        position_bytes=2 * number_bytes * config.model_dim * config.num_decoder_layers,
+        position_bytes=copies * 2 * number_bytes * config.model_dim * config.num_decoder_layers,
         new_runner=lambda max_positions: (torch_runner if device == "cpu" else _graph_runner)(
             network, device, max_positions=max_positions, never_produced=never_produced
         ),
@@ -162,7 +164,10 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
 def _graph_runner(
     network: "Network", device: str, *, max_positions: int, never_produced: Collection[int]
 ) -> Runner:
-    """A running batch in PyTorch whose usual steps are recorded beforehand; the weights must not change."""
+    """A running batch in PyTorch whose usual steps are recorded beforehand; the weights must not change.
+
+    Where a step cannot be recorded, one that starts its kernels singly.
+    """
     from model.decoding.pytorch.static_runner import StaticRunner
 
     runner = StaticRunner(
@@ -172,7 +177,12 @@ def _graph_runner(
         max_positions=max_positions,
         never_produced=never_produced,
     )
-    runner.warm_up()
+    try:
+        runner.warm_up()
+    except RuntimeError as reason:
+        logger.warning("decoding without CUDA graphs: %s", reason)
+        runner.close()
+        return torch_runner(network, device, max_positions=max_positions, never_produced=never_produced)
     return runner
 
 

@@ -160,6 +160,23 @@ def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.M
     assert not factory.is_native
 
 
+def test_a_gpu_that_cannot_record_starts_its_kernels_singly(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from model.decoding.pytorch.static_runner import StaticRunner
+
+    def cannot(self: StaticRunner) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr("model.engines.resolve_device", lambda name: "cpu:0")
+    monkeypatch.setattr(StaticRunner, "warm_up", cannot)
+    runner = engine_factory(checkpoint, precision="float32").new_runner(500)
+    assert isinstance(runner, TorchRunner)
+    assert caplog.messages == [
+        "decoding without CUDA graphs: operation not permitted when stream is capturing"
+    ]
+
+
 def test_a_network_that_is_in_torch_already_stays_there() -> None:
     engine = torch_engine(lively_network(), max_batch_tokens=7)
     engine.add(DecodeRequest((4, 5, 3), DecodeOptions(strategy="greedy")))
