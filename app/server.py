@@ -104,10 +104,14 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError:
         raise ConfigError("host", "an address of this machine", host) from None
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         field, value = ("host", host) if error.errno == errno.EADDRNOTAVAIL else ("port", port)
         raise ConfigError(field, f"free to listen on ({os.strerror(error.errno or 0)})", value) from None
+    # Else a body waits up to 40 ms for the client to acknowledge its head. Connections inherit this;
+    # asyncio itself only asks for it where a socket names its protocol, which this one does not.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def serve(app: FastAPI, settings: Settings) -> None:

@@ -1,24 +1,24 @@
-"""① ⑨ A connection: requests one after the other, and an end to clients that only dawdle.
+"""① ⑨ A connection: uvicorn's over llhttp, with limits, and an end to clients that only dawdle.
 
-In place of uvicorn's protocols: the one over httptools puts no limit on a head, neither gives up on
-a slow client, and the one over h11 takes three times as long for a short request.
+uvicorn's puts no limit on a head, never gives up on a slow client, and answers what it cannot read in
+words of its own. It also parses as far ahead as bytes come; here a request is parsed when its turn comes,
+so that a fault in it cannot spoil the answer to the one before.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Any, Final, cast
 
-from starlette.types import Scope
+import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.utils import get_local_addr, get_remote_addr
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from app.api.exchange import Exchange
-from app.api.framing import Body, body_of
-from app.api.head import Head, WireError, take_head
+from app.api.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_length
 from app.api.refusal import refusal
+from app.api.timer import Timer
 
 logger = logging.getLogger(__name__)
 
@@ -30,17 +30,17 @@ _BYTES: Final = 16 * 1024
 # would make the kernel reset the connection, which can destroy the answer on its way.
 _LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 32 * 2**20
-# How much may wait to be looked at before reading is paused.
+# How much may wait for its turn before reading is paused.
 _UNREAD_BYTES: Final = 64 * 1024
+# Of sizes, ends and trailers around the content. A crumb costs far more work than its bytes: 100,000 chunks
+# of one byte keep the process busy for seconds.
+_MAX_CHUNKING_BYTES: Final = 16 * 1024
+# Behind a head, and behind a body in chunks.
+_END: Final = b"\r\n\r\n"
 
-_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
-
-class Protocol(asyncio.Protocol):
-    """One connection of uvicorn's server; also the Line of its exchanges.
-
-    Only one request is worked on at a time; what the client sends ahead stays in the buffer.
-    """
+class Protocol(HttpToolsProtocol):
+    """One connection of uvicorn's server; only one request is worked on at a time."""
 
     def __init__(
         self,
@@ -49,44 +49,37 @@ class Protocol(asyncio.Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        if not config.loaded:
-            config.load()
-        self._config = config
-        self._server = server_state
-        self._app_state = app_state
-        self._loop = _loop or asyncio.get_running_loop()
+        super().__init__(config, server_state, app_state, _loop)
+        self.url = b""
         self._buffer = bytearray()
-        self._exchange: Exchange | None = None
-        self._body: Body = body_of(0)
         self._num_received = 0
         self._num_discarded = 0
         self._is_hanging_up = False
-        self._is_paused = False
-        self._writable = asyncio.Event()
-        self._writable.set()
-        self._receiving = _Timer(self._loop)
-        self._stalling = _Timer(self._loop)
+        self._receiving = Timer(self.loop)
+        self._stalling = Timer(self.loop)
+        self._is_kept_alive = False
+        self._expect_head()
 
     # What the transport tells
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; a connection that nothing ever comes from ends like one that was kept alive."""
-        self._transport = transport
         # So that `pause_writing` means: the client leaves something unread.
         transport.set_write_buffer_limits(high=0)
-        self._addresses = {"client": get_remote_addr(transport), "server": get_local_addr(transport)}
-        self._server.connections.add(self)  # type: ignore[arg-type]
-        self._idle_since = self._loop.time()
-        self._check_idle()
+        self._line = transport
+        ours = cast(asyncio.Transport, _LingeringTransport(transport, self._close, self._is_closing))
+        super().connection_made(ours)
+        self.flow = _Flow(transport, self._has_enough)
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
-        self._server.connections.discard(self)
-        for timer in (self._receiving, self._stalling, self._idle_timer):
-            timer.cancel()
-        self._writable.set()
-        if self._exchange is not None:
-            self._exchange.abandon()
+        self._receiving.cancel()
+        self._stalling.cancel()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take what came, and see that the rest comes soon."""
@@ -97,136 +90,166 @@ class Protocol(asyncio.Protocol):
         self._buffer += data
         self._advance()
         if self._has_enough():
-            self._is_paused = True
-            self._transport.pause_reading()
+            self.flow.pause_reading()
 
     def pause_writing(self) -> None:
         """Give the client a while to read."""
-        self._writable.clear()
-        self._stalling.start(self._transport.abort)
+        super().pause_writing()
+        self._stalling.start(_SECONDS, self._line.abort)
 
     def resume_writing(self) -> None:
         """It has read everything."""
         self._stalling.cancel()
-        self._writable.set()
+        super().resume_writing()
 
     def shutdown(self) -> None:
         """Close as soon as nothing is being answered; uvicorn calls this at its end."""
-        if self._exchange is None:
-            self._transport.close()
-        else:
-            self._exchange.is_last = True
-
-    # What exchanges ask for
-
-    def write(self, data: bytes) -> None:
-        """See Line."""
-        self._transport.write(data)
-
-    async def drained(self) -> None:
-        """See Line."""
-        if not self._writable.is_set():
-            await self._writable.wait()
-
-    def resume_reading(self) -> None:
-        """See Line."""
-        if self._is_paused and not self._has_enough():
-            self._is_paused = False
-            self._transport.resume_reading()
-
-    def finish(self, *, closes: bool) -> None:
-        """See Line."""
-        self._server.total_requests += 1
-        self._exchange = None
-        self._idle_since = self._loop.time()
-        self.resume_reading()
-        if not closes:
-            self._advance()
-        elif self._body.is_complete and not self._buffer:
-            self._transport.close()
-        else:
-            self._hang_up()
-
-    def abort(self) -> None:
-        """See Line."""
-        self._transport.abort()
+        self._is_kept_alive = False
+        super().shutdown()
 
     # From bytes to requests
 
+    def _expect_head(self) -> None:
+        self._is_in_head = True
+        self._num_in_head = 0
+        self._num_chunking = 0
+        self._missing = 0
+
     def _advance(self) -> None:
-        """Do what can be done with what has come."""
+        """Parse what came of the request at hand."""
+        self._unset_keepalive_if_required()
         try:
-            if self._exchange is None:
-                self._begin()
-            elif not self._body.is_complete:
-                self._feed(self._exchange)
+            while self._buffer and not self._is_answering() and (size := self._size_of_piece()):
+                piece = bytes(self._buffer[:size])
+                del self._buffer[:size]
+                self._parse(piece)
         except WireError as error:
             self._refuse(error.status)
         else:
             self._watch_pace()
 
-    def _has_enough(self) -> bool:
-        """Whether so much waits to be looked at that nothing more should come."""
-        num_unread = self._exchange.num_unread if self._exchange is not None else 0
-        return max(num_unread, len(self._buffer)) > _UNREAD_BYTES
+    def _size_of_piece(self) -> int:
+        """How many of the next bytes hold nothing of a following request; possibly none.
 
-    def _begin(self) -> None:
-        """Begin to answer a request as soon as its head is there."""
-        head = take_head(self._buffer)
-        if head is None:
+        Raises:
+            WireError: If a head or a body in chunks is over a limit.
+        """
+        if self._missing:
+            return self._missing
+        if self._num_in_head >= MAX_HEAD_BYTES:
+            raise WireError(414 if len(self.url) > MAX_TARGET_BYTES else 431)
+        if self._num_chunking > _MAX_CHUNKING_BYTES:
+            raise WireError(413)
+        limit = MAX_HEAD_BYTES - self._num_in_head
+        end = self._buffer.find(_END, 0, limit)
+        # What may be the beginning of an end waits for the rest of it.
+        size = end + len(_END) if end >= 0 else len(self._buffer[:limit].rstrip(_END))
+        if self._is_in_head:
+            self._num_in_head += size
+        else:
+            # What looks like an end is charged even within the content: each costs a piece.
+            self._num_chunking += size + (len(_END) if end >= 0 else 0)
+        return size
+
+    def _parse(self, piece: bytes) -> None:
+        self._fault = WireError(400)
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            # llhttp leaves the body to the other protocol; none is spoken here, so it is to forget the wish.
+            head = self._head_without_upgrade()
+            self.parser = httptools.HttpRequestParser(self)
+            self._parse(head)
+        except httptools.HttpParserError:
+            # A parser that did not come so far says 0.0.
+            is_known = self.parser.get_http_version() in ("0.0", "1.0", "1.1")
+            raise self._fault if is_known else WireError(505) from None
+
+    def _head_without_upgrade(self) -> bytes:
+        fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
+        version = self.parser.get_http_version().encode("ascii")
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (self.parser.get_method(), self.url, version, b"".join(fields))
+
+    # What the parser tells
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, unless the head is to be refused."""
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             return
-        self._body = body_of(head.length)
-        exchange = Exchange(head, self._scope(head), self, self._server.default_headers)
-        self._exchange = exchange
-        self._feed(exchange)
-        task = self._loop.create_task(exchange.run(self._config.loaded_app))
-        self._server.tasks.add(task)
-        task.add_done_callback(self._server.tasks.discard)
+        try:
+            self._check_head()
+        except WireError as fault:
+            self._fault = fault
+            raise
+        super().on_headers_complete()
+        if not self.url.startswith(b"/"):
+            # We are no proxy: another server's address is a path that we do not have.
+            self.scope["path"] = self.url.decode("ascii")
+        # Fields behind the last chunk are no part of the head.
+        self.headers = []
+        # Who is answered before all was read hears that nobody will read the rest.
+        self._is_kept_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
 
-    def _feed(self, exchange: Exchange) -> None:
-        part = self._body.take(self._buffer)
-        exchange.feed(part, is_last=self._body.is_complete)
+    def _check_head(self) -> None:
+        version = self.parser.get_http_version()
+        self.headers[:] = [(name, value.rstrip(b" \t")) for name, value in self.headers]
+        length = body_length(self.parser.get_method(), self.url, version, self.headers)
+        self._is_in_head = False
+        self._missing = length or 0
+        # The version before knows no invitations.
+        self.expect_100_continue &= version != "1.0"
 
-    def _scope(self, head: Head) -> Scope:
-        raw_path, _, query = head.target.partition(b"?")
-        path = raw_path.decode("ascii")
-        return {
-            "type": "http",
-            "asgi": _ASGI,
-            "http_version": head.version,
-            "scheme": "http",
-            "method": head.method,
-            "root_path": "",
-            "path": unquote(path) if "%" in path else path,
-            "raw_path": raw_path,
-            "query_string": query,
-            "headers": head.fields,
-            "state": self._app_state.copy(),
-            **self._addresses,
-        }
+    def on_body(self, body: bytes) -> None:
+        """Pass it on."""
+        if self._missing:
+            self._missing -= len(body)
+        else:
+            self._num_chunking -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """See that the next request can follow."""
+        if self._is_in_head:
+            return
+        if not self.cycle.response_started:
+            self.cycle.keep_alive = self._is_kept_alive
+        self._expect_head()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with what the client sent ahead."""
+        super().on_response_complete()
+        if self._buffer:
+            self._advance()
+            self.flow.resume_reading()
+
+    # Where the connection stands
+
+    def _is_answering(self) -> bool:
+        """Whether a whole request was read and is not answered yet."""
+        cycle = self.cycle
+        return cycle is not None and not cycle.more_body and not cycle.response_complete
+
+    def _is_receiving(self) -> bool:
+        """Whether a request has begun and not ended."""
+        has_begun = self._num_in_head > 0 or (bool(self._buffer) and not self._is_answering())
+        return has_begun or not self._is_in_head
+
+    def _has_enough(self) -> bool:
+        """Whether so much waits for its turn that nothing more should come."""
+        return len(self._buffer) > _UNREAD_BYTES
+
+    def _is_closing(self) -> bool:
+        return self._is_hanging_up or self._line.is_closing()
 
     # An end to those who dawdle
-
-    def _check_idle(self) -> None:
-        """Close what was not used for a while; looks now and then, which is cheaper than for each request."""
-        allowed: float = self._config.timeout_keep_alive
-        if self._exchange is None and not self._buffer:
-            allowed += self._idle_since - self._loop.time()
-        if allowed > 0:
-            self._idle_timer = self._loop.call_later(allowed, self._check_idle)
-        else:
-            self._transport.close()
 
     def _watch_pace(self) -> None:
         if not self._is_receiving():
             self._receiving.cancel()
         elif not self._receiving.is_running:
             num_before = self._num_received
-            self._receiving.start(lambda: self._check_pace(self._num_received - num_before))
-
-    def _is_receiving(self) -> bool:
-        """Whether a request has begun and not ended."""
-        return bool(self._buffer) if self._exchange is None else not self._body.is_complete
+            self._receiving.start(_SECONDS, lambda: self._check_pace(self._num_received - num_before))
 
     def _check_pace(self, num_received: int) -> None:
         if num_received < _BYTES:
@@ -237,49 +260,61 @@ class Protocol(asyncio.Protocol):
     def _refuse(self, status: int) -> None:
         """Answer if that is still possible, and hang up."""
         logger.info("request refused", extra={"status": status})
-        exchange, self._exchange = self._exchange, None
-        if exchange is None or not exchange.has_begun_to_answer:
-            self._transport.write(refusal(status))
-        if exchange is not None:
-            exchange.abandon()
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            self._line.write(refusal(status))
+        if cycle is not None:
+            cycle.disconnected = True
+            cycle.message_event.set()
         self._hang_up()
+
+    def _close(self) -> None:
+        """Close at once if the client has nothing on its way, as far as is known."""
+        if self._is_receiving() or self._buffer:
+            self._hang_up()
+        else:
+            self._line.close()
 
     def _hang_up(self) -> None:
         """Send nothing more, and close once the client has had time to hear what was sent."""
+        if self._is_closing():
+            return
         self._is_hanging_up = True
         self._receiving.cancel()
         self._buffer.clear()
-        self.resume_reading()
-        if not self._transport.is_closing():
-            self._transport.write_eof()
-        self._loop.call_later(_LINGER_SECONDS, self._transport.close)
+        self.flow.resume_reading()
+        self._line.write_eof()
+        self.loop.call_later(_LINGER_SECONDS, self._line.close)
 
     def _discard(self, data: bytes) -> None:
         self._num_discarded += len(data)
         if self._num_discarded > _LINGER_BYTES:
-            self._transport.abort()
+            self._line.abort()
 
 
-class _Timer:
-    """Does something after a while, unless it is cancelled before; starting it twice changes nothing."""
+class _LingeringTransport:
+    """A transport whose end is the protocol's business."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._handle: asyncio.TimerHandle | None = None
+    def __init__(
+        self, transport: asyncio.Transport, close: Callable[[], None], is_closing: Callable[[], bool]
+    ) -> None:
+        self._transport = transport
+        self.write = transport.write
+        self.close = close
+        self.is_closing = is_closing
 
-    @property
-    def is_running(self) -> bool:
-        return self._handle is not None
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transport, name)
 
-    def start(self, action: Callable[[], None]) -> None:
-        if self._handle is None:
-            self._handle = self._loop.call_later(_SECONDS, self._run, action)
 
-    def cancel(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+class _Flow(FlowControl):
+    """Reads on only while too little waits for its turn."""
 
-    def _run(self, action: Callable[[], None]) -> None:
-        self._handle = None
-        action()
+    def __init__(self, transport: asyncio.Transport, has_enough: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._has_enough = has_enough
+
+    def resume_reading(self) -> None:
+        """Read on, unless enough waits."""
+        if not self._has_enough():
+            super().resume_reading()
