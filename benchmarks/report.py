@@ -60,8 +60,13 @@ class Report:
         """Leave `NAME.md` and `NAME.json` in a folder, made if need be."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{self.name}.md").write_text(self.markdown(), encoding="utf-8")
-        text = json.dumps(dataclasses.asdict(self), indent=1, default=str)
+        text = json.dumps(dataclasses.asdict(self), indent=1, default=_plain)
         (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _plain(value: object) -> str:
+    """Of a file its name: where it lies differs from machine to machine."""
+    return value.name if isinstance(value, Path) else str(value)
 
 
 def _row(cells: Sequence[str]) -> str:
