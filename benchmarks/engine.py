@@ -107,7 +107,7 @@ def torch_dragoman(folder: Path, precision: str, threads: int) -> DragomanEngine
 
 def native_is_built() -> bool:
     """Whether this machine has the native library and can run it."""
-    from model.native.library import load_library
+    from model.native.binding import load_library
 
     try:
         load_library()

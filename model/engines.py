@@ -120,7 +120,7 @@ def _native_factory(checkpoint: Checkpoint, precision: Precision) -> EngineFacto
 
     config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = NativeNetwork(config, checkpoint.weights, precision)
-    logger.info("decoding natively: %s, %s", network.library.name, precision)
+    logger.info("decoding natively: %s, %s", network.binding.name, precision)
     return EngineFactory(
         config=config,
         device="cpu",

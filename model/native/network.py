@@ -4,7 +4,7 @@ import weakref
 
 from model.config import TransformerConfig
 from model.errors import NativeError
-from model.native.library import Library, load_library
+from model.native.binding import Library, load_library
 from model.native.structures import NamedTensor, NativeConfig
 from model.native.tensors import Block, Weights
 from model.parameters import Shape, parameter_shapes
@@ -43,21 +43,21 @@ class NativeNetwork:
     ) -> None:
         native_config = _native_config(config, precision)
         self.config, self.precision = config, precision
-        self.library = library or load_library()
+        self.binding = library or load_library()
         named = [_named_tensor(name, weights, shape) for name, shape in parameter_shapes(config).items()]
         tensors = (NamedTensor * len(named))(*named)
-        self.address = self.library.network_create(native_config, tensors, len(tensors))
-        weakref.finalize(self, self.library.network_free, self.address)
+        self.address = self.binding.network_create(native_config, tensors, len(tensors))
+        weakref.finalize(self, self.binding.network_free, self.address)
 
     @property
     def weight_bytes(self) -> int:
         """What the packed weights occupy in memory."""
-        return int(self.library.network_weight_bytes(self.address))
+        return int(self.binding.network_weight_bytes(self.address))
 
     @property
     def entry_bytes(self) -> int:
         """What one entry of decoder state occupies: keys and values of a position in all layers."""
-        return int(self.library.network_entry_bytes(self.address))
+        return int(self.binding.network_entry_bytes(self.address))
 
 
 def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:

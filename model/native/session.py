@@ -26,7 +26,7 @@ class Session:
         self, network: NativeNetwork, *, max_rows: int, max_entries: int, never_produced: Collection[int]
     ) -> None:
         self._network = network  # must not go before the session does
-        self._library = network.library
+        self._library = network.binding
         never = integers(never_produced)
         config = SessionConfig(
             max_rows=max_rows,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from model.native.binding import Library
 from model.native.build import VARIANTS
-from model.native.library import Library
 from tests.model.native_library import native_library
 
 

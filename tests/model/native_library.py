@@ -7,8 +7,8 @@ import pytest
 from model.decoding.engine import DecodingEngine
 from model.decoding.native_runner import NativeRunner
 from model.errors import NativeError
+from model.native.binding import Library, load_library, runnable_variants
 from model.native.build import VARIANTS, build
-from model.native.library import Library, load_library, runnable_variants
 from model.native.network import NativeNetwork
 from model.transformer import Transformer
 

@@ -13,7 +13,7 @@ from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.engines import EngineFactory, engine_factory, torch_engine, torch_factory
 from model.errors import ConfigError, TextTooLongError
-from model.native.library import ENVIRONMENT
+from model.native.binding import ENVIRONMENT
 from model.request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
 from model.transformer import Transformer
 from tests.model.decoding.networks import lively_network

@@ -11,4 +11,6 @@
     trace           who produced which token, and the way back to a hypothesis
     score           the log-probability of a given translation
     network         what all this asks of a network (padding)
+
+Equal to the native batch in all that it decides.
 """

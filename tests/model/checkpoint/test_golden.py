@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from model.native.library import ENVIRONMENT
+from model.native.binding import ENVIRONMENT
 from model.translator import Translator
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -14,7 +14,7 @@ from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Result, Runner
 from model.decoding.sentence import Sentence
-from model.native.library import Library
+from model.native.binding import Library
 from model.native.network import NativeNetwork
 from model.request import DecodeRequest, Hypothesis
 from model.transformer import Transformer

@@ -13,7 +13,7 @@ from model.decoding.random_numbers import uniform
 from model.decoding.runner import Progress, Result
 from model.decoding.sentence import Sentence
 from model.errors import ConfigError, DecodingError
-from model.native.library import Library
+from model.native.binding import Library
 from model.native.network import NativeNetwork
 from model.request import DecodeRequest
 from model.transformer import Transformer

@@ -7,7 +7,7 @@ import torch
 
 from model.checkpoint.tensors import StorageType, StoredTensor
 from model.errors import NativeError
-from model.native.library import Library
+from model.native.binding import Library
 from model.native.network import NativeNetwork
 from model.native.tensors import Weights
 from tests.model.decoding.comparison import assert_same

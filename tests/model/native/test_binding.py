@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from model.errors import NativeError
-from model.native import library as loader
+from model.native import binding
+from model.native.binding import ENVIRONMENT, Library, load_library, runnable_variants
 from model.native.build import VARIANTS
-from model.native.library import ENVIRONMENT, Library, load_library, runnable_variants
 from tests.model.native_library import needs_compiler
 
 
@@ -48,21 +48,21 @@ def test_an_unknown_choice_is_refused_with_the_known_ones() -> None:
 def test_a_processor_runs_what_it_has_all_instructions_for(
     features: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader, "_processor_features", lambda: frozenset(features.split()))
+    monkeypatch.setattr(binding, "_processor_features", lambda: frozenset(features.split()))
     assert runnable_variants() == expected
 
 
 def test_another_kind_of_processor_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    loader._processor_features.cache_clear()
-    monkeypatch.setattr(loader.platform, "machine", lambda: "aarch64")
+    binding._processor_features.cache_clear()
+    monkeypatch.setattr(binding.platform, "machine", lambda: "aarch64")
     with pytest.raises(NativeError, match="aarch64"):
         load_library("auto")
-    loader._processor_features.cache_clear()
+    binding._processor_features.cache_clear()
 
 
 def test_what_is_not_built_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "runnable_variants", lambda: list(VARIANTS))
-    monkeypatch.setattr(loader, "library_path", lambda variant: tmp_path / variant)
+    monkeypatch.setattr(binding, "runnable_variants", lambda: list(VARIANTS))
+    monkeypatch.setattr(binding, "library_path", lambda variant: tmp_path / variant)
     with pytest.raises(NativeError, match=r"python -m model\.native\.build"):
         load_library("auto")
 
