@@ -101,12 +101,18 @@ def _cost(server: Server, load: Load, _round: int) -> Duration:
 def _rows(costs: Mapping[int, Mapping[str, list[Duration]]]) -> list[Sequence[str]]:
     rows: list[Sequence[str]] = []
     for connections, services in costs.items():
-        pairs = zip(*services.values(), strict=True)
-        ratio = str(ratio_of([ours.processor / theirs.processor for ours, theirs in pairs]))
+        ratio = _ratio(*services.values())
         for (name, rounds), cell in zip(services.items(), (ratio, ""), strict=True):
             cost = rounded(median_seconds(rounds, "processor") * 1e3)
             rows.append((str(connections), name, cost, cell))
     return rows
+
+
+def _ratio(ours: Sequence[Duration], theirs: Sequence[Duration]) -> str:
+    """How many times as much ours computed; a dash where a round was shorter than a tick of that clock."""
+    if not all(duration.processor for duration in theirs):
+        return "–"
+    return str(ratio_of([one.processor / other.processor for one, other in zip(ours, theirs, strict=True)]))
 
 
 if __name__ == "__main__":

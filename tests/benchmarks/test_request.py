@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from benchmarks.request import _ratio
+from benchmarks.rounds import Duration
 from tests.benchmarks.commands import run
 
 
@@ -15,3 +17,8 @@ def test_a_request_costs_something_beside_an_echo(tmp_path: Path, tiny_checkpoin
         (3, "fastapi echo"),
     ]
     assert all(result["seconds"] >= 0 for result in report["results"])
+
+
+def test_a_round_that_the_clock_cannot_tell_from_nothing_has_no_ratio() -> None:
+    assert _ratio([Duration(1, 0.03)], [Duration(1, 0.0)]) == "–"
+    assert _ratio([Duration(1, 0.03)], [Duration(1, 0.01)]).startswith("3.00")
