@@ -18,6 +18,7 @@ class Order:
         source: Language of the texts; None detects it text by text.
         target: Language to translate into.
         deadline: When the answers become worthless, seconds of the monotonic clock.
+        client: Whose it is, for a fair share of the engines: no two clients have the same.
         is_html: Whether markup is to be kept apart from text.
         decoding: Options that differ from the checkpoint's own.
         alternatives: Further translations of each text.
@@ -29,6 +30,7 @@ class Order:
     source: str | None
     target: str
     deadline: float
+    client: str = ""
     is_html: bool = False
     decoding: Mapping[str, object] = field(default_factory=dict)
     alternatives: int = 0

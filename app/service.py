@@ -77,6 +77,7 @@ class TranslationService:
             [(item.model.card.name, request) for item in items if item.model for request in item.requests],
             order.deadline,
             drafts,
+            client=order.client,
         )
         return await self._beside_loop(size, lambda: self._finish_all(items, iter(results)))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, NamedTuple, TypeVar, cast
 
 from fastapi import Depends, Request
 
@@ -18,6 +18,13 @@ async def get_context(request: Request) -> Context:
     return context_of(request)
 
 
+class Admitted(NamedTuple):
+    """A request that may be served: the fields of its body, and whose it is."""
+
+    values: Values
+    client: str
+
+
 ContextOf = Annotated[Context, Depends(get_context)]
 
 
@@ -26,8 +33,8 @@ def context_of(request: Request) -> Context:
     return cast(Context, request.app.state.context)
 
 
-async def admit(request: Request, context: Context) -> Values:
-    """Fields of the body of a client that may ask, and not too often.
+async def admit(request: Request, context: Context) -> Admitted:
+    """The body of a client that may ask, and not too often.
 
     Whether the service takes work is decided first: what came before it began to drain is served.
     The key is looked at before the fields, so that a wrong one always gets the same answer.
@@ -43,8 +50,9 @@ async def admit(request: Request, context: Context) -> Values:
     values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
     owner = context.keys.identify(_key(request, values))
     address = request.client.host if request.client else "unknown"
-    await context.rates.charge(f"key:{owner}" if owner is not None else f"address:{address}")
-    return values
+    client = f"key:{owner}" if owner is not None else f"address:{address}"
+    await context.rates.charge(client)
+    return Admitted(values, client)
 
 
 def _key(request: Request, values: Values) -> str | None:

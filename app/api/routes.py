@@ -44,12 +44,12 @@ async def translate(request: Request) -> Response:
     With `Accept: text/event-stream` the translation comes as it grows, as Server-Sent Events.
     """
     context = context_of(request)
-    values = await admit(request, context)
+    values, client = await admit(request, context)
     check_count(values, context.settings)
     body = validate(schemas.TranslateRequest, values, is_form=is_form(request))
     texts = fields_of(body.q)
     check_lengths(texts, context.settings)
-    order = _order(body, texts, context.settings)
+    order = _order(body, texts, client, context.settings)
     if wants_events(request):
         return await stream(request, partial(context.service.translate, order), partial(_answer, body))
     return _answer(body, await while_connected(request, context.service.translate(order)))
@@ -59,7 +59,9 @@ def _answer(body: schemas.TranslateRequest, answers: Sequence[Answer]) -> Respon
     return answered(Translations, translate_response(body, answers))
 
 
-def _order(body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], settings: Settings) -> Order:
+def _order(
+    body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], client: str, settings: Settings
+) -> Order:
     decoding = body.decoding.model_dump(exclude_none=True)
     if "alignment" in body.include:
         decoding["return_alignment"] = True
@@ -69,6 +71,7 @@ def _order(body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], set
         source=None if body.source.lower() == "auto" else body.source,
         target=body.target,
         deadline=time.monotonic() + (body.timeout_ms or settings.request_timeout_ms) / 1000,
+        client=client,
         is_html=body.format == "html",
         decoding=decoding,
         alternatives=body.alternatives,
@@ -86,7 +89,7 @@ def _order(body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], set
 async def detect(request: Request) -> Response:
     """Languages that the text may be in, likeliest first."""
     context = context_of(request)
-    values = await admit(request, context)
+    values, _ = await admit(request, context)
     body = validate(schemas.DetectRequest, values, is_form=is_form(request))
     check_lengths(fields_of(body.q), context.settings)
     found = await context.service.detect(body.q)

@@ -20,6 +20,7 @@ class Job:
         deadline: When its answer becomes worthless, seconds of the monotonic clock.
         arrival: When it was admitted, seconds of the monotonic clock.
         is_followed: Whether its client wants to see it grow.
+        client: Whose it is.
         cost: Tokens it is charged for, at least 1.
     """
 
@@ -28,6 +29,7 @@ class Job:
     deadline: float
     arrival: float
     is_followed: bool = False
+    client: str = ""
     cost: int = field(init=False)
 
     def __post_init__(self) -> None:

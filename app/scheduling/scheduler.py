@@ -63,7 +63,12 @@ class Scheduler:
             raise QueueFullError(self._rate.seconds_for(1))
 
     async def submit(
-        self, sentences: Sequence[Sentence], deadline: float, follower: Follower | None = None
+        self,
+        sentences: Sequence[Sentence],
+        deadline: float,
+        follower: Follower | None = None,
+        *,
+        client: str = "",
     ) -> Results:
         """Decode sentences; cancelling the caller takes them back, those that run within a step.
 
@@ -71,6 +76,7 @@ class Scheduler:
             sentences: All of one client's request, each with the name of its checkpoint.
             deadline: Seconds of the monotonic clock.
             follower: Is told while they grow.
+            client: Whose they are.
 
         Returns:
             Hypotheses of each sentence, best first.
@@ -86,7 +92,7 @@ class Scheduler:
             return []
         now = time.monotonic()
         followed = follower is not None
-        jobs = [Job(model, request, deadline, now, followed) for model, request in sentences]
+        jobs = [Job(model, request, deadline, now, followed, client) for model, request in sentences]
         call = self._admit(jobs, follower)
         try:
             async with asyncio.timeout_at(deadline):
