@@ -34,6 +34,11 @@ class LoadedModel:
     parameters: int
     load_seconds: float
 
+    @property
+    def version(self) -> str:
+        """Which weights these are: two that differ have different versions, whatever their card says."""
+        return f"{self.card.version}+{self.checksum[:8]}"
+
 
 class Engine(Protocol):
     """One running batch of one checkpoint, moved on step by step; `DecodingEngine` is one.

@@ -29,7 +29,7 @@ def translate_response(
     """The answer to a request: plain values for a plain `q`, lists for a list; only what was asked for."""
     fields: dict[str, object] = {
         "translatedText": _like(body.q, [answer.text for answer in answers]),
-        "model": _model(answers),
+        **_translators(answers),
     }
     detections = [detected(answer.detection) for answer in answers if answer.detection is not None]
     if detections:
@@ -55,7 +55,7 @@ def description(model: LoadedModel) -> schemas.ModelDescription:
     card = model.card
     return schemas.ModelDescription(
         name=card.name,
-        version=card.version,
+        version=model.version,
         checksum=model.checksum,
         pairs=list(card.pairs),
         device=model.device,
@@ -71,10 +71,15 @@ def _like(q: str | list[str], values: Sequence[object]) -> object:
     return list(values) if isinstance(q, list) else values[0]
 
 
-def _model(answers: Sequence[Answer]) -> str | list[str | None] | None:
-    names = [answer.model.card.name if answer.model else None for answer in answers]
-    known = {name for name in names if name is not None}
-    return names if len(known) > 1 else next(iter(known), None)
+def _translators(answers: Sequence[Answer]) -> dict[str, object]:
+    """Who translated: one name and version, or where texts differ a list, with null where nobody did."""
+    marks = [(answer.model.card.name, answer.model.version) if answer.model else None for answer in answers]
+    known = set(marks) - {None}
+    if len(known) > 1:
+        names, versions = zip(*((mark or (None, None)) for mark in marks), strict=True)
+        return {"model": list(names), "model_version": list(versions)}
+    name, version = next(iter(known), None) or (None, None)
+    return {"model": name, "model_version": version}
 
 
 def _details(include: Sequence[schemas.Detail], answer: Answer) -> schemas.Details:

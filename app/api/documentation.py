@@ -37,7 +37,7 @@ event: partial
 data: {"index":0,"translatedText":"Où est la"}
 
 event: done
-data: {"translatedText":"Où est la gare ?","model":"tatoeba-en-fr"}
+data: {"translatedText":"Où est la gare ?","model":"tatoeba-en-fr","model_version":"1+0f3a9c2e"}
 
 """
 _EVENTS_MEAN = (

@@ -155,7 +155,13 @@ class TranslateResponse(BaseModel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"translatedText": ["Bonjour.", "Où est la gare ?"], "model": "tatoeba-en-fr"}]
+            "examples": [
+                {
+                    "translatedText": ["Bonjour.", "Où est la gare ?"],
+                    "model": "tatoeba-en-fr",
+                    "model_version": "1+0f3a9c2e",
+                }
+            ]
         }
     )
 
@@ -167,6 +173,9 @@ class TranslateResponse(BaseModel):
     model: str | list[str | None] | None = Field(
         description="Who translated: a list where texts went to different checkpoints, "
         "null where all came back unchanged"
+    )
+    model_version: str | list[str | None] | None = Field(
+        description="Which weights those were: version and beginning of the checksum; in the shape of `model`"
     )
     unfinished: bool | list[bool] | None = Field(
         default=None,
@@ -195,7 +204,9 @@ class ModelDescription(BaseModel):
     """A loaded checkpoint."""
 
     name: str
-    version: str
+    version: str = Field(
+        description="The checkpoint's own, and the beginning of its checksum", examples=["1+0f3a9c2e"]
+    )
     checksum: str = Field(description="SHA-256 of its weights")
     pairs: list[tuple[str, str]] = Field(description="Source and target language", examples=[[["en", "fr"]]])
     device: str

@@ -111,7 +111,7 @@ async def test_markup_grows_with_its_tags(client: httpx.AsyncClient, backend: Do
 async def test_what_needs_no_decoding_is_only_done(client: httpx.AsyncClient) -> None:
     for text in ("", "42"):
         assert events_of((await ask(client, q=text)).text) == [
-            ("done", {"translatedText": text, "model": None})
+            ("done", {"translatedText": text, "model": None, "model_version": None})
         ]
 
 
@@ -180,7 +180,10 @@ async def test_silence_is_broken_by_comments(
         backend.gate.set()
         text = (await call).text
     assert text.startswith(": still translating\n\n: still translating\n\n")
-    assert events_of(text)[-1] == ("done", {"translatedText": "ONE TWO", "model": "tiny"})
+    assert events_of(text)[-1] == (
+        "done",
+        {"translatedText": "ONE TWO", "model": "tiny", "model_version": "1+cccccccc"},
+    )
 
 
 async def test_streams_share_the_queue_with_everyone(serve: Serve) -> None:
@@ -211,7 +214,10 @@ def test_events_come_over_a_real_socket_and_a_client_that_leaves_frees_the_engin
         connection.close()
         wait_for(lambda: _assert_in_metrics(live.get("metrics"), 'cancelled_total{stage="decoding"} 1.0'), 1)
         wait_for(lambda: _assert_in_metrics(live.get("metrics"), "requests_in_flight 1.0"), 1)
-        assert live.translate() == (200, {"translatedText": "ONE TWO", "model": "tiny"})
+        assert live.translate() == (
+            200,
+            {"translatedText": "ONE TWO", "model": "tiny", "model_version": "1+cccccccc"},
+        )
 
 
 EMBEDDED = (

@@ -16,7 +16,11 @@ async def translate(client: httpx.AsyncClient, **fields: object) -> httpx.Respon
 async def test_a_text_comes_back_translated(client: httpx.AsyncClient) -> None:
     response = await translate(client, q="where is it?")
     assert response.status_code == 200
-    assert response.json() == {"translatedText": "WHERE IS IT?", "model": "tiny"}
+    assert response.json() == {
+        "translatedText": "WHERE IS IT?",
+        "model": "tiny",
+        "model_version": "1+cccccccc",
+    }
 
 
 async def test_a_list_comes_back_in_order(client: httpx.AsyncClient) -> None:
@@ -26,7 +30,11 @@ async def test_a_list_comes_back_in_order(client: httpx.AsyncClient) -> None:
 
 
 async def test_an_empty_list_is_an_empty_list(client: httpx.AsyncClient) -> None:
-    assert (await translate(client, q=[])).json() == {"translatedText": [], "model": None}
+    assert (await translate(client, q=[])).json() == {
+        "translatedText": [],
+        "model": None,
+        "model_version": None,
+    }
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\u3000", "...", "42"])
@@ -51,7 +59,7 @@ async def test_the_same_language_leaves_text_unchanged(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
     response = await translate(client, q="as it is", source="en", target="en-GB")
-    assert response.json() == {"translatedText": "as it is", "model": None}
+    assert response.json() == {"translatedText": "as it is", "model": None, "model_version": None}
     assert backend.admitted == []
 
 
@@ -151,6 +159,16 @@ async def test_the_model_can_be_named_or_follows_the_pair(serve: Serve) -> None:
         assert "de" in wrong.json()["error"]
         no_pair = await translate(client, q="a", source="de", target="en")
         assert (no_pair.status_code, no_pair.json()["field"]) == (400, "target")
+
+
+async def test_each_text_says_which_weights_translated_it(serve: Serve) -> None:
+    double = DoubleBackend(("first", (("en", "de"),)), ("second", (("fr", "de"),)))
+    texts = ["Good morning, where is the station?", "Bonjour, où est la gare ?", ""]
+    async with serve(double) as client:
+        body = (await translate(client, q=texts, source="auto", target="de")).json()
+        versions = {model["name"]: model["version"] for model in (await client.get("/models")).json()}
+    assert body["model"] == ["first", "second", None]
+    assert body["model_version"] == [versions["first"], versions["second"], None]
 
 
 async def test_long_texts_go_through_too(client: httpx.AsyncClient) -> None:
