@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from app.backend import LoadedModel
 from model.passage import SentenceTranslation
+from model.text.document import Splitting
 from model.text.language import Detection
 
 
@@ -20,6 +21,7 @@ class Order:
         deadline: When the answers become worthless, seconds of the monotonic clock.
         client: Whose it is, for a fair share of the engines: no two clients have the same.
         is_html: Whether markup is to be kept apart from text.
+        splitting: Where the sentences of a text end.
         decoding: Options that differ from the checkpoint's own.
         alternatives: Further translations of each text.
         model: Name of the checkpoint; None takes the first that can.
@@ -32,6 +34,7 @@ class Order:
     deadline: float
     client: str = ""
     is_html: bool = False
+    splitting: Splitting = "sentences"
     decoding: Mapping[str, object] = field(default_factory=dict)
     alternatives: int = 0
     model: str | None = None

@@ -9,6 +9,7 @@ from app.order import Order
 from model.card import Pair
 from model.passage import Passage, with_alternatives
 from model.request import DecodeOptions, DecodeRequest
+from model.text.document import Splitting
 from model.text.language import Detection, LanguageDetector
 
 
@@ -76,7 +77,7 @@ class Reader:
         pair = (language, target)
         model = self._catalogue.route(pair, order.model)
         options = with_alternatives(model.card.options(order.decoding), order.alternatives)
-        passages = tuple(_passage(run, model, pair, options, field) for run in layout.texts)
+        passages = tuple(_passage(run, model, pair, options, field, order.splitting) for run in layout.texts)
         return Item(layout=layout, pair=pair, detection=detection, model=model, passages=passages)
 
     def _detect_for(self, target: str, text: str) -> Detection:
@@ -90,7 +91,15 @@ class Reader:
         return next(usable, ranked[0])
 
 
-def _passage(run: str, model: LoadedModel, pair: Pair, options: DecodeOptions, field: str) -> Passage:
+def _passage(
+    run: str, model: LoadedModel, pair: Pair, options: DecodeOptions, field: str, splitting: Splitting
+) -> Passage:
     return Passage.read(
-        run, tokenizer=model.tokenizer, card=model.card, pair=pair, options=options, field=field
+        run,
+        tokenizer=model.tokenizer,
+        card=model.card,
+        pair=pair,
+        options=options,
+        field=field,
+        splitting=splitting,
     )

@@ -12,7 +12,7 @@ from typing import Self
 from model.card import ModelCard, Pair
 from model.errors import DecodingError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
-from model.text.document import Document
+from model.text.document import Document, Splitting
 from model.text.language import canonical_code
 from model.text.tokenizer import Tokenizer
 
@@ -77,6 +77,7 @@ class Passage:
         pair: Pair,
         options: DecodeOptions,
         field: str = "q",
+        splitting: Splitting = "sentences",
     ) -> Self:
         """Split a text and encode its sentences.
 
@@ -88,12 +89,13 @@ class Passage:
                 text unchanged.
             options: How to decode every sentence; `card.max_target_length` bounds them.
             field: Where the text stands in the request, e.g. `q[3]`, for messages.
+            splitting: Where its sentences end.
 
         Raises:
             TextTooLongError: If a sentence has more tokens than `card.max_source_length`.
         """
         source, target = pair
-        document = Document.split(text, source)
+        document = Document.split(text, source, splitting)
         sentences = () if source == target else document.sentences
         ids = [tuple(tokenizer.encode(sentence, target_language=target)) for sentence in sentences]
         longest = max(map(len, ids), default=0)

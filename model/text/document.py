@@ -4,19 +4,24 @@
 
 Only sentences are translated. Gaps come back as they were: white space, line breaks, invisible
 characters, emoji and list bullets at the edges, and whatever has no letter (an enumeration's `1.`,
-`---`, 42, 🙂). A line break always ends a sentence.
+`---`, 42, 🙂). A line break ends a sentence, unless the splitting says otherwise.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from model.text.language import canonical_code
 from model.text.normalisation import INVISIBLE
 from model.text.sentences import sentence_ends
 
-_LINE = re.compile("[^\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+Splitting = Literal["sentences", "across_lines", "none"]
+"""Where sentences end: also at a line break; only by their punctuation; only with the text."""
+
+_LINE_BREAK = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"
+_LINE = re.compile(f"[^{_LINE_BREAK}]+")
+_BREAK = re.compile(f"[{_LINE_BREAK}]")
 _PICTURES = (
     "\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"  # arrows, dingbats, emoji
     "\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f"  # what joins and varies them
@@ -43,15 +48,16 @@ class Document:
     gaps: tuple[str, ...]
 
     @classmethod
-    def split(cls, text: str, language: str) -> Self:
+    def split(cls, text: str, language: str, splitting: Splitting = "sentences") -> Self:
         """Take a text apart, in time linear in its length.
 
         Args:
             text: Anything.
             language: What it is written in; any form of the code.
+            splitting: Where its sentences end. A line break inside a sentence is part of it.
         """
         language = canonical_code(language)
-        spans = list(_sentence_spans(text, language))
+        spans = list(_sentence_spans(text, language, splitting))
         ends = [0, *(end for _, end in spans)]
         starts = [*(start for start, _ in spans), len(text)]
         return cls(
@@ -87,15 +93,24 @@ class Document:
         return (self.gaps[0], *between, *self.gaps[1:][-1:])
 
 
-def _sentence_spans(text: str, language: str) -> Iterator[tuple[int, int]]:
-    for line in _LINE.finditer(text):
-        start = line.start()
-        for end in sentence_ends(line[0], language):
-            end += line.start()
-            sentence = _trimmed(text, start, end)
-            if sentence is not None:
-                yield sentence
-            start = end
+def _sentence_spans(text: str, language: str, splitting: Splitting) -> Iterator[tuple[int, int]]:
+    start = 0
+    for end in _ends(text, language, splitting):
+        sentence = _trimmed(text, start, end)
+        if sentence is not None:
+            yield sentence
+        start = end
+
+
+def _ends(text: str, language: str, splitting: Splitting) -> Iterator[int]:
+    """Where sentences end, the text's end included; what stands between two ends may hold no letter."""
+    if splitting == "none":
+        yield len(text)
+    elif splitting == "across_lines":
+        yield from sentence_ends(_BREAK.sub(" ", text), language)
+    else:
+        for line in _LINE.finditer(text):
+            yield from (line.start() + end for end in sentence_ends(line[0], language))
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:

@@ -54,6 +54,17 @@ def test_white_space_survives(tokenizer: Tokenizer) -> None:
     assert passage.finish(results, tokenizer).text == "  Merci. \r\n\tLe chat dort.\n\n"
 
 
+def test_what_is_one_sentence_is_one_request(tokenizer: Tokenizer) -> None:
+    text = "Thank you.\nThe cat sleeps. \n"
+    passage = Passage.read(
+        text, tokenizer=tokenizer, card=CARD, pair=("en", "fr"), options=GREEDY, splitting="none"
+    )
+    (request,) = passage.requests
+    in_one_line = tokenizer.encode("Thank you. The cat sleeps.", target_language="fr")
+    assert request.source_ids == tuple(in_one_line)
+    assert passage.finish([[hypothesis("Merci.", tokenizer)]], tokenizer).text == "Merci. \n"
+
+
 @pytest.mark.parametrize("text", ["", "  ", "\u3000\n", "42", "\u200b"])
 def test_a_blank_text_needs_no_decoder(text: str, tokenizer: Tokenizer) -> None:
     passage = read(text, tokenizer)

@@ -1,10 +1,11 @@
 import time
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.text.document import Document
+from model.text.document import Document, Splitting
 
 LANGUAGES = ["en", "fr", "de", "es", "cs", "zh", "ja", "zh-Hans", "qqq", ""]
 WORDS = ["Hello", "Mr. Smith", "M. ", "你好", "3.14", "x.org/?Q=1!", "🙂", "\ud800", "\u0301", "\x00"]
@@ -31,9 +32,9 @@ pieces = st.sampled_from(WORDS + MARKS)
 any_text = st.text(st.characters()) | st.lists(pieces, max_size=60).map("".join)
 
 
-@given(any_text, st.sampled_from(LANGUAGES))
-def test_its_own_sentences_give_the_text_back(text: str, language: str) -> None:
-    document = Document.split(text, language)
+@given(any_text, st.sampled_from(LANGUAGES), st.sampled_from(get_args(Splitting)))
+def test_its_own_sentences_give_the_text_back(text: str, language: str, splitting: Splitting) -> None:
+    document = Document.split(text, language, splitting)
     assert len(document.gaps) == len(document.sentences) + 1
     assert document.rebuild(document.sentences) == text
     assert document.rebuild(document.sentences, target_language=language) == text
@@ -104,6 +105,29 @@ def test_a_line_break_ends_a_sentence(line_break: str) -> None:
     assert Document.split(f"Mr.{line_break}Smith", "en").sentences == ("Mr.", "Smith")
 
 
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029"])
+def test_a_sentence_goes_on_across_a_line_break_where_that_is_wanted(line_break: str) -> None:
+    text = f"\n Where is{line_break}the station? I{line_break * 2}am lost.{line_break}1.\n"
+    document = Document.split(text, "en", "across_lines")
+    assert document.sentences == (f"Where is{line_break}the station?", f"I{line_break * 2}am lost.")
+    assert document.gaps == ("\n ", " ", f"{line_break}1.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("\ufeff One.  Two!\r\nThree 🙂 \n", ("One.  Two!\r\nThree",)),
+        ("好的。很好！", ("好的。很好！",)),
+        (" 42.\n🙂 ", ()),
+        ("", ()),
+    ],
+)
+def test_a_text_may_be_one_sentence(text: str, sentences: tuple[str, ...]) -> None:
+    document = Document.split(text, "zh", "none")
+    assert document.sentences == sentences
+    assert document.rebuild(document.sentences) == text
+
+
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [
@@ -158,7 +182,8 @@ def test_translations_must_be_as_many_as_sentences(count: int) -> None:
     ],
 )
 @pytest.mark.parametrize("language", ["fr", "zh"])
-def test_hostile_text_takes_linear_time(unit: str, language: str) -> None:
+@pytest.mark.parametrize("splitting", get_args(Splitting))
+def test_hostile_text_takes_linear_time(unit: str, language: str, splitting: Splitting) -> None:
     start = time.thread_time()
-    Document.split(unit * (100_000 // len(unit)), language)
+    Document.split(unit * (100_000 // len(unit)), language, splitting)
     assert time.thread_time() - start < 2  # far less than quadratic time would be
