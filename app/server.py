@@ -1,5 +1,6 @@
 """The process around the application: its socket, and an end that leaves nobody without an answer."""
 
+import asyncio
 import errno
 import logging
 import os
@@ -8,7 +9,9 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
+from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -17,6 +20,7 @@ from app.api.protocol import Protocol
 from app.context import Context
 from app.lifecycle import Phase
 from app.settings import Settings
+from app.telemetry import Metrics
 from model.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -77,9 +81,10 @@ class Server(uvicorn.Server):
 
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    metrics: Metrics = app.state.context.metrics
     return uvicorn.Config(
         app,
-        http=Protocol,
+        http=cast(type[asyncio.Protocol], partial(Protocol, count_refusal=metrics.refuse_on_the_wire)),
         # Under our protocol uvloop wins nothing, so nobody need wonder which of the two is running.
         loop="asyncio",
         ws="none",

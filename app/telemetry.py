@@ -19,6 +19,7 @@ from app.degeneration import KINDS
 from app.tallies import Tallies
 
 PREFIX: Final = "dragoman"
+OUTCOMES: Final = ("answered", "refused", "abandoned")
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -36,6 +37,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.requests = self._counter("requests", "Answered requests.", "endpoint", "status")
         self.request_duration = self._histogram("request_duration_seconds", "Time to answer.", "endpoint")
+        self.accepted = self._counter("accepted", "Requests that came, those refused unread included.")
+        self.outcomes = self._counter("outcomes", "What became of accepted requests.", "outcome")
         self.in_flight = self._gauge("requests_in_flight", "Requests being answered.")
         self.workers = self._gauge("workers", "Threads that drive engines.")
         self.queue_wait = self._histogram("queue_wait_seconds", "From a sentence's arrival to its engine.")
@@ -65,6 +68,7 @@ class Metrics:
         self.model_load = self._gauge("model_load_seconds", "Time that loading all checkpoints took.")
         self._memory = _MemoryCollector()
         self.registry.register(self._memory)
+        _begin_at_zero(self.outcomes, OUTCOMES)
         _begin_at_zero(self.cancelled, ("queued", "decoding"))
         _begin_at_zero(self.degenerate, KINDS)
 
@@ -77,6 +81,16 @@ class Metrics:
     def expect_rejections(self, reasons: Iterable[str]) -> None:
         """Show these error codes from the start."""
         _begin_at_zero(self.rejected, reasons)
+
+    def refuse_on_the_wire(self, code: str) -> None:
+        """Count a request that was refused before anybody else heard of it.
+
+        Args:
+            code: Of the error; one of a closed set.
+        """
+        self.accepted.inc()
+        self.outcomes.labels("refused").inc()
+        self.rejected.labels(code).inc()
 
     def watch_queue(self, depth: Callable[[], int], tokens: Callable[[], int]) -> None:
         """Read the backlog's gauges when Prometheus asks, from then on."""

@@ -69,7 +69,7 @@ class RequestError(Exception):
 
 
 # nginx's number for it; no client sees this answer, but it is counted among the requests.
-_CLIENT_GONE = 499
+CLIENT_GONE = 499
 
 # The first entry that an error is an instance of decides, so children stand before parents.
 _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
@@ -85,7 +85,7 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (QueueFullError, 503, "queue_full"),
     (KeysUnreadableError, 503, "keys_unreadable"),
     (DeadlinePassedError, 504, "deadline_passed"),
-    (ClientGoneError, _CLIENT_GONE, "client_gone"),
+    (ClientGoneError, CLIENT_GONE, "client_gone"),
 )
 # What Starlette's router refuses, in our words.
 _ROUTING = {
@@ -133,7 +133,7 @@ def respond(error: Exception, request: Request) -> JSONResponse:
     refusal = as_request_error(error)
     if refusal.status == 500:
         logger.error("request failed", exc_info=error)
-    elif refusal.status != _CLIENT_GONE:
+    elif refusal.status != CLIENT_GONE:
         request.app.state.context.metrics.rejected.labels(refusal.code).inc()
     body = ErrorBody(
         error=str(refusal),
@@ -150,6 +150,6 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
 
 def install(app: FastAPI, metrics: Metrics) -> None:
     """Give every error that a route may raise its answer, and its place in the metrics."""
-    metrics.expect_rejections(code for _, status, code in _STATUSES if status != _CLIENT_GONE)
+    metrics.expect_rejections(code for _, status, code in _STATUSES if status != CLIENT_GONE)
     for kind in (RequestError, ServiceError, TranslationError, HTTPException):
         app.add_exception_handler(kind, _handle)

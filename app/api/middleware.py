@@ -1,31 +1,28 @@
 """① ⑨ Around every request: its id, its time, its log line, and an answer whatever happens."""
 
 import logging
-import re
-import time
 from collections.abc import Collection
 from functools import cache
 
 from prometheus_client import Counter, Histogram
-from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api.account import Account
 from app.api.errors import respond
+from app.api.refusal import CODES, code_of
 from app.context import Context
 from app.lifecycle import Phase
-from app.logs import new_request_id, request_id
+from app.logs import request_id
 
 logger = logging.getLogger(__name__)
-
-REQUEST_ID_HEADER = "X-Request-ID"
-_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
-_CLOSE = (b"connection", b"close")
-_SANE_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
 
 
 class RequestContextMiddleware:
     """Gives each request an id, counts and logs it, and turns any stray exception into a 500.
+
+    At any moment as many requests were accepted as have an outcome or are in flight: each of the two
+    steps between these is taken without giving way to anybody, the scrape included.
 
     Args:
         app: What answers.
@@ -38,6 +35,7 @@ class RequestContextMiddleware:
         self._context = context
         self._endpoints = frozenset(endpoints)
         context.metrics.expect_endpoints(endpoints)
+        context.metrics.expect_rejections(CODES)
         context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
         self._series = cache(self._find_series)
@@ -48,30 +46,33 @@ class RequestContextMiddleware:
             await self._app(scope, receive, send)
             return
         lifecycle = self._context.lifecycle
-        exchange = _Exchange(scope, send, lifecycle.phase is Phase.DRAINING)
-        token = request_id.set(exchange.request_id)
+        account = Account(scope, send, is_last=lifecycle.phase is Phase.DRAINING)
+        token = request_id.set(account.request_id)
         lifecycle.in_flight += 1
+        self._context.metrics.accepted.inc()
         try:
-            await self._answer(exchange, scope, receive)
+            await self._answer(account, scope, receive)
         finally:
             lifecycle.in_flight -= 1
-            self._record(exchange, scope)
+            self._record(account, scope)
             request_id.reset(token)
 
-    async def _answer(self, exchange: "_Exchange", scope: Scope, receive: Receive) -> None:
+    async def _answer(self, account: Account, scope: Scope, receive: Receive) -> None:
         try:
-            await self._app(_without_head(scope), receive, exchange.send)
+            await self._app(_without_head(scope), receive, account.send)
         except Exception as fault:
             # The last line of defence: without it the server would answer in its own words.
             response = respond(fault, Request(scope, receive))
-            if exchange.status is None:
-                await response(scope, receive, exchange.send)
+            if not account.has_begun:
+                await response(scope, receive, account.send)
 
-    def _record(self, exchange: "_Exchange", scope: Scope) -> None:
-        seconds = time.monotonic() - exchange.began
+    def _record(self, account: Account, scope: Scope) -> None:
+        seconds, status = account.seconds, account.status
         endpoint = scope["path"] if scope["path"] in self._endpoints else "unmatched"
-        # Without any answer the server is about to cut the connection off.
-        status = exchange.status or 499
+        metrics = self._context.metrics
+        metrics.outcomes.labels(account.outcome).inc()
+        if account.refused_by_connection:
+            metrics.rejected.labels(code_of(status)).inc()
         requests, request_duration = self._series(endpoint, status)
         requests.inc()
         request_duration.observe(seconds)
@@ -83,32 +84,6 @@ class RequestContextMiddleware:
         return metrics.requests.labels(endpoint, str(status)), metrics.request_duration.labels(endpoint)
 
 
-class _Exchange:
-    """One request's id and what has been answered so far."""
-
-    def __init__(self, scope: Scope, send: Send, is_last: bool) -> None:
-        self.began = time.monotonic()
-        self.status: int | None = None
-        self.request_id = _request_id(scope)
-        scope.setdefault("state", {})["request_id"] = self.request_id
-        self._send = send
-        self._is_last = is_last
-
-    async def send(self, message: Message) -> None:
-        """Pass an answer on, with the id among its headers."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode()), _NO_SNIFFING]
-            message = {**message, "headers": [*headers, _CLOSE] if self._is_last else headers}
-        await self._send(message)
-
-
 def _without_head(scope: Scope) -> Scope:
     """HEAD as GET, for every path; the server keeps the body of the answer back."""
     return {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-
-
-def _request_id(scope: Scope) -> str:
-    """The caller's id if it is short and plain, else a new one."""
-    given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
-    return given if _SANE_ID.fullmatch(given) else new_request_id()

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from app.api.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_length
-from app.api.refusal import refusal
+from app.api.refusal import WIRE_STATUS, code_of, refusal
 from app.api.timer import Timer
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,14 @@ _END: Final = b"\r\n\r\n"
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection of uvicorn's server; only one request is worked on at a time."""
+    """One connection of uvicorn's server; only one request is worked on at a time.
+
+    Args:
+        config: Of uvicorn's server.
+        server_state: Of uvicorn's server.
+        app_state: What each request's scope begins with.
+        count_refusal: Is told the error code of a refusal that ends no request the application knows.
+    """
 
     def __init__(
         self,
@@ -48,8 +55,11 @@ class Protocol(HttpToolsProtocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        count_refusal: Callable[[str], None] = lambda code: None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self._count_refusal = count_refusal
         self.url = b""
         self._buffer = bytearray()
         self._num_received = 0
@@ -263,6 +273,10 @@ class Protocol(HttpToolsProtocol):
         cycle = self.cycle
         if cycle is None or cycle.response_complete or not cycle.response_started:
             self._line.write(refusal(status))
+        if cycle is None or cycle.response_complete:
+            self._count_refusal(code_of(status))
+        elif not cycle.response_started:
+            cycle.scope.setdefault("state", {})[WIRE_STATUS] = status
         if cycle is not None:
             cycle.disconnected = True
             cycle.message_event.set()

@@ -14,6 +14,16 @@ _REASONS: Final = {
     431: ("head_too_large", "the head has too many or too long fields; at most 100 and 16 KiB are read"),
     505: ("unsupported_version", "only HTTP/1.1 and HTTP/1.0 are spoken here"),
 }
+CODES: Final = frozenset(code for code, _ in _REASONS.values())
+WIRE_STATUS: Final = "wire_status"
+"""Where a connection leaves, in a request's `scope["state"]`, with which status it ended that request in
+the place of whoever works on it; a refusal that ends no such request counts by itself, with
+`Metrics.refuse_on_the_wire`."""
+
+
+def code_of(status: int) -> str:
+    """The error code of a refusal; a metric label, like the others."""
+    return _REASONS[status][0]
 
 
 def refusal(status: int) -> bytes:

@@ -1,0 +1,80 @@
+"""⑨ What became of one request: its id, its answer as far as it went, and under what that is counted."""
+
+import re
+import time
+
+from starlette.datastructures import Headers
+from starlette.types import Message, Scope, Send
+
+from app.api.errors import CLIENT_GONE
+from app.api.refusal import WIRE_STATUS
+from app.logs import new_request_id
+
+REQUEST_ID_HEADER = "X-Request-ID"
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+_CLOSE = (b"connection", b"close")
+_SANE_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
+
+
+class Account:
+    """One request; whoever answers it sends through this.
+
+    Args:
+        scope: Of the request.
+        send: Where its answer goes.
+        is_last: Whether its connection is to end with it.
+
+    Attributes:
+        request_id: The caller's if it is short and plain, else a new one.
+        has_begun: Whether an answer is on its way.
+    """
+
+    def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
+        self.request_id = _request_id(scope)
+        self.has_begun = False
+        self._began = time.monotonic()
+        self._state = scope.setdefault("state", {})
+        self._state["request_id"] = self.request_id
+        self._send = send
+        self._is_last = is_last
+        # Without any answer the server is about to cut the connection off.
+        self._status = CLIENT_GONE
+        self._is_complete = False
+
+    async def send(self, message: Message) -> None:
+        """Pass an answer on, with the id among its headers."""
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            self._status = message["status"]
+            headers = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode()), _NO_SNIFFING]
+            message = {**message, "headers": [*headers, _CLOSE] if self._is_last else headers}
+        await self._send(message)
+        self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+    @property
+    def seconds(self) -> float:
+        """How long ago it came."""
+        return time.monotonic() - self._began
+
+    @property
+    def refused_by_connection(self) -> bool:
+        """Whether its connection gave the answer, in the place of whoever worked on it."""
+        return WIRE_STATUS in self._state
+
+    @property
+    def status(self) -> int:
+        """What the client was told."""
+        return int(self._state.get(WIRE_STATUS, self._status))
+
+    @property
+    def outcome(self) -> str:
+        """One of OUTCOMES: a fault of ours is an answer; one of the client's, or no room, a refusal."""
+        is_heard = self._is_complete or self.refused_by_connection
+        if not is_heard or self.status == CLIENT_GONE:
+            return "abandoned"
+        return "refused" if 400 <= self.status < 500 or self.status == 503 else "answered"
+
+
+def _request_id(scope: Scope) -> str:
+    given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
+    return given if _SANE_ID.fullmatch(given) else new_request_id()
