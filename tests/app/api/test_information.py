@@ -22,7 +22,7 @@ CONTRACT_METRICS = {
     "time_to_first_token_seconds", "source_tokens_total", "target_tokens_total", "rejected_total",
     "cancelled_total", "degenerate_output_total", "model_info", "model_load_seconds", "gpu_memory_bytes",
 }  # fmt: skip
-OUR_METRICS = CONTRACT_METRICS | {"workers", "accepted", "outcomes"}
+OUR_METRICS = CONTRACT_METRICS | {"workers", "accepted_total", "outcomes_total"}
 
 
 async def test_languages_in_libretranslates_shape(client: httpx.AsyncClient) -> None:
