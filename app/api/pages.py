@@ -16,7 +16,10 @@ _HEADERS: Final = {
     # Nothing inline and nothing from elsewhere: a text that came back as markup could do no harm.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    # For browsers that do not know `frame-ancestors`.
+    "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 
 router = APIRouter(include_in_schema=False)
@@ -50,5 +53,6 @@ class _Assets(StaticFiles):
         status_code: int = 200,
     ) -> Response:
         response = super().file_response(full_path, stat_result, scope, status_code)
-        response.headers["Cache-Control"] = _HEADERS["Cache-Control"]
+        # All of them: a page is also found under its file's name.
+        response.headers.update(_HEADERS)
         return response

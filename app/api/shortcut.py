@@ -13,6 +13,8 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api.errors import respond
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -34,13 +36,20 @@ class ShortcutMiddleware:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; errors are left to the middleware around."""
+        """Answer one request, refusals included: what is around has its own to add to every answer."""
         endpoint = self._endpoints.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
         if endpoint is None:
             await self._app(scope, receive, send)
         else:
-            response = await endpoint(Request(scope, receive, send))
+            response = await _answer(endpoint, Request(scope, receive, send))
             await response(scope, receive, send)
+
+
+async def _answer(endpoint: Endpoint, request: Request) -> Response:
+    try:
+        return await endpoint(request)
+    except Exception as fault:
+        return respond(fault, request)
 
 
 def _takes_only_the_request(endpoint: Callable[..., object]) -> bool:

@@ -45,6 +45,17 @@ async def test_our_own_scripts_and_styles_ask_nobody_else(client: httpx.AsyncCli
     assert not re.search(r"https?://|@import|url\(", text)
 
 
+@pytest.mark.parametrize("path", ["/", "/docs", "/web/page.html", "/web/icon.svg", "/swagger/swagger-ui.css"])
+async def test_nobody_can_frame_a_page_or_take_a_file_for_another_kind(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    headers = (await client.get(path)).headers
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+
+
 @PAGES
 async def test_nothing_is_kept_over_an_upgrade(client: httpx.AsyncClient, path: str) -> None:
     assert (await client.get(path)).headers["Cache-Control"] == "no-cache"
