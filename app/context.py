@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from app.admission import Admission
 from app.errors import NotReadyError
 from app.keys import KeyRing
 from app.lifecycle import Lifecycle
@@ -21,11 +22,13 @@ class Context:
         metrics: Its own registry.
         keys: Who may ask.
         rates: How often.
+        admission: How many at a time.
     """
 
     settings: Settings
     keys: KeyRing
     rates: RateLimit
+    admission: Admission
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     metrics: Metrics = field(default_factory=Metrics)
     _service: TranslationService | None = None
@@ -37,7 +40,12 @@ class Context:
         Raises:
             ConfigError: If the file of API keys cannot be used.
         """
-        return cls(settings, KeyRing(settings.api_keys_file), RateLimit(settings.rate_limit))
+        return cls(
+            settings,
+            KeyRing(settings.api_keys_file),
+            RateLimit(settings.rate_limit),
+            Admission(settings.max_requests),
+        )
 
     def serve(self, service: TranslationService) -> None:
         """Become ready, with this service."""

@@ -4,6 +4,7 @@ ServiceError
 ├── UnavailableError         not now, but soon: carries when to come back
 │   ├── NotReadyError        the checkpoint is still loading
 │   ├── DrainingError        the process is about to end
+│   ├── HouseFullError       more requests are being served than there is room for
 │   ├── QueueFullError       more work is waiting than can be promised an answer
 │   └── KeysUnreadableError  the file of API keys cannot be used just now
 ├── DeadlinePassedError      the answer would have come too late; the work was cancelled
@@ -46,8 +47,15 @@ class DrainingError(UnavailableError):
         super().__init__("the service is shutting down", retry_after=5)
 
 
+class HouseFullError(UnavailableError):
+    """As many requests are being served as MAX_REQUESTS allows, altogether or for one client's share."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"too many requests are being served; try again in {retry_after} s", retry_after)
+
+
 class QueueFullError(UnavailableError):
-    """More work is waiting than MAX_QUEUED_TOKENS allows."""
+    """More work is waiting than MAX_QUEUED_TOKENS allows, altogether or for one client's share."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"the queue is full; try again in {retry_after} s", retry_after)

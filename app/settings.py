@@ -146,6 +146,11 @@ class AccessSettings(BaseModel):
 class LimitSettings(BaseModel):
     """How much one request, and all of them together, may ask for."""
 
+    max_requests: int = Field(
+        default=1024,
+        ge=1,
+        description="Most requests that are served at a time; one client gets at most four fifths of them",
+    )
     max_body_bytes: int = Field(default=1_048_576, ge=1024, description="Most bytes of a request body")
     max_items: int = Field(default=256, ge=1, description="Most texts in one request")
     max_chars: int = Field(default=10_000, ge=1, description="Most characters of one text")

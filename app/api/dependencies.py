@@ -8,7 +8,9 @@ from fastapi import Depends, Request
 
 from app.api.body import Values, read_values
 from app.context import Context
-from app.errors import ClientGoneError
+from app.drafts import Drafts
+from app.errors import AccessDeniedError, ClientGoneError, KeysUnreadableError
+from app.order import Answer, Order
 
 Result = TypeVar("Result")
 
@@ -40,19 +42,45 @@ async def admit(request: Request, context: Context) -> Admitted:
     The key is looked at before the fields, so that a wrong one always gets the same answer.
 
     Raises:
-        UnavailableError: While the service loads, and once it drains.
+        UnavailableError: While the service loads, once it drains, and while there is no room.
         RequestError: If the body cannot be read.
         AccessDeniedError: If the client has no valid key.
         RateExceededError: If it asked too often.
     """
     context.lifecycle.require_ready()
+    if (refusal := context.admission.refusal(_known_client(request, context))) is not None:
+        raise refusal
     settings = context.settings
     values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
-    owner = context.keys.identify(_key(request, values))
-    address = request.client.host if request.client else "unknown"
-    client = f"key:{owner}" if owner is not None else f"address:{address}"
+    client = _client(request, context, _key(request, values))
     await context.rates.charge(client)
     return Admitted(values, client)
+
+
+async def translated(context: Context, order: Order, drafts: Drafts | None = None) -> list[Answer]:
+    """The answers to an order, which has its turn in the house from beginning to end.
+
+    Raises:
+        ServiceError: If there is no room for it, or it is too late.
+        TranslationError: If it cannot be served.
+    """
+    async with context.admission.turn(order.client, order.deadline):
+        return await context.service.translate(order, drafts)
+
+
+def _known_client(request: Request, context: Context) -> str | None:
+    """Whose a request is, if its head tells; a wrong key is refused in its place, after the body."""
+    try:
+        return _client(request, context, _key(request, {}))
+    except (AccessDeniedError, KeysUnreadableError):
+        return None
+
+
+def _client(request: Request, context: Context, key: str | None) -> str:
+    owner = context.keys.identify(key)
+    if owner is not None:
+        return f"key:{owner}"
+    return f"address:{request.client.host if request.client else 'unknown'}"
 
 
 def _key(request: Request, values: Values) -> str | None:

@@ -1,5 +1,6 @@
 """① ⑨ The paths that translate and tell about languages."""
 
+import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from app.api.answers import (
     translate_response,
 )
 from app.api.body import is_form
-from app.api.dependencies import ContextOf, admit, context_of, while_connected
+from app.api.dependencies import ContextOf, admit, context_of, translated, while_connected
 from app.api.documentation import as_events, body_of, errors
 from app.api.streaming import stream, wants_events
 from app.api.validation import check_count, check_lengths, fields_of, validate
@@ -51,8 +52,8 @@ async def translate(request: Request) -> Response:
     check_lengths(texts, context.settings)
     order = _order(body, texts, client, context.settings)
     if wants_events(request):
-        return await stream(request, partial(context.service.translate, order), partial(_answer, body))
-    return _answer(body, await while_connected(request, context.service.translate(order)))
+        return await stream(request, partial(translated, context, order), partial(_answer, body))
+    return _answer(body, await while_connected(request, translated(context, order)))
 
 
 def _answer(body: schemas.TranslateRequest, answers: Sequence[Answer]) -> Response:
@@ -89,10 +90,11 @@ def _order(
 async def detect(request: Request) -> Response:
     """Languages that the text may be in, likeliest first."""
     context = context_of(request)
-    values, _ = await admit(request, context)
+    values, client = await admit(request, context)
     body = validate(schemas.DetectRequest, values, is_form=is_form(request))
     check_lengths(fields_of(body.q), context.settings)
-    found = await context.service.detect(body.q)
+    async with context.admission.turn(client, math.inf):
+        found = await context.service.detect(body.q)
     return answered(Detections, [detected(language) for language in found])
 
 
