@@ -7,17 +7,18 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from starlette.middleware.cors import CORSMiddleware
 
 from app.api import documentation, errors, pages, probes, routes
-from app.api.middleware import REQUEST_ID_HEADER, RequestContextMiddleware
+from app.api.cors import CrossOriginMiddleware
+from app.api.deepl.routes import router as deepl_router
+from app.api.middleware import RequestContextMiddleware
 from app.api.shortcut import ShortcutMiddleware
 from app.backend import Backend
 from app.context import Context
 from app.running import Running
 from app.settings import Settings
 
-_ROUTERS = (routes.router, probes.router)
+_ROUTERS = (routes.router, deepl_router, probes.router)
 
 
 def create_app(settings: Settings | None = None, backend: Backend | None = None) -> FastAPI:
@@ -80,12 +81,6 @@ def _add_middleware(app: FastAPI, context: Context) -> None:
     ours = [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     app.add_middleware(ShortcutMiddleware, routes=ours)
     if context.settings.cors_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=context.settings.cors_origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type", REQUEST_ID_HEADER],
-            expose_headers=["Retry-After", REQUEST_ID_HEADER],
-        )
+        app.add_middleware(CrossOriginMiddleware, origins=context.settings.cors_origins)
     endpoints = ["/", "/docs", "/openapi.json", *(route.path for route in ours)]
     app.add_middleware(RequestContextMiddleware, context=context, endpoints=endpoints)

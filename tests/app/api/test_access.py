@@ -91,5 +91,30 @@ async def test_browsers_of_other_origins_only_where_allowed(serve: Serve) -> Non
     async with serve(cors_origins="https://a.example, https://b.example") as client:
         response = await client.options("/translate", headers=preflight)
         assert response.headers["access-control-allow-origin"] == "https://a.example"
-        other = await client.options("/translate", headers=preflight | {"Origin": "https://c.example"})
-        assert "access-control-allow-origin" not in other.headers
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"Origin": "https://c.example"},
+        {"Access-Control-Request-Method": "DELETE"},
+        {"Access-Control-Request-Headers": "x-zanzibar"},
+    ],
+)
+async def test_a_page_that_may_not_ask_hears_it_in_our_words(serve: Serve, wish: dict[str, str]) -> None:
+    preflight = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    async with serve(cors_origins="https://a.example") as client:
+        response = await client.options("/translate", headers=preflight | wish)
+        assert (response.status_code, response.json()["code"]) == (400, "cross_origin_refused")
+        assert response.json()["request_id"] == response.headers["X-Request-ID"]
+        assert "access-control-allow-origin" not in response.headers
+        assert "zanzibar" not in response.text
+        assert 'rejected_total{reason="cross_origin_refused"} 1.0' in (await client.get("/metrics")).text
+
+
+@pytest.mark.parametrize("path", ["/translate", "/detect", "/nothing"])
+async def test_a_page_that_may_ask_can_read_its_refusal_too(serve: Serve, path: str) -> None:
+    async with serve(cors_origins="https://a.example") as client:
+        response = await client.post(path, json={}, headers={"Origin": "https://a.example"})
+        assert response.status_code in (404, 422)
+        assert response.headers["access-control-allow-origin"] == "https://a.example"
