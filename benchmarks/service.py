@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.percentiles import median, percentile
 from benchmarks.report import mebibytes, rounded
 from benchmarks.rounds import Ratio, ratio_of
 from benchmarks.servers import Server
-from benchmarks.traffic import Load, Traffic, median, percentile
+from benchmarks.traffic import Load, Traffic
 
 COLUMNS = (
     "texts",

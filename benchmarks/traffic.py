@@ -1,7 +1,6 @@
 """One service under one load: what came back, how fast, and whether it was right."""
 
 import json
-import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -121,16 +120,6 @@ def send(server: Server, load: Load) -> Traffic:
         processor_share=computed / elapsed,
         generator_share=report["processor"] / elapsed,
     )
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Of sorted values, the one that so many are below; not a number if there is none."""
-    return values[min(len(values) - 1, int(share * len(values)))] if values else float("nan")
-
-
-def median(values: Sequence[float]) -> float:
-    """Of the rounds' values; not a number if there is none."""
-    return statistics.median(values) if values else float("nan")
 
 
 def _text(body: str) -> str:

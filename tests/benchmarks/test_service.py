@@ -1,10 +1,8 @@
 """What is made of the answers that a service gave."""
 
-import math
-
 from benchmarks.service import Showing, changed_answers, compare
 from benchmarks.texts import SizedText
-from benchmarks.traffic import Load, Traffic, percentile
+from benchmarks.traffic import Load, Traffic
 
 LOAD = Load(
     name="mixed",
@@ -61,8 +59,3 @@ def test_an_answer_that_is_not_always_the_same_is_counted() -> None:
     assert changed_answers(ALONE, [traffic(1), traffic(1)]) == 0
     assert changed_answers(ALONE, [traffic(1), traffic(1, second="dos")]) == 1
     assert changed_answers({**ALONE, 0: frozenset({"un", "une"})}, [traffic(1)]) == 1
-
-
-def test_percentiles_are_values_that_were_seen() -> None:
-    assert [percentile([1, 2, 3, 4], share) for share in (0, 0.5, 0.99)] == [1, 3, 4]
-    assert math.isnan(percentile([], 0.5))
