@@ -10,6 +10,7 @@ from app.rates import RateLimit
 from app.service import TranslationService
 from app.settings import Settings
 from app.telemetry import Metrics
+from app.usage import Usage
 
 
 @dataclass
@@ -23,6 +24,7 @@ class Context:
         keys: Who may ask.
         rates: How often.
         admission: How many at a time.
+        usage: How much each has had translated.
     """
 
     settings: Settings
@@ -31,6 +33,7 @@ class Context:
     admission: Admission
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     metrics: Metrics = field(default_factory=Metrics)
+    usage: Usage = field(default_factory=Usage)
     _service: TranslationService | None = None
 
     @classmethod

@@ -29,7 +29,7 @@ def translate_response(
     """The answer to a request: plain values for a plain `q`, lists for a list; only what was asked for."""
     fields: dict[str, object] = {
         "translatedText": _like(body.q, [answer.text for answer in answers]),
-        **_translators(answers),
+        **translators(answers),
     }
     detections = [detected(answer.detection) for answer in answers if answer.detection is not None]
     if detections:
@@ -71,7 +71,7 @@ def _like(q: str | list[str], values: Sequence[object]) -> object:
     return list(values) if isinstance(q, list) else values[0]
 
 
-def _translators(answers: Sequence[Answer]) -> dict[str, object]:
+def translators(answers: Sequence[Answer]) -> dict[str, object]:
     """Who translated: one name and version, or where texts differ a list, with null where nobody did."""
     marks = [(answer.model.card.name, answer.model.version) if answer.model else None for answer in answers]
     known = set(marks) - {None}

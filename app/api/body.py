@@ -22,6 +22,8 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 _UTF16_OR_32_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 _LONGEST_NUMBER = 32
+# Fields that hold texts, as LibreTranslate and DeepL call them.
+_TEXTS = ("q", "text")
 
 
 async def read_values(request: Request, *, max_bytes: int, max_items: int) -> Values:
@@ -140,7 +142,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _form(text: str, max_items: int) -> Values:
-    """A form's fields; `q` and `include` may be repeated, and blank ones count as not sent."""
+    """A form's fields; texts and `include` may be repeated, and blank ones count as not sent."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=max_items + 32)
     except UnicodeDecodeError:
@@ -150,7 +152,7 @@ def _form(text: str, max_items: int) -> Values:
         raise RequestError(413, "too_many_items", message, "q") from None
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
-        if value or name == "q":
+        if value or name in _TEXTS:
             fields.setdefault(name, []).append(value)
     return {name: _field_value(name, values) for name, values in fields.items()}
 
@@ -158,7 +160,7 @@ def _form(text: str, max_items: int) -> Values:
 def _field_value(name: str, values: list[str]) -> object:
     if name == "decoding" and len(values) == 1:
         return _object(values[0])
-    if name == "include" or (name == "q" and len(values) > 1):
+    if name == "include" or (name in _TEXTS and len(values) > 1):
         return values
     if len(values) > 1:
         raise _invalid("the form holds the same field twice")

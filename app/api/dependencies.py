@@ -14,6 +14,9 @@ from app.order import Answer, Order
 
 Result = TypeVar("Result")
 
+# The second is what DeepL's clients call theirs.
+_SCHEMES = ("bearer", "deepl-auth-key")
+
 
 async def get_context(request: Request) -> Context:
     """What the application shares; not a plain function, which FastAPI would send to a thread."""
@@ -68,10 +71,20 @@ async def translated(context: Context, order: Order, drafts: Drafts | None = Non
         return await context.service.translate(order, drafts)
 
 
+def client_of(request: Request, context: Context) -> str:
+    """Whose a request is, by its head alone.
+
+    Raises:
+        AccessDeniedError: If it carries no valid key, and one is needed.
+        UnavailableError: If keys cannot be checked.
+    """
+    return _client(request, context, _key(request, {}))
+
+
 def _known_client(request: Request, context: Context) -> str | None:
     """Whose a request is, if its head tells; a wrong key is refused in its place, after the body."""
     try:
-        return _client(request, context, _key(request, {}))
+        return client_of(request, context)
     except (AccessDeniedError, KeysUnreadableError):
         return None
 
@@ -85,7 +98,7 @@ def _client(request: Request, context: Context, key: str | None) -> str:
 
 def _key(request: Request, values: Values) -> str | None:
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and credentials.strip():
+    if scheme.lower() in _SCHEMES and credentials.strip():
         return credentials.strip()
     key = values.get("api_key")
     return key if isinstance(key, str) else None

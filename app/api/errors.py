@@ -41,6 +41,7 @@ class ErrorBody(BaseModel):
     code: str = Field(description="The same for programs", examples=["text_too_long"])
     field: str | None = Field(default=None, description="Where in the request", examples=["q[3]"])
     request_id: str = Field(description="As in the X-Request-ID header and in the log")
+    message: str | None = Field(default=None, description="`error` once more, where DeepL's clients look")
 
 
 class RequestError(Exception):
@@ -89,6 +90,7 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (DeadlinePassedError, 504, "deadline_passed"),
     (ClientGoneError, CLIENT_GONE, "client_gone"),
 )
+_DEEPLS_PATHS = ("/v2/", "/v3/")
 # What Starlette's router refuses, in our words.
 _ROUTING = {
     404: ("not_found", "there is no such path; /docs lists those there are"),
@@ -137,13 +139,17 @@ def respond(error: Exception, request: Request) -> JSONResponse:
         logger.error("request failed", exc_info=error)
     elif refusal.status != CLIENT_GONE:
         request.app.state.context.metrics.rejected.labels(refusal.code).inc()
+    is_deepls = request.scope["path"].startswith(_DEEPLS_PATHS)
     body = ErrorBody(
         error=str(refusal),
         code=refusal.code,
         field=refusal.field,
         request_id=request.state.request_id,
+        message=str(refusal) if is_deepls else None,
     )
-    return JSONResponse(body.model_dump(exclude_none=True), refusal.status, refusal.headers)
+    # DeepL's clients know no 422.
+    status = 400 if is_deepls and refusal.status == 422 else refusal.status
+    return JSONResponse(body.model_dump(exclude_none=True), status, refusal.headers)
 
 
 async def _handle(request: Request, error: Exception) -> JSONResponse:

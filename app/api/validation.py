@@ -15,7 +15,7 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 # Where pydantic speaks of Python.
 _REASONS = {"model_type": "input should be an object", "list_type": "input should be a list"}
-# Names of the two shapes of `q`, which pydantic puts into the location of an error.
+# Names of the two shapes of texts, which pydantic puts behind their field in the location of an error.
 _SHAPES = ("text", "list")
 
 
@@ -46,17 +46,19 @@ def _refusal(error: ErrorDetails) -> RequestError:
 def _path(location: Sequence[int | str]) -> str | None:
     """`("q", "list", 3)` as `q[3]`."""
     path = ""
-    for part in location:
+    for depth, part in enumerate(location):
         if isinstance(part, int):
             path += f"[{part}]"
-        elif part not in _SHAPES:
+        elif depth == 0 or part not in _SHAPES:
             path += f".{part}" if path else part
     return path or None
 
 
-def fields_of(q: str | list[str]) -> list[tuple[str, str]]:
+def fields_of(texts: str | list[str], name: str = "q") -> list[tuple[str, str]]:
     """Each text with its place in the request: `q`, or `q[0]`, `q[1]` and so on."""
-    return [("q", q)] if isinstance(q, str) else [(f"q[{i}]", text) for i, text in enumerate(q)]
+    if isinstance(texts, str):
+        return [(name, texts)]
+    return [(f"{name}[{i}]", text) for i, text in enumerate(texts)]
 
 
 def check_count(values: Values, settings: Settings) -> None:

@@ -1,0 +1,59 @@
+"""① What DeepL's API offers and this service does not: refused by name, never ignored."""
+
+from typing import Final
+
+from app.api.body import Values
+from app.api.deepl.schemas import MAX_TEXTS
+from app.api.errors import RequestError
+from app.settings import Settings
+
+_XML: Final = "XML is not understood; `tag_handling` can be `html`"
+_UNSUPPORTED: Final = {
+    "auth_key": "send the key as `Authorization: DeepL-Auth-Key KEY`",
+    "custom_instructions": "the models take no instructions",
+    "glossary_id": "there are no glossaries",
+    "glossary_ids": "there are no glossaries",
+    "ignore_tags": _XML,
+    "non_splitting_tags": _XML,
+    "outline_detection": _XML,
+    "splitting_tags": _XML,
+    "style_id": "there are no style rules",
+    "tag_handling_version": "there is one way to handle tags",
+    "translation_memory_id": "there are no translation memories",
+    "translation_memory_threshold": "there are no translation memories",
+}
+_VALUES: Final = {
+    ("formality", "more"): "the models have one register; `prefer_more` is accepted",
+    ("formality", "less"): "the models have one register; `prefer_less` is accepted",
+    ("tag_handling", "xml"): _XML,
+}
+
+
+def refuse_unsupported(values: Values) -> None:
+    """Refuse what would be ignored otherwise, before the request is looked at any closer.
+
+    Raises:
+        RequestError: Naming the field.
+    """
+    for name, reason in _UNSUPPORTED.items():
+        if values.get(name) is not None:
+            raise _refusal(f"`{name}` is not supported: {reason}", name)
+    for (name, value), reason in _VALUES.items():
+        if values.get(name) == value:
+            raise _refusal(f"`{name}` cannot be `{value}`: {reason}", name)
+
+
+def check_texts(values: Values, settings: Settings) -> None:
+    """Refuse too many texts, before anything looks at each of them.
+
+    Raises:
+        RequestError: If there are more than DeepL allows, or MAX_ITEMS.
+    """
+    texts, most = values.get("text"), min(MAX_TEXTS, settings.max_items)
+    if isinstance(texts, list) and len(texts) > most:
+        message = f"`text` is over the limit of texts: {len(texts)}, at most {most}"
+        raise RequestError(413, "too_many_items", message, "text")
+
+
+def _refusal(message: str, name: str) -> RequestError:
+    return RequestError(400, "unsupported_request", message, name)

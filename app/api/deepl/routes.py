@@ -1,0 +1,139 @@
+"""① ⑨ The paths that DeepL's clients ask."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import TypeAdapter
+
+from app.api.answers import answered
+from app.api.body import Values, is_form, read_values
+from app.api.deepl import schemas
+from app.api.deepl.answers import translate_response
+from app.api.deepl.languages import source_languages, target_languages
+from app.api.deepl.refusals import check_texts, refuse_unsupported
+from app.api.dependencies import admit, client_of, context_of, translated, while_connected
+from app.api.documentation import body_of, errors
+from app.api.validation import check_lengths, fields_of, validate
+from app.context import Context
+from app.order import Answer, Order
+from app.settings import Settings
+from model.errors import UnsupportedLanguageError
+from model.text.document import Splitting
+
+Content = TypeVar("Content")
+router = APIRouter(prefix="/v2", tags=["DeepL"])
+
+_SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "across_lines"}
+# What DeepL writes for contracts without a limit.
+_NO_LIMIT: Final = 1_000_000_000_000
+_TRANSLATIONS: Final = TypeAdapter(schemas.DeepLTranslateResponse)
+_LANGUAGES: Final = TypeAdapter(list[schemas.DeepLLanguage])
+_USAGE: Final = TypeAdapter(schemas.DeepLUsage)
+_PAIRS: Final = TypeAdapter(schemas.DeepLGlossaryPairs)
+_TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
+_LISTING: Final[dict[str, Any]] = {
+    "response_model": list[schemas.DeepLLanguage],
+    "openapi_extra": {"parameters": [_TYPE]},
+    "responses": errors(400, 401, 403, 500, 503),
+}
+_COUNT: Final[dict[str, Any]] = {
+    "response_model": schemas.DeepLUsage,
+    "responses": errors(401, 403, 500, 503),
+}
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts as DeepL's clients ask",
+    response_model=schemas.DeepLTranslateResponse,
+    openapi_extra=body_of(schemas.DeepLTranslateRequest),
+    responses=errors(400, 401, 403, 413, 415, 429, 500, 503, 504),
+)
+async def translate(request: Request) -> Response:
+    """Translate one text or a list of them, all or none.
+
+    What DeepL offers and this service does not, such as glossaries, is refused by name.
+    """
+    context = context_of(request)
+    values, client = await admit(request, context)
+    refuse_unsupported(values)
+    check_texts(values, context.settings)
+    body = validate(schemas.DeepLTranslateRequest, values, is_form=is_form(request))
+    fields = fields_of(body.text, "text")
+    check_lengths(fields, context.settings)
+    order = _order(body, fields, client, context.settings)
+    answers = await while_connected(request, _translated(context, order))
+    context.usage.add(client, sum(map(len, order.texts)))
+    return answered(_TRANSLATIONS, translate_response(body, order.texts, answers))
+
+
+def _order(
+    body: schemas.DeepLTranslateRequest, texts: Sequence[tuple[str, str]], client: str, settings: Settings
+) -> Order:
+    is_html = body.tag_handling == "html"
+    return Order(
+        texts=tuple(text for _, text in texts),
+        fields=tuple(field for field, _ in texts),
+        source=body.source_lang,
+        target=body.target_lang,
+        deadline=time.monotonic() + settings.request_timeout_ms / 1000,
+        client=client,
+        is_html=is_html,
+        splitting=_SPLITTING[body.split_sentences or ("nonewlines" if is_html else "1")],
+        decoding={"strategy": "greedy"} if body.model_type == "latency_optimized" else {},
+    )
+
+
+async def _translated(context: Context, order: Order) -> list[Answer]:
+    """The answers to an order; an error names the fields as this API calls them."""
+    try:
+        return await translated(context, order)
+    except UnsupportedLanguageError as error:
+        codes = [code.upper() for code in error.allowed]
+        raise UnsupportedLanguageError(f"{error.field}_lang", error.code, codes) from None
+
+
+@router.get("/languages", summary="List languages as DeepL does", **_LISTING)
+@router.post("/languages", summary="List languages as DeepL does", **_LISTING)
+async def languages(request: Request) -> Response:
+    """Languages that can be translated from, or with `type=target` into."""
+    context = context_of(request)
+    client_of(request, context)
+    kind = validate(schemas.DeepLLanguagesRequest, await _values(request, context), is_form=True).type
+    catalogue = context.service.catalogue
+    listed = target_languages(catalogue) if kind == "target" else source_languages(catalogue)
+    return answered(_LANGUAGES, listed)
+
+
+@router.get("/usage", summary="Tell how much has been translated", **_COUNT)
+@router.post("/usage", summary="Tell how much has been translated", **_COUNT)
+async def usage(request: Request) -> Response:
+    """Characters translated on these paths since the process started."""
+    context = context_of(request)
+    client = client_of(request, context)
+    count = context.usage.characters(client)
+    return answered(_USAGE, schemas.DeepLUsage(character_count=count, character_limit=_NO_LIMIT))
+
+
+@router.get(
+    "/glossary-language-pairs",
+    summary="List languages with glossaries",
+    response_model=schemas.DeepLGlossaryPairs,
+    responses=errors(401, 403, 500, 503),
+)
+async def glossary_language_pairs(request: Request) -> Response:
+    """None: there are no glossaries."""
+    client_of(request, context_of(request))
+    return answered(_PAIRS, schemas.DeepLGlossaryPairs(supported_languages=[]))
+
+
+async def _values(request: Request, context: Context) -> Values:
+    """Fields of the query and, where there is one, of the body; DeepL's own client sends GET with a form."""
+    fields: Values = dict(request.query_params)
+    if "content-type" in request.headers:
+        settings = context.settings
+        fields |= await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
+    return fields
