@@ -7,7 +7,8 @@
     │   └── TextTooLongError
     ├── CheckpointError              a folder that is incomplete, corrupt or of another shape
     ├── TokenizerError               a tokenizer that is missing, foreign or contradicts itself
-    ├── DecodingError                the network produced something that is not a number
+    ├── DecodingError                a sentence that could not be decoded
+    │   └── NotFiniteError           the network produced something that is not a number
     ├── NativeError                  the native library is not there, or cannot do what was asked
     └── TrainingError
         ├── CorpusError              parallel text that cannot be read or is empty
@@ -81,7 +82,14 @@ class TokenizerError(TranslationError):
 
 
 class DecodingError(TranslationError):
+    """A sentence that could not be decoded; those beside it were."""
+
+
+class NotFiniteError(DecodingError):
     """The network produced something that is not a number for this sentence."""
+
+    def __init__(self) -> None:
+        super().__init__("the network's output is not a number")
 
 
 class NativeError(TranslationError):

@@ -1,22 +1,22 @@
 """④ → ⑤ One engine in one worker's hands: jobs in, turns of a few steps, outcomes out.
 
 A turn that raises takes nothing with it but the sentence at fault: the others start again in groups
-half as large, until it is alone. Meanwhile no other sentence joins them.
+half as large, until it is alone. Meanwhile no other sentence joins them. If what was raised is
+MemoryError, the engine gets less to do for a while (see ceiling).
 """
 
 import dataclasses
-import logging
+import time
 from dataclasses import dataclass, field
 
 from app.backend import Engine
 from app.scheduling.backlog import Job
+from app.scheduling.ceiling import Ceiling
+from app.scheduling.failures import Outcome, as_failure
 from model.decoding.observer import Observer
-from model.decoding.runner import Result
+from model.decoding.runner import Progress
 from model.decoding.sentence import Sentence
-from model.errors import DecodingError, TextTooLongError, TranslationError
 from model.request import DecodeRequest
-
-logger = logging.getLogger(__name__)
 
 # Long enough for what Python does between two turns not to count, short enough for eyes that follow.
 _TURN_SECONDS = 0.02
@@ -32,7 +32,7 @@ class Turn:
         grown: Followed jobs of which more is certain than before, each with all that is.
     """
 
-    finished: list[tuple[Job, Result]] = field(default_factory=list)
+    finished: list[tuple[Job, Outcome]] = field(default_factory=list)
     grown: list[tuple[Job, tuple[int, ...]]] = field(default_factory=list)
 
 
@@ -51,7 +51,8 @@ class Driver:
         self._jobs: dict[Sentence, Job] = {}
         self._sentences: dict[Job, Sentence] = {}
         self._shown: dict[Job, int] = {}
-        self._refused: list[tuple[Job, Result]] = []
+        self._refused: list[tuple[Job, Outcome]] = []
+        self._ceiling = Ceiling()
         self._suspects: dict[Job, DecodeRequest] = {}
         self._groups: list[list[Job]] = []
         self._max_steps = 1
@@ -63,7 +64,10 @@ class Driver:
 
     def fits(self, request: DecodeRequest) -> bool:
         """Whether one more sentence may join now."""
-        return not self._suspects and self._engine.fits(request)
+        if self._suspects or not self._engine.fits(request):
+            return False
+        cost = request.options.lanes * len(request.source_ids)
+        return self._ceiling.permits(self._sentences, cost, time.monotonic())
 
     def add(self, job: Job) -> None:
         """Let a job join; the next turn tells if the engine refuses it."""
@@ -87,23 +91,28 @@ class Driver:
         try:
             # Who still waits for the encoder must not wait for a whole turn.
             progress = self._engine.step(self._observer, max_steps=1 if is_joining else self._max_steps)
+            finished += self._take_back(progress)
+            return Turn(finished, self._growth())
         except Exception as fault:
             # Anything may come out of an engine, and its thread must outlive it.
             return Turn(finished + self._blame(fault))
+
+    def _take_back(self, progress: Progress) -> list[tuple[Job, Outcome]]:
         if progress.steps:
             step_seconds = sum(step.seconds for step in progress.steps) / len(progress.steps)
             self._max_steps = min(max(int(_TURN_SECONDS / max(step_seconds, 1e-6)), 1), _MOST_STEPS)
+        finished: list[tuple[Job, Outcome]] = []
         for sentence, result in progress.finished:
             finished.append((self._jobs[sentence], result))
             self._forget(sentence)
-        return Turn(finished, self._growth())
+        return finished
 
     def _add(self, job: Job, request: DecodeRequest) -> None:
         try:
             sentence = self._engine.add(request)
         except Exception as fault:
             self._suspects.pop(job, None)
-            self._refused.append((job, _failure(fault)))
+            self._refused.append((job, as_failure(fault)))
             return
         self._jobs[sentence] = job
         self._sentences[job] = sentence
@@ -115,9 +124,13 @@ class Driver:
             if job in self._suspects:
                 self._add(job, self._suspects[job])
 
-    def _blame(self, fault: Exception) -> list[tuple[Job, Result]]:
-        """Find out who is at fault; the engine has forgotten everybody."""
+    def _blame(self, fault: Exception) -> list[tuple[Job, Outcome]]:
+        """Find out who is at fault; until then the engine has nobody."""
+        for sentence in self._jobs:
+            self._engine.cancel(sentence)
         jobs = list(self._sentences)
+        if isinstance(fault, MemoryError):
+            self._ceiling.lower(jobs, time.monotonic())
         requests = {job: _repeatable(sentence) for job, sentence in self._sentences.items()}
         self._jobs.clear()
         self._sentences.clear()
@@ -129,7 +142,7 @@ class Driver:
         for job in jobs:
             self._suspects.pop(job, None)
             self._shown.pop(job, None)
-        return [(job, _failure(fault)) for job in jobs]
+        return [(job, as_failure(fault)) for job in jobs]
 
     def _forget(self, sentence: Sentence) -> None:
         job = self._jobs.pop(sentence)
@@ -153,14 +166,3 @@ def _repeatable(sentence: Sentence) -> DecodeRequest:
         return sentence.request
     options = dataclasses.replace(sentence.options, seed=sentence.seed)
     return dataclasses.replace(sentence.request, options=options)
-
-
-def _failure(fault: Exception) -> TranslationError:
-    if isinstance(fault, TextTooLongError) and fault.field == "source_ids":
-        # Lengths were checked against the checkpoint's before; what is left is room for its hypotheses.
-        limit_name = "MAX_STATE_BYTES, in positions of the decoder"
-        return TextTooLongError("q", limit_name, fault.limit, fault.value)
-    if isinstance(fault, TranslationError):
-        return fault
-    logger.error("decoding failed", exc_info=fault)
-    return DecodingError("the sentence could not be decoded")

@@ -9,7 +9,7 @@ from model.checks import require, require_integer
 from model.decoding.interrupt import Interrupt
 from model.decoding.runner import Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
-from model.errors import DecodingError
+from model.errors import DecodingError, NotFiniteError
 from model.native.network import NativeNetwork
 from model.native.session import Session, integers, read_floats, read_handles, read_integers
 from model.native.structures import (
@@ -171,7 +171,7 @@ def _result(view: ResultView, sentence: Sentence) -> Result:
         views = _views(HypothesisView, view.hypotheses, view.num_hypotheses)
         return [_hypothesis(hypothesis, sentence) for hypothesis in views]
     if view.status == NOT_A_NUMBER:
-        return DecodingError("the network's output is not a number")
+        return NotFiniteError()
     return DecodingError("the decoding options leave no token to produce")
 
 

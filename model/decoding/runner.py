@@ -61,7 +61,7 @@ class Runner(Protocol):
         """Encode sentences as one batch; they take part from the next step on.
 
         The caller has made sure that they fit: the sum of their `rows` and `positions` beside those
-        that run. If this raises, none of them has joined.
+        that run. If this raises, none of them has joined; where there was no memory, it is MemoryError.
         """
 
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
@@ -69,7 +69,7 @@ class Runner(Protocol):
 
         At least one step is done, unless nothing runs. A sentence whose numbers break, or whose
         options leave no token, finishes with its error. If this raises, what ran is lost: the caller
-        drops all of it.
+        drops all of it. Where there was no memory, it is MemoryError.
         """
 
     def drop(self, sentences: Sequence[Sentence]) -> None:

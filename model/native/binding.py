@@ -19,7 +19,7 @@ from model.native.structures import (
     SessionConfig,
 )
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 ENVIRONMENT = "DRAGOMAN_NATIVE"
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -33,6 +33,7 @@ _REQUIRED: Mapping[str, frozenset[str]] = {"avx512": _AVX512, "avx2": _AVX2}
 _POINTER = ctypes.POINTER
 _FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
     "dragoman_error": (c_char_p, ()),
+    "dragoman_is_out_of_memory": (c_int32, ()),
     "dragoman_network_create": (c_void_p, (_POINTER(NativeConfig), _POINTER(NamedTensor), c_int32)),
     "dragoman_network_weight_bytes": (c_int64, (c_void_p,)),
     "dragoman_network_entry_bytes": (c_int64, (c_void_p,)),
@@ -49,6 +50,8 @@ _FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
 
 class Library:
     """The functions of one library; calls release the interpreter's lock.
+
+    Those that fail raise NativeError, or MemoryError where there was no memory for what they were asked.
 
     Args:
         path: Of the shared library.
@@ -80,7 +83,7 @@ class Library:
         self.session_free = self._functions.dragoman_session_free
 
     def network_create(self, *arguments: object) -> int:
-        """See dragoman_network_create; NativeError if it fails, as below."""
+        """See dragoman_network_create."""
         return self._made(self._functions.dragoman_network_create(*arguments))
 
     def session_create(self, *arguments: object) -> int:
@@ -101,13 +104,18 @@ class Library:
 
     def _made(self, address: int | None) -> int:
         if address is None:
-            raise NativeError(self._functions.dragoman_error().decode())
+            raise self._failure()
         return address
 
     def _counted(self, result: int) -> int:
         if result < 0:
-            raise NativeError(self._functions.dragoman_error().decode())
+            raise self._failure()
         return result
+
+    def _failure(self) -> Exception:
+        if self._functions.dragoman_is_out_of_memory():
+            return MemoryError("there is no memory for this in the native library")
+        return NativeError(self._functions.dragoman_error().decode())
 
 
 def load_library(choice: str | None = None) -> Library:

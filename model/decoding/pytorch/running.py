@@ -17,7 +17,7 @@ from model.decoding.pytorch.trace import SlotTrace, common_beginning
 from model.decoding.pytorch.transfer import to_device
 from model.decoding.runner import Result
 from model.decoding.sentence import Sentence
-from model.errors import DecodingError
+from model.errors import DecodingError, NotFiniteError
 from model.state import Extent, Memory
 
 Finished = list[tuple[Sentence, Result]]
@@ -136,7 +136,7 @@ class RunningBatch:
         for slot, (sentence, record, trace) in zip(done, self._read(done), strict=True):
             ends = results(sentence, record, self._roll.length(slot))
             if slot in broken:
-                finished.append((sentence, DecodingError("the network's output is not a number")))
+                finished.append((sentence, NotFiniteError()))
             elif not ends:
                 finished.append((sentence, DecodingError("the decoding options leave no token to produce")))
             else:

@@ -11,7 +11,7 @@ import torch
 from model.decoding.pytorch.network import Network
 from model.decoding.pytorch.padding import pad_rows
 from model.decoding.sentence import check_ids, check_source
-from model.errors import DecodingError, InputError, TextTooLongError
+from model.errors import InputError, NotFiniteError, TextTooLongError
 
 
 @torch.inference_mode()
@@ -35,7 +35,7 @@ def score_translations(
     Raises:
         InputError: If the numbers of sources and targets differ, or an id is not in a vocabulary.
         TextTooLongError: If a source or target is over `max_positions`.
-        DecodingError: If the network's output is not a number.
+        NotFiniteError: If the network's output is not a number.
     """
     if len(sources) != len(targets):
         raise InputError(f"`targets` must be {len(sources)}, one a source, but are {len(targets)} instead")
@@ -65,7 +65,7 @@ def _score_batch(
     chosen_NT = logits_NTV.gather(2, output_NT[..., None]).squeeze(2) - logits_NTV.logsumexp(2)
     rows = [row[: len(t)] for row, t in zip(chosen_NT.tolist(), targets, strict=True)]
     if any(math.isnan(score) for row in rows for score in row):
-        raise DecodingError("the network's output is not a number")
+        raise NotFiniteError()
     return rows
 
 

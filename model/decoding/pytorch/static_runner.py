@@ -9,6 +9,7 @@ from model.decoding.pytorch.cuda_graphs import CudaGraphs
 from model.decoding.pytorch.encoding import Encoded, SideEncoder
 from model.decoding.pytorch.fixed_state import FixedState
 from model.decoding.pytorch.grid import Grid
+from model.decoding.pytorch.memory import memory_errors
 from model.decoding.pytorch.network import Network
 from model.decoding.pytorch.running import RunningBatch
 from model.decoding.pytorch.static_batch import StaticBatch
@@ -87,12 +88,14 @@ class StaticRunner:
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
-        self._encoding.append(self._encoder.encode(sentences))
+        with memory_errors(self._device):
+            self._encoding.append(self._encoder.encode(sentences))
 
     @torch.inference_mode()
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
         """See Runner."""
-        return step_in_turn(self._with_newcomers, interrupt, max_steps)
+        with memory_errors(self._device):
+            return step_in_turn(self._with_newcomers, interrupt, max_steps)
 
     def _with_newcomers(self) -> list[RunningBatch]:
         while self._encoding and (self._encoding[0].is_ready() or not self._running()):

@@ -8,6 +8,7 @@ from model.decoding.interrupt import Interrupt
 from model.decoding.pytorch.entries import FreeEntries
 from model.decoding.pytorch.grid import Grid
 from model.decoding.pytorch.lending import PooledLender
+from model.decoding.pytorch.memory import memory_errors
 from model.decoding.pytorch.network import Network
 from model.decoding.pytorch.padding import pad_rows
 from model.decoding.pytorch.running import RunningBatch
@@ -65,6 +66,10 @@ class TorchRunner:
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
+        with memory_errors(self._device):
+            self._admit(sentences)
+
+    def _admit(self, sentences: Sequence[Sentence]) -> None:
         sources = [s.request.source_ids for s in sentences]
         memory = self._network.encode(pad_rows(sources, self._network.config.pad_id, self._device))
         try:
@@ -107,7 +112,8 @@ class TorchRunner:
     @torch.inference_mode()
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
         """See Runner."""
-        return step_in_turn(self.batches, interrupt, max_steps)
+        with memory_errors(self._device):
+            return step_in_turn(self.batches, interrupt, max_steps)
 
     @torch.inference_mode()
     def drop(self, sentences: Sequence[Sentence]) -> None:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string>
 
 namespace {
@@ -9,13 +10,19 @@ namespace {
 using namespace dragoman;
 
 thread_local std::string last_error;
+thread_local bool is_out_of_memory = false;
 
 // No exception may cross into C: it becomes `failure`, and its message is kept.
 template <typename Result, typename Body>
 Result guarded(Result failure, const Body& body) {
   try {
     return body();
+  } catch (const std::bad_alloc&) {
+    // Its message would need memory.
+    is_out_of_memory = true;
+    return failure;
   } catch (const std::exception& error) {
+    is_out_of_memory = false;
     last_error = error.what();
     return failure;
   }
@@ -26,6 +33,8 @@ Result guarded(Result failure, const Body& body) {
 int32_t dragoman_abi_version() { return kAbiVersion; }
 
 const char* dragoman_error() { return last_error.c_str(); }
+
+int32_t dragoman_is_out_of_memory() { return is_out_of_memory; }
 
 Network* dragoman_network_create(const NetworkConfig* config, const NamedTensor* tensors, int32_t count) {
   return guarded<Network*>(nullptr, [=] {

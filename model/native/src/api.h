@@ -11,7 +11,7 @@
 
 namespace dragoman {
 
-constexpr int32_t kAbiVersion = 3;
+constexpr int32_t kAbiVersion = 4;
 
 // A tensor by the name it has in the checkpoint.
 struct NamedTensor {
@@ -37,6 +37,8 @@ struct SessionConfig {
 
 DRAGOMAN_API int32_t dragoman_abi_version();
 DRAGOMAN_API const char* dragoman_error();
+// Whether what failed last found no memory; then nothing else is wrong.
+DRAGOMAN_API int32_t dragoman_is_out_of_memory();
 
 DRAGOMAN_API dragoman::Network* dragoman_network_create(const dragoman::NetworkConfig* config,
                                                         const dragoman::NamedTensor* tensors, int32_t count);

@@ -47,8 +47,10 @@ class LayerNorm {
     }
     float spread_out = sum(squares);
     for (int i = whole; i < width; ++i) spread_out += (from[i] - mean) * (from[i] - mean);
-    const float factor = divides_by_deviation_ ? 1.0f / (std::sqrt(spread_out / (width - 1)) + epsilon_)
-                                               : 1.0f / std::sqrt(spread_out / width + epsilon_);
+    const float divisor = divides_by_deviation_ ? std::sqrt(spread_out / (width - 1)) + epsilon_
+                                                : std::sqrt(spread_out / width + epsilon_);
+    // Divided by infinity, a row that overflowed would pass for one of ordinary numbers.
+    const float factor = std::isfinite(divisor) ? 1.0f / divisor : NAN;
 
     for (int i = 0; i < whole; i += kLanes) {
       const Floats normed = (floats(from + i) - mean) * factor;

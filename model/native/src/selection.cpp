@@ -19,6 +19,7 @@ bool Selection::add(const std::vector<int32_t>& outputs) {
   if (matrix_.bytes() == 0) matrix_ = whole_.room_for(static_cast<int64_t>(users_.size()));
   // Those that are there first, so that none of them makes room for another.
   std::vector<int32_t> missing;
+  missing.reserve(num_new);
   for (const int32_t output : outputs) {
     if (places_[output] < 0) {
       missing.push_back(output);

@@ -24,26 +24,23 @@ Sentence::Sentence(const Request& request, const Vocabulary& vocabulary, State& 
     : handle_(request.handle),
       source_length_(request.source_length),
       start_id_(vocabulary.start_id),
-      state_(state),
       selection_(selection),
       shortlist_(request),
       vocabulary_(shortlist_.within(vocabulary)),
-      search_(make_search_within(shortlist_, request, vocabulary_)) {
-  entries_.reserve(num_entries());
+      search_(make_search_within(shortlist_, request, vocabulary_)),
+      entries_(state, num_entries()) {
   for (int32_t i = 0; i < source_length_; ++i) take_entry();
   if (!shortlist_.is_whole()) is_selected_ = selection.add(shortlist_.tokens());
 }
 
 Sentence::~Sentence() {
-  // The last first, so that neighbours are taken together again.
-  for (std::size_t i = entries_.size(); i-- > 0;) state_.give_back(entries_[i]);
   if (is_selected_) selection_.remove(shortlist_.tokens());
 }
 
 int32_t Sentence::take_entry() {
   if (num_used_ == entries_.size()) {
     const int64_t left = num_entries() - static_cast<int64_t>(num_used_);
-    for (int64_t i = std::min<int64_t>(left, kEntriesAtOnce); i > 0; --i) entries_.push_back(state_.take());
+    for (int64_t i = std::min<int64_t>(left, kEntriesAtOnce); i > 0; --i) entries_.take();
   }
   return entries_[num_used_++];
 }

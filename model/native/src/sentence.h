@@ -68,13 +68,12 @@ class Sentence {
   const int64_t handle_;
   const int32_t source_length_;
   const int32_t start_id_;
-  State& state_;
   Selection& selection_;
   const Shortlist shortlist_;
   const Vocabulary vocabulary_;  // as the search sees it
   std::unique_ptr<Search> search_;
   // All it has taken, the source's first. Those of hypotheses that died are kept until it leaves.
-  std::vector<int32_t> entries_;
+  Lease entries_;
   std::size_t num_used_ = 0;
   bool is_selected_ = false;
   std::vector<float> logits_;     // of its shortlist alone, a row for each lane

@@ -24,6 +24,7 @@ void Session::admit(const Request* requests, int32_t count) {
     sources.push_back(joining.back()->source(requests[i].source_ids));
   }
   require_room(joining);
+  live_.reserve(live_.size() + count);  // before anything is done that would have to be undone
   network_.encode(sources.data(), count, state_, *scratch_);
   std::move(joining.begin(), joining.end(), std::back_inserter(live_));
 }

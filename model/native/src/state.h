@@ -51,4 +51,25 @@ class State {
   std::vector<int32_t> free_;
 };
 
+// Entries that one sentence has taken; they go back with it, also if it fails to come into being.
+class Lease {
+ public:
+  Lease(State& state, int64_t most) : state_(state) { entries_.reserve(most); }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  // The last first, so that neighbours are taken together again.
+  ~Lease() {
+    for (std::size_t i = entries_.size(); i-- > 0;) state_.give_back(entries_[i]);
+  }
+
+  void take() { entries_.push_back(state_.take()); }
+  std::size_t size() const { return entries_.size(); }
+  int32_t operator[](std::size_t place) const { return entries_[place]; }
+  const int32_t* data() const { return entries_.data(); }
+
+ private:
+  State& state_;
+  std::vector<int32_t> entries_;
+};
+
 }  // namespace dragoman

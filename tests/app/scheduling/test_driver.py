@@ -1,13 +1,20 @@
 """One engine in one thread's hands: turns, refusals, growth, and finding out who is at fault."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from app.errors import OutOfMemoryError
 from app.scheduling.backlog import Job
+from app.scheduling.ceiling import SECONDS
 from app.scheduling.driver import Driver, Turn
+from app.scheduling.failures import Outcome
 from model.decoding.observer import SilentObserver
-from model.decoding.runner import Result
+from model.decoding.runner import Progress
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest
@@ -36,9 +43,9 @@ def job(backend: DoubleBackend) -> NewJob:
     return new
 
 
-def finish(driver: Driver) -> dict[Job, Result]:
+def finish(driver: Driver) -> dict[Job, Outcome]:
     """Turns until nothing is left."""
-    outcomes: dict[Job, Result] = {}
+    outcomes: dict[Job, Outcome] = {}
     for _ in range(1000):
         if driver.is_idle:
             return outcomes
@@ -200,3 +207,113 @@ def test_growth_goes_on_where_it_was_after_a_failure(
         told.append(driver.advance().grown)
     lengths = [len(ids) for grown in told for _, ids in grown]
     assert lengths == [1, 2, 3, 4, 5]
+
+
+def exhaust(engine: DoubleEngine, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Let its steps find no memory for more than so many sentences."""
+    step = engine.step
+
+    def limited(observer: SilentObserver, *, max_steps: int) -> Progress:
+        if engine.running + len(engine._arrivals) > most:
+            engine._arrivals.clear()
+            engine._running.clear()
+            raise MemoryError
+        return step(observer, max_steps=max_steps)
+
+    monkeypatch.setattr(engine, "step", limited)
+
+
+def test_who_finds_no_memory_starts_again_with_half_the_company(
+    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exhaust(engine, monkeypatch, most=2)
+    jobs = [job(f"w{i} x y z") for i in range(8)]
+    for each in jobs:
+        driver.add(each)
+    outcomes = finish(driver)
+    assert all(isinstance(outcomes[each], list) for each in jobs)
+    assert max(engine.sizes) == 2
+
+
+def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
+    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exhaust(engine, monkeypatch, most=3)
+    for i in range(4):
+        driver.add(job(f"w{i} x y z"))
+    finish(driver)
+    newcomers = [job(f"n{i} x y z") for i in range(3)]
+    assert driver.fits(newcomers[0].request)
+    driver.add(newcomers[0])
+    assert driver.fits(newcomers[1].request)
+    driver.add(newcomers[1])
+    assert not driver.fits(newcomers[2].request)
+    later = time.monotonic() + SECONDS
+    monkeypatch.setattr("app.scheduling.driver.time.monotonic", lambda: later)
+    assert driver.fits(newcomers[2].request)
+
+
+def test_who_finds_no_memory_even_alone_is_refused_alone(
+    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exhaust(engine, monkeypatch, most=0)
+    jobs = [job("a"), job("b")]
+    for each in jobs:
+        driver.add(each)
+    outcomes = finish(driver)
+    assert all(isinstance(outcomes[each], OutOfMemoryError) for each in jobs)
+
+
+def test_an_engine_that_cannot_say_how_far_it_is_loses_nobody(
+    backend: DoubleBackend, driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend.seconds = 0.011
+    jobs = [job("a b c", is_followed=True), job("d e f")]
+    for each in jobs:
+        driver.add(each)
+    agreed = engine.agreed
+    answers: Iterator[Callable[[Sentence], tuple[int, ...]]] = chain([_broken], repeat(agreed))
+    monkeypatch.setattr(engine, "agreed", lambda sentence: next(answers)(sentence))
+    outcomes = finish(driver)
+    assert all(isinstance(outcomes[each], list) for each in jobs)
+
+
+def _broken(_sentence: Sentence) -> tuple[int, ...]:
+    raise MemoryError
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    kinds=st.lists(st.sampled_from(["good", "bad", "gone"]), max_size=24),
+    most=st.integers(0, 24),
+    batches=st.integers(1, 4),
+)
+def test_whatever_breaks_everyone_is_answered_exactly_once(kinds: list[str], most: int, batches: int) -> None:
+    """Some steps raise, some find no memory, some sentences are taken back in between."""
+    backend = DoubleBackend()
+    backend.poison = "bad"
+    engine = backend.engine("tiny", 0)
+    driver = Driver(engine, SilentObserver())
+    words = {"good": "w x y", "bad": "bad w x", "gone": "g h i j k"}
+    options = DecodeOptions(strategy="greedy")
+    jobs = {
+        Job("tiny", DecodeRequest(tuple(backend.tokenizer.encode(words[kind])), options), 1.0, 0.0): kind
+        for kind in kinds
+    }
+    told: list[tuple[Job, Outcome]] = []
+    waiting = list(jobs)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        exhaust(engine, monkeypatch, most)
+        while waiting or not driver.is_idle:
+            while waiting and driver.fits(waiting[0].request) and len(driver._jobs) < 24 // batches:
+                driver.add(waiting.pop(0))
+            told += driver.advance().finished
+            for each, kind in jobs.items():
+                if kind == "gone" and each in driver._sentences:
+                    driver.drop(each)
+    outcomes = dict(told)
+    assert len(told) == len(outcomes)
+    assert set(outcomes) >= {each for each, kind in jobs.items() if kind != "gone"}
+    for each, outcome in outcomes.items():
+        expected = list if most and jobs[each] != "bad" else (DecodingError if most else OutOfMemoryError)
+        assert isinstance(outcome, expected)
