@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -10,13 +11,13 @@ from app.backend import LoadedModel
 from app.catalogue import Catalogue
 from app.degeneration import degeneration
 from app.drafts import Drafts
-from app.markup import Layout
+from app.item import Item
 from app.order import Answer, Order
-from app.reader import Item, Reader
+from app.reader import Reader
 from app.scheduling.scheduler import Scheduler
 from app.telemetry import Metrics
 from model.card import Pair
-from model.passage import SentenceTranslation, Translation, finish_all
+from model.passage import SentenceTranslation
 from model.request import Hypothesis
 from model.text.language import Detection
 
@@ -34,13 +35,16 @@ class TranslationService:
         models: The loaded checkpoints, the preferred one of a pair first.
         scheduler: Decodes sentences.
         metrics: Where tokens and broken translations are counted.
+        pivots: Whether texts may go through a language between.
 
     Attributes:
         catalogue: The loaded checkpoints, by language pair.
     """
 
-    def __init__(self, models: Sequence[LoadedModel], scheduler: Scheduler, metrics: Metrics) -> None:
-        self.catalogue = Catalogue(models)
+    def __init__(
+        self, models: Sequence[LoadedModel], scheduler: Scheduler, metrics: Metrics, *, pivots: bool = True
+    ) -> None:
+        self.catalogue = Catalogue(models, pivots=pivots)
         self._reader = Reader(self.catalogue)
         self._scheduler = scheduler
         self._metrics = metrics
@@ -68,18 +72,20 @@ class TranslationService:
             DeadlinePassedError: If its deadline came first.
             TranslationError: If a sentence could not be decoded.
         """
-        self._scheduler.require_room()
+        self._scheduler.require_room(order.client, order.deadline)
         size = sum(map(len, order.texts))
         items = await self._beside_loop(size, lambda: self._reader.read(order))
-        if drafts is not None:
-            drafts.begin(items)
-        results = await self._scheduler.submit(
-            [(item.model.card.name, request) for item in items if item.model for request in item.requests],
-            order.deadline,
-            drafts,
-            client=order.client,
-        )
-        return await self._beside_loop(size, lambda: self._finish_all(items, iter(results)))
+        while any(item.ahead for item in items):
+            if drafts is not None:
+                drafts.begin(items)
+            results = await self._scheduler.submit(
+                [(item.ahead[0].model.card.name, request) for item in items for request in item.requests],
+                order.deadline,
+                drafts,
+                client=order.client,
+            )
+            items = await self._beside_loop(size, partial(self._go_on, items, iter(results)))
+        return await self._beside_loop(size, lambda: [item.answer() for item in items])
 
     async def detect(self, text: str) -> list[Detection]:
         """Languages a text may be in, likeliest first."""
@@ -91,22 +97,17 @@ class TranslationService:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def _finish_all(self, items: Sequence[Item], results: Iterator[Sequence[Hypothesis]]) -> list[Answer]:
-        return [self._finish(item, list(islice(results, len(item.requests)))) for item in items]
+    def _go_on(self, items: Sequence[Item], results: Iterator[Sequence[Hypothesis]]) -> list[Item]:
+        """All items, those that were under way a leg further."""
+        return [
+            self._arrive(item, list(islice(results, len(item.requests)))) if item.ahead else item
+            for item in items
+        ]
 
-    def _finish(self, item: Item, results: Sequence[Sequence[Hypothesis]]) -> Answer:
-        if item.model is None:
-            return Answer(text=item.layout.rebuild(item.layout.texts), detection=item.detection)
-        runs = finish_all(item.passages, results, item.model.tokenizer)
-        sentences = tuple(sentence for run in runs for sentence in run.sentences)
-        self._count(item.pair, sentences)
-        return Answer(
-            text=item.layout.rebuild([run.text for run in runs]),
-            alternatives=_alternatives(item.layout, runs),
-            detection=item.detection,
-            model=item.model if sentences else None,
-            sentences=sentences,
-        )
+    def _arrive(self, item: Item, results: Sequence[Sequence[Hypothesis]]) -> Item:
+        runs = item.finish(results)
+        self._count(item.ahead[0].pair, [sentence for run in runs for sentence in run.sentences])
+        return item.go_on(runs)
 
     def _count(self, pair: Pair, sentences: Sequence[SentenceTranslation]) -> None:
         label = "-".join(pair)
@@ -116,11 +117,3 @@ class TranslationService:
         self._metrics.target_tokens.labels(label).inc(target)
         for kind in filter(None, map(degeneration, sentences)):
             self._metrics.degenerate.labels(kind).inc()
-
-
-def _alternatives(layout: Layout, runs: Sequence[Translation]) -> tuple[str, ...]:
-    """Alternative i of the whole: alternative i of each run of text, or its best where it has fewer."""
-    most = max((len(run.alternatives) for run in runs), default=0)
-    return tuple(
-        layout.rebuild([(*run.alternatives[i : i + 1], run.text)[0] for run in runs]) for i in range(most)
-    )

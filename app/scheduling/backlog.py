@@ -1,12 +1,16 @@
-"""④ What waits for an engine, in order of arrival: pure policy, no threads, the clock is an argument.
+"""④ What waits for an engine, and what each client has there: pure policy, no threads, no clock of its own.
 
 A sentence costs its source tokens times the rows it occupies.
 """
 
-from collections import OrderedDict
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from app.scheduling import share
+from app.scheduling.demand import Demand
+from app.scheduling.fair_queue import FairQueue
+from app.scheduling.tally import Tally
 from model.request import DecodeRequest
 
 
@@ -21,6 +25,7 @@ class Job:
         arrival: When it was admitted, seconds of the monotonic clock.
         is_followed: Whether its client wants to see it grow.
         client: Whose it is.
+        rows: Hypotheses that are kept of it.
         cost: Tokens it is charged for, at least 1.
     """
 
@@ -30,69 +35,113 @@ class Job:
     arrival: float
     is_followed: bool = False
     client: str = ""
+    rows: int = field(init=False)
     cost: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.cost = max(self.request.options.lanes * len(self.request.source_ids), 1)
+        self.rows = self.request.options.lanes
+        self.cost = max(self.rows * len(self.request.source_ids), 1)
 
 
 class Backlog:
-    """One queue a checkpoint, within one bound.
+    """A fair queue for each checkpoint, all within one bound of which no client gets more than its share.
 
     Args:
         max_queued_tokens: Most that may wait, in cost.
+        fair_rows: Rows that a client may have in the engines however little the others want.
 
     Attributes:
         queued_tokens: What waits, in cost.
+        is_rationed: Whether clients had a limit of rows when `first` was asked last.
     """
 
-    def __init__(self, max_queued_tokens: int) -> None:
+    def __init__(self, max_queued_tokens: int, *, fair_rows: int) -> None:
         self.max_queued_tokens = max_queued_tokens
         self.queued_tokens = 0
-        # Not a plain dict: finding its first key takes longer the more were deleted before it.
-        self._queues: dict[str, OrderedDict[Job, None]] = {}
-        self._tokens: dict[str, int] = {}
+        self.is_rationed = False
+        self._num_jobs = 0
+        self._queues: dict[str, FairQueue[Job]] = {}
+        self._tokens_of_model = Tally()
+        self._tokens_of_client = Tally()
+        self._taken_rows = Tally()
+        self._demand = Demand(fair_rows)
 
     def __len__(self) -> int:
-        return sum(map(len, self._queues.values()))
+        return self._num_jobs
 
-    def has_room(self, cost: int) -> bool:
-        """Whether this much more may wait."""
-        return self.queued_tokens + cost <= self.max_queued_tokens
+    def has_room(self, cost: int, client: str) -> bool:
+        """Whether this much more of a client may wait."""
+        return share.fits(cost, mine=self._tokens_of_client[client], free=self._free)
+
+    def excess(self, cost: int, client: str) -> int:
+        """How much must leave before this much more of a client may wait, in cost."""
+        return share.excess(cost, mine=self._tokens_of_client[client], free=self._free)
 
     def tokens_of(self, model: str) -> int:
         """What waits for one checkpoint, in cost."""
-        return self._tokens.get(model, 0)
+        return self._tokens_of_model[model]
+
+    def tokens_before(self, client: str) -> int:
+        """What leaves before the next sentence of a client, in cost: its own, and of others as much."""
+        mine = self._tokens_of_client[client]
+        others = (tokens for other, tokens in self._tokens_of_client.items() if other != client)
+        return mine + sum(min(tokens, mine) for tokens in others)
 
     def add(self, jobs: Iterable[Job]) -> None:
         """Let jobs wait; whoever calls has asked `has_room`."""
         for job in jobs:
-            self._queues.setdefault(job.model, OrderedDict())[job] = None
-            self._charge(job, job.cost)
+            self._queues.setdefault(job.model, FairQueue()).add(job)
+            self._demand.rise(job.client, job.rows, job.arrival)
+            self._count(job, 1)
 
     def remove(self, job: Job) -> bool:
-        """Take a job out.
+        """Take a job out for good.
 
         Returns:
             Whether it was waiting.
         """
         queue = self._queues.get(job.model)
-        if queue is None or job not in queue:
+        if queue is None or not queue.remove(job):
             return False
-        del queue[job]
-        self._charge(job, -job.cost)
+        self._demand.fall(job.client, job.rows)
+        self._count(job, -1)
         return True
 
-    def oldest(self, model: str, now: float) -> Job | None:
+    def first(self, model: str, now: float) -> Job | None:
         """The sentence whose turn it is; those whose deadline has passed are forgotten on the way."""
         queue = self._queues.get(model)
-        while queue:
-            job = next(iter(queue))
-            if job.deadline > now:
+        allowance = self._demand.allowance(now)
+        self.is_rationed = math.isfinite(allowance)
+        while queue is not None:
+            job = queue.first(lambda job: self._may_go(job, allowance))
+            if job is None or job.deadline > now:
                 return job
             self.remove(job)
         return None
 
-    def _charge(self, job: Job, cost: int) -> None:
-        self.queued_tokens += cost
-        self._tokens[job.model] = self._tokens.get(job.model, 0) + cost
+    def take(self, job: Job) -> None:
+        """The first one goes to an engine."""
+        self._queues[job.model].serve(job)
+        self._taken_rows.add(job.client, job.rows)
+        self._count(job, -1)
+
+    def give_back(self, job: Job) -> None:
+        """One that was taken has ended."""
+        self._taken_rows.add(job.client, -job.rows)
+        self._demand.fall(job.client, job.rows)
+        for queue in self._queues.values():
+            queue.recall(job.client)
+
+    @property
+    def _free(self) -> int:
+        return self.max_queued_tokens - self.queued_tokens
+
+    def _may_go(self, job: Job, allowance: float) -> bool:
+        taken = self._taken_rows[job.client]
+        return not taken or taken + job.rows <= allowance
+
+    def _count(self, job: Job, sign: int) -> None:
+        self._num_jobs += sign
+        self.queued_tokens += sign * job.cost
+        self._tokens_of_model.add(job.model, sign * job.cost)
+        self._tokens_of_client.add(job.client, sign * job.cost)

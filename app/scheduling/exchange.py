@@ -1,7 +1,7 @@
 """④ Where the event loop leaves sentences and workers fetch them, under one lock.
 
-Sentences of a checkpoint leave strictly in order of arrival. A worker takes the oldest one if its
-engine has room and if that does not lift it above an even share of all work; otherwise the oldest
+Sentences of a checkpoint leave strictly in the fair order of its queue. A worker takes the first one if
+its engine has room and if that does not lift it above an even share of all work; otherwise the first
 waits for the worker that has least, which is called at once. Nobody polls or waits for company.
 """
 
@@ -63,18 +63,26 @@ class Exchange:
         return desk
 
     def put(self, jobs: Sequence[Job]) -> int:
-        """Let sentences wait, all of them or none.
+        """Let sentences of one client wait, all of them or none.
+
+        Args:
+            jobs: At least one.
 
         Returns:
-            0, or by how much they exceed the backlog's bound.
+            0, or how much must leave the backlog before there is room for them, in cost.
         """
-        cost = sum(job.cost for job in jobs)
+        cost, client = sum(job.cost for job in jobs), jobs[0].client
         with self._lock:
-            if not self._backlog.has_room(cost):
-                return self._backlog.queued_tokens + cost - self._backlog.max_queued_tokens
+            if not self._backlog.has_room(cost, client):
+                return self._backlog.excess(cost, client)
             self._backlog.add(jobs)
             self._call_for({job.model for job in jobs})
         return 0
+
+    def tokens_before(self, client: str) -> int:
+        """What leaves before the next sentence of a client would, in cost."""
+        with self._lock:
+            return self._backlog.tokens_before(client)
 
     def withdraw(self, jobs: Iterable[Job]) -> int:
         """Nobody waits for these any more: they are gone at once, or after the step they are in.
@@ -107,7 +115,7 @@ class Exchange:
             return None if self._is_stopped else withdrawn
 
     def take(self, desk: Desk, model: str, fits: Callable[[DecodeRequest], bool]) -> Job | None:
-        """The oldest sentence of a checkpoint, if it is this worker's to decode.
+        """The first sentence of a checkpoint, if it is this worker's to decode.
 
         Args:
             desk: The worker's.
@@ -115,13 +123,13 @@ class Exchange:
             fits: Whether the worker's engine has room.
         """
         with self._lock:
-            job = self._backlog.oldest(model, time.monotonic())
+            job = self._backlog.first(model, time.monotonic())
             if job is None:
                 return None
             if fits(job.request):
                 desk.declined.pop(model, None)
                 if self._is_fair(desk, job):
-                    self._backlog.remove(job)
+                    self._backlog.take(job)
                     desk.load += job.cost
                     self._holders[job] = desk
                     return job
@@ -145,25 +153,27 @@ class Exchange:
                 desk.call()
 
     def _is_fair(self, desk: Desk, job: Job) -> bool:
-        """Whether a worker with the oldest sentence stays within an even share, or nobody has less.
+        """Whether a worker with the first sentence stays within an even share, or nobody has less.
 
         When all has been taken, loads differ by one sentence at most.
         """
         desks = self._who_may_take(job)
         loads = [each.load for each in desks]
-        work = sum(loads) + self._backlog.tokens_of(job.model)
+        # What waits for its client's allowance is no work for anybody yet.
+        waiting = job.cost if self._backlog.is_rationed else self._backlog.tokens_of(job.model)
+        work = sum(loads) + waiting
         return len(desks) * (desk.load + job.cost) <= work or desk.load == min(loads)
 
     def _who_may_take(self, job: Job) -> list[Desk]:
         return [desk for desk in self._desks if desk.declined.get(job.model) is not job]
 
     def _call_for(self, models: Iterable[str]) -> None:
-        """For each checkpoint, call the worker whose turn it is to take the oldest sentence.
+        """For each checkpoint, call the worker whose turn it is to take the first sentence.
 
         If all have declined it, whoever gets room first will see it after that step.
         """
         for model in models:
-            job = self._backlog.oldest(model, time.monotonic())
+            job = self._backlog.first(model, time.monotonic())
             desks = self._who_may_take(job) if job is not None else []
             if desks:
                 min(desks, key=lambda desk: desk.load).call()
@@ -172,4 +182,5 @@ class Exchange:
         desk = self._holders.pop(job, None)
         if desk is not None:
             desk.load -= job.cost
+            self._backlog.give_back(job)
         return desk

@@ -6,6 +6,8 @@ import threading
 # Half of the weight lies on the last two seconds of work: quick to notice a change of load.
 _HALF_LIFE_SECONDS = 2.0
 _LONGEST_WAIT = 60
+# Less work than this tells too little: a batch that has only begun has finished nothing yet.
+_EVIDENCE_SECONDS = 0.5
 
 
 class MeasuredRate:
@@ -37,3 +39,8 @@ class MeasuredRate:
         """Whole seconds in which this many tokens get done, between 1 and 60; 1 before any measurement."""
         rate = self.tokens_per_second
         return 1 if rate is None else min(max(math.ceil(tokens / rate), 1), _LONGEST_WAIT)
+
+    def predict(self, tokens: int) -> float:
+        """Seconds in which this many tokens get done; 0 before there is enough to tell from."""
+        rate = self.tokens_per_second
+        return tokens / rate if rate is not None and self._seconds >= _EVIDENCE_SECONDS else 0.0

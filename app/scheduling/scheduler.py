@@ -10,11 +10,15 @@ from app.scheduling.backlog import Backlog, Job
 from app.scheduling.call import Call, Follower
 from app.scheduling.driver import Driver, Turn
 from app.scheduling.exchange import Exchange
+from app.scheduling.failures import failure_reason
 from app.scheduling.rate import MeasuredRate
 from app.scheduling.worker import Worker
 from app.telemetry import Metrics
 from model.errors import TextTooLongError
 from model.request import DecodeRequest, Hypothesis
+
+# By how much the predicted wait must exceed what is left of a request's time for it to be given up at once.
+_MARGIN = 2.0
 
 Sentence = tuple[str, DecodeRequest]
 Results = list[list[Hypothesis]]
@@ -30,15 +34,21 @@ class Scheduler:
         backend: What decodes.
         metrics: Where waiting, steps and cancellations are counted.
         max_queued_tokens: Most source tokens that may wait.
+        fair_rows: Hypotheses that a client may have decoded at a time however little the others want.
+
+    Attributes:
+        workers: The threads.
     """
 
-    def __init__(self, backend: Backend, metrics: Metrics, *, max_queued_tokens: int) -> None:
+    def __init__(
+        self, backend: Backend, metrics: Metrics, *, max_queued_tokens: int, fair_rows: int = 8
+    ) -> None:
         self._metrics = metrics
-        self._backlog = Backlog(max_queued_tokens)
+        self._backlog = Backlog(max_queued_tokens, fair_rows=fair_rows)
         self._exchange = Exchange(self._backlog)
         self._rate = MeasuredRate(backend.workers)
         self._calls: dict[Job, Call] = {}
-        self._workers = [self._worker(backend, index) for index in range(backend.workers)]
+        self.workers = [self._worker(backend, index) for index in range(backend.workers)]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         metrics.workers.set(backend.workers)
@@ -47,20 +57,26 @@ class Scheduler:
     def start(self) -> None:
         """Begin to work, on the running event loop."""
         self._loop = asyncio.get_running_loop()
-        for worker in self._workers:
+        for worker in self.workers:
             worker.start()
 
-    def require_room(self) -> None:
-        """Refuse early what could not be admitted anyway, before any work goes into it.
+    def require_room(self, client: str, deadline: float) -> None:
+        """Refuse early what could not be admitted or would be too late anyway, before any work goes into it.
+
+        Args:
+            client: Whose request it is.
+            deadline: Seconds of the monotonic clock.
 
         Raises:
             DrainingError: If the process is about to end.
             QueueFullError: If not even one token fits.
+            DeadlinePassedError: If its turn would come much too late.
         """
         if self._draining:
             raise DrainingError
-        if not self._backlog.has_room(1):
-            raise QueueFullError(self._rate.seconds_for(1))
+        if not self._backlog.has_room(1, client):
+            raise QueueFullError(self._rate.seconds_for(self._backlog.excess(1, client)))
+        self._require_time(client, deadline)
 
     async def submit(
         self,
@@ -109,12 +125,25 @@ class Scheduler:
         if pending:
             await asyncio.wait(pending, timeout=seconds)
 
-    def stop(self) -> None:
-        """End the workers' threads after the step they are at; their engines are free then."""
+    def refuse_all(self) -> None:
+        """Refuse new work, and what was admitted too: the process must end now."""
+        self._draining = True
+        for call in set(self._calls.values()):
+            call.refuse(DrainingError())
+
+    def stop(self, seconds: float) -> bool:
+        """End the workers' threads after the step they are at.
+
+        Args:
+            seconds: How long a step is waited for.
+
+        Returns:
+            Whether they have ended, so that nobody uses the engines any more.
+        """
         self._draining = True
         self._exchange.stop()
-        for worker in self._workers:
-            worker.join()
+        until = time.monotonic() + seconds
+        return all(worker.join(max(until - time.monotonic(), 0)) for worker in self.workers)
 
     def taken(self, job: Job) -> None:
         """See Reports."""
@@ -122,7 +151,11 @@ class Scheduler:
 
     def advanced(self, turn: Turn, seconds: float) -> None:
         """See Reports; what came of it goes to the event loop at once."""
-        self._rate.record(sum(job.cost for job, _ in turn.finished), seconds)
+        # An engine that has room for more says nothing about how long a queue takes.
+        if self._backlog.queued_tokens:
+            self._rate.record(sum(job.cost for job, _ in turn.finished), seconds)
+        for reason in filter(None, (failure_reason(outcome) for _, outcome in turn.finished)):
+            self._metrics.failed.labels(reason).inc()
         if (turn.finished or turn.grown) and self._loop is not None:
             self._loop.call_soon_threadsafe(self._resolve, turn)
 
@@ -130,6 +163,13 @@ class Scheduler:
         names = [model.card.name for model in backend.models()]
         drivers = {name: Driver(backend.engine(name, index), self._metrics) for name in names}
         return Worker(f"engine-{index}", drivers, self._exchange, self)
+
+    def _require_time(self, client: str, deadline: float) -> None:
+        """What waits is added up by client only if all of it together might take too long."""
+        most = (deadline - time.monotonic()) * _MARGIN
+        may_be_late = self._rate.predict(self._backlog.queued_tokens) > most
+        if may_be_late and self._rate.predict(self._exchange.tokens_before(client)) > most:
+            raise DeadlinePassedError
 
     def _admit(self, jobs: Sequence[Job], follower: Follower | None) -> Call:
         cost = sum(job.cost for job in jobs)

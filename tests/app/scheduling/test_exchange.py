@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,7 +56,7 @@ class Player:
 
 
 def players(count: int, room: int = 100) -> tuple[Exchange, list[Player]]:
-    exchange = Exchange(Backlog(10**9))
+    exchange = Exchange(Backlog(10**9, fair_rows=8))
     return exchange, [Player(exchange, room) for _ in range(count)]
 
 
@@ -157,10 +158,10 @@ def test_withdrawn_sentences_are_gone_and_make_room() -> None:
 
 
 def test_too_much_is_refused_as_a_whole() -> None:
-    exchange = Exchange(Backlog(10))
+    exchange = Exchange(Backlog(10, fair_rows=8))
     alone = Player(exchange, 100)
     assert exchange.put([job(4)]) == 0
-    assert exchange.put([job(4), job(5)]) == 3
+    assert exchange.put([job(4, client="b"), job(5, client="b")]) == 3
     alone.look()
     assert len(alone.running) == 1
 
@@ -178,7 +179,13 @@ def test_a_checkpoint_that_is_full_does_not_block_another() -> None:
 
 
 ACTIONS = st.one_of(
-    st.tuples(st.just("put"), st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 80)), max_size=6)),
+    st.tuples(
+        st.just("put"),
+        st.tuples(
+            st.sampled_from("xyz"),
+            st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 80)), min_size=1, max_size=6),
+        ),
+    ),
     st.tuples(st.just("look"), st.integers(0, 3)),
     st.tuples(st.just("finish"), st.tuples(st.integers(0, 3), st.integers(1, 3))),
     st.tuples(st.just("withdraw"), st.integers(0, 10**6)),
@@ -205,8 +212,9 @@ def test_nothing_is_lost_or_overtaken_and_nobody_sleeps_beside_work(
     assert all(not player.running and player.desk.load == 0 for player in everyone)
     assert [each for each in arrived if each not in withdrawn and each not in order] == []
     assert len(order) == len(set(order))
-    for model in "ab":
-        places = [arrived.index(each) for each in order if each.model == model]
+    for model, client in product("ab", "xyz"):
+        own = [each for each in order if (each.model, each.client) == (model, client)]
+        places = [arrived.index(each) for each in own]
         assert places == sorted(places)
 
 
@@ -219,8 +227,9 @@ def _play(
     withdrawn: set[Job],
 ) -> None:
     if action == "put":
-        assert isinstance(argument, list)
-        jobs = [job(length, model=model, deadline=float("inf")) for model, length in argument]
+        assert isinstance(argument, tuple)
+        client, shapes = argument
+        jobs = [job(length, model=model, client=client) for model, length in shapes]
         arrived += jobs
         assert exchange.put(jobs) == 0
     elif action == "withdraw" and arrived:
