@@ -16,8 +16,10 @@ from typing import cast
 import uvicorn
 from fastapi import FastAPI
 
+from app.api.door import Door
 from app.api.protocol import Protocol
 from app.context import Context
+from app.descriptors import claim_descriptors
 from app.lifecycle import Phase
 from app.settings import Settings
 from app.telemetry import Metrics
@@ -30,6 +32,8 @@ _NOTICE_SECONDS = 1.0
 # Longer than clients and load balancers keep an idle connection (5 to 60 s): whoever closes first must
 # be the one who knows that no request is on its way.
 _IDLE_SECONDS = 75
+# Connections that the system takes in before we do.
+_BACKLOG = 2048
 
 
 class Server(uvicorn.Server):
@@ -45,6 +49,13 @@ class Server(uvicorn.Server):
         self._context: Context = app.state.context
         self._drain_seconds = settings.drain_seconds
         self._drain_began: float | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            # uvicorn has just set it to how many connections are taken in at once.
+            listener.listen(_BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -82,9 +93,11 @@ class Server(uvicorn.Server):
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     metrics: Metrics = app.state.context.metrics
+    door = Door(room=claim_descriptors())
+    protocol = partial(Protocol, door=door, count_refusal=metrics.refuse_on_the_wire)
     return uvicorn.Config(
         app,
-        http=cast(type[asyncio.Protocol], partial(Protocol, count_refusal=metrics.refuse_on_the_wire)),
+        http=cast(type[asyncio.Protocol], protocol),
         # Under our protocol uvloop wins nothing, so nobody need wonder which of the two is running.
         loop="asyncio",
         ws="none",
@@ -95,6 +108,9 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         forwarded_allow_ips=settings.trusted_proxies or None,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=5,
+        # asyncio takes in as many connections at once, and where no descriptor is left it tries as often in
+        # vain, each time with a log line and a timer that tries again: more and more of them.
+        backlog=1,
     )
 
 
@@ -109,7 +125,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError:
         raise ConfigError("host", "an address of this machine", host) from None
     try:
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         field, value = ("host", host) if error.errno == errno.EADDRNOTAVAIL else ("port", port)
         raise ConfigError(field, f"free to listen on ({os.strerror(error.errno or 0)})", value) from None

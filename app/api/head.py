@@ -1,5 +1,6 @@
 """① What llhttp lets through in a head: what is over a limit, or what a proxy may read otherwise."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,6 +10,8 @@ _MAX_FIELDS: Final = 100
 _VERSIONS: Final = ("1.0", "1.1")
 # Of these a second one makes a request ambiguous.
 _SINGULAR: Final = (b"host", b"content-length", b"transfer-encoding")
+
+_REQUEST_LINE: Final = re.compile(rb"(?:\r\n)*([!#$%&'*+.^_`|~0-9A-Za-z-]+) [!-~]+ HTTP/1\.[01]\r\n")
 
 Field = tuple[bytes, bytes]
 
@@ -60,3 +63,13 @@ def _refuse_ambiguity(fields: Sequence[Field]) -> None:
     names = [name for name, _ in fields if name in _SINGULAR]
     if len(set(names)) < len(names):
         raise WireError(400)
+
+
+def foreign_method(data: bytes) -> bytes | None:
+    """The method of a request line that is well formed, whether anybody knows it or not; else None.
+
+    Args:
+        data: From the beginning of a request.
+    """
+    line = _REQUEST_LINE.match(data)
+    return None if line is None else line[1]

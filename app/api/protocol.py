@@ -12,13 +12,16 @@ from typing import Any, Final, cast
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from app.api.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_length
+from app.api.close_delimited import delimit_by_closing
+from app.api.door import Door
+from app.api.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_length, foreign_method
 from app.api.refusal import WIRE_STATUS, code_of, refusal
 from app.api.timer import Timer
+from app.api.transport import Flow, LingeringTransport
+from app.logs import new_request_id
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +49,7 @@ class Protocol(HttpToolsProtocol):
         config: Of uvicorn's server.
         server_state: Of uvicorn's server.
         app_state: What each request's scope begins with.
+        door: Of uvicorn's server, the same for all its connections.
         count_refusal: Is told the error code of a refusal that ends no request the application knows.
     """
 
@@ -56,9 +60,11 @@ class Protocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        count_refusal: Callable[[str], None] = lambda code: None,
+        door: Door,
+        count_refusal: Callable[[str], None],
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self._door = door
         self._count_refusal = count_refusal
         self.url = b""
         self._buffer = bytearray()
@@ -77,15 +83,18 @@ class Protocol(HttpToolsProtocol):
         # So that `pause_writing` means: the client leaves something unread.
         transport.set_write_buffer_limits(high=0)
         self._line = transport
-        ours = cast(asyncio.Transport, _LingeringTransport(transport, self._close, self._is_closing))
+        ours = cast(asyncio.Transport, LingeringTransport(transport, self._close, self._is_closing))
         super().connection_made(ours)
-        self.flow = _Flow(transport, self._has_enough)
+        self.flow = Flow(transport, self._has_enough)
         self.timeout_keep_alive_task = self.loop.call_later(
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )
+        if not self._door.enter(self):
+            self._turn_away()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
+        self._door.leave(self)
         self._receiving.cancel()
         self._stalling.cancel()
         self._unset_keepalive_if_required()
@@ -117,6 +126,10 @@ class Protocol(HttpToolsProtocol):
         self._is_kept_alive = False
         super().shutdown()
 
+    def make_room(self) -> None:
+        """Close, for a new connection."""
+        self._line.close()
+
     # From bytes to requests
 
     def _expect_head(self) -> None:
@@ -124,6 +137,7 @@ class Protocol(HttpToolsProtocol):
         self._num_in_head = 0
         self._num_chunking = 0
         self._missing = 0
+        self._foreign_method: bytes | None = None
 
     def _advance(self) -> None:
         """Parse what came of the request at hand."""
@@ -170,6 +184,14 @@ class Protocol(HttpToolsProtocol):
             head = self._head_without_upgrade()
             self.parser = httptools.HttpRequestParser(self)
             self._parse(head)
+        except httptools.HttpParserInvalidMethodError:
+            # llhttp knows a list of methods only; which of them a path takes is not its business.
+            method = foreign_method(piece) if len(piece) == self._num_in_head else None
+            if method is None or self._foreign_method:
+                raise self._fault from None
+            self._foreign_method = method
+            self.parser = httptools.HttpRequestParser(self)
+            self._parse(piece.replace(method, b"GET", 1))
         except httptools.HttpParserError:
             # A parser that did not come so far says 0.0.
             is_known = self.parser.get_http_version() in ("0.0", "1.0", "1.1")
@@ -192,6 +214,11 @@ class Protocol(HttpToolsProtocol):
             self._fault = fault
             raise
         super().on_headers_complete()
+        self._door.occupy(self)
+        if self._foreign_method:
+            self.scope["method"] = self._foreign_method.decode("ascii")
+        if self.scope["http_version"] == "1.0":
+            delimit_by_closing(self.cycle)
         if not self.url.startswith(b"/"):
             # We are no proxy: another server's address is a path that we do not have.
             self.scope["path"] = self.url.decode("ascii")
@@ -228,6 +255,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with what the client sent ahead."""
+        self._door.rest(self)
         super().on_response_complete()
         if self._buffer:
             self._advance()
@@ -267,19 +295,29 @@ class Protocol(HttpToolsProtocol):
         else:
             self._watch_pace()
 
+    def _turn_away(self) -> None:
+        """There is no room; if there is even less, not a word."""
+        if self._door.is_overrun:
+            self._line.abort()
+        else:
+            self._refuse(503)
+
     def _refuse(self, status: int) -> None:
         """Answer if that is still possible, and hang up."""
-        logger.info("request refused", extra={"status": status})
-        cycle = self.cycle
-        if cycle is None or cycle.response_complete or not cycle.response_started:
-            self._line.write(refusal(status))
+        cycle, request_id = self.cycle, new_request_id()
         if cycle is None or cycle.response_complete:
             self._count_refusal(code_of(status))
-        elif not cycle.response_started:
-            cycle.scope.setdefault("state", {})[WIRE_STATUS] = status
-        if cycle is not None:
+        else:
+            state = cycle.scope.setdefault("state", {})
+            request_id = state.get("request_id", request_id)
+            if not cycle.response_started:
+                state[WIRE_STATUS] = status
             cycle.disconnected = True
             cycle.message_event.set()
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            self._line.write(refusal(status, request_id))
+        details = {"status": status, "code": code_of(status), "request_id": request_id}
+        logger.info("request refused", extra=details)
         self._hang_up()
 
     def _close(self) -> None:
@@ -304,31 +342,3 @@ class Protocol(HttpToolsProtocol):
         self._num_discarded += len(data)
         if self._num_discarded > _LINGER_BYTES:
             self._line.abort()
-
-
-class _LingeringTransport:
-    """A transport whose end is the protocol's business."""
-
-    def __init__(
-        self, transport: asyncio.Transport, close: Callable[[], None], is_closing: Callable[[], bool]
-    ) -> None:
-        self._transport = transport
-        self.write = transport.write
-        self.close = close
-        self.is_closing = is_closing
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._transport, name)
-
-
-class _Flow(FlowControl):
-    """Reads on only while too little waits for its turn."""
-
-    def __init__(self, transport: asyncio.Transport, has_enough: Callable[[], bool]) -> None:
-        super().__init__(transport)
-        self._has_enough = has_enough
-
-    def resume_reading(self) -> None:
-        """Read on, unless enough waits."""
-        if not self._has_enough():
-            super().resume_reading()

@@ -4,14 +4,13 @@ import json
 from http import HTTPStatus
 from typing import Final
 
-from app.logs import new_request_id
-
 _REASONS: Final = {
     400: ("malformed_request", "this is not an HTTP/1.1 request"),
     408: ("request_too_slow", "the request came too slowly"),
     413: ("too_many_chunks", "the body came in too many chunks; send larger ones"),
     414: ("target_too_long", "the path and query are too long; at most 8 KiB are read"),
     431: ("head_too_large", "the head has too many or too long fields; at most 100 and 16 KiB are read"),
+    503: ("too_many_connections", "too many connections are open; try again in a second"),
     505: ("unsupported_version", "only HTTP/1.1 and HTTP/1.0 are spoken here"),
 }
 CODES: Final = frozenset(code for code, _ in _REASONS.values())
@@ -26,17 +25,19 @@ def code_of(status: int) -> str:
     return _REASONS[status][0]
 
 
-def refusal(status: int) -> bytes:
+def refusal(status: int, request_id: str) -> bytes:
     """Head and body of an answer that ends the connection; there is nothing of the client's in it."""
     code, error = _REASONS[status]
-    request_id = new_request_id()
     body = json.dumps({"error": error, "code": code, "request_id": request_id})
-    fields = {
+    fields: dict[str, object] = {
         "Content-Type": "application/json",
         "Content-Length": len(body),
+        "X-Content-Type-Options": "nosniff",
         "X-Request-ID": request_id,
         "Connection": "close",
     }
+    if status == 503:
+        fields["Retry-After"] = 1
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         *(f"{name}: {fields[name]}" for name in fields),

@@ -1,10 +1,13 @@
 """One connection, without a socket: bodies in chunks, turns, and what becomes of the connection."""
 
 import asyncio
+import json
+import logging
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from app.api.door import Door
 from tests.app.api.wire import Wire
 
 pytestmark = pytest.mark.anyio
@@ -17,8 +20,8 @@ START = {"type": "http.response.start", "status": 200, "headers": [(b"content-le
 class PatientWire(Wire):
     """A connection to an application that answers when it may, whatever has come."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, door: Door | None = None) -> None:
+        super().__init__(door)
         self.may_answer = asyncio.Event()
         self.calls = 0
 
@@ -118,3 +121,30 @@ async def test_at_the_end_of_the_server_the_request_at_hand_is_the_last() -> Non
     await wire.send(b"")
     assert b"connection: close\r\n" in wire.written
     assert wire.is_closing()
+
+
+async def test_a_refusal_that_ends_no_request_is_counted_by_its_code() -> None:
+    wire = Wire()
+    await wire.send(GET + b"nonsense\r\n\r\n")
+    assert (wire.statuses, wire.refusals) == ([200, 400], ["malformed_request"])
+
+
+async def test_one_that_ends_a_request_is_left_to_who_works_on_it() -> None:
+    class Half(Wire):
+        async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            self.state = scope["state"]
+
+    wire = Half()
+    await wire.send(CHUNKED + b"nonsense\r\n")
+    assert (wire.statuses, wire.refusals, wire.state["wire_status"]) == ([400], [], 400)
+
+
+async def test_a_refusal_is_logged_under_the_id_that_the_client_got(caplog: pytest.LogCaptureFixture) -> None:
+    wire = Wire()
+    with caplog.at_level(logging.INFO, "app.api.protocol"):
+        await wire.send(b"nonsense\r\n\r\n")
+    (record,) = caplog.records
+    body = json.loads(wire.written.partition(b"\r\n\r\n")[2])
+    assert (record.code, record.request_id) == (body["code"], body["request_id"])  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ REQUESTS = [
 ]
 SPLICES = [
     b"\r\n", b"\n", b"\r", b" ", b"\t", b"\0", b":", b",", b";", b"0", b"1", b"5", b"f", b"a", b"\xff",
-    b"HTTP/1.0",
+    b"HTTP/1.0", b"BREW", b"get",
     b"Host: y\r\n", b"Content-Length: 5\r\n", b"Content-Length: 6\r\n", b"Transfer-Encoding: chunked\r\n",
     b"Transfer-Encoding: gzip\r\n", b"Connection: close\r\n", b"Expect: 100-continue\r\n", b" folded\r\n",
 ]  # fmt: skip

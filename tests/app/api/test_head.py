@@ -137,6 +137,39 @@ async def test_a_head_that_comes_byte_by_byte_takes_little_time() -> None:
     assert time.thread_time() - began < 1
 
 
+@pytest.mark.parametrize("method", ["BREW", "get", "X-" + "Y" * 5000, "M-SEARCH2", "*"])
+async def test_a_method_that_llhttp_does_not_know_is_for_the_application_to_refuse(method: str) -> None:
+    wire = Wire()
+    request = f"{method} /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nb".encode()
+    await wire.send(b"\r\n" + request + b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert [(seen.method, seen.target, seen.body) for seen in wire.seen] == [
+        (method, b"/a", b"b"),
+        ("GET", b"/", b""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"BRE",
+        b"B\xc3W / HTTP/1.1\r\n",
+        b"BR EW / HTTP/1.1\r\n",
+        b"BREW\r\n",
+        b"BREW / ICE/1.0\r\n",
+        b" BREW / HTTP/1.1\r\n",
+    ],
+)
+async def test_what_is_no_request_line_is_refused(data: bytes) -> None:
+    assert await statuses(data + HOST + b"\r\n") == [400]
+
+
+async def test_the_rest_of_a_line_is_not_taken_for_its_beginning() -> None:
+    wire = Wire()
+    await wire.send(b"B")
+    await wire.send(b"REW / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert wire.statuses == [400]
+
+
 @pytest.mark.parametrize(
     ("fields", "length"),
     [([], 0), ([(b"content-length", b"12")], 12), ([(b"transfer-encoding", b"Chunked")], None)],

@@ -46,7 +46,7 @@ REQUESTS = {
     "bad chunk": (b"POST /translate HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"x\r\n", 400),
     "very long path": (b"GET /" + b"a" * 64_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
     "absolute URI": (b"GET http://x/livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
-    "unknown method": (b"BREW /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400),
+    "unknown method": (b"BREW /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
     "known method": (b"PATCH /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
     "HTTP/1.0": (b"GET /livez HTTP/1.0\r\n\r\n", 200),
     "h2c": (

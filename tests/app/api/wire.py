@@ -8,6 +8,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from app.api.door import Door
 from app.api.protocol import Protocol
 
 
@@ -22,16 +23,23 @@ class Seen(NamedTuple):
 
 
 class Wire(asyncio.Transport):
-    """One connection to an application that reads requests, notes them and says `done`."""
+    """One connection to an application that reads requests, notes them and says `done`.
 
-    def __init__(self) -> None:
+    Args:
+        door: Shared with other connections.
+    """
+
+    def __init__(self, door: Door | None = None) -> None:
         super().__init__()
         self.written = b""
         self.seen: list[Seen] = []
         self.has_ended = False
         self._is_closing = False
         config = Config(self.answer, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
-        self.protocol = Protocol(config, ServerState(), {})
+        self.refusals: list[str] = []
+        self.protocol = Protocol(
+            config, ServerState(), {}, door=door or Door(room=10), count_refusal=self.refusals.append
+        )
         self.protocol.connection_made(self)
 
     async def send(self, data: bytes) -> None:
