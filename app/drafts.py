@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from itertools import islice
 
-from app.reader import Item
+from app.item import Item
 from model.passage import Passage
 from model.request import Hypothesis
 from model.text.growing import settled
@@ -22,36 +22,43 @@ class Drafts:
     def __init__(self) -> None:
         self.news = asyncio.Event()
         self._drafts: dict[int, _Draft] = {}
-        self._places: list[tuple[_Draft, int]] = []
+        self._places: list[tuple[_Draft | None, int]] = []
 
     def begin(self, items: Sequence[Item]) -> None:
-        """These are the order's texts; their sentences, in order, are what will be followed."""
+        """These are the order's texts; the sentences of their next legs, in order, are what will be followed.
+
+        Of a text that goes through another language, only the last leg shows.
+        """
         self._drafts = {
-            index: _Draft(item, item.model.tokenizer) for index, item in enumerate(items) if item.model
+            index: _Draft(item, item.ahead[0].model.tokenizer)
+            for index, item in enumerate(items)
+            if len(item.ahead) == 1
         }
         self._places = [
-            (draft, place)
-            for index, draft in self._drafts.items()
-            for place in range(len(items[index].requests))
+            (self._drafts.get(index), place)
+            for index, item in enumerate(items)
+            for place in range(len(item.requests))
         ]
 
     def grew(self, index: int, token_ids: Sequence[int]) -> None:
         """See Follower."""
-        draft, place = self._places[index]
-        draft.grow(place, token_ids, is_finished=False)
-        self.news.set()
+        self._grow(index, token_ids, is_finished=False)
 
     def finished(self, index: int, hypotheses: Sequence[Hypothesis]) -> None:
         """See Follower."""
         if hypotheses:
-            draft, place = self._places[index]
-            draft.grow(place, hypotheses[0].token_ids, is_finished=True)
-            self.news.set()
+            self._grow(index, hypotheses[0].token_ids, is_finished=True)
 
     def take(self) -> list[tuple[int, str]]:
         """Texts that have grown since this was last called: index and all that is certain of each."""
         grown = ((index, draft.take()) for index, draft in self._drafts.items())
         return [(index, text) for index, text in grown if text is not None]
+
+    def _grow(self, index: int, token_ids: Sequence[int], *, is_finished: bool) -> None:
+        draft, place = self._places[index]
+        if draft is not None:
+            draft.grow(place, token_ids, is_finished=is_finished)
+            self.news.set()
 
 
 class _Draft:

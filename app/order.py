@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.backend import LoadedModel
+from app.route import Route
 from model.passage import SentenceTranslation
 from model.text.document import Splitting
 from model.text.language import Detection
@@ -48,17 +48,14 @@ class Answer:
         text: The translation.
         alternatives: Further ones, best first.
         detection: Its language, where it had to be detected.
-        model: The checkpoint that translated it; None if it came back unchanged.
-        sentences: What each sentence became.
+        route: By which checkpoints it went; None if it came back unchanged.
+        sentences: What each sentence became, on the last leg.
+        is_finished: Whether every sentence ended by itself, on every leg, not at its length limit.
     """
 
     text: str
     alternatives: tuple[str, ...] = ()
     detection: Detection | None = None
-    model: LoadedModel | None = None
+    route: Route | None = None
     sentences: tuple[SentenceTranslation, ...] = ()
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether every sentence ended by itself, not at its length limit."""
-        return all(sentence.hypotheses[0].finished for sentence in self.sentences)
+    is_finished: bool = True

@@ -1,40 +1,16 @@
 """② ③ An order becomes sentences for the decoder: language, checkpoint, runs of text, token ids."""
 
-from dataclasses import dataclass
-
-from app.backend import LoadedModel
 from app.catalogue import Catalogue
+from app.item import Item
 from app.markup import Layout, Markup, PlainText
 from app.order import Order
-from model.card import Pair
-from model.passage import Passage, with_alternatives
-from model.request import DecodeOptions, DecodeRequest
-from model.text.document import Splitting
+from app.route import Route
+from model.passage import with_alternatives
+from model.request import DecodeOptions
 from model.text.language import Detection, LanguageDetector
 
-
-@dataclass(frozen=True, kw_only=True)
-class Item:
-    """One text on its way.
-
-    Attributes:
-        layout: Its runs of text, and what stands between them.
-        pair: From which language into which.
-        detection: How the first of them was found, where it was.
-        model: The checkpoint; None where the text comes back unchanged.
-        passages: One a run of text.
-    """
-
-    layout: Layout
-    pair: Pair
-    detection: Detection | None
-    model: LoadedModel | None = None
-    passages: tuple[Passage, ...] = ()
-
-    @property
-    def requests(self) -> list[DecodeRequest]:
-        """Its sentences, in order."""
-        return [request for passage in self.passages for request in passage.requests]
+# What concerns the translation that is asked for, not a text that is on its way to it.
+_ONLY_ON_THE_LAST_LEG = frozenset({"min_length", "max_length", "return_alignment"})
 
 
 class Reader:
@@ -70,36 +46,41 @@ class Reader:
 
     def _read_text(self, order: Order, text: str, field: str, source: str | None, target: str) -> Item:
         layout: Layout = Markup.split(text) if order.is_html else PlainText(text)
-        detection = None if source is not None else self._detect_for(target, " ".join(layout.texts))
+        detection = None if source is not None else self._detect_for(order, target, " ".join(layout.texts))
         language = detection.language if detection is not None else source or target
         if language == target:
-            return Item(layout=layout, pair=(target, target), detection=detection)
-        pair = (language, target)
-        model = self._catalogue.route(pair, order.model)
-        options = with_alternatives(model.card.options(order.decoding), order.alternatives)
-        passages = tuple(_passage(run, model, pair, options, field, order.splitting) for run in layout.texts)
-        return Item(layout=layout, pair=pair, detection=detection, model=model, passages=passages)
+            return Item(field=field, layout=layout, detection=detection)
+        route = self._catalogue.route((language, target), order.model)
+        item = Item(
+            field=field,
+            layout=layout,
+            detection=detection,
+            splitting=order.splitting,
+            route=route,
+            options=_options(order, route),
+        )
+        return item.read(layout.texts)
 
-    def _detect_for(self, target: str, text: str) -> Detection:
+    def _detect_for(self, order: Order, target: str, text: str) -> Detection:
         """The likeliest language that can be translated into the target, or is the target already."""
         ranked = self.detect(text)
         usable = (
             found
             for found in ranked
-            if found.language == target or target in self._catalogue.targets(found.language)
+            if found.language == target or target in self._catalogue.targets(found.language, order.model)
         )
         return next(usable, ranked[0])
 
 
-def _passage(
-    run: str, model: LoadedModel, pair: Pair, options: DecodeOptions, field: str, splitting: Splitting
-) -> Passage:
-    return Passage.read(
-        run,
-        tokenizer=model.tokenizer,
-        card=model.card,
-        pair=pair,
-        options=options,
-        field=field,
-        splitting=splitting,
+def _options(order: Order, route: Route) -> tuple[DecodeOptions, ...]:
+    """How to decode each leg.
+
+    Raises:
+        ConfigError: If the options contradict each other or a checkpoint's limits.
+    """
+    *earlier, last = route.legs
+    common = {name: value for name, value in order.decoding.items() if name not in _ONLY_ON_THE_LAST_LEG}
+    return (
+        *(leg.model.card.options(common) for leg in earlier),
+        with_alternatives(last.model.card.options(order.decoding), order.alternatives),
     )

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -15,6 +16,7 @@ from app.item import Item
 from app.order import Answer, Order
 from app.reader import Reader
 from app.scheduling.scheduler import Scheduler
+from app.stages import current
 from app.telemetry import Metrics
 from model.card import Pair
 from model.passage import SentenceTranslation
@@ -74,7 +76,11 @@ class TranslationService:
         """
         self._scheduler.require_room(order.client, order.deadline)
         size = sum(map(len, order.texts))
-        items = await self._beside_loop(size, lambda: self._reader.read(order))
+        stages = current()
+        stages.items, stages.characters = len(order.texts), size
+        with stages.during("split"):
+            items = await self._beside_loop(size, lambda: self._reader.read(order))
+        stages.split_off("encode", sum(item.encode_seconds for item in items))
         while any(item.ahead for item in items):
             if drafts is not None:
                 drafts.begin(items)
@@ -84,8 +90,10 @@ class TranslationService:
                 drafts,
                 client=order.client,
             )
-            items = await self._beside_loop(size, partial(self._go_on, items, iter(results)))
-        return await self._beside_loop(size, lambda: [item.answer() for item in items])
+            with stages.during("finish"):
+                items = await self._beside_loop(size, partial(self._go_on, items, iter(results)))
+        with stages.during("finish"):
+            return await self._beside_loop(size, lambda: [item.answer() for item in items])
 
     async def detect(self, text: str) -> list[Detection]:
         """Languages a text may be in, likeliest first."""
@@ -95,7 +103,9 @@ class TranslationService:
         """Run work on a text of this many characters where the event loop does not stall."""
         if size <= _INLINE_CHARS:
             return work()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        # The thread is to find the request at hand, too.
+        run = partial(copy_context().run, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
     def _go_on(self, items: Sequence[Item], results: Iterator[Sequence[Hypothesis]]) -> list[Item]:
         """All items, those that were under way a leg further."""
@@ -113,6 +123,7 @@ class TranslationService:
         label = "-".join(pair)
         source = sum(len(sentence.request.source_ids) for sentence in sentences)
         target = sum(len(sentence.hypotheses[0].token_ids) for sentence in sentences)
+        current().count(label, source, target)
         self._metrics.source_tokens.labels(label).inc(source)
         self._metrics.target_tokens.labels(label).inc(target)
         for kind in filter(None, map(degeneration, sentences)):

@@ -53,6 +53,20 @@ class ModelSettings(BaseModel):
         "for it, which is faster; off: with any",
     )
 
+    pivot: Literal["on", "off"] = Field(
+        default="on",
+        description="on: a pair that no checkpoint translates goes through a language between, English if "
+        "possible; off: it is refused",
+    )
+
+    watch_seconds: float = Field(
+        default=5.0,
+        ge=0,
+        le=3600,
+        description="How often the checkpoint folders are looked at; new or changed checkpoints are loaded "
+        "once their files stay as they are for as long; 0: only at SIGHUP",
+    )
+
     @field_validator("checkpoint", mode="before")
     @classmethod
     def _split_folders(cls, value: object) -> object:

@@ -10,11 +10,12 @@ from app.api import schemas
 from app.api.body import JSON
 from app.backend import LoadedModel
 from app.order import Answer
-from model.passage import SentenceTranslation
+from app.route import Route
 from model.text.language import Detection
 
 Content = TypeVar("Content")
 Translations: Final = TypeAdapter(schemas.TranslateResponse)
+_NOBODY: Final = (None, None, None)
 Detections: Final = TypeAdapter(list[schemas.DetectedLanguage])
 
 
@@ -72,14 +73,21 @@ def _like(q: str | list[str], values: Sequence[object]) -> object:
 
 
 def translators(answers: Sequence[Answer]) -> dict[str, object]:
-    """Who translated: one name and version, or where texts differ a list, with null where nobody did."""
-    marks = [(answer.model.card.name, answer.model.version) if answer.model else None for answer in answers]
-    known = set(marks) - {None}
-    if len(known) > 1:
-        names, versions = zip(*((mark or (None, None)) for mark in marks), strict=True)
-        return {"model": list(names), "model_version": list(versions)}
-    name, version = next(iter(known), None) or (None, None)
-    return {"model": name, "model_version": version}
+    """Who translated, and through which language: one value each, or where texts differ lists.
+
+    In a list, null stands for a text that came back unchanged; `pivot` is absent where no text has one.
+    """
+    marks = [_mark(answer.route) if answer.route else _NOBODY for answer in answers]
+    known = set(marks) - {_NOBODY}
+    columns = map(list, zip(*marks, strict=True)) if len(known) > 1 else next(iter(known), _NOBODY)
+    fields: dict[str, object] = dict(zip(("model", "model_version", "pivot"), columns, strict=True))
+    if not any(pivot for _, _, pivot in known):
+        del fields["pivot"]
+    return fields
+
+
+def _mark(route: Route) -> tuple[str | None, str | None, str | None]:
+    return route.models, route.versions, route.pivot
 
 
 def _details(include: Sequence[schemas.Detail], answer: Answer) -> schemas.Details:
@@ -88,16 +96,22 @@ def _details(include: Sequence[schemas.Detail], answer: Answer) -> schemas.Detai
     if "scores" in include:
         fields["scores"] = [hypothesis.score for hypothesis in best]
     if "tokens" in include:
-        fields["tokens"] = [_tokens(answer.model, sentence) for sentence in answer.sentences if answer.model]
+        fields["tokens"] = _tokens(answer)
     if "alignment" in include:
         fields["alignment"] = [hypothesis.alignment or () for hypothesis in best]
     return schemas.Details.model_validate(fields)
 
 
-def _tokens(model: LoadedModel, sentence: SentenceTranslation) -> schemas.TokenDetail:
-    best = sentence.hypotheses[0]
-    return schemas.TokenDetail(
-        source=model.tokenizer.source_pieces(sentence.request.source_ids),
-        target=model.tokenizer.pieces(best.token_ids),
-        log_probabilities=list(best.token_log_probabilities),
-    )
+def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
+    """Tokens of the last leg: where there was a pivot, its source is in that language."""
+    if answer.route is None:
+        return []
+    tokenizer = answer.route.legs[-1].model.tokenizer
+    return [
+        schemas.TokenDetail(
+            source=tokenizer.source_pieces(sentence.request.source_ids),
+            target=tokenizer.pieces(sentence.hypotheses[0].token_ids),
+            log_probabilities=list(sentence.hypotheses[0].token_log_probabilities),
+        )
+        for sentence in answer.sentences
+    ]

@@ -172,10 +172,17 @@ class TranslateResponse(BaseModel):
     alternatives: list[str] | list[list[str]] | None = Field(default=None, description="When asked for")
     model: str | list[str | None] | None = Field(
         description="Who translated: a list where texts went to different checkpoints, "
-        "null where all came back unchanged"
+        "null where all came back unchanged; `de-en>en-fr` where one went on with what another gave"
     )
     model_version: str | list[str | None] | None = Field(
         description="Which weights those were: version and beginning of the checksum; in the shape of `model`"
+    )
+    pivot: str | list[str | None] | None = Field(
+        default=None,
+        description="Only when no checkpoint translates the pair at once: the language that texts went "
+        "through, in the shape of `model`. Alternatives and details are then of the last leg, from there "
+        "to the target",
+        examples=["en"],
     )
     unfinished: bool | list[bool] | None = Field(
         default=None,

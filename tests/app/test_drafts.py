@@ -7,8 +7,9 @@ import pytest
 from app.backend import LoadedModel
 from app.catalogue import Catalogue
 from app.drafts import Drafts
+from app.item import Item
 from app.order import Order
-from app.reader import Item, Reader
+from app.reader import Reader
 from model.request import Hypothesis
 from tests.app.double import DoubleBackend
 

@@ -150,7 +150,7 @@ async def test_the_model_can_be_named_or_follows_the_pair(serve: Serve) -> None:
     double = DoubleBackend(
         ("first", (("en", "fr"),)), ("second", (("en", "fr"), ("fr", "en"))), ("third", (("de", "fr"),))
     )
-    async with serve(double) as client:
+    async with serve(double, pivot="off") as client:
         assert (await translate(client, q="a")).json()["model"] == "first"
         assert (await translate(client, q="a", model="second")).json()["model"] == "second"
         assert (await translate(client, q="a", source="fr", target="en")).json()["model"] == "second"

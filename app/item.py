@@ -1,0 +1,115 @@
+"""② ③ ⑧ One text on its way: as it was read, behind each leg of its route, and at the end as an answer."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from app.markup import Layout
+from app.order import Answer
+from app.route import Leg, Route
+from model.passage import Passage, SentenceTranslation, Translation, finish_all
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.document import Splitting
+from model.text.language import Detection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One text on its way.
+
+    Attributes:
+        field: Where it stands in the request, e.g. `q[3]`.
+        layout: Its runs of text, and what stands between them.
+        detection: How its language was found, where it was.
+        splitting: Where its sentences end.
+        route: By which checkpoints it goes; None where it comes back unchanged.
+        options: How each leg is to be decoded.
+        passages: Its runs of text, read for the next leg; none once it has arrived.
+        behind: What the sentences of each leg became that lies behind it.
+        runs: What the runs of text are after those legs.
+    """
+
+    field: str
+    layout: Layout
+    detection: Detection | None
+    splitting: Splitting = "sentences"
+    route: Route | None = None
+    options: tuple[DecodeOptions, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    behind: tuple[tuple[SentenceTranslation, ...], ...] = ()
+    runs: tuple[Translation, ...] = ()
+
+    @property
+    def ahead(self) -> tuple[Leg, ...]:
+        """Legs that it has yet to go; none once it has arrived."""
+        return self.route.legs[len(self.behind) :] if self.route else ()
+
+    @property
+    def requests(self) -> list[DecodeRequest]:
+        """The sentences of the next leg, in order."""
+        return [request for passage in self.passages for request in passage.requests]
+
+    @property
+    def encode_seconds(self) -> float:
+        """How long encoding them took."""
+        return sum(passage.encode_seconds for passage in self.passages)
+
+    def read(self, texts: Sequence[str]) -> Self:
+        """With these runs of text, ready for the next leg.
+
+        Raises:
+            TextTooLongError: If a sentence has more tokens than its checkpoint reads.
+        """
+        leg, options = self.ahead[0], self.options[len(self.behind)]
+        passages = tuple(
+            Passage.read(
+                text,
+                tokenizer=leg.model.tokenizer,
+                card=leg.model.card,
+                pair=leg.pair,
+                options=options,
+                field=self.field,
+                splitting=self.splitting,
+            )
+            for text in texts
+        )
+        return dataclasses.replace(self, passages=passages)
+
+    def finish(self, results: Sequence[Sequence[Hypothesis]]) -> list[Translation]:
+        """The runs of text behind the next leg, from one result a request.
+
+        Raises:
+            DecodingError: If a sentence has no hypothesis.
+        """
+        return finish_all(self.passages, results, self.ahead[0].model.tokenizer)
+
+    def go_on(self, runs: Sequence[Translation]) -> Self:
+        """Behind the next leg, with what `finish` gave, and ready for the one after it.
+
+        Raises:
+            TextTooLongError: If a sentence became longer than the next checkpoint reads.
+        """
+        sentences = tuple(sentence for run in runs for sentence in run.sentences)
+        further = dataclasses.replace(self, behind=(*self.behind, sentences), runs=tuple(runs), passages=())
+        return further.read([run.text for run in runs]) if further.ahead else further
+
+    def answer(self) -> Answer:
+        """What its client gets, once it has arrived."""
+        texts = [run.text for run in self.runs] if self.route else self.layout.texts
+        return Answer(
+            text=self.layout.rebuild(texts),
+            alternatives=self._alternatives(),
+            detection=self.detection,
+            route=self.route if any(self.behind) else None,
+            sentences=self.behind[-1] if self.behind else (),
+            is_finished=all(sentence.hypotheses[0].finished for leg in self.behind for sentence in leg),
+        )
+
+    def _alternatives(self) -> tuple[str, ...]:
+        """Alternative i of the whole: alternative i of each run of text, or its best where it has fewer."""
+        most = max((len(run.alternatives) for run in self.runs), default=0)
+        return tuple(
+            self.layout.rebuild([(*run.alternatives[i : i + 1], run.text)[0] for run in self.runs])
+            for i in range(most)
+        )

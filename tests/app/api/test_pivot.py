@@ -1,0 +1,185 @@
+"""Pairs that no checkpoint translates at once go through a language between."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from tests.app.conftest import Serve
+from tests.app.double import DoubleBackend
+
+pytestmark = pytest.mark.anyio
+GERMAN = "Guten Morgen, wo ist der Bahnhof?"
+ENGLISH = "Good morning, where is the station?"
+
+
+@pytest.fixture
+def backend() -> DoubleBackend:
+    """German into French goes through English, and so does English into Spanish through French."""
+    return DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"),)), ("fr-es", (("fr", "es"),)))
+
+
+async def translate(client: httpx.AsyncClient, **fields: object) -> httpx.Response:
+    return await client.post("/translate", json={"source": "de", "target": "fr"} | fields)
+
+
+def words(backend: DoubleBackend) -> list[str]:
+    """What the engines were given, in order, without ends."""
+    pieces = backend.tokenizer.source_pieces
+    return [" ".join(pieces(request.source_ids)[:-1]) for request in backend.admitted]
+
+
+async def test_the_second_checkpoint_goes_on_with_what_the_first_gave(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    response = await translate(client, q="eins zwei")
+    assert response.json() == {
+        "translatedText": "EINS ZWEI",
+        "model": "de-en>en-fr",
+        "model_version": "1+cccccccc>1+cccccccc",
+        "pivot": "en",
+    }
+    assert words(backend) == ["eins zwei", "EINS ZWEI"]
+
+
+async def test_a_direct_way_names_no_pivot(client: httpx.AsyncClient) -> None:
+    body = (await translate(client, q="one", source="en")).json()
+    assert body["model"] == "en-fr"
+    assert "pivot" not in body
+
+
+async def test_languages_say_what_can_be_reached(serve: Serve, backend: DoubleBackend) -> None:
+    async with serve(backend) as client:
+        targets = {each["code"]: each["targets"] for each in (await client.get("/languages")).json()}
+    assert targets == {"de": ["en", "fr"], "en": ["fr", "es"], "fr": ["es"], "es": []}
+
+
+async def test_turned_off_the_pair_is_refused(serve: Serve, backend: DoubleBackend) -> None:
+    async with serve(backend, pivot="off") as client:
+        response = await translate(client, q="eins")
+        targets = [each["targets"] for each in (await client.get("/languages")).json()]
+    assert (response.status_code, response.json()["field"]) == (400, "target")
+    assert targets == [["en"], ["fr"], ["es"], []]
+
+
+async def test_a_named_checkpoint_never_pivots(client: httpx.AsyncClient) -> None:
+    response = await translate(client, q="eins", model="de-en")
+    assert (response.status_code, response.json()["field"]) == (400, "target")
+
+
+async def test_texts_of_one_request_go_their_own_ways(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    body = (await translate(client, q=[GERMAN, ENGLISH, "42"], source="auto")).json()
+    assert body["translatedText"] == [GERMAN.upper(), ENGLISH.upper(), "42"]
+    assert [found["language"] for found in body["detectedLanguage"]][:2] == ["de", "en"]
+    assert body["model"] == ["de-en>en-fr", "en-fr", None]
+    assert body["model_version"] == ["1+cccccccc>1+cccccccc", "1+cccccccc", None]
+    assert body["pivot"] == ["en", None, None]
+    assert words(backend) == [GERMAN, ENGLISH, GERMAN.upper()]
+
+
+async def test_detection_with_a_named_checkpoint_looks_at_its_languages_alone(
+    client: httpx.AsyncClient,
+) -> None:
+    """German ranks first, and could go to French on its way through English, but not by that checkpoint."""
+    body = (await translate(client, q="Ich bin hungrig", source="auto", model="en-fr")).json()
+    assert (body["model"], body["detectedLanguage"]["language"]) == ("en-fr", "en")
+
+
+async def test_white_space_and_markup_survive_both_legs(client: httpx.AsyncClient) -> None:
+    text = "  Eins, zwei.\n\n\t- Drei!  Vier.\r\n"
+    assert (await translate(client, q=text)).json()["translatedText"] == text.upper()
+    page = '<p class="a">Eins &amp; <b>zwei</b>.</p>\n<code>x = 1</code><br/>Drei'
+    expected = '<p class="a">EINS &amp; <b>ZWEI</b>.</p>\n<code>x = 1</code><br/>DREI'
+    assert (await translate(client, q=page, format="html")).json()["translatedText"] == expected
+
+
+async def test_details_and_alternatives_are_of_the_last_leg(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    include = ["scores", "tokens", "alignment"]
+    body = (await translate(client, q="eins zwei. Drei", alternatives=1, include=include)).json()
+    assert body["alternatives"] == ["EINS EINS ZWEI. DREI DREI"]
+    details = body["details"][0]
+    assert [tokens["source"] for tokens in details["tokens"]] == [["EINS", "ZWEI.", "</s>"], ["DREI", "</s>"]]
+    assert len(details["alignment"]) == 2
+    first, last = backend.admitted[0].options, backend.admitted[-1].options
+    assert (first.num_hypotheses, first.return_alignment) == (1, False)
+    assert (last.num_hypotheses, last.return_alignment) == (2, True)
+
+
+async def test_options_hold_on_both_legs_but_lengths_only_on_the_last(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    wanted = {"strategy": "sample", "seed": 3, "max_length": 9, "min_length": 2}
+    assert (await translate(client, q="eins", decoding=wanted)).status_code == 200
+    first, last = (request.options for request in backend.admitted)
+    assert (first.strategy, first.seed, first.min_length) == ("sample", 3, 0)
+    assert (last.strategy, last.seed, last.max_length, last.min_length) == ("sample", 3, 9, 2)
+
+
+async def test_options_are_refused_before_anything_is_decoded(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    assert (await translate(client, q="eins", decoding={"max_length": 65})).status_code == 422
+    assert backend.admitted == []
+
+
+async def test_what_was_cut_on_the_way_is_unfinished(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    backend.endless = "mehr"
+    body = (await translate(client, q=["mehr und", "eins"], include=["scores"])).json()
+    assert body["unfinished"] == [True, False]
+    assert [details["finished"] for details in body["details"]] == [[True], [True]]
+
+
+async def test_each_leg_counts_its_tokens(client: httpx.AsyncClient) -> None:
+    await translate(client, q="eins zwei")
+    metrics = (await client.get("/metrics")).text
+    for pair in ("de-en", "en-fr"):
+        assert f'dragoman_source_tokens_total{{pair="{pair}"}} 3.0' in metrics
+        assert f'dragoman_target_tokens_total{{pair="{pair}"}} 2.0' in metrics
+
+
+async def test_all_texts_arrive_or_none(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+    backend.poison = "ZWEI"
+    response = await translate(client, q=["eins", "zwei", "drei"])
+    assert (response.status_code, response.json()["code"]) == (500, "internal_error")
+    assert (await translate(client, q="eins")).status_code == 200
+
+
+async def test_one_deadline_holds_for_both_legs(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+    backend.seconds = 0.1
+    text = " ".join(["wort"] * 8)
+    response = await translate(client, q=text, timeout_ms=1200)
+    assert (response.status_code, response.json()["code"]) == (504, "deadline_passed")
+    assert words(backend) == [text, text.upper()]
+    assert (await translate(client, q=text, timeout_ms=30_000)).status_code == 200
+
+
+async def test_only_the_last_leg_is_shown_while_it_grows(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    backend.seconds = 0.03
+    request = {"q": ["eins zwei drei vier.", "fünf sechs"], "source": "de", "target": "fr"}
+    streamed = await client.post("/translate", json=request, headers={"Accept": "text/event-stream"})
+    events = [block.split("\n") for block in streamed.text.split("\n\n")[:-1]]
+    names = [name for name, _ in events]
+    assert names == ["event: partial"] * (len(events) - 1) + ["event: done"]
+    assert len(events) > 2
+    data = [json.loads(line.removeprefix("data: ")) for _, line in events]
+    wholes = [text.upper() for text in request["q"]]
+    assert all(wholes[part["index"]].startswith(part["translatedText"]) for part in data[:-1])
+    assert data[-1] == (await client.post("/translate", json=request)).json()
+    assert data[-1]["pivot"] == "en"
+
+
+async def test_company_changes_nothing(client: httpx.AsyncClient) -> None:
+    texts = [f"text nummer {number}" for number in range(20)]
+    alone = await asyncio.gather(*(translate(client, q=text) for text in texts))
+    together = (await translate(client, q=texts)).json()
+    assert together["translatedText"] == [response.json()["translatedText"] for response in alone]
+    assert together["pivot"] == "en"
