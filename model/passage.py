@@ -4,8 +4,9 @@ The synchronous Translator and the service both go through here, so their answer
 """
 
 import dataclasses
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Self
 
@@ -61,11 +62,13 @@ class Passage:
         document: Its sentences, and the gaps between them.
         target: Language that the translation is in.
         requests: One a sentence; none for a text that comes back unchanged.
+        encode_seconds: How much of the time of reading went into token ids.
     """
 
     document: Document
     target: str
     requests: tuple[DecodeRequest, ...]
+    encode_seconds: float = field(default=0.0, compare=False)
 
     @classmethod
     def read(
@@ -97,7 +100,9 @@ class Passage:
         source, target = pair
         document = Document.split(text, source, splitting)
         sentences = () if source == target else document.sentences
+        began = time.monotonic()
         ids = [tuple(tokenizer.encode(sentence, target_language=target)) for sentence in sentences]
+        encode_seconds = time.monotonic() - began
         longest = max(map(len, ids), default=0)
         if longest > card.max_source_length:
             raise TextTooLongError(field, "max_source_length", card.max_source_length, longest)
@@ -105,7 +110,7 @@ class Passage:
             DecodeRequest(source_ids, _bounded(options, len(source_ids), card.max_target_length))
             for source_ids in ids
         )
-        return cls(document, target, tuple(requests))
+        return cls(document, target, tuple(requests), encode_seconds)
 
     def finish(self, results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> Translation:
         """Put the text together again, from one result a request.

@@ -27,6 +27,7 @@ class Job:
         client: Whose it is.
         rows: Hypotheses that are kept of it.
         cost: Tokens it is charged for, at least 1.
+        taken: When it left for an engine, on the same clock; None while it waits.
     """
 
     model: str
@@ -37,6 +38,7 @@ class Job:
     client: str = ""
     rows: int = field(init=False)
     cost: int = field(init=False)
+    taken: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.rows = self.request.options.lanes

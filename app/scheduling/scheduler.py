@@ -13,6 +13,7 @@ from app.scheduling.exchange import Exchange
 from app.scheduling.failures import failure_reason
 from app.scheduling.rate import MeasuredRate
 from app.scheduling.worker import Worker
+from app.stages import current
 from app.telemetry import Metrics
 from model.errors import TextTooLongError
 from model.request import DecodeRequest, Hypothesis
@@ -117,6 +118,8 @@ class Scheduler:
             raise DeadlinePassedError from None
         finally:
             self._withdraw(call)
+            taken = min((job.taken for job in jobs if job.taken is not None), default=None)
+            current().has_decoded(now, taken, time.monotonic())
 
     async def drain(self, seconds: float) -> None:
         """Refuse new work and wait until what was admitted is answered, at most this long."""
@@ -147,7 +150,8 @@ class Scheduler:
 
     def taken(self, job: Job) -> None:
         """See Reports."""
-        self._metrics.queue_wait.observe(time.monotonic() - job.arrival)
+        job.taken = time.monotonic()
+        self._metrics.queue_wait.observe(job.taken - job.arrival)
 
     def advanced(self, turn: Turn, seconds: float) -> None:
         """See Reports; what came of it goes to the event loop at once."""
