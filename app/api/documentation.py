@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.api.body import FORM, JSON
+from app.api.deepl.schemas import DeepLTranslateRequest
 from app.api.errors import ErrorBody
 from app.api.schemas import DetectRequest, TranslateRequest
 from app.api.streaming import EVENT_STREAM
@@ -28,7 +29,16 @@ _WHEN = {
     503: "The queue is full, the model is loading, or the service is about to end",
     504: "The deadline passed; the work was cancelled",
 }
-
+_NEED_A_KEY = ("/translate", "/detect", "/v2/")
+_SCHEMES = {
+    "key": {"type": "http", "scheme": "bearer"},
+    "deepl": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "`DeepL-Auth-Key KEY`; `Bearer KEY` does as well",
+    },
+}
 
 _EVENTS = """event: partial
 data: {"index":0,"translatedText":"Où est"}
@@ -89,11 +99,13 @@ def _describe(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
-    bodies = [(TranslateRequest, "validation"), (DetectRequest, "validation")]
+    bodies = [(body, "validation") for body in (TranslateRequest, DetectRequest, DeepLTranslateRequest)]
     _, schemas = models_json_schema(bodies, ref_template=_REF)  # type: ignore[arg-type]
     components = document.setdefault("components", {})
     components.setdefault("schemas", {}).update(schemas["$defs"])
-    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    for path in ("/translate", "/detect"):
-        document["paths"][path]["post"]["security"] = [{}, {"key": []}]
+    components["securitySchemes"] = _SCHEMES
+    for path, methods in document["paths"].items():
+        scheme = "deepl" if path.startswith("/v2/") else "key"
+        for method in methods.values() if path.startswith(_NEED_A_KEY) else ():
+            method["security"] = [{}, {scheme: []}]
     return document

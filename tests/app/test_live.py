@@ -5,16 +5,7 @@ import threading
 import time
 from http.client import HTTPConnection
 
-from libretranslatepy import LibreTranslateAPI
-
 from tests.app.remote import JSON, REQUEST, Live, running, wait_for
-
-
-def test_libretranslates_client_works_unchanged(live: Live) -> None:
-    client = LibreTranslateAPI(live.url)
-    assert client.translate("good morning, you & me = 100 %", "en", "fr") == "GOOD MORNING, YOU & ME = 100 %"
-    assert client.detect("Où est la gare, s'il vous plaît ?")[0]["language"] == "fr"
-    assert [language["code"] for language in client.languages()] == ["en", "fr"]
 
 
 def test_an_answer_does_not_wait_for_acknowledgements(live: Live) -> None:

@@ -6,6 +6,7 @@ from app.api.body import Values
 from app.api.deepl.schemas import MAX_TEXTS
 from app.api.errors import RequestError
 from app.settings import Settings
+from model.errors import InputError, TextTooLongError, UnsupportedLanguageError
 
 _XML: Final = "XML is not understood; `tag_handling` can be `html`"
 _UNSUPPORTED: Final = {
@@ -15,7 +16,6 @@ _UNSUPPORTED: Final = {
     "glossary_ids": "there are no glossaries",
     "ignore_tags": _XML,
     "non_splitting_tags": _XML,
-    "outline_detection": _XML,
     "splitting_tags": _XML,
     "style_id": "there are no style rules",
     "tag_handling_version": "there is one way to handle tags",
@@ -25,6 +25,8 @@ _UNSUPPORTED: Final = {
 _VALUES: Final = {
     ("formality", "more"): "the models have one register; `prefer_more` is accepted",
     ("formality", "less"): "the models have one register; `prefer_less` is accepted",
+    ("outline_detection", "false"): _XML,
+    ("outline_detection", "0"): _XML,
     ("tag_handling", "xml"): _XML,
 }
 
@@ -39,7 +41,7 @@ def refuse_unsupported(values: Values) -> None:
         if values.get(name) is not None:
             raise _refusal(f"`{name}` is not supported: {reason}", name)
     for (name, value), reason in _VALUES.items():
-        if values.get(name) == value:
+        if str(values.get(name)).lower() == value:
             raise _refusal(f"`{name}` cannot be `{value}`: {reason}", name)
 
 
@@ -53,6 +55,16 @@ def check_texts(values: Values, settings: Settings) -> None:
     if isinstance(texts, list) and len(texts) > most:
         message = f"`text` is over the limit of texts: {len(texts)}, at most {most}"
         raise RequestError(413, "too_many_items", message, "text")
+
+
+def renamed(error: InputError) -> InputError:
+    """The same error, with the names that fields and languages have in this API."""
+    if isinstance(error, UnsupportedLanguageError):
+        codes = [code.upper() for code in error.allowed]
+        return UnsupportedLanguageError(f"{error.field}_lang", error.code, codes)
+    if isinstance(error, TextTooLongError) and error.field == "q":
+        return TextTooLongError("text", error.limit_name, error.limit, error.value)
+    return error
 
 
 def _refusal(message: str, name: str) -> RequestError:

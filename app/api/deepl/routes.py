@@ -13,14 +13,14 @@ from app.api.body import Values, is_form, read_values
 from app.api.deepl import schemas
 from app.api.deepl.answers import translate_response
 from app.api.deepl.languages import source_languages, target_languages
-from app.api.deepl.refusals import check_texts, refuse_unsupported
+from app.api.deepl.refusals import check_texts, refuse_unsupported, renamed
 from app.api.dependencies import admit, client_of, context_of, translated, while_connected
 from app.api.documentation import body_of, errors
 from app.api.validation import check_lengths, fields_of, validate
 from app.context import Context
 from app.order import Answer, Order
 from app.settings import Settings
-from model.errors import UnsupportedLanguageError
+from model.errors import InputError
 from model.text.document import Splitting
 
 Content = TypeVar("Content")
@@ -55,7 +55,8 @@ _COUNT: Final[dict[str, Any]] = {
 async def translate(request: Request) -> Response:
     """Translate one text or a list of them, all or none.
 
-    What DeepL offers and this service does not, such as glossaries, is refused by name.
+    What DeepL offers and this service does not, such as glossaries, is refused by name. A field that is
+    wrong is a 400 on these paths, as at DeepL.
     """
     context = context_of(request)
     values, client = await admit(request, context)
@@ -91,9 +92,8 @@ async def _translated(context: Context, order: Order) -> list[Answer]:
     """The answers to an order; an error names the fields as this API calls them."""
     try:
         return await translated(context, order)
-    except UnsupportedLanguageError as error:
-        codes = [code.upper() for code in error.allowed]
-        raise UnsupportedLanguageError(f"{error.field}_lang", error.code, codes) from None
+    except InputError as error:
+        raise renamed(error) from None
 
 
 @router.get("/languages", summary="List languages as DeepL does", **_LISTING)

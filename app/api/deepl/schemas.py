@@ -17,8 +17,12 @@ def _digit(value: object) -> object:
     return str(value) if type(value) is int else value
 
 
-# DeepL's clients spell a switch as true, 1 or "1".
-Switch = Annotated[bool, Field(strict=False)]
+def _truth(value: object) -> object:
+    """A switch as DeepL's clients spell it: true, 1 or "1"."""
+    return {"0": False, "1": True}.get(str(value), value)
+
+
+Switch = Annotated[bool, BeforeValidator(_truth)]
 
 
 class DeepLTranslateRequest(BaseModel):
@@ -47,6 +51,7 @@ class DeepLTranslateRequest(BaseModel):
     formality: Literal["default", "prefer_more", "prefer_less"] | None = Field(
         default=None, description="No effect: the models have one register"
     )
+    outline_detection: Switch | None = Field(default=None, description="No effect; false is refused")
     context: Text | None = Field(default=None, description="No effect: each sentence is read by itself")
     model_type: ModelType | None = Field(
         default=None,
@@ -71,6 +76,7 @@ class DeepLTranslation(BaseModel):
     model_type_used: ModelType | None = Field(default=None, description="When `model_type` was given")
     model: str | None = Field(description="Who translated; null for a text that came back unchanged")
     model_version: str | None = Field(description="Which of its versions")
+    pivot: str | None = Field(default=None, description="Through which language, where not at once")
 
 
 class DeepLTranslateResponse(BaseModel):

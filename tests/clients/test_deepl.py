@@ -1,0 +1,128 @@
+"""DeepL's own package, unchanged, against the running service."""
+
+import deepl
+import pytest
+from deepl import Formality, ModelType, SplitSentences
+
+from tests.app.remote import Live
+from tests.clients.conftest import connect
+
+
+def test_a_text(live: Live) -> None:
+    result = connect(live).translate_text("good morning, you & me = 100 %", target_lang="FR")
+    assert isinstance(result, deepl.TextResult)
+    assert result.text == "GOOD MORNING, YOU & ME = 100 %"
+    assert result.detected_source_lang == "EN"
+    assert result.billed_characters == len("good morning, you & me = 100 %")
+
+
+def test_the_older_class_too(live: Live) -> None:
+    client = deepl.Translator("any", server_url=live.url.rstrip("/"), send_platform_info=False)
+    client.set_app_info("someone's program", "1.0")
+    assert client.translate_text("good morning", target_lang=deepl.Language.FRENCH).text == "GOOD MORNING"
+    client.close()
+
+
+def test_texts_keep_their_order_and_white_space(live: Live) -> None:
+    texts = ["one", "", " \n", "\ttwo  words. \r\n\r\nthree\n", "où est la gare, s'il vous plaît"]
+    results = connect(live).translate_text(texts, target_lang="FR")
+    assert [result.text for result in results] == ["ONE", "", " \n", "\tTWO WORDS. \r\n\r\nTHREE\n", texts[4]]
+    assert [result.billed_characters for result in results] == list(map(len, texts))
+    assert [results[0].detected_source_lang, results[4].detected_source_lang] == ["EN", "FR"]
+
+
+@pytest.mark.parametrize("target", ["EN-GB", "EN-US", "en-gb"])
+def test_regional_variants_mean_the_language(live: Live, target: str) -> None:
+    result = connect(live).translate_text("bonjour", source_lang="FR", target_lang=target)
+    assert (result.text, result.detected_source_lang) == ("BONJOUR", "FR")
+
+
+def test_as_many_texts_as_deepl_takes(live: Live) -> None:
+    texts = [f"word {i}" for i in range(50)]
+    results = connect(live).translate_text(texts, source_lang="EN", target_lang="FR")
+    assert [result.text for result in results] == [text.upper() for text in texts]
+
+
+def test_markup_stays(live: Live) -> None:
+    html = "<p>good\nmorning, <b>you &amp; me</b></p><code>left alone</code>"
+    result = connect(live).translate_text(html, source_lang="EN", target_lang="FR", tag_handling="html")
+    assert result.text == "<p>GOOD MORNING, <b>YOU &amp; ME</b></p><code>left alone</code>"
+
+
+@pytest.mark.parametrize(
+    ("splitting", "translation"),
+    [
+        (None, "ONE\nTWO.  THREE"),
+        (SplitSentences.ALL, "ONE\nTWO.  THREE"),
+        (SplitSentences.NO_NEWLINES, "ONE TWO.  THREE"),
+        (SplitSentences.OFF, "ONE TWO. THREE"),
+    ],
+)
+def test_splitting(live: Live, splitting: SplitSentences | None, translation: str) -> None:
+    """The double puts one space between the words of a sentence."""
+    result = connect(live).translate_text(
+        "one\ntwo.  Three", source_lang="EN", target_lang="FR", split_sentences=splitting
+    )
+    assert result.text == translation
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"formality": Formality.DEFAULT},
+        {"formality": Formality.PREFER_LESS},
+        {"formality": "prefer_more"},
+        {"preserve_formatting": True},
+        {"preserve_formatting": False},
+        {"context": "what was said before"},
+        {"outline_detection": True},
+        {"extra_body_parameters": {"enable_beta_languages": True}},
+    ],
+)
+def test_wishes_are_heard(live: Live, wish: dict[str, object]) -> None:
+    assert connect(live).translate_text("one", target_lang="FR", **wish).text == "ONE"
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "used"),
+    [
+        (None, None),
+        (ModelType.LATENCY_OPTIMIZED, "latency_optimized"),
+        (ModelType.QUALITY_OPTIMIZED, "quality_optimized"),
+        (ModelType.PREFER_QUALITY_OPTIMIZED, "quality_optimized"),
+    ],
+)
+def test_the_kind_of_model_is_told(live: Live, asked_for: ModelType | None, used: str | None) -> None:
+    result = connect(live).translate_text("one", target_lang="FR", model_type=asked_for)
+    assert (result.text, result.model_type_used) == ("ONE", used)
+
+
+def test_every_language_on_the_list_can_be_asked_for(live: Live) -> None:
+    client = connect(live)
+    sources, targets = client.get_source_languages(), client.get_target_languages()
+    assert [(language.code, language.name) for language in sources] == [("EN", "English"), ("FR", "French")]
+    assert [language.code for language in targets] == ["EN-GB", "EN-US", "FR"]
+    assert [language.supports_formality for language in targets] == [False] * 3
+    for source in sources:
+        for target in targets:
+            assert client.translate_text("42", source_lang=source, target_lang=target).text == "42"
+
+
+def test_usage_grows_by_what_was_billed(live: Live) -> None:
+    client = connect(live)
+    before = client.get_usage()
+    results = client.translate_text(["é 🙂", "ab"], target_lang="FR")
+    billed = sum(result.billed_characters for result in results)
+    after = client.get_usage()
+    assert billed == 5
+    assert after.character.count - before.character.count == billed
+    assert after.character.valid
+    assert not after.any_limit_reached
+    assert not after.document.valid
+
+
+def test_there_are_no_glossaries(live: Live, once: None) -> None:
+    client = connect(live)
+    assert client.get_glossary_languages() == []
+    with pytest.raises(deepl.GlossaryNotFoundException, match="there is no such path"):
+        client.list_glossaries()

@@ -1,0 +1,168 @@
+"""What DeepL's own package makes of our refusals: its exceptions, with our sentences."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import deepl
+import pytest
+
+from tests.app.remote import Live, running, wait_for
+from tests.clients.conftest import connect
+
+pytestmark = pytest.mark.usefixtures("once")
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({"formality": "more"}, "`formality` cannot be `more`"),
+        ({"formality": "less"}, "`formality` cannot be `less`"),
+        ({"formality": "rude"}, "`formality`: input should be 'default'"),
+        ({"glossary": "some-id"}, "`glossary_id` is not supported"),
+        ({"glossary_ids": ["one", "two"]}, "`glossary_ids` is not supported"),
+        ({"style_rule": "some-id"}, "`style_id` is not supported"),
+        ({"translation_memory": "some-id"}, "`translation_memory_id` is not supported"),
+        ({"custom_instructions": ["be brief"]}, "`custom_instructions` is not supported"),
+        ({"tag_handling": "xml"}, "`tag_handling` cannot be `xml`"),
+        ({"tag_handling_version": "v2"}, "`tag_handling_version` is not supported"),
+        ({"outline_detection": False}, "`outline_detection` cannot be `false`"),
+        ({"splitting_tags": "p,br"}, "`splitting_tags` is not supported"),
+        ({"non_splitting_tags": ["b"]}, "`non_splitting_tags` is not supported"),
+        ({"ignore_tags": ["x"]}, "`ignore_tags` is not supported"),
+        ({"split_sentences": "2"}, "`split_sentences`: input should be '0', '1' or 'nonewlines'"),
+        ({"model_type": "best"}, "`model_type`: input should be"),
+        ({"extra_body_parameters": {"auth_key": "k"}}, "`auth_key` is not supported"),
+        ({"extra_body_parameters": {"s3cret": 1}}, "the request holds an unknown field"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(live: Live, wish: dict[str, object], sentence: str) -> None:
+    with pytest.raises(deepl.DeepLException) as caught:
+        connect(live).translate_text("one", source_lang="EN", target_lang="FR", **wish)
+    assert str(caught.value).startswith("Bad request, message: ")
+    assert sentence in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    assert (caught.value.http_status_code, caught.value.should_retry) == (400, False)
+
+
+@pytest.mark.parametrize(("source", "target"), [("EN", "DE"), ("DE", "FR"), (None, "DE"), ("EN", "q" * 30)])
+def test_languages_that_there_are_not(live: Live, source: str | None, target: str) -> None:
+    name = "source_lang" if source == "DE" else "target_lang"
+    with pytest.raises(deepl.DeepLException, match=f"`{name}` must be one of EN, FR$") as caught:
+        connect(live).translate_text("one", source_lang=source, target_lang=target)
+    assert caught.value.http_status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "field"),
+    [
+        (["a"] * 51, {}, '"field":"text"'),
+        (["a", "b" * 10_001], {}, '"field":"text[1]"'),
+        (["a.\n" * 30, "one. " * 50], {"split_sentences": "0"}, '"field":"text[1]"'),
+    ],
+)
+def test_too_much_is_refused_with_its_place(
+    live: Live, texts: list[str], options: dict[str, str], field: str
+) -> None:
+    with pytest.raises(deepl.DeepLException, match="at most") as caught:
+        connect(live).translate_text(texts, source_lang="EN", target_lang="FR", **options)
+    assert caught.value.http_status_code == 413
+    assert field in str(caught.value)
+
+
+def test_a_key_opens_and_a_wrong_one_does_not(guarded: Live) -> None:
+    assert connect(guarded, "sesame").translate_text("one", target_lang="FR").text == "ONE"
+    stranger = connect(guarded, "seesame")
+    for attempt in (
+        lambda: stranger.translate_text("one", target_lang="FR"),
+        stranger.get_source_languages,
+        stranger.get_target_languages,
+        stranger.get_usage,
+        stranger.get_glossary_languages,
+    ):
+        with pytest.raises(deepl.AuthorizationException, match="message: this API key is not valid"):
+            attempt()
+
+
+def test_usage_is_told_by_key(guarded: Live) -> None:
+    ali, gimli = connect(guarded, "sesame"), connect(guarded, "mellon")
+    before = [client.get_usage().character.count for client in (ali, gimli)]
+    gimli.translate_text("one two", target_lang="FR")
+    after = [client.get_usage().character.count for client in (ali, gimli)]
+    assert after == [before[0], before[1] + 7]
+
+
+def test_a_rate_exceeded() -> None:
+    with running(DRAGOMAN_RATE_LIMIT="2/hour") as live:
+        client = connect(live)
+        for _ in range(2):
+            client.translate_text("one", target_lang="FR")
+        with pytest.raises(deepl.TooManyRequestsException, match="message: too many requests") as caught:
+            client.translate_text("one", target_lang="FR")
+        assert caught.value.should_retry
+        assert client.get_usage().character.count == 6
+
+
+def test_the_client_tries_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deepl.http_client, "max_network_retries", 5)
+    with running(DRAGOMAN_RATE_LIMIT="1/second") as live:
+        client = connect(live)
+        results = [client.translate_text("one", target_lang="FR").text for _ in range(3)]
+        assert results == ["ONE"] * 3
+        assert 'dragoman_rejected_total{reason="rate_limited"} 0.0' not in live.get("metrics")
+
+
+def test_more_than_can_ever_wait_is_too_much() -> None:
+    with (
+        running(DRAGOMAN_MAX_QUEUED_TOKENS="10") as live,
+        pytest.raises(deepl.DeepLException, match="`text` is over the limit MAX_QUEUED_TOKENS: ") as caught,
+    ):
+        connect(live).translate_text(["one two three"] * 40, source_lang="EN", target_lang="FR")
+    assert caught.value.http_status_code == 413
+
+
+def test_no_room_is_worth_another_try() -> None:
+    with running(DOUBLE_SECONDS="1", DRAGOMAN_MAX_REQUESTS="1") as live, busy(live) as results:
+        with pytest.raises(deepl.DeepLException, match="Service unavailable, message: ") as caught:
+            connect(live).translate_text("three", target_lang="FR")
+        assert caught.value.should_retry
+        assert caught.value.http_status_code == 503
+    assert results == ["ONE TWO"]
+
+
+def test_draining_answers_those_inside_and_sends_others_away() -> None:
+    with running(DOUBLE_SECONDS="1", DRAGOMAN_DRAIN_SECONDS="20") as live:
+        with busy(live) as results:
+            live.process.send_signal(signal.SIGTERM)
+            with pytest.raises(deepl.DeepLException) as caught:
+                _translate_until(live, results)
+            assert caught.value.should_retry
+        assert results == ["ONE TWO"]
+        assert live.process.wait(timeout=20) == 0
+        with pytest.raises(deepl.ConnectionException, match="Connection failed"):
+            connect(live).get_usage()
+
+
+@contextmanager
+def busy(live: Live) -> Iterator[list[str]]:
+    """While it lasts, the service translates something, until that is in the list."""
+    results: list[str] = []
+    client = threading.Thread(
+        target=lambda: results.append(connect(live).translate_text("one two", target_lang="FR").text)
+    )
+    client.start()
+    wait_for(lambda: _assert_in_flight(live))
+    yield results
+    client.join(timeout=20)
+
+
+def _translate_until(live: Live, results: list[str]) -> None:
+    while not results:
+        connect(live).translate_text("42", source_lang="EN", target_lang="FR")
+
+
+def _assert_in_flight(live: Live) -> None:
+    # The request that asks is in flight too.
+    if "dragoman_requests_in_flight 2.0" not in live.get("metrics"):
+        raise OSError("not yet in flight")
