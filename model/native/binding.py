@@ -1,6 +1,7 @@
 """⑤ Finds the native library that this processor runs, and its functions."""
 
 import ctypes
+import logging
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from model.errors import NativeError
 from model.native.build import VARIANTS, library_path
+from model.native.seal import is_whole
 from model.native.structures import (
     NamedTensor,
     NativeConfig,
@@ -18,6 +20,8 @@ from model.native.structures import (
     RequestStruct,
     SessionConfig,
 )
+
+logger = logging.getLogger(__name__)
 
 ABI_VERSION = 4
 ENVIRONMENT = "DRAGOMAN_NATIVE"
@@ -60,16 +64,20 @@ class Library:
         name: File name without its ending.
 
     Raises:
-        NativeError: If it cannot be loaded, or is of another version.
+        NativeError: If it is not what its build made, cannot be loaded, or is of another version.
     """
 
     def __init__(self, path: Path) -> None:
+        if not is_whole(path):
+            raise NativeError(
+                f"the native library {path.name} is damaged: `python -m model.native.build` mends it"
+            )
         try:
             self._functions = ctypes.CDLL(str(path))
-        except OSError as error:
+            version = self._functions.dragoman_abi_version()
+        except (OSError, AttributeError) as error:
             raise NativeError(f"the native library cannot be loaded: {error}") from error
         self.name = path.stem
-        version = self._functions.dragoman_abi_version()
         if version != ABI_VERSION:
             raise NativeError(f"{path} must have ABI version {ABI_VERSION}, but has {version} instead")
         for name, (result, arguments) in _FUNCTIONS.items():
@@ -119,7 +127,7 @@ class Library:
 
 
 def load_library(choice: str | None = None) -> Library:
-    """The fastest library that is built and that this processor runs.
+    """The fastest library that is built, whole, and that this processor runs.
 
     Args:
         choice: `avx512` or `avx2` for that one, `off` for none, `auto` for the fastest; by default
@@ -137,10 +145,15 @@ def load_library(choice: str | None = None) -> Library:
     runnable = [variant for variant in runnable_variants() if choice in ("auto", variant)]
     if not runnable:
         raise NativeError(f"this processor ({platform.machine()}) lacks the instructions that it needs")
-    for variant in runnable:
-        if library_path(variant).exists():
-            return _loaded(library_path(variant))
-    raise NativeError("the native library is not built: run `python -m model.native.build`")
+    built = [path for path in map(library_path, runnable) if path.exists()]
+    if not built:
+        raise NativeError("the native library is not built: run `python -m model.native.build`")
+    for path in built[:-1]:
+        try:
+            return _loaded(path)
+        except NativeError as reason:
+            logger.warning("falling back to the next library: %s", reason)
+    return _loaded(built[-1])
 
 
 def runnable_variants() -> Sequence[str]:

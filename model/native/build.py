@@ -1,10 +1,12 @@
 """⑤ Compiles the native library: `python -m model.native.build`. Does nothing where it is built already.
 
 There is one library for each instruction set, of the same sources. A hash of sources and flags is
-part of the file's name, so that a library is never older than its sources.
+part of the file's name, so that a library is never older than its sources; one that is damaged is
+compiled again. Where one instruction set cannot be had, the other is built all the same.
 """
 
 import hashlib
+import logging
 import os
 import platform
 import shlex
@@ -18,6 +20,9 @@ from functools import cache
 from pathlib import Path
 
 from model.errors import NativeError
+from model.native.seal import is_whole, seal
+
+logger = logging.getLogger(__name__)
 
 SOURCES = Path(__file__).parent / "src"
 LIBRARIES = Path(__file__).parent / "lib"
@@ -56,19 +61,38 @@ def build(sources: Path = SOURCES, libraries: Path = LIBRARIES) -> list[Path]:
         The libraries that were compiled.
 
     Raises:
-        NativeError: If there is no compiler, or it fails.
+        NativeError: If there is no compiler, or it fails and there is no library at all.
         OSError: If the folder cannot be written to.
     """
     paths = {variant: library_path(variant, sources, libraries) for variant in VARIANTS}
-    missing = {variant: path for variant, path in paths.items() if not path.exists()}
-    if missing:
-        compiler = _find_compiler()
-        libraries.mkdir(exist_ok=True)
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda variant: _compile(compiler, variant, sources, missing[variant]), missing))
-    for path in set(libraries.glob("dragoman-*.so")) - set(paths.values()):
-        path.unlink(missing_ok=True)
-    return list(missing.values())
+    missing = {variant: path for variant, path in paths.items() if not is_whole(path)}
+    failures = _compile_all(missing, sources, libraries) if missing else {}
+    if len(failures) == len(paths):
+        raise next(iter(failures.values()))
+    for error in failures.values():
+        logger.warning("going on without one library: %s", " ".join(str(error).splitlines()[:2]))
+    current = {path.name for path in paths.values()}
+    for path in libraries.glob("dragoman-*.so*"):
+        if path.name.removesuffix(".sha256") not in current:
+            path.unlink(missing_ok=True)
+    return [path for variant, path in missing.items() if variant not in failures]
+
+
+def _compile_all(missing: Mapping[str, Path], sources: Path, libraries: Path) -> dict[str, NativeError]:
+    """Side by side; what the compiler says of the variants where it failed."""
+    compiler = _find_compiler()
+    libraries.mkdir(exist_ok=True)
+
+    def attempt(variant: str) -> NativeError | None:
+        try:
+            _compile(compiler, variant, sources, missing[variant])
+        except NativeError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor() as pool:
+        outcomes = dict(zip(missing, pool.map(attempt, missing), strict=True))
+    return {variant: error for variant, error in outcomes.items() if error is not None}
 
 
 @cache
@@ -106,12 +130,16 @@ def _compile(compiler: Sequence[str], variant: str, sources: Path, target: Path)
             str(result),
         ]
         # The command is this module's own, or what the person who builds has put into CXX.
-        outcome = subprocess.run(  # noqa: S603
-            command, input=unit, capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
+        try:
+            outcome = subprocess.run(  # noqa: S603
+                command, input=unit, capture_output=True, text=True, timeout=_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise NativeError(f"{compiler[0]} takes over {_SECONDS} s to compile for {variant}") from error
         if outcome.returncode != 0:
             raise NativeError(f"{compiler[0]} cannot compile the library for {variant}:\n{outcome.stderr}")
         # Nobody ever finds half a library, and whoever builds at the same time writes the same one.
+        seal(result, target.parent)
         result.replace(target)
 
 
@@ -125,7 +153,7 @@ def main() -> int:
         return 0
     try:
         built = build()
-    except (NativeError, OSError, subprocess.TimeoutExpired) as error:
+    except (NativeError, OSError) as error:
         sys.stderr.write(f"The native library was not built, decoding will use PyTorch: {error}\n")
         return 1
     if built:

@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -6,8 +7,15 @@ import pytest
 from model.errors import NativeError
 from model.native import binding
 from model.native.binding import ENVIRONMENT, Library, load_library, runnable_variants
-from model.native.build import VARIANTS
+from model.native.build import VARIANTS, library_path
+from model.native.seal import seal, seal_path
 from tests.model.native_library import needs_compiler
+
+
+def compile_library(path: Path, program: str) -> None:
+    command = ["c++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(path)]
+    subprocess.run(command, input=program, text=True, check=True)
+    seal(path, path.parent)
 
 
 def test_each_instruction_set_has_its_own_library(library: Library) -> None:
@@ -69,14 +77,49 @@ def test_what_is_not_built_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
     (tmp_path / "library.so").write_text("not a library")
+    seal(tmp_path / "library.so", tmp_path)
     with pytest.raises(NativeError, match="cannot be loaded"):
         Library(tmp_path / "library.so")
 
 
 @needs_compiler
+def test_a_foreign_library_is_refused(tmp_path: Path) -> None:
+    compile_library(tmp_path / "library.so", "int answer() { return 42; }")
+    with pytest.raises(NativeError, match="dragoman_abi_version"):
+        Library(tmp_path / "library.so")
+
+
+@pytest.mark.parametrize("size", [0, 1000, 100_000])
+def test_a_library_that_was_cut_short_is_refused_before_it_can_do_harm(
+    library: Library, tmp_path: Path, size: int
+) -> None:
+    """Loading it would end the process by SIGBUS or SIGSEGV."""
+    whole = library_path(library.name.split("-")[1])
+    cut = tmp_path / whole.name
+    cut.write_bytes(whole.read_bytes()[:size])
+    shutil.copy(seal_path(whole), tmp_path)
+    with pytest.raises(NativeError, match="damaged"):
+        Library(cut)
+
+
+@pytest.mark.skipif(len(runnable_variants()) < 2, reason="this processor runs one library only")
+def test_the_next_library_stands_in_for_a_damaged_one(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fastest, second = runnable_variants()[:2]
+    paths = {fastest: tmp_path / "fastest.so", second: library_path(second)}
+    paths[fastest].write_bytes(b"\x7fELF")
+    monkeypatch.setattr(binding, "library_path", lambda variant: paths[variant])
+    assert f"-{second}-" in load_library("auto").name
+    (record,) = caplog.records
+    assert "fastest.so is damaged" in record.getMessage()
+    with pytest.raises(NativeError, match=r"fastest\.so is damaged"):
+        load_library(fastest)
+
+
+@needs_compiler
 def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
     program = 'extern "C" int dragoman_abi_version() { return 999; }'
-    command = ["c++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(tmp_path / "library.so")]
-    subprocess.run(command, input=program, text=True, check=True)
+    compile_library(tmp_path / "library.so", program)
     with pytest.raises(NativeError, match="but has 999"):
         Library(tmp_path / "library.so")

@@ -1,4 +1,5 @@
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -6,12 +7,14 @@ import pytest
 from model.errors import NativeError
 from model.native import build as builder
 from model.native.build import VARIANTS, build, library_path, main
+from model.native.seal import is_whole, seal_path
 from tests.model.native_library import needs_compiler
 
 # Stands in for a compiler: notes its arguments, reads the program and writes what it was asked to.
 COMPILER = """#!/bin/sh
 cat > /dev/null
 echo "$*" >> {log}
+case "$*" in *"$REFUSED"*) echo "unrecognised option '$REFUSED'" >&2; exit 1;; esac
 while [ "$1" != -o ]; do shift; done
 echo compiled > "$2"
 """
@@ -37,6 +40,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log, compiler = tmp_path / "calls.txt", tmp_path / "my compiler"
     compiler.write_text(COMPILER.format(log=shlex.quote(str(log))))
     compiler.chmod(0o755)
+    monkeypatch.setenv("REFUSED", "nothing yet")
     monkeypatch.setenv("CXX", f"{shlex.quote(str(compiler))} --mine")
     return log
 
@@ -53,7 +57,8 @@ def test_there_is_a_library_for_each_instruction_set_from_the_same_sources(
     built = build(sources, libraries)
     assert built == [library_path(variant, sources, libraries) for variant in VARIANTS]
     assert all(path.read_bytes().startswith(b"\x7fELF") for path in built)
-    assert sorted(libraries.iterdir()) == sorted(built)
+    assert all(map(is_whole, built))
+    assert sorted(libraries.glob("*.so")) == sorted(built)
 
 
 def test_nothing_is_compiled_that_is_there(sources: Path, libraries: Path, calls: Path) -> None:
@@ -70,7 +75,33 @@ def test_changed_sources_are_compiled_and_the_old_library_goes(
     builder._hash.cache_clear()
     after = build(sources, libraries)
     assert not set(before) & set(after)
-    assert sorted(libraries.iterdir()) == sorted(after)
+    assert sorted(libraries.iterdir()) == sorted([*after, *map(seal_path, after)])
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda path: path.write_bytes(b"half"), lambda path: seal_path(path).unlink()]
+)
+def test_a_damaged_library_is_compiled_again(
+    sources: Path, libraries: Path, calls: Path, damage: Callable[[Path], object]
+) -> None:
+    first, *others = build(sources, libraries)
+    damage(first)
+    assert build(sources, libraries) == [first]
+    assert all(map(is_whole, (first, *others)))
+
+
+def test_an_instruction_set_that_the_compiler_lacks_leaves_the_others(
+    sources: Path,
+    libraries: Path,
+    calls: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("REFUSED", "-mavx512bf16")
+    assert build(sources, libraries) == [library_path("avx2", sources, libraries)]
+    (record,) = caplog.records
+    assert "cannot compile the library for avx512: unrecognised option '-mavx512bf16'" in record.getMessage()
+    assert build(sources, libraries) == []
 
 
 def test_the_compiler_is_the_one_that_cxx_names_with_its_arguments(
