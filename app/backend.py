@@ -8,6 +8,7 @@ from model.card import ModelCard
 from model.decoding.observer import Observer
 from model.decoding.runner import Progress
 from model.decoding.sentence import Sentence
+from model.golden import GoldenSentence
 from model.request import DecodeRequest
 from model.text.tokenizer import Tokenizer
 
@@ -24,6 +25,7 @@ class LoadedModel:
         precision: Of its arithmetic, e.g. `float32`.
         parameters: Number of trained values.
         load_seconds: How long loading took.
+        golden: Texts whose translation is known; older checkpoints have none.
     """
 
     card: ModelCard
@@ -33,6 +35,7 @@ class LoadedModel:
     precision: str
     parameters: int
     load_seconds: float
+    golden: tuple[GoldenSentence, ...] = ()
 
     @property
     def version(self) -> str:

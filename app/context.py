@@ -1,6 +1,7 @@
 """What one application shares between its requests."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from app.admission import Admission
 from app.errors import NotReadyError
@@ -11,6 +12,11 @@ from app.service import TranslationService
 from app.settings import Settings
 from app.telemetry import Metrics
 from app.usage import Usage
+from app.watchdog import Watchdog
+from model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from app.tracing import Tracing
 
 
 @dataclass
@@ -23,8 +29,10 @@ class Context:
         metrics: Its own registry.
         keys: Who may ask.
         rates: How often.
+        watchdog: Whether the engines make progress.
         admission: How many at a time.
         usage: How much each has had translated.
+        tracing: Where traces go; None where nobody wants them.
     """
 
     settings: Settings
@@ -33,21 +41,27 @@ class Context:
     admission: Admission
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     metrics: Metrics = field(default_factory=Metrics)
+    watchdog: Watchdog = field(init=False)
     usage: Usage = field(default_factory=Usage)
+    tracing: "Tracing | None" = None
     _service: TranslationService | None = None
+
+    def __post_init__(self) -> None:
+        self.watchdog = Watchdog(self.settings.watchdog_seconds, self.metrics)
 
     @classmethod
     def of(cls, settings: Settings) -> "Context":
         """The context that some settings ask for; it is not ready before `serve`.
 
         Raises:
-            ConfigError: If the file of API keys cannot be used.
+            ConfigError: If the file of API keys cannot be used, or traces are wanted that nobody can write.
         """
         return cls(
             settings,
             KeyRing(settings.api_keys_file),
             RateLimit(settings.rate_limit),
             Admission(settings.max_requests),
+            tracing=_tracing() if settings.traces == "on" else None,
         )
 
     def serve(self, service: TranslationService) -> None:
@@ -65,3 +79,12 @@ class Context:
         if self._service is None:
             raise NotReadyError
         return self._service
+
+
+def _tracing() -> "Tracing":
+    # It takes a while to load, and most do without.
+    try:
+        from app.tracing import Tracing
+    except ModuleNotFoundError:
+        raise ConfigError("traces", "off, unless the extra `otel` is installed", "on") from None
+    return Tracing.from_environment()

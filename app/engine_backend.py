@@ -1,5 +1,6 @@
 """⑤ The real backend: checkpoints, and their engines. Only the lifespan imports it."""
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,14 @@ from app.checkpoints import checkpoint_folders
 from app.settings import Settings
 from model.accelerator import accelerator_memory
 from model.card import ModelCard
-from model.checkpoint import load_checkpoint
+from model.checkpoint import Checkpoint, load_checkpoint
 from model.cores import available_cores
 from model.decoding.engine import DecodingEngine
 from model.engines import EngineFactory, engine_factory
 from model.errors import CheckpointError, ConfigError
+from model.golden import GoldenSentence, golden_sentences
+
+logger = logging.getLogger(__name__)
 
 _STATE_BYTES: Final = {"cpu": 2**28, "cuda": 2**32}
 # Natively a token takes as long to encode alone as in any company; in PyTorch company makes it cheaper.
@@ -67,6 +71,7 @@ class EngineBackend:
 
     def __init__(self, loaded: Sequence[_Loaded], settings: Settings) -> None:
         self.workers = settings.workers or _best_workers(loaded)
+        self._loaded = tuple(loaded)
         self._models = tuple(each.model for each in loaded)
         self._engines = {
             (each.name, worker): _engine(each, settings, len(loaded))
@@ -75,14 +80,19 @@ class EngineBackend:
         }
 
     @classmethod
-    def load(cls, settings: Settings) -> "EngineBackend":
+    def load(cls, settings: Settings, lender: "EngineBackend | None" = None) -> "EngineBackend":
         """Load the checkpoints that the settings name.
+
+        Args:
+            settings: See there.
+            lender: Shares the weights of checkpoints that are the same still, and is not changed.
 
         Raises:
             CheckpointError: If a folder is not a whole, sound checkpoint, or two have one name.
             ConfigError: If a path holds no checkpoint, or this machine cannot do what is asked.
         """
-        loaded = [_load(folder, settings) for folder in checkpoint_folders(settings.checkpoint)]
+        known = {each.model.checksum: each for each in lender._loaded} if lender is not None else {}
+        loaded = [_load(folder, settings, known) for folder in checkpoint_folders(settings.checkpoint)]
         names = [each.name for each in loaded]
         if len(set(names)) < len(names):
             raise CheckpointError(f"checkpoints must have different names: {', '.join(sorted(names))}")
@@ -106,9 +116,11 @@ class EngineBackend:
             engine.close()
 
 
-def _load(folder: Path, settings: Settings) -> _Loaded:
+def _load(folder: Path, settings: Settings, known: Mapping[str, _Loaded]) -> _Loaded:
     began = time.monotonic()
     checkpoint = load_checkpoint(folder)
+    if checkpoint.checksum in known:
+        return known[checkpoint.checksum]
     factory = engine_factory(
         checkpoint,
         device=settings.device,
@@ -123,8 +135,17 @@ def _load(folder: Path, settings: Settings) -> _Loaded:
         precision=factory.precision,
         parameters=checkpoint.num_parameters,
         load_seconds=time.monotonic() - began,
+        golden=_golden(checkpoint),
     )
     return _Loaded(model, factory)
+
+
+def _golden(checkpoint: Checkpoint) -> tuple[GoldenSentence, ...]:
+    golden = golden_sentences(checkpoint.provenance)
+    if not golden:
+        # It may still be a good one: one of an older release, or of languages that we have no text of.
+        logger.info("no golden sentences to verify with", extra={"model": checkpoint.card.name})
+    return golden
 
 
 def _engine(loaded: _Loaded, settings: Settings, num_checkpoints: int) -> DecodingEngine:

@@ -4,8 +4,10 @@ ServiceError
 ├── UnavailableError         not now, but soon: carries when to come back
 │   ├── NotReadyError        the checkpoint is still loading
 │   ├── DrainingError        the process is about to end
+│   ├── EngineStuckError     an engine has work and makes no step
 │   ├── HouseFullError       more requests are being served than there is room for
 │   ├── QueueFullError       more work is waiting than can be promised an answer
+│   ├── OutOfMemoryError     the device has no memory for a sentence, even alone
 │   └── KeysUnreadableError  the file of API keys cannot be used just now
 ├── DeadlinePassedError      the answer would have come too late; the work was cancelled
 ├── ClientGoneError          nobody is waiting for the answer any more
@@ -47,6 +49,13 @@ class DrainingError(UnavailableError):
         super().__init__("the service is shutting down", retry_after=5)
 
 
+class EngineStuckError(UnavailableError):
+    """An engine has work and makes no step; only a new process may help."""
+
+    def __init__(self) -> None:
+        super().__init__("an engine has work but makes no step", retry_after=5)
+
+
 class HouseFullError(UnavailableError):
     """As many requests are being served as MAX_REQUESTS allows, altogether or for one client's share."""
 
@@ -59,6 +68,13 @@ class QueueFullError(UnavailableError):
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"the queue is full; try again in {retry_after} s", retry_after)
+
+
+class OutOfMemoryError(UnavailableError):
+    """The device has no memory for a sentence, even alone."""
+
+    def __init__(self) -> None:
+        super().__init__("there is not enough memory for this just now; try again, or a shorter text", 5)
 
 
 class KeysUnreadableError(UnavailableError):

@@ -1,5 +1,7 @@
-"""Where the process stands: loading, ready, draining or failed; read by probes and by the server."""
+"""Where the process stands: loading, ready, draining or failed; and the requests that are in flight."""
 
+import asyncio
+from collections.abc import Callable
 from enum import Enum
 
 from app.errors import DrainingError, NotReadyError
@@ -14,19 +16,68 @@ class Phase(Enum):
     FAILED = "failed"
 
 
+class Cohort:
+    """Requests that came while one and the same service answered.
+
+    Attributes:
+        size: How many of them are in flight.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._all_gone: asyncio.Event | None = None
+
+    def leave(self) -> None:
+        """One of them has its answer."""
+        self.size -= 1
+        if self.size == 0 and self._all_gone is not None:
+            self._all_gone.set()
+
+    async def gone(self) -> None:
+        """Wait until all of them have their answers; nobody may join any more."""
+        if self.size:
+            self._all_gone = asyncio.Event()
+            await self._all_gone.wait()
+
+
 class Lifecycle:
-    """The process's phase and its requests in flight.
+    """The process's phase and its requests in flight, all on the event loop.
 
     Attributes:
         phase: What the process is doing.
         failure: Why loading failed; None otherwise.
-        in_flight: Requests whose answer is not out yet.
+        is_cut_short: Whether what is in flight is refused too, because the process must end now.
+        refusers: What to call for that: each refuses the work that it holds.
+        reload_asked: Set when somebody wants the checkpoints to be read again.
     """
 
     def __init__(self) -> None:
         self.phase = Phase.LOADING
         self.failure: Exception | None = None
-        self.in_flight = 0
+        self.is_cut_short = False
+        self.refusers: set[Callable[[], None]] = set()
+        self.reload_asked = asyncio.Event()
+        self._cohort = Cohort()
+        self._cohorts: dict[asyncio.Task[object] | None, Cohort] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose answer is not out yet."""
+        return len(self._cohorts)
+
+    def enter(self) -> None:
+        """A request came; the current task answers it."""
+        self._cohorts[asyncio.current_task()] = self._cohort
+        self._cohort.size += 1
+
+    def leave(self) -> None:
+        """The current task's request has its answer."""
+        self._cohorts.pop(asyncio.current_task()).leave()
+
+    def part(self) -> Cohort:
+        """The requests that came so far; those to come are others."""
+        cohort, self._cohort = self._cohort, Cohort()
+        return cohort
 
     def become_ready(self) -> None:
         """Loading is done; a process that drains already stays so."""
@@ -36,6 +87,18 @@ class Lifecycle:
     def drain(self) -> None:
         """Take no more traffic."""
         self.phase = Phase.DRAINING
+
+    def refuse_work(self) -> None:
+        """Refuse what waits for an engine or is in one; its clients are told so, streams included."""
+        self.is_cut_short = True
+        for refuse in self.refusers:
+            refuse()
+
+    def refuse_rest(self) -> None:
+        """End every request that is still in flight, wherever it is."""
+        for task in self._cohorts:
+            if task is not None:
+                task.cancel()
 
     def fail(self, failure: Exception) -> None:
         """Loading did not work; the server ends the process."""

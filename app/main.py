@@ -1,8 +1,9 @@
 """The application: its routes, and a lifespan that loads the engine and lets go of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -15,19 +16,23 @@ from app.api.middleware import RequestContextMiddleware
 from app.api.shortcut import ShortcutMiddleware
 from app.backend import Backend
 from app.context import Context
-from app.running import Running
+from app.reloading import Reloader
+from app.running import Load, Running
 from app.settings import Settings
 
 _ROUTERS = (routes.router, deepl_router, probes.router)
 
 
-def create_app(settings: Settings | None = None, backend: Backend | None = None) -> FastAPI:
+def create_app(
+    settings: Settings | None = None, backend: Backend | None = None, *, load: Load | None = None
+) -> FastAPI:
     """The whole service as an ASGI application; it serves while its lifespan runs.
 
     Args:
         settings: None reads them from the environment.
-        backend: What decodes; None loads the checkpoints that the settings name, in the
-            background, while the probes answer already.
+        backend: What decodes, from the beginning to the end; None loads it in the background, while
+            the probes answer already, and again when that is asked for.
+        load: How to load it; None is the checkpoints that the settings name.
 
     Raises:
         ConfigError: If the file of API keys cannot be used.
@@ -37,16 +42,17 @@ def create_app(settings: Settings | None = None, backend: Backend | None = None)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        running = Running(context)
         if backend is not None:
-            await running.start(lambda: backend)
-            loading = None
+            running = Running(context, lambda _: backend)
+            await running.start()
+            yield
         else:
-            loading = asyncio.create_task(running.start(lambda: _load_engine(settings)))
-        yield
-        if loading is not None:
-            await loading
+            running = Running(context, load or partial(_load_engine, settings))
+            async with _beside(Reloader(running, context).run()):
+                yield
         await running.stop()
+        if context.tracing is not None:
+            await asyncio.to_thread(context.tracing.close)
 
     app = FastAPI(
         title="Dragoman",
@@ -69,11 +75,23 @@ def create_app(settings: Settings | None = None, backend: Backend | None = None)
     return app
 
 
-def _load_engine(settings: Settings) -> Backend:
+def _load_engine(settings: Settings, lender: Backend | None) -> Backend:
     # The engine may bring torch, which nothing else in this package may load.
     from app.engine_backend import EngineBackend
 
-    return EngineBackend.load(settings)
+    return EngineBackend.load(settings, lender if isinstance(lender, EngineBackend) else None)
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
+    """Let work go on beside the block, and end with it."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def _add_middleware(app: FastAPI, context: Context) -> None:

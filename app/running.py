@@ -1,65 +1,93 @@
-"""The engine, its scheduler and the service, from loading to the end."""
+"""What is being served, from loading to the end, and how another set of checkpoints takes its place."""
 
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 
 from app.backend import Backend
+from app.background import in_background
 from app.context import Context
-from app.scheduling.scheduler import Scheduler
-from app.service import TranslationService
+from app.generation import Generation
 from app.warmup import warm_up
 from model.errors import TranslationError
 
 logger = logging.getLogger(__name__)
 
+Load = Callable[[Backend | None], Backend]
+"""Gives a backend; blocks. What is served already may lend it checkpoints that are unchanged."""
+
 
 class Running:
-    """Brings a context to life, and ends it in the reverse order.
+    """Brings a context to life, and ends it.
 
     Args:
         context: Becomes ready once the checkpoints are loaded.
+        load: Gives what is to be served.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, load: Load) -> None:
         self._context = context
-        self._stack = AsyncExitStack()
+        self._load = load
+        self._generation: Generation | None = None
+        self._watching: asyncio.Task[None] | None = None
 
-    async def start(self, load: Callable[[], Backend]) -> None:
+    async def start(self) -> None:
         """Load and become ready; a failure is left in the lifecycle, for the server to end the process.
 
         One that a person can act on is told by whoever ends the process, in one line.
-
-        Args:
-            load: Gives the backend; blocks, so it runs in a thread.
         """
+        self._watching = asyncio.create_task(self._context.watchdog.run())
         try:
-            await self._start(load)
+            backend = await in_background(lambda: self._load(None))
+            await self._serve(backend)
         except Exception as failure:
             if not isinstance(failure, TranslationError):
                 logger.error("the model could not be loaded", exc_info=failure)
             self._context.lifecycle.fail(failure)
 
-    async def _start(self, load: Callable[[], Backend]) -> None:
-        context, settings = self._context, self._context.settings
-        backend = await asyncio.to_thread(load)
-        self._stack.callback(backend.close)
-        await asyncio.to_thread(warm_up, backend)
-        scheduler = Scheduler(backend, context.metrics, max_queued_tokens=settings.max_queued_tokens)
-        scheduler.start()
-        self._stack.callback(scheduler.stop)
-        self._stack.push_async_callback(scheduler.drain, settings.drain_seconds)
-        service = TranslationService(backend.models(), scheduler, context.metrics)
-        self._stack.callback(service.close)
-        await asyncio.to_thread(service.warm_up)
-        context.metrics.watch_memory(backend.memory)
-        for model in backend.models():
-            context.metrics.describe(model)
-            logger.info("model loaded", extra={"model": model.card.name, "seconds": model.load_seconds})
-        context.serve(service)
+    async def replace(self) -> bool:
+        """Load again, beside what is served; once that is warm and verified, it answers what comes.
+
+        Requests in flight are answered by what they began with; then its memory is given back.
+
+        Returns:
+            Whether anything was different; if not, nothing has changed hands.
+
+        Raises:
+            Exception: Why it could not be loaded; what was served before goes on.
+        """
+        before = self._generation
+        lender = before.backend if before is not None else None
+        backend = await in_background(lambda: self._load(lender))
+        if before is not None and _identity(backend) == _identity(before.backend):
+            await in_background(backend.close)
+            return False
+        await self._serve(backend)
+        if before is not None:
+            await self._context.lifecycle.part().gone()
+            await before.close(self._context.settings.drain_seconds)
+        return True
+
+    async def _serve(self, backend: Backend) -> None:
+        try:
+            await in_background(lambda: warm_up(backend))
+            generation = Generation(backend, self._context)
+        except Exception:
+            await in_background(backend.close)
+            raise
+        await generation.start()
+        generation.announce()
+        self._generation = generation
+        self._context.serve(generation.service)
 
     async def stop(self) -> None:
-        """Take no more work, finish what is admitted, let go of the engine."""
+        """Take no more work, finish what is admitted, let go of the engines."""
         self._context.lifecycle.drain()
-        await self._stack.aclose()
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._generation is not None:
+            await self._generation.close(self._context.settings.drain_seconds)
+
+
+def _identity(backend: Backend) -> list[tuple[str, str]]:
+    return [(model.card.name, model.checksum) for model in backend.models()]

@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +19,7 @@ from app.api.door import Door
 from app.api.protocol import Protocol
 from app.context import Context
 from app.descriptors import claim_descriptors
+from app.ending import Ending
 from app.lifecycle import Phase
 from app.settings import Settings
 from app.telemetry import Metrics
@@ -27,11 +27,14 @@ from model.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
-# Load balancers look at /readyz about once a second: they must see the refusal before the socket closes.
-_NOTICE_SECONDS = 1.0
 # Longer than clients and load balancers keep an idle connection (5 to 60 s): whoever closes first must
 # be the one who knows that no request is on its way.
 _IDLE_SECONDS = 75
+# How long connections that are open at the end may take to hear their answers.
+_GRACE_SECONDS = 5
+_URGENT_SECONDS = 1
+# Who connected a moment before we stopped listening has sent its request within this.
+_LATE_SECONDS = 0.2
 # Connections that the system takes in before we do.
 _BACKLOG = 2048
 
@@ -47,8 +50,8 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         super().__init__(_config(app, settings))
         self._context: Context = app.state.context
-        self._drain_seconds = settings.drain_seconds
-        self._drain_began: float | None = None
+        self._ending = Ending(self._context.lifecycle, settings.drain_seconds)
+        self._is_reload_due = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept."""
@@ -57,38 +60,54 @@ class Server(uvicorn.Server):
             # uvicorn has just set it to how many connections are taken in at once.
             listener.listen(_BACKLOG)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close; who connected just before is still told that we are leaving."""
+        for server in self.servers:
+            server.close()
+        if self._ending.is_urgent:
+            self.config.timeout_graceful_shutdown = _URGENT_SECONDS
+        else:
+            await asyncio.sleep(_LATE_SECONDS)
+        await super().shutdown(sockets)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Drain at SIGTERM and SIGINT; unlike uvicorn's own, the process then ends with status 0."""
-        previous = {
-            number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)
-        }
+        """Drain at SIGTERM and SIGINT, reload at SIGHUP; the process then ends with status 0."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.handle_exit)
+        has_terminal = _has_terminal()
+        signal.signal(signal.SIGHUP, lambda *_: self._hang_up(has_terminal))
         try:
             yield
         finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+            # Everybody has been answered: one more signal must not spoil the status.
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal begins to drain, the second ends at once."""
-        if self._drain_began is not None:
+        """See Ending."""
+        if self._ending.ask():
             self.should_exit = self.force_exit = True
-            return
-        self._drain_began = time.monotonic()
-        self._context.lifecycle.drain()
+
+    def _hang_up(self, had_terminal: bool) -> None:
+        """Reload; but a terminal that was closed takes along what was started in it, as ever."""
+        if had_terminal and not _has_terminal():
+            self._ending.ask()
+        else:
+            self._is_reload_due = True
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to stop listening; uvicorn asks ten times a second."""
-        return (
-            await super().on_tick(counter) or self._context.lifecycle.phase is Phase.FAILED or self._drained()
-        )
+        if self._is_reload_due:
+            self._is_reload_due = False
+            self._context.lifecycle.reload_asked.set()
+        is_over = self._context.lifecycle.phase is Phase.FAILED or self._ending.is_over()
+        return await super().on_tick(counter) or is_over
 
-    def _drained(self) -> bool:
-        if self._drain_began is None:
-            return False
-        elapsed = time.monotonic() - self._drain_began
-        is_idle = self._context.lifecycle.in_flight == 0 and elapsed >= _NOTICE_SECONDS
-        return is_idle or elapsed >= self._drain_seconds
+
+def _has_terminal() -> bool:
+    """Whether any of input, output and errors is one; not any more once it has been closed."""
+    return any(map(os.isatty, range(3)))
 
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
@@ -107,7 +126,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies or None,
         timeout_keep_alive=_IDLE_SECONDS,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
         # asyncio takes in as many connections at once, and where no descriptor is left it tries as often in
         # vain, each time with a log line and a timer that tries again: more and more of them.
         backlog=1,

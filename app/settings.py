@@ -88,8 +88,19 @@ class ServerSettings(BaseModel):
     drain_seconds: float = Field(
         default=30.0, ge=0, le=3600, description="How long SIGTERM waits for requests in flight"
     )
+    watchdog_seconds: float = Field(
+        default=30.0,
+        ge=0,
+        le=3600,
+        description="How long an engine that has work may make no step before /livez fails; 0: for ever",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe events that are logged: debug, info, warning or error"
+    )
+    traces: Literal["on", "off"] = Field(
+        default="off",
+        description="on: a trace of every request goes where OpenTelemetry's own variables (`OTEL_…`) say; "
+        "needs the extra `otel`",
     )
 
     @field_validator("trusted_proxies")
@@ -184,6 +195,12 @@ class LimitSettings(BaseModel):
         ge=0,
         description="Most source tokens that join a running batch between two steps, so that a large "
         "arrival does not stall it; 0 or auto: 256 for the native engine, otherwise 2048",
+    )
+    fair_rows: OrAuto = Field(
+        default=0,
+        ge=0,
+        description="Hypotheses of one client that may always be decoded together; more only if no client "
+        "that is active too wants less; 0 or auto: 1 on a CPU, 64 on a GPU",
     )
     max_state_bytes: OrAuto = Field(
         default=0,

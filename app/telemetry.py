@@ -1,7 +1,7 @@
 """What Prometheus sees: every metric of the service, with labels whose values are bounded."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, Literal, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -13,6 +13,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from app.backend import LoadedModel
 from app.degeneration import KINDS
@@ -20,6 +21,8 @@ from app.tallies import Tallies
 
 PREFIX: Final = "dragoman"
 OUTCOMES: Final = ("answered", "refused", "abandoned")
+RELOAD_OUTCOMES: Final = ("replaced", "unchanged", "failed")
+FailureReason = Literal["non_finite", "out_of_memory", "fault"]
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -61,6 +64,9 @@ class Metrics:
         self.target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
         self.rejected = self._counter("rejected", "Requests refused, by error code.", "reason")
         self.cancelled = self._counter("cancelled", "Sentences nobody waits for any more.", "stage")
+        self.failed = self._counter("failed_sentences", "Sentences that could not be decoded.", "reason")
+        self.engine_stuck = self._counter("engine_stuck", "Engines that had work and made no step for long.")
+        self.reloads = self._counter("reloads", "Times the checkpoints were read again.", "outcome")
         self.degenerate = self._counter("degenerate_output", "Translations that look broken.", "kind")
         self.model_info = self._gauge(
             "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
@@ -70,7 +76,9 @@ class Metrics:
         self.registry.register(self._memory)
         _begin_at_zero(self.outcomes, OUTCOMES)
         _begin_at_zero(self.cancelled, ("queued", "decoding"))
+        _begin_at_zero(self.failed, get_args(FailureReason))
         _begin_at_zero(self.degenerate, KINDS)
+        _begin_at_zero(self.reloads, RELOAD_OUTCOMES)
 
     def expect_endpoints(self, endpoints: Iterable[str]) -> None:
         """Show these paths from the start: a rate needs a zero before the first request."""
@@ -92,6 +100,12 @@ class Metrics:
         self.outcomes.labels("refused").inc()
         self.rejected.labels(code).inc()
 
+    def accounts(self) -> dict[str, int]:
+        """Requests that were accepted, and what became of them; what is missing is in flight."""
+        outcomes = {sample.labels["outcome"]: sample.value for sample in _samples(self.outcomes)}
+        (accepted,) = _samples(self.accepted)
+        return {"accepted": int(accepted.value)} | {name: int(outcomes[name]) for name in OUTCOMES}
+
     def watch_queue(self, depth: Callable[[], int], tokens: Callable[[], int]) -> None:
         """Read the backlog's gauges when Prometheus asks, from then on."""
         self.queue_depth.set_function(depth)
@@ -106,8 +120,14 @@ class Metrics:
         self.cancelled.labels("queued").inc(queued)
         self.cancelled.labels("decoding").inc(decoding)
 
-    def describe(self, model: LoadedModel) -> None:
-        """Announce a loaded checkpoint."""
+    def describe_all(self, models: Iterable[LoadedModel]) -> None:
+        """Announce the loaded checkpoints, in the place of those announced before."""
+        self.model_info.clear()
+        self.model_load.set(0)
+        for model in models:
+            self._describe(model)
+
+    def _describe(self, model: LoadedModel) -> None:
         card = model.card
         self.model_info.labels(card.name, card.version, model.checksum, model.device, model.precision).set(1)
         self.model_load.inc(model.load_seconds)
@@ -141,6 +161,11 @@ class Metrics:
         self, name: str, text: str, *labels: str, buckets: tuple[float, ...] = _SECONDS
     ) -> Histogram:
         return Histogram(name, text, labels, namespace=PREFIX, registry=self.registry, buckets=buckets)
+
+
+def _samples(counter: Counter) -> list[Sample]:
+    (family,) = counter.collect()
+    return list(family.samples)
 
 
 def _begin_at_zero(counter: Counter, labels: Iterable[str]) -> None:

@@ -1,10 +1,13 @@
-"""⑤ Every engine translates a sentence before the first client does: what is slow or broken shows at once."""
+"""⑤ Every engine translates before the first client comes: what is slow, broken or wrong shows at once."""
 
 import dataclasses
+from collections.abc import Sequence
 
 from app.backend import Backend, Engine, LoadedModel
 from model.decoding.observer import SilentObserver
+from model.decoding.sentence import Sentence
 from model.errors import CheckpointError, TranslationError
+from model.golden import require_alike
 from model.request import DecodeRequest
 
 _TEXT = "Congratulations, everything is ready."
@@ -14,13 +17,25 @@ _LONGEST = 16
 def warm_up(backend: Backend) -> None:
     """Let each worker's engine of each checkpoint translate; no thread may drive them yet.
 
+    Golden sentences must come out as they did when the checkpoint was written.
+
     Raises:
-        CheckpointError: If one cannot; the checkpoint is named.
+        CheckpointError: If one cannot, or does otherwise; the checkpoint is named.
     """
     for model in backend.models():
         for worker in range(backend.workers):
-            engine = backend.engine(model.card.name, worker)
-            _decode(engine, _request(model), model.card.name)
+            try:
+                _try_out(model, backend.engine(model.card.name, worker))
+            except TranslationError as error:
+                raise CheckpointError(f"checkpoint {model.card.name} cannot be served: {error}") from error
+
+
+def _try_out(model: LoadedModel, engine: Engine) -> None:
+    if not model.golden:
+        _decode(engine, [_request(model)], model)
+        return
+    translations = _decode(engine, [golden.request(model.tokenizer) for golden in model.golden], model)
+    require_alike(model.golden, translations)
 
 
 def _request(model: LoadedModel) -> DecodeRequest:
@@ -31,9 +46,12 @@ def _request(model: LoadedModel) -> DecodeRequest:
     return DecodeRequest(tuple(ids[-card.max_source_length :]), options)
 
 
-def _decode(engine: Engine, request: DecodeRequest, name: str) -> None:
-    engine.add(request)
+def _decode(engine: Engine, requests: Sequence[DecodeRequest], model: LoadedModel) -> list[str]:
+    sentences = [engine.add(request) for request in requests]
+    texts: dict[Sentence, str] = {}
     while not engine.is_idle:
-        for _, result in engine.step(SilentObserver(), max_steps=1).finished:
+        for sentence, result in engine.step(SilentObserver(), max_steps=1).finished:
             if isinstance(result, TranslationError):
-                raise CheckpointError(f"{name} cannot translate: {result}")
+                raise result
+            texts[sentence] = model.tokenizer.decode(result[0].token_ids)
+    return [texts[sentence] for sentence in sentences]

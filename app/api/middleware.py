@@ -1,5 +1,6 @@
 """① ⑨ Around every request: its id, its time, its log line, and an answer whatever happens."""
 
+import asyncio
 import logging
 from collections.abc import Collection
 from functools import cache
@@ -12,8 +13,10 @@ from app.api.account import Account
 from app.api.errors import respond
 from app.api.refusal import CODES, code_of
 from app.context import Context
+from app.errors import DrainingError
 from app.lifecycle import Phase
 from app.logs import request_id
+from app.stages import begin, end
 
 logger = logging.getLogger(__name__)
 
@@ -47,37 +50,46 @@ class RequestContextMiddleware:
             return
         lifecycle = self._context.lifecycle
         account = Account(scope, send, is_last=lifecycle.phase is Phase.DRAINING)
-        token = request_id.set(account.request_id)
-        lifecycle.in_flight += 1
+        tokens = request_id.set(account.request_id), begin(account.stages)
+        lifecycle.enter()
         self._context.metrics.accepted.inc()
         try:
             await self._answer(account, scope, receive)
         finally:
-            lifecycle.in_flight -= 1
+            lifecycle.leave()
             self._record(account, scope)
-            request_id.reset(token)
+            request_id.reset(tokens[0])
+            end(tokens[1])
 
     async def _answer(self, account: Account, scope: Scope, receive: Receive) -> None:
         try:
             await self._app(_without_head(scope), receive, account.send)
         except Exception as fault:
             # The last line of defence: without it the server would answer in its own words.
-            response = respond(fault, Request(scope, receive))
-            if not account.has_begun:
-                await response(scope, receive, account.send)
+            await self._explain(fault, account, scope, receive)
+        except asyncio.CancelledError:
+            if not self._context.lifecycle.is_cut_short:
+                raise
+            await self._explain(DrainingError(), account, scope, receive)
+
+    async def _explain(self, fault: Exception, account: Account, scope: Scope, receive: Receive) -> None:
+        response = respond(fault, Request(scope, receive))
+        if not account.has_begun:
+            await response(scope, receive, account.send)
 
     def _record(self, account: Account, scope: Scope) -> None:
-        seconds, status = account.seconds, account.status
-        endpoint = scope["path"] if scope["path"] in self._endpoints else "unmatched"
-        metrics = self._context.metrics
-        metrics.outcomes.labels(account.outcome).inc()
+        visit = account.close(scope["path"] if scope["path"] in self._endpoints else "unmatched")
+        metrics, tracing = self._context.metrics, self._context.tracing
+        metrics.outcomes.labels(visit.outcome).inc()
         if account.refused_by_connection:
-            metrics.rejected.labels(code_of(status)).inc()
-        requests, request_duration = self._series(endpoint, status)
+            metrics.rejected.labels(code_of(visit.status)).inc()
+        requests, request_duration = self._series(visit.endpoint, visit.status)
         requests.inc()
-        request_duration.observe(seconds)
-        details = {"endpoint": endpoint, "status": status, "seconds": round(seconds, 4)}
-        logger.info("request", extra=details)
+        request_duration.observe(visit.seconds)
+        event = visit.event()
+        if tracing is not None:
+            event["trace_id"] = tracing.record(visit)
+        logger.info("request", extra=event)
 
     def _find_series(self, endpoint: str, status: int) -> tuple[Counter, Histogram]:
         metrics = self._context.metrics

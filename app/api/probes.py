@@ -9,16 +9,18 @@ from app.api.documentation import errors
 router = APIRouter(tags=["Operation"])
 
 
-@router.get("/livez", summary="Is the process alive?")
-async def livez() -> schemas.Status:
-    """Answers as long as the process can; restart it when it does not."""
+@router.get("/livez", summary="Is the process alive?", responses=errors(503))
+async def livez(context: ContextOf) -> schemas.Status:
+    """Restart the process when this is not answered, or with 503: an engine has work and makes no step."""
+    context.watchdog.require_progress()
     return schemas.Status()
 
 
 @router.get("/readyz", summary="Is it ready for traffic?", responses=errors(503))
 async def readyz(context: ContextOf) -> schemas.Status:
-    """503 while the model loads, and from the moment the process is told to end."""
+    """503 while the model loads, while an engine is stuck, and from the moment the process is told to end."""
     context.lifecycle.require_ready()
+    context.watchdog.require_progress()
     return schemas.Status()
 
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from app.scheduling.backlog import Job
-from model.decoding.runner import Result
-from model.errors import TranslationError
+from app.scheduling.failures import Outcome
 from model.request import Hypothesis
 
 
@@ -49,12 +48,16 @@ class Call:
         if self._follower is not None:
             self._follower.grew(self._indices[job], token_ids)
 
-    def finished(self, job: Job, result: Result) -> None:
+    def refuse(self, reason: Exception) -> None:
+        """End without the rest."""
+        if not self.done.done():
+            self.done.set_exception(reason)
+
+    def finished(self, job: Job, result: Outcome) -> None:
         """A sentence is done, or has failed."""
-        if isinstance(result, TranslationError):
+        if not isinstance(result, list):
             del self._indices[job]
-            if not self.done.done():
-                self.done.set_exception(result)
+            self.refuse(result)
             return
         self._results[job] = result
         if self._follower is not None:

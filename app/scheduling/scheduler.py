@@ -25,6 +25,10 @@ Sentence = tuple[str, DecodeRequest]
 Results = list[list[Hypothesis]]
 
 
+# Far more than a step takes; what is slower than this is stuck.
+_STEP_SECONDS = 2.0
+
+
 class Scheduler:
     """Admits sentences, lets the workers take them one by one, and gives each caller its own back.
 
@@ -134,7 +138,7 @@ class Scheduler:
         for call in set(self._calls.values()):
             call.refuse(DrainingError())
 
-    def stop(self, seconds: float) -> bool:
+    def stop(self, seconds: float = _STEP_SECONDS) -> bool:
         """End the workers' threads after the step they are at.
 
         Args:

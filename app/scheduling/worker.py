@@ -1,5 +1,6 @@
 """④ → ⑤ One thread that drives one engine of each checkpoint, those that have work in turn."""
 
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -38,21 +39,38 @@ class Worker:
         self._reports = reports
         self._desk = exchange.desk(self._interrupt)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._has_ended = False
+        self._silent_since: float | None = None
 
     def start(self) -> None:
         """Begin to work."""
         self._thread.start()
 
-    def join(self) -> None:
-        """Wait for the thread to end."""
-        self._thread.join()
+    def join(self, seconds: float | None = None) -> bool:
+        """Wait for the thread to end, at most this long if that is given.
+
+        Returns:
+            Whether it has.
+        """
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    @property
+    def name(self) -> str:
+        """Of the thread."""
+        return self._thread.name
+
+    def silent_since(self) -> float | None:
+        """See Pulse in `app.watchdog`."""
+        has_died = self._thread.ident is not None and not (self._thread.is_alive() or self._has_ended)
+        return -math.inf if has_died else self._silent_since
 
     def _interrupt(self) -> None:
         for driver in self._drivers.values():
             driver.interrupt()
 
     def _run(self) -> None:
-        while (withdrawn := self._exchange.wait(self._desk)) is not None:
+        while (withdrawn := self._wait()) is not None:
             for job in withdrawn:
                 self._drivers[job.model].drop(job)
             for model, driver in self._drivers.items():
@@ -60,6 +78,13 @@ class Worker:
             for driver in self._drivers.values():
                 if not driver.is_idle:
                     self._advance(driver)
+        self._has_ended = True
+
+    def _wait(self) -> list[Job] | None:
+        self._silent_since = None
+        withdrawn = self._exchange.wait(self._desk)
+        self._silent_since = time.monotonic()
+        return withdrawn
 
     def _take(self, model: str, driver: Driver) -> None:
         while (job := self._exchange.take(self._desk, model, driver.fits)) is not None:
@@ -67,7 +92,7 @@ class Worker:
             driver.add(job)
 
     def _advance(self, driver: Driver) -> None:
-        began = time.monotonic()
+        self._silent_since = began = time.monotonic()
         turn = driver.advance()
         self._exchange.finish(job for job, _ in turn.finished)
         self._reports.advanced(turn, time.monotonic() - began)

@@ -4,7 +4,7 @@
     model.safetensors    the weights; past 15 MB: model-00001-of-0000N.safetensors + an index
     tokenizer.json …     the tokenizer's settings and SentencePiece models
     shortlist.safetensors  optional: the target tokens that each source token may become
-    provenance.json      data, steps, scores, code version, SHA-256 and size of each other file
+    provenance.json      data, steps, scores, code version, golden sentences, SHA-256 of each other file
 
 No pickle is ever read, and nothing in a folder is executed. A folder that is incomplete, corrupt,
 of another shape or holding NaN is refused with a CheckpointError that names the file or tensor.
@@ -15,7 +15,7 @@ Promise: a checkpoint written by any release with the same format version stays 
 from model.card import ModelCard
 from model.checkpoint.discovery import checkpoint_folders
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
-from model.checkpoint.manifest import FORMAT_VERSION, record_evaluation
+from model.checkpoint.manifest import FORMAT_VERSION, record, record_evaluation
 from model.checkpoint.shortlist import add_shortlist
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "add_shortlist",
     "checkpoint_folders",
     "load_checkpoint",
+    "record",
     "record_evaluation",
     "save_checkpoint",
 ]

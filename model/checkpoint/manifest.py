@@ -91,17 +91,26 @@ def write_provenance(folder: Path, provenance: JsonObject) -> None:
 def record_evaluation(folder: Path, name: str, evaluation: JsonObject) -> None:
     """Add scores to provenance.json under `evaluations`, or replace those of the same name.
 
+    Raises:
+        CheckpointError: If provenance.json cannot be read or replaced.
+    """
+    known = read_json(folder / PROVENANCE).get("evaluations")
+    evaluations = {**known, name: evaluation} if isinstance(known, dict) else {name: evaluation}
+    record(folder, "evaluations", evaluations)
+
+
+def record(folder: Path, key: str, value: object) -> None:
+    """Keep a JSON value in provenance.json, in the place of what was there under this key.
+
     Everything else in the folder, and so the checkpoint's checksum, stays as it was.
 
     Raises:
         CheckpointError: If provenance.json cannot be read or replaced.
     """
     provenance = read_json(folder / PROVENANCE)
-    known = provenance.get("evaluations")
-    evaluations = {**known, name: evaluation} if isinstance(known, dict) else {name: evaluation}
     unfinished = folder / f".{PROVENANCE}.writing"
     try:
-        write_json(unfinished, {**provenance, "evaluations": evaluations})
+        write_json(unfinished, {**provenance, key: value})
         unfinished.replace(folder / PROVENANCE)
     except OSError as error:
         unfinished.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ _COMMANDS: Mapping[str, str] = {
     "attention": "model.cli.attention:attention",
     "evaluate": "model.cli.evaluate:evaluate",
     "export": "model.cli.export:export",
+    "golden": "model.cli.golden:golden",
     "inspect": "model.cli.inspect:inspect",
     "shortlist": "model.cli.shortlist:shortlist",
     "train": "model.cli.train:train",

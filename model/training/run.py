@@ -2,7 +2,8 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from torch import Tensor
 
 from model.card import ModelCard
 from model.checkpoint import save_checkpoint
+from model.checkpoint.atomic import restore
 from model.checks import require
 from model.config import TransformerConfig
 from model.engines import torch_engine
 from model.errors import TrainingError
+from model.golden import GOLDEN
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import BatchStream
 from model.training.data.preparation import PreparedData, one_pass, prepare_data
@@ -41,7 +44,7 @@ class Run:
 
     Args:
         config: Everything about it.
-        resume: Go on from the saved state; without one yet, begin.
+        resume: Go on from the saved state; without one yet, say so and begin.
         hook: Called after every update.
 
     Attributes:
@@ -78,10 +81,8 @@ class Run:
         Raises:
             TrainingError: As Trainer.run.
         """
-        try:
+        with self._closing():
             reason = self.trainer.run()
-        finally:
-            self._batches.close()
         validations = self.journal.events("validation")
         conclude(
             self.folder,
@@ -94,13 +95,29 @@ class Run:
         )
         return reason
 
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
+        """Let go of files and threads afterwards, and say what the disk's refusal means for the run."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            kept = "what was saved before is kept, continue it with --resume"
+            raise TrainingError(f"cannot write to {self.folder.root}: {reason}; {kept}") from error
+        finally:
+            self._batches.close()
+            self.journal.close()
+
     def _claim_folder(self, resume: bool) -> bool:
         """Make the folder ours; True if there is a state to go on from."""
+        restore(self.folder.state)
         has_state = has_run_state(self.folder.state)
         if has_state and not resume:
             raise TrainingError(f"{self.folder.root} holds a run already: give --resume, or another folder")
         if has_state:
             check_unchanged(self._begun_with(), self.config.to_dict())
+        elif resume:
+            logger.warning("%s holds no state to resume from: the run begins", self.folder.root)
         try:
             self.folder.root.mkdir(parents=True, exist_ok=True)
             text = json.dumps(self.config.to_dict(), indent=2, ensure_ascii=False)
@@ -141,12 +158,13 @@ class Run:
             decoder_start_id=self.shape.decoder_start_id,
         )
         self._batches = DeviceBatches(stream, device)
+        self._validator = self._build_validator(self._data)
         logger.info("%s parameters on %s", f"{self.network.num_parameters():,}", device)
         return Trainer(
             config,
             Updater(self.network, self.shape, config, device),
             self._batches,
-            validator=self._build_validator(self._data),
+            validator=self._validator,
             folder=self.folder,
             shelf=CheckpointShelf(
                 self.folder.checkpoints, self._save_checkpoint, config.validation.keep_best
@@ -188,9 +206,15 @@ class Run:
                 decoding=self.config.decoding,
             ),
             tokenizer_folder=self.folder.tokenizer,
-            provenance=self.describe(scores[-1] if scores else None),
+            provenance=self.describe(scores[-1] if scores else None) | self._golden(),
             storage_dtype=getattr(torch, self.config.run.checkpoint_precision),
         )
+
+    def _golden(self) -> dict[str, object]:
+        """Golden sentences of the weights that are being kept; those were just judged."""
+        if self._validator is None:
+            return {}
+        return {GOLDEN: [sentence.to_dict() for sentence in self._validator.golden_sentences()]}
 
     def describe(self, scores: Mapping[str, Any] | None) -> dict[str, object]:
         """Provenance of the weights as they are now."""

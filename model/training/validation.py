@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from model.errors import TranslationError
+from model.gilding import find_golden
+from model.golden import GoldenSentence
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import Batch
@@ -177,6 +179,11 @@ class Validator:
         cross_entropy = self._measure_loss()
         directions = tuple(self._translate(texts) for texts in self._held_out)
         return ValidationResult(cross_entropy, directions, time.monotonic() - started)
+
+    def golden_sentences(self) -> tuple[GoldenSentence, ...]:
+        """Those of the weights that were judged last."""
+        pairs = [(texts.source_language, texts.target_language) for texts in self._held_out]
+        return find_golden(pairs, self._decode, self._tokenizer)
 
     def _measure_loss(self) -> float:
         total, num_labels = 0.0, 0

@@ -20,7 +20,7 @@ def test_each_workers_engine_of_each_checkpoint_translates() -> None:
 
 def test_an_engine_that_cannot_translate_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DoubleEngine, "_result", lambda *_: DecodingError("not a number"))
-    with pytest.raises(CheckpointError, match="one cannot translate: not a number"):
+    with pytest.raises(CheckpointError, match="checkpoint one cannot be served: not a number"):
         warm_up(DoubleBackend(*TWO))
 
 

@@ -22,7 +22,9 @@ CONTRACT_METRICS = {
     "time_to_first_token_seconds", "source_tokens_total", "target_tokens_total", "rejected_total",
     "cancelled_total", "degenerate_output_total", "model_info", "model_load_seconds", "gpu_memory_bytes",
 }  # fmt: skip
-OUR_METRICS = CONTRACT_METRICS | {"workers", "accepted_total", "outcomes_total"}
+OUR_METRICS = CONTRACT_METRICS | {
+    "workers", "accepted_total", "outcomes_total", "failed_sentences_total", "engine_stuck_total", "reloads_total",
+}  # fmt: skip
 
 
 async def test_languages_in_libretranslates_shape(client: httpx.AsyncClient) -> None:
