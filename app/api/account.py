@@ -1,7 +1,7 @@
 """⑨ What became of one request: its id, its answer as far as it went, and under what that is counted."""
 
 import re
-import time
+from collections.abc import Iterator
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Scope, Send
@@ -9,6 +9,8 @@ from starlette.types import Message, Scope, Send
 from app.api.errors import CLIENT_GONE
 from app.api.refusal import WIRE_STATUS
 from app.logs import new_request_id
+from app.stages import Stages, clock, server_timing
+from app.visit import Visit
 
 REQUEST_ID_HEADER = "X-Request-ID"
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
@@ -26,13 +28,17 @@ class Account:
 
     Attributes:
         request_id: The caller's if it is short and plain, else a new one.
+        stages: Where its time goes.
         has_begun: Whether an answer is on its way.
     """
 
     def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
-        self.request_id = _request_id(scope)
+        self._headers = Headers(scope=scope)
+        self.request_id = _request_id(self._headers)
+        self.stages = Stages()
         self.has_begun = False
-        self._began = time.monotonic()
+        self._began = clock()
+        self._method = scope["method"]
         self._state = scope.setdefault("state", {})
         self._state["request_id"] = self.request_id
         self._send = send
@@ -42,19 +48,13 @@ class Account:
         self._is_complete = False
 
     async def send(self, message: Message) -> None:
-        """Pass an answer on, with the id among its headers."""
+        """Pass an answer on, with the id and what took how long among its headers."""
         if message["type"] == "http.response.start":
             self.has_begun = True
             self._status = message["status"]
-            headers = [*message.get("headers", ()), (b"x-request-id", self.request_id.encode()), _NO_SNIFFING]
-            message = {**message, "headers": [*headers, _CLOSE] if self._is_last else headers}
+            message = {**message, "headers": [*message.get("headers", ()), *self._fields()]}
         await self._send(message)
         self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
-
-    @property
-    def seconds(self) -> float:
-        """How long ago it came."""
-        return time.monotonic() - self._began
 
     @property
     def refused_by_connection(self) -> bool:
@@ -74,7 +74,33 @@ class Account:
             return "abandoned"
         return "refused" if 400 <= self.status < 500 or self.status == 503 else "answered"
 
+    def close(self, endpoint: str) -> Visit:
+        """What is to be told of it, now that it is over.
 
-def _request_id(scope: Scope) -> str:
-    given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
+        Args:
+            endpoint: One of a closed set.
+        """
+        return Visit(
+            request_id=self.request_id,
+            method=self._method,
+            endpoint=endpoint,
+            status=self.status,
+            outcome=self.outcome,
+            headers=self._headers,
+            began=self._began,
+            ended=clock(),
+            stages=self.stages,
+        )
+
+    def _fields(self) -> Iterator[tuple[bytes, bytes]]:
+        yield b"x-request-id", self.request_id.encode()
+        yield _NO_SNIFFING
+        if self.stages.spans:
+            yield b"server-timing", server_timing(self.stages)
+        if self._is_last:
+            yield _CLOSE
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get(REQUEST_ID_HEADER, "")
     return given if _SANE_ID.fullmatch(given) else new_request_id()

@@ -1,5 +1,8 @@
 """An application with a double backend, and a client that talks to it in memory."""
 
+import io
+import json
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -7,11 +10,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from app.logs import JsonFormatter
 from app.main import create_app
 from app.settings import Settings
 from tests.app.double import DoubleBackend
 from tests.app.remote import Live, running
 
+Lines = Callable[[], list[dict[str, object]]]
 Serve = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 
@@ -58,3 +63,18 @@ def live() -> Iterator[Live]:
     """A running service with a double backend, in a process of its own."""
     with running() as service:
         yield service
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    """What was logged so far, as it would be written."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    root.removeHandler(handler)
+    root.setLevel(level)

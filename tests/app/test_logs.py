@@ -1,32 +1,16 @@
 """One JSON line an event; never what a user sent."""
 
-import io
 import json
 import logging
-from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
-from app.logs import JsonFormatter, request_id
+from app.logs import request_id
+from tests.app.conftest import Lines
 from tests.app.double import DoubleBackend
 
 CANARY = "zanzibar"
-Lines = Callable[[], list[dict[str, object]]]
-
-
-@pytest.fixture
-def lines() -> Iterator[Lines]:
-    stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter())
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
-    root.removeHandler(handler)
-    root.setLevel(level)
 
 
 def test_an_event_is_one_line_with_its_extras(lines: Lines) -> None:

@@ -1,0 +1,92 @@
+"""Each stage's time, in the header of the answer and in the log line."""
+
+import asyncio
+import re
+
+import httpx
+import pytest
+
+from tests.app.conftest import Lines, Serve
+from tests.app.double import DoubleBackend
+
+pytestmark = pytest.mark.anyio
+REQUEST = {"q": "one two three", "source": "en", "target": "fr"}
+STAGES = ["split", "encode", "queue", "decode", "finish"]
+
+
+def timing_of(response: httpx.Response) -> dict[str, float]:
+    """Milliseconds by stage, as https://www.w3.org/TR/server-timing/ writes them."""
+    entries = response.headers["Server-Timing"].split(", ")
+    assert all(re.fullmatch(r"[a-z]+;dur=\d+\.\d{3}", entry) for entry in entries)
+    return {name: float(value) for name, _, value in (entry.partition(";dur=") for entry in entries)}
+
+
+async def test_an_answer_tells_all_stages_in_order(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+    backend.seconds = 0.02
+    timing = timing_of(await client.post("/translate", json=REQUEST))
+    assert list(timing) == STAGES
+    # Four steps; the last token is the end of the sentence.
+    assert timing["decode"] >= 60
+
+
+async def test_who_waits_sees_it_in_the_queue_and_not_in_decoding(
+    serve: Serve, backend: DoubleBackend
+) -> None:
+    backend.room, backend.seconds = 1, 0.05
+    async with serve() as client:
+        first = asyncio.create_task(client.post("/translate", json=REQUEST))
+        while not backend.entered.is_set():
+            await asyncio.sleep(0.005)
+        second = timing_of(await client.post("/translate", json=REQUEST | {"q": "four"}))
+        assert timing_of(await first)["queue"] < second["queue"]
+        assert second["queue"] > 50
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "stages"),
+    [
+        ({"timeout_ms": 40}, 504, ["split", "encode", "queue", "decode"]),
+        ({"q": "poison"}, 500, ["split", "encode", "queue", "decode"]),
+        ({"q": "a " * 50}, 413, ["split"]),
+        ({"q": ""}, 200, ["split", "encode", "finish"]),
+    ],
+)
+async def test_an_error_tells_how_far_it_came(
+    client: httpx.AsyncClient,
+    backend: DoubleBackend,
+    fields: dict[str, object],
+    status: int,
+    stages: list[str],
+) -> None:
+    backend.poison, backend.seconds = "poison", 0.1
+    response = await client.post("/translate", json=REQUEST | fields)
+    assert response.status_code == status
+    assert list(timing_of(response)) == stages
+
+
+async def test_a_stream_tells_what_has_passed_when_it_begins(client: httpx.AsyncClient) -> None:
+    response = await client.post("/translate", json=REQUEST, headers={"Accept": "text/event-stream"})
+    assert list(timing_of(response))[:2] == ["split", "encode"]
+
+
+@pytest.mark.parametrize("path", ["/livez", "/languages", "/metrics", "/nowhere"])
+async def test_where_nothing_is_translated_there_is_nothing_to_tell(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    assert "Server-Timing" not in (await client.get(path)).headers
+
+
+async def test_the_log_line_tells_the_same_and_how_much_there_was(
+    client: httpx.AsyncClient, lines: Lines
+) -> None:
+    answer = await client.post("/translate", json=REQUEST | {"q": ["one two", "three four\n" * 200]})
+    event = next(line for line in lines() if line["event"] == "request")
+    for stage, milliseconds in timing_of(answer).items():
+        assert event[f"{stage}_seconds"] == pytest.approx(milliseconds / 1000, abs=2e-6)
+    assert sum(float(event[f"{stage}_seconds"]) for stage in STAGES) <= float(event["seconds"])
+    facts = {name: event[name] for name in ("endpoint", "status", "outcome", "items", "characters", "pair")}
+    assert facts == {
+        "endpoint": "/translate", "status": 200, "outcome": "answered",
+        "items": 2, "characters": 2207, "pair": "en-fr",
+    }  # fmt: skip
+    assert event["source_tokens"] == 603
