@@ -26,6 +26,11 @@ class WordTokenizer:
     def encode(self, text: str, *, target_language: str | None = None) -> list[int]:
         return [*map(self._id, text.split()), self.eos_id]
 
+    def can_spell(self, ids: Sequence[int]) -> bool:
+        """Words of Chinese or Japanese are not."""
+        words = self.source_pieces(ids)[:-1]
+        return 2 * sum(word[0] >= "\u3000" for word in words) <= len(words)
+
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(self._words[i].upper() for i in ids)
 
