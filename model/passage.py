@@ -7,7 +7,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from typing import Self
 
 from model.card import ModelCard, Pair
@@ -84,6 +84,8 @@ class Passage:
     ) -> Self:
         """Split a text and encode its sentences.
 
+        A sentence that the vocabulary cannot spell comes back as it is, like the gaps, however long.
+
         Args:
             text: Any text; blank ones need no decoding.
             tokenizer: Of the checkpoint.
@@ -103,6 +105,10 @@ class Passage:
         began = time.monotonic()
         ids = [tuple(tokenizer.encode(sentence, target_language=target)) for sentence in sentences]
         encode_seconds = time.monotonic() - began
+        spelt = list(map(tokenizer.can_spell, ids))
+        if not all(spelt):
+            document = document.keeping(spelt)
+            ids = list(compress(ids, spelt))
         longest = max(map(len, ids), default=0)
         if longest > card.max_source_length:
             raise TextTooLongError(field, "max_source_length", card.max_source_length, longest)

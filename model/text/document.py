@@ -7,6 +7,7 @@ characters, emoji and list bullets at the edges, and whatever has no letter (an 
 `---`, 42, 🙂). A line break ends a sentence, unless the splitting says otherwise.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,22 @@ class Document:
             sentences=tuple(text[start:end] for start, end in spans),
             gaps=tuple(text[end:start] for end, start in zip(ends, starts, strict=True)),
         )
+
+    def keeping(self, kept: Sequence[bool]) -> Self:
+        """The same text, with some of its sentences as parts of the gaps.
+
+        Args:
+            kept: For each sentence, whether it stays one.
+        """
+        sentences: list[str] = []
+        gaps = [self.gaps[0]]
+        for sentence, gap, stays in zip(self.sentences, self.gaps[1:], kept, strict=True):
+            if stays:
+                sentences.append(sentence)
+                gaps.append(gap)
+            else:
+                gaps[-1] += sentence + gap
+        return dataclasses.replace(self, sentences=tuple(sentences), gaps=tuple(gaps))
 
     def rebuild(self, translations: Sequence[str], *, target_language: str | None = None) -> str:
         """Put a translation in the place of each sentence.

@@ -47,6 +47,7 @@ class SentencePieceModel:
         silent = self._processor.is_control(everything)
         self._silent = {id_ for id_ in everything if silent[id_]} | {self.unk_id}
         self._plain = frozenset(everything) - self._silent - self._bytes.keys()
+        self._foreign = frozenset(self._bytes) | {self.unk_id}
 
     @property
     def special_ids(self) -> tuple[int, ...]:
@@ -86,6 +87,10 @@ class SentencePieceModel:
             self._check(ids)
         text: str = self._processor.decode(list(ids if is_plain else self._readable(ids)))
         return clean(text).strip()
+
+    def count_foreign(self, ids: Sequence[int]) -> int:
+        """How many of the ids are no pieces of the vocabulary: single bytes, and what is unknown."""
+        return 0 if self._foreign.isdisjoint(ids) else sum(map(self._foreign.__contains__, ids))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The piece of every id, special ones included."""

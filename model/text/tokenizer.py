@@ -124,6 +124,15 @@ class Tokenizer:
         """
         return [*self._tag(target_language), *self._source.encode(self.settings.prepare(text)), self.eos_id]
 
+    def can_spell(self, ids: Sequence[int]) -> bool:
+        """Whether a network can make something of what `encode` gave.
+
+        It cannot where more than half of the tokens are single bytes or unknown: an alphabet that the
+        vocabulary lacks, say.
+        """
+        # The end and the tag are no part of the sentence.
+        return 2 * self._source.count_foreign(ids) <= len(ids) - 1 - bool(self.language_tags)
+
     def encode_target(self, text: str) -> list[int]:
         """Ids of a target sentence: pieces, EOS."""
         return [*self._target.encode(self.settings.prepare(text)), self.eos_id]

@@ -164,3 +164,25 @@ def test_alternatives_widen_the_search() -> None:
     assert with_alternatives(DecodeOptions(strategy="sample"), 2).num_hypotheses == 3
     with pytest.raises(ConfigError, match="beam_size"):
         with_alternatives(GREEDY, 64)
+
+
+@pytest.mark.parametrize("text", ["你好", " Привет, как дела? \n", "\ufdfa" * 500, "a" + "\u0301" * 500])
+def test_what_cannot_be_spelt_needs_no_decoder_however_long(text: str, tokenizer: Tokenizer) -> None:
+    passage = read(text, tokenizer)
+    assert passage.requests == ()
+    assert passage.finish([], tokenizer).text == text
+
+
+def test_what_cannot_be_spelt_stays_in_its_place(tokenizer: Tokenizer) -> None:
+    passage = read("Thank you.  你好!\n\tПривет. The cat sleeps. 你好", tokenizer)
+    assert len(passage.requests) == 2
+    results = [[hypothesis("Merci.", tokenizer)], [hypothesis("Le chat dort.", tokenizer)]]
+    translation = passage.finish(results, tokenizer)
+    assert translation.text == "Merci.  你好!\n\tПривет. Le chat dort. 你好"
+    assert [sentence.source for sentence in translation.sentences] == ["Thank you.", "The cat sleeps."]
+
+
+def test_a_sentence_that_is_partly_foreign_is_translated_or_refused_whole(tokenizer: Tokenizer) -> None:
+    assert len(read("The cat 你 sleeps on the mat.", tokenizer).requests) == 1
+    with pytest.raises(TextTooLongError, match="max_source_length"):
+        read("the cat 你 sleeps " * 20, tokenizer)

@@ -1,4 +1,5 @@
 import time
+from itertools import compress
 from typing import get_args
 
 import pytest
@@ -187,3 +188,14 @@ def test_hostile_text_takes_linear_time(unit: str, language: str, splitting: Spl
     start = time.thread_time()
     Document.split(unit * (100_000 // len(unit)), language, splitting)
     assert time.thread_time() - start < 2  # far less than quadratic time would be
+
+
+@given(text=st.text("ab. \n!你", max_size=40), data=st.data())
+def test_sentences_can_become_gaps(text: str, data: st.DataObject) -> None:
+    document = Document.split(text, "en")
+    count = len(document.sentences)
+    kept = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    some = document.keeping(kept)
+    assert some.sentences == tuple(compress(document.sentences, kept))
+    assert len(some.gaps) == len(some.sentences) + 1
+    assert some.rebuild(some.sentences) == text

@@ -169,3 +169,26 @@ def test_sampled_pieces_keep_tag_end_and_text(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode_sampled("Good morning", target_language="fr", alpha=0.1, seed=5)
     assert (ids[0], ids[-1]) == (tokenizer.language_tags["fr"], tokenizer.eos_id)
     assert tokenizer.decode(ids) == "Good morning"
+
+
+@pytest.mark.parametrize(
+    ("text", "spelt"),
+    [
+        ("Where is the station?", True),
+        ("the cat of Łódź", True),
+        ("the cat 你好 sleeps on the mat", True),
+        ("", True),
+        ("Привет, как дела?", False),
+        ("你好", False),
+        ("a" + "\u0301" * 500, False),
+        ("\ufdfa" * 500, False),
+    ],
+)
+def test_what_is_mostly_bytes_cannot_be_spelt(tokenizer: Tokenizer, text: str, spelt: bool) -> None:
+    assert tokenizer.can_spell(tokenizer.encode(text, target_language="fr")) is spelt
+
+
+def test_what_is_mostly_unknown_cannot_be_spelt(word_tokenizer: Tokenizer) -> None:
+    """Half of it is not most of it, and neither tag nor end counts."""
+    for text, spelt in (("the cat", True), ("the axolotl", True), ("axolotl", False)):
+        assert word_tokenizer.can_spell(word_tokenizer.encode(text, target_language="fr")) is spelt
