@@ -166,6 +166,7 @@ def serve(app: FastAPI, settings: Settings) -> None:
         host, port = listener.getsockname()[:2]
         logger.info("listening", extra={"url": f"http://{host}:{port}"})
         server.run(sockets=[listener])
+    logger.info("ended", extra=app.state.context.metrics.accounts())
     failure = app.state.context.lifecycle.failure
     if failure is not None:
         raise failure

@@ -19,10 +19,11 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Live:
-    """A running process and its address."""
+    """A running process, its address, and the lines it has logged."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+    def __init__(self, process: subprocess.Popen[str], port: int, log: list[str]) -> None:
         self.process = process
+        self.log = log
         self.port = port
         self.url = f"http://127.0.0.1:{port}/"
 
@@ -66,13 +67,14 @@ def running(*, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Li
         [sys.executable, *command], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
-    log = threading.Thread(target=process.stderr.read, daemon=True)
+    lines: list[str] = []
+    log = threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True)
     try:
         while "listening" not in (line := process.stderr.readline()):
             assert line, "the process ended before it listened"
         port = int(json.loads(line)["url"].rpartition(":")[2])
         log.start()
-        live = Live(process, port)
+        live = Live(process, port, lines)
         wait_for(lambda: live.get("readyz"))
         yield live
     finally:

@@ -1,0 +1,125 @@
+"""The accounts of a real process add up in every scrape, through a burst and to its end."""
+
+import json
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.app.remote import Live, running, wait_for
+
+BODY = b'{"q": "one two", "source": "en", "target": "fr"}'
+HEAD = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+WHOLE = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+STREAM = HEAD + b"Accept: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
+HALF = HEAD + b"Content-Length: 99\r\n\r\n{"
+BAD_CHUNK = HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"
+NONSENSE = b"nonsense\r\n\r\n"
+NOWHERE = b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
+INVALID = HEAD + b"Content-Length: 2\r\n\r\n{}"
+_SAMPLE = re.compile(
+    r'^dragoman_(?:(accepted)_total|outcomes_total\{outcome="(\w+)"\}|(requests_in_flight)) (\d+)', re.M
+)
+
+
+def scrape(live: Live) -> dict[str, int]:
+    """The accounts as a scrape finds them; they add up, the scrape included."""
+    found = _SAMPLE.findall(live.get("metrics"))
+    counts = {next(filter(None, names)): int(value) for *names, value in found}
+    assert counts["accepted"] == sum(counts.values()) - counts["accepted"], counts
+    return counts
+
+
+@contextmanager
+def scraping(live: Live) -> Iterator[list[dict[str, int]]]:
+    """Scrape over and over until the service stops listening or the block ends."""
+    scrapes: list[dict[str, int]] = []
+    is_over = threading.Event()
+
+    def run() -> None:
+        while not is_over.wait(0.005):
+            try:
+                scrapes.append(scrape(live))
+            except OSError:
+                return
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield scrapes
+    finally:
+        is_over.set()
+        thread.join()
+
+
+class Client(threading.Thread):
+    """Sends something; leaves after a while, or reads until the server closes or has answered."""
+
+    def __init__(self, live: Live, data: bytes, patience: float | None = None) -> None:
+        super().__init__()
+        self.status = 0
+        self._data = data
+        self._patience = patience
+        self._connection = socket.create_connection(("127.0.0.1", live.port), timeout=20)
+        self.start()
+
+    def run(self) -> None:
+        with self._connection as connection:
+            connection.sendall(self._data)
+            if self._patience is not None:
+                time.sleep(self._patience)
+                return
+            received = b""
+            while b"\r\n\r\n" not in received and (chunk := connection.recv(65536)):
+                received += chunk
+            self.status = int(received.split()[1])
+
+
+def test_the_accounts_of_a_burst_are_what_the_clients_saw() -> None:
+    with running(DOUBLE_SECONDS="0.4", DRAGOMAN_MAX_REQUESTS="40") as live:
+        before = scrape(live)
+        with scraping(live) as scrapes:
+            leavers = [Client(live, data, patience=0.6) for data in (WHOLE, STREAM, HALF) * 3]
+            # They are in the house before the others fill it.
+            wait_for(lambda: _assert_in_flight(live, len(leavers)))
+            others = [WHOLE] * 60 + [BAD_CHUNK, NONSENSE, NOWHERE, INVALID] * 5
+            clients = [Client(live, data) for data in others]
+            for client in (*leavers, *clients):
+                client.join(30)
+        wait_for(lambda: _assert_in_flight(live, 0, others=0))
+        after = scrape(live)
+    statuses = [client.status for client in clients]
+    risen = {name: after[name] - before[name] for name in after}
+    # Every scrape, the last but itself, was answered.
+    risen["answered"] -= risen["accepted"] - len(leavers) - len(clients)
+    assert {200, 400, 404, 503} <= set(statuses)
+    assert risen["answered"] == statuses.count(200)
+    assert risen["refused"] == len(statuses) - statuses.count(200)
+    assert risen["abandoned"] == len(leavers)
+    assert len(scrapes) > 10
+
+
+def test_the_accounts_add_up_to_the_end_of_the_process() -> None:
+    with running(DOUBLE_SECONDS="0.4", DRAGOMAN_DRAIN_SECONDS="20") as live:
+        with scraping(live) as scrapes:
+            clients = [Client(live, WHOLE) for _ in range(20)]
+            wait_for(lambda: _assert_in_flight(live, len(clients)))
+            live.process.send_signal(signal.SIGTERM)
+            clients += [Client(live, WHOLE) for _ in range(5)]
+            for client in clients:
+                client.join(30)
+            assert live.process.wait(30) == 0
+        assert {client.status for client in clients} == {200, 503}
+        assert len(scrapes) > 5
+    ended = next(event for event in map(json.loads, live.log) if event["event"] == "ended")
+    assert ended["refused"] == 5
+    assert ended["accepted"] == ended["answered"] + ended["refused"] + ended["abandoned"]
+
+
+def _assert_in_flight(live: Live, count: int, *, others: int = 1) -> None:
+    """Besides this scrape, and perhaps one of those that run beside it."""
+    if not 0 <= scrape(live)["requests_in_flight"] - 1 - count <= others:
+        raise OSError("not yet")
