@@ -1,9 +1,9 @@
-"""② What of a text is to be translated, and ⑧ how the rest is put back: plain text, or HTML.
+"""② What of a text is to be translated, and ⑧ how the rest is put back: plain text, HTML or XML.
 
-HTML: each run of text between two tags is translated by itself, whatever the tags are, and every
+Markup: each run of text between two tags is translated by itself, whatever the tags are, and every
 byte of markup comes back as it was, in its place. So no text is lost and no tag moves; the price
-is that a sentence with a tag inside is translated in parts. Attributes, comments, scripts, styles,
-code and elements with `translate="no"` are left alone.
+is that a sentence with a tag inside is translated in parts. Attributes, comments, CDATA sections and
+elements with `translate="no"` are left alone, and so are scripts, styles and code in HTML.
 """
 
 import html
@@ -12,24 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-# Python's own HTML parser takes seconds for 10,000 characters of `<a <a <a`; this takes milliseconds.
-# Comments, scripts and the like run to the end if nothing closes them, as in a browser. A quote that
-# nothing closes does not count as one. Possessive quantifiers keep all of it from going back.
-_TAG = re.compile(
-    r"""
-    <!--(?:.*?-->|.*+)
-    | <!\[CDATA\[(?:.*?\]\]>|.*+)
-    | <(?P<raw>script|style|textarea)\b(?:.*?</(?P=raw)\s*>|.*+)
-    | <[!?][^>]*+>
-    | <(?P<closing>/?)(?P<name>[a-z][^\s/>]*+)(?P<attributes>(?:"[^"]*+"|'[^']*+'|[^'">])*+|[^>]*+)>
-    """,
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
-)
+from app.dialects import HTML, Dialect
+
 _TRANSLATE_NO = re.compile(r"""(?<![\w-])translate\s*=\s*["']?no\b""", re.IGNORECASE)
-_UNTRANSLATED = frozenset({"code", "pre", "noscript", "template"})
-_VOID = frozenset(
-    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
-)
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 
 class Layout(Protocol):
@@ -68,7 +54,7 @@ class PlainText:
 
 @dataclass(frozen=True)
 class Markup:
-    """HTML cut into markup and runs of text.
+    """A document cut into markup and runs of text.
 
     Attributes:
         pieces: The whole, in order, as it was written.
@@ -79,9 +65,9 @@ class Markup:
     text_indices: tuple[int, ...]
 
     @classmethod
-    def split(cls, source: str) -> Self:
-        """Cut HTML, well-formed or not; joining the pieces gives `source` again."""
-        cuts = [(piece, is_text) for piece, is_text in _cut(source) if piece]
+    def split(cls, source: str, dialect: Dialect = HTML) -> Self:
+        """Cut a document, well-formed or not; joining the pieces gives `source` again."""
+        cuts = [(piece, is_text) for piece, is_text in _cut(source, dialect) if piece]
         pieces = tuple(piece for piece, _ in cuts)
         return cls(pieces, tuple(index for index, (_, is_text) in enumerate(cuts) if is_text))
 
@@ -91,26 +77,33 @@ class Markup:
         return tuple(html.unescape(self.pieces[index]) for index in self.text_indices)
 
     def rebuild(self, texts: Sequence[str]) -> str:
-        """The HTML with other texts in it; a text that did not change keeps its spelling."""
+        """The document with other texts in it; a text that did not change keeps its spelling."""
         pieces = list(self.pieces)
         for index, old, new in zip(self.text_indices, self.texts, texts, strict=True):
             if new != old:
-                pieces[index] = html.escape(new, quote=False)
+                pieces[index] = _spelt(new, pieces[index])
         return "".join(pieces)
 
     def beginning(self, texts: Sequence[str]) -> str:
-        """The HTML up to the end of one of its texts; elements may be open there."""
+        """The document up to the end of one of its texts; elements may be open there."""
         indices = self.text_indices[: len(texts)]
         pieces = self.pieces[: indices[-1] + 1] if indices else ()
         return Markup(pieces, indices).rebuild(texts)
 
 
-def _cut(source: str) -> Iterator[tuple[str, bool]]:
+def _spelt(text: str, before: str) -> str:
+    """A text as HTML; controls that stood there as character references become such again."""
+    spelt = html.escape(text, quote=False)
+    hidden = set(_CONTROL.findall(spelt)).difference(before)
+    return spelt.translate({ord(control): f"&#{ord(control)};" for control in hidden}) if hidden else spelt
+
+
+def _cut(source: str, dialect: Dialect) -> Iterator[tuple[str, bool]]:
     """All of the source in pieces, each with whether it is text to translate."""
-    shield = _Shield()
+    shield = _Shield(dialect)
     position = 0
     # Nothing behind the last > can be a tag, so nothing there need be looked at.
-    for tag in _TAG.finditer(source, 0, source.rfind(">") + 1):
+    for tag in dialect.tag.finditer(source, 0, source.rfind(">") + 1):
         yield source[position : tag.start()], not shield.is_up
         yield tag[0], False
         shield.pass_through(tag)
@@ -121,7 +114,8 @@ def _cut(source: str) -> Iterator[tuple[str, bool]]:
 class _Shield:
     """Whether the place that was reached lies inside an element that is not to be translated."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
         self._open: list[str] = []
 
     @property
@@ -132,10 +126,10 @@ class _Shield:
     def pass_through(self, tag: re.Match[str]) -> None:
         """Go on behind a tag."""
         name = (tag["name"] or "").lower()
-        if not name or name in _VOID:
+        if not name or name in self._dialect.void:
             return
         if not tag["closing"]:
-            untranslated = name in _UNTRANSLATED or _TRANSLATE_NO.search(tag["attributes"])
+            untranslated = name in self._dialect.untranslated or _TRANSLATE_NO.search(tag["attributes"])
             if (self._open or untranslated) and not tag["attributes"].endswith("/"):
                 self._open.append(name)
         elif name in self._open:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.dialects import Dialect
 from app.route import Route
 from model.passage import SentenceTranslation
 from model.text.document import Splitting
@@ -20,7 +21,7 @@ class Order:
         target: Language to translate into.
         deadline: When the answers become worthless, seconds of the monotonic clock.
         client: Whose it is, for a fair share of the engines: no two clients have the same.
-        is_html: Whether markup is to be kept apart from text.
+        markup: What markup is to be kept apart from text, if any.
         splitting: Where the sentences of a text end.
         decoding: Options that differ from the checkpoint's own.
         alternatives: Further translations of each text.
@@ -33,7 +34,7 @@ class Order:
     target: str
     deadline: float
     client: str = ""
-    is_html: bool = False
+    markup: Dialect | None = None
     splitting: Splitting = "sentences"
     decoding: Mapping[str, object] = field(default_factory=dict)
     alternatives: int = 0

@@ -45,7 +45,7 @@ class Reader:
         ]
 
     def _read_text(self, order: Order, text: str, field: str, source: str | None, target: str) -> Item:
-        layout: Layout = Markup.split(text) if order.is_html else PlainText(text)
+        layout: Layout = Markup.split(text, order.markup) if order.markup else PlainText(text)
         detection = None if source is not None else self._detect_for(order, target, " ".join(layout.texts))
         language = detection.language if detection is not None else source or target
         if language == target:

@@ -22,6 +22,7 @@ from app.api.dependencies import ContextOf, admit, context_of, translated, while
 from app.api.documentation import as_events, body_of, errors
 from app.api.streaming import stream, wants_events
 from app.api.validation import check_count, check_lengths, fields_of, validate
+from app.dialects import HTML
 from app.order import Answer, Order
 from app.settings import Settings
 from model.text.language import language_name
@@ -73,7 +74,7 @@ def _order(
         target=body.target,
         deadline=time.monotonic() + (body.timeout_ms or settings.request_timeout_ms) / 1000,
         client=client,
-        is_html=body.format == "html",
+        markup=HTML if body.format == "html" else None,
         decoding=decoding,
         alternatives=body.alternatives,
         model=body.model,

@@ -6,6 +6,7 @@ import pytest
 
 from app.backend import LoadedModel
 from app.catalogue import Catalogue
+from app.dialects import HTML
 from app.drafts import Drafts
 from app.item import Item
 from app.order import Order
@@ -26,7 +27,7 @@ def items_of(model: LoadedModel, *texts: str, is_html: bool = False) -> list[Ite
         source="en",
         target="fr",
         deadline=0.0,
-        is_html=is_html,
+        markup=HTML if is_html else None,
     )
     return Reader(Catalogue([model])).read(order)
 

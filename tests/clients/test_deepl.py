@@ -49,6 +49,16 @@ def test_markup_stays(live: Live) -> None:
     assert result.text == "<p>GOOD MORNING, <b>YOU &amp; ME</b></p><code>left alone</code>"
 
 
+def test_xml_and_what_to_leave_alone_in_it(live: Live) -> None:
+    """As translation tools send it: their placeholders are elements that are not to be touched."""
+    xml = "<seg>press <x id='1'>Ctrl &amp; C</x> now.\n<g>twice</g></seg>"
+    result = connect(live).translate_text(
+        [xml, "plain"], target_lang="FR", tag_handling="xml", ignore_tags="x,ph", splitting_tags=["seg"]
+    )
+    assert result[0].text == "<seg>PRESS <x id='1'>Ctrl &amp; C</x> NOW.\n<g>TWICE</g></seg>"
+    assert result[1].text == "PLAIN"
+
+
 @pytest.mark.parametrize(
     ("splitting", "translation"),
     [

@@ -8,15 +8,13 @@ from app.api.errors import RequestError
 from app.settings import Settings
 from model.errors import InputError, TextTooLongError, UnsupportedLanguageError
 
-_XML: Final = "XML is not understood; `tag_handling` can be `html`"
+_TAGS: Final = "every tag splits"
 _UNSUPPORTED: Final = {
     "auth_key": "send the key as `Authorization: DeepL-Auth-Key KEY`",
     "custom_instructions": "the models take no instructions",
     "glossary_id": "there are no glossaries",
     "glossary_ids": "there are no glossaries",
-    "ignore_tags": _XML,
-    "non_splitting_tags": _XML,
-    "splitting_tags": _XML,
+    "non_splitting_tags": _TAGS,
     "style_id": "there are no style rules",
     "tag_handling_version": "there is one way to handle tags",
     "translation_memory_id": "there are no translation memories",
@@ -25,9 +23,8 @@ _UNSUPPORTED: Final = {
 _VALUES: Final = {
     ("formality", "more"): "the models have one register; `prefer_more` is accepted",
     ("formality", "less"): "the models have one register; `prefer_less` is accepted",
-    ("outline_detection", "false"): _XML,
-    ("outline_detection", "0"): _XML,
-    ("tag_handling", "xml"): _XML,
+    ("outline_detection", "false"): _TAGS,
+    ("outline_detection", "0"): _TAGS,
 }
 
 
@@ -40,6 +37,8 @@ def refuse_unsupported(values: Values) -> None:
     for name, reason in _UNSUPPORTED.items():
         if values.get(name) is not None:
             raise _refusal(f"`{name}` is not supported: {reason}", name)
+    if values.get("ignore_tags") and not values.get("tag_handling"):
+        raise _refusal("`ignore_tags` needs `tag_handling`", "ignore_tags")
     for (name, value), reason in _VALUES.items():
         if str(values.get(name)).lower() == value:
             raise _refusal(f"`{name}` cannot be `{value}`: {reason}", name)

@@ -18,6 +18,7 @@ from app.api.dependencies import admit, client_of, context_of, translated, while
 from app.api.documentation import body_of, errors
 from app.api.validation import check_lengths, fields_of, validate
 from app.context import Context
+from app.dialects import HTML, XML, Dialect
 from app.order import Answer, Order
 from app.settings import Settings
 from model.errors import InputError
@@ -27,6 +28,7 @@ Content = TypeVar("Content")
 router = APIRouter(prefix="/v2", tags=["DeepL"])
 
 _SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "across_lines"}
+_MARKUP: Final[dict[str | None, Dialect | None]] = {None: None, "html": HTML, "xml": XML}
 # What DeepL writes for contracts without a limit.
 _NO_LIMIT: Final = 1_000_000_000_000
 _TRANSLATIONS: Final = TypeAdapter(schemas.DeepLTranslateResponse)
@@ -74,7 +76,7 @@ async def translate(request: Request) -> Response:
 def _order(
     body: schemas.DeepLTranslateRequest, texts: Sequence[tuple[str, str]], client: str, settings: Settings
 ) -> Order:
-    is_html = body.tag_handling == "html"
+    markup = _MARKUP[body.tag_handling]
     return Order(
         texts=tuple(text for _, text in texts),
         fields=tuple(field for field, _ in texts),
@@ -82,8 +84,8 @@ def _order(
         target=body.target_lang,
         deadline=time.monotonic() + settings.request_timeout_ms / 1000,
         client=client,
-        is_html=is_html,
-        splitting=_SPLITTING[body.split_sentences or ("nonewlines" if is_html else "1")],
+        markup=markup.ignoring(body.ignore_tags) if markup else None,
+        splitting=_SPLITTING[body.split_sentences or ("nonewlines" if markup is HTML else "1")],
         decoding={"strategy": "greedy"} if body.model_type == "latency_optimized" else {},
     )
 

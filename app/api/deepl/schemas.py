@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.api.schemas import Code, Text, Texts
 
@@ -17,12 +17,30 @@ def _digit(value: object) -> object:
     return str(value) if type(value) is int else value
 
 
+Splitting = Annotated[
+    Literal["0", "1", "nonewlines"],
+    BeforeValidator(_digit),
+    WithJsonSchema({"enum": ["0", "1", "nonewlines", 0, 1]}),
+]
+
+
+def _names(value: object) -> object:
+    return value.split(",") if isinstance(value, str) else value
+
+
+TagNames = Annotated[
+    list[Text],
+    BeforeValidator(_names),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+
+
 def _truth(value: object) -> object:
     """A switch as DeepL's clients spell it: true, 1 or "1"."""
     return {"0": False, "1": True}.get(str(value), value)
 
 
-Switch = Annotated[bool, BeforeValidator(_truth)]
+Switch = Annotated[bool, BeforeValidator(_truth), WithJsonSchema({"enum": [True, False, 1, 0, "1", "0"]})]
 
 
 class DeepLTranslateRequest(BaseModel):
@@ -37,14 +55,18 @@ class DeepLTranslateRequest(BaseModel):
     text: Texts = Field(description=f"A text, or a list of at most {MAX_TEXTS}")
     target_lang: Code = Field(description="Language code; of `EN-GB` only the `EN` counts")
     source_lang: Code | None = Field(default=None, description="Language code; detected text by text if none")
-    split_sentences: Annotated[Literal["0", "1", "nonewlines"], BeforeValidator(_digit)] | None = Field(
+    split_sentences: Splitting | None = Field(
         default=None,
         description="`1`: at punctuation and line breaks; `nonewlines`: at punctuation; `0`: each text is "
-        "one sentence. By default `1`, with `tag_handling` `nonewlines`",
+        "one sentence. By default `1`, in HTML `nonewlines`",
     )
-    tag_handling: Literal["html"] | None = Field(
-        default=None, description="The text between tags is translated, markup stays as it is"
+    tag_handling: Literal["html", "xml"] | None = Field(
+        default=None, description="Each text between two tags is translated, markup stays as it is"
     )
+    ignore_tags: TagNames = Field(
+        default=[], description="Elements that are left alone; a list, or names between commas"
+    )
+    splitting_tags: TagNames = Field(default=[], description="No effect: every tag splits")
     preserve_formatting: Switch | None = Field(
         default=None, description="No effect: white space, case and punctuation are kept either way"
     )
