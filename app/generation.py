@@ -69,6 +69,6 @@ class Generation:
 
 
 def _fair_rows(backend: Backend) -> int:
-    """How many rows are as good as free: on a CPU each takes its time, on a GPU a step takes as long with 64."""
+    """How many rows are as good as free: on a CPU each takes its time, on a GPU 64 hardly more than one."""
     is_on_cpu = all(model.device == "cpu" for model in backend.models())
     return 1 if is_on_cpu else 64

@@ -5,9 +5,11 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from app.rates import parse_rate
 
 ENV_PREFIX = "DRAGOMAN_"
 _ORIGIN = re.compile(r"https?://[^/\s*]+")
@@ -145,13 +147,7 @@ class AccessSettings(BaseModel):
     def _understood(cls, rate: str | None) -> str | None:
         if not rate:
             return None
-        from limits import parse  # see `app.rates`
-
-        try:
-            is_rate = parse(rate).amount > 0
-        except ValueError:
-            is_rate = False
-        if not is_rate:
+        if parse_rate(rate) is None:
             raise ValueError("must be a rate such as `100/minute`")
         return rate
 
@@ -208,9 +204,22 @@ class LimitSettings(BaseModel):
         description="Most bytes of decoder state (keys and values of what is being decoded) of one worker, "
         "divided among its checkpoints; 0 or auto: 256 MiB a checkpoint on a CPU, 4 GiB on a GPU",
     )
+    max_timeout_ms: int = Field(
+        default=600_000,
+        ge=1,
+        le=3_600_000,
+        description="Longest deadline that a request may name, milliseconds",
+    )
     request_timeout_ms: int = Field(
         default=30_000, ge=1, le=3_600_000, description="Deadline of a request that names none, milliseconds"
     )
+
+    @field_validator("request_timeout_ms")
+    @classmethod
+    def _within_maximum(cls, timeout_ms: int, others: ValidationInfo) -> int:
+        if timeout_ms > others.data.get("max_timeout_ms", timeout_ms):
+            raise ValueError("must be at most DRAGOMAN_MAX_TIMEOUT_MS")
+        return timeout_ms
 
 
 class Settings(ModelSettings, ServerSettings, AccessSettings, LimitSettings, BaseSettings):

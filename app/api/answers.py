@@ -11,6 +11,7 @@ from app.api.body import JSON
 from app.backend import LoadedModel
 from app.order import Answer
 from app.route import Route
+from app.settings import Settings
 from model.text.language import Detection
 
 Content = TypeVar("Content")
@@ -51,9 +52,10 @@ def detected(detection: Detection) -> schemas.DetectedLanguage:
     )
 
 
-def description(model: LoadedModel) -> schemas.ModelDescription:
-    """What users see of a checkpoint."""
+def description(model: LoadedModel, settings: Settings) -> schemas.ModelDescription:
+    """What users see of a checkpoint, and of the limits of a request to it."""
     card = model.card
+    ours = schemas.ModelLimits.model_fields.keys() & type(settings).model_fields.keys()
     return schemas.ModelDescription(
         name=card.name,
         version=model.version,
@@ -63,7 +65,9 @@ def description(model: LoadedModel) -> schemas.ModelDescription:
         precision=model.precision,
         parameters=model.parameters,
         limits=schemas.ModelLimits(
-            max_source_tokens=card.max_source_length, max_target_tokens=card.max_target_length
+            max_source_tokens=card.max_source_length,
+            max_target_tokens=card.max_target_length,
+            **{name: getattr(settings, name) for name in ours},
         ),
     )
 

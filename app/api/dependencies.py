@@ -56,7 +56,7 @@ async def admit(request: Request, context: Context) -> Admitted:
     settings = context.settings
     values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
     client = _client(request, context, _key(request, values))
-    await context.rates.charge(client)
+    context.rates.charge(client)
     return Admitted(values, client)
 
 

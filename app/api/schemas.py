@@ -108,7 +108,10 @@ class TranslateRequest(_Request):
     decoding: Decoding = Field(default=Decoding(), description="How to search for the translation")
     include: list[Detail] = Field(default=[], max_length=3, description="What to add under `details`")
     timeout_ms: int | None = Field(
-        default=None, ge=1, le=3_600_000, description="Deadline of this request, milliseconds"
+        default=None,
+        ge=1,
+        le=3_600_000,
+        description="Deadline of this request, milliseconds; at most MAX_TIMEOUT_MS",
     )
 
 
@@ -201,10 +204,19 @@ class Language(BaseModel):
 
 
 class ModelLimits(BaseModel):
-    """Most tokens of one sentence."""
+    """What a request may ask for: the checkpoint's limits of a sentence, and the service's settings."""
 
-    max_source_tokens: int
-    max_target_tokens: int
+    max_source_tokens: int = Field(description="Of one sentence")
+    max_target_tokens: int = Field(description="Of one sentence's translation")
+    max_chars: int = Field(description="Characters of one text")
+    max_items: int = Field(description="Texts in one request")
+    max_body_bytes: int = Field(description="Bytes of a body")
+    max_queued_tokens: int = Field(
+        description="Source tokens of a request, times the hypotheses kept of each"
+    )
+    max_requests: int = Field(description="Requests that are served at a time, of all clients together")
+    request_timeout_ms: int = Field(description="Deadline of a request that names none")
+    max_timeout_ms: int = Field(description="Longest deadline that a request may name")
 
 
 class ModelDescription(BaseModel):

@@ -73,6 +73,20 @@ def check_count(values: Values, settings: Settings) -> None:
         raise RequestError(413, "too_many_items", message, "q")
 
 
+def seconds_allowed(timeout_ms: int | None, settings: Settings) -> float:
+    """How long a request may take: what it asks for, else REQUEST_TIMEOUT_MS.
+
+    Raises:
+        RequestError: If it asks for more than MAX_TIMEOUT_MS.
+    """
+    if timeout_ms is None:
+        return settings.request_timeout_ms / 1000
+    if timeout_ms > settings.max_timeout_ms:
+        message = f"`timeout_ms` is over the limit MAX_TIMEOUT_MS: at most {settings.max_timeout_ms}"
+        raise RequestError(422, "invalid_field", message, "timeout_ms")
+    return timeout_ms / 1000
+
+
 def check_lengths(texts: Sequence[tuple[str, str]], settings: Settings) -> None:
     """Refuse a too long text, before anything looks into it.
 

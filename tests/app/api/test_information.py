@@ -50,7 +50,17 @@ async def test_models(client: httpx.AsyncClient) -> None:
             "device": "cpu",
             "precision": "float32",
             "parameters": 1000,
-            "limits": {"max_source_tokens": 40, "max_target_tokens": 64},
+            "limits": {
+                "max_source_tokens": 40,
+                "max_target_tokens": 64,
+                "max_chars": 10_000,
+                "max_items": 256,
+                "max_body_bytes": 1_048_576,
+                "max_queued_tokens": 65_536,
+                "max_requests": 1024,
+                "request_timeout_ms": 30_000,
+                "max_timeout_ms": 600_000,
+            },
         }
     ]
 

@@ -39,7 +39,7 @@ def heard() -> Heard:
 
 @pytest.fixture
 def exchange() -> Exchange:
-    return Exchange(Backlog(10_000))
+    return Exchange(Backlog(10_000, fair_rows=8))
 
 
 @pytest.fixture
