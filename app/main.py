@@ -21,6 +21,7 @@ from app.running import Load, Running
 from app.settings import Settings
 
 _ROUTERS = (routes.router, deepl_router, probes.router)
+_ROUTES = [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 
 
 def create_app(
@@ -69,7 +70,7 @@ def create_app(
     for router in _ROUTERS:
         app.include_router(router)
     pages.install(app)
-    errors.install(app, context.metrics)
+    errors.install(app, context.metrics, _ROUTES)
     documentation.install(app)
     _add_middleware(app, context)
     return app
@@ -96,9 +97,8 @@ async def _beside(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
 
 def _add_middleware(app: FastAPI, context: Context) -> None:
     """Innermost first: cross-origin access if it is allowed at all, then what surrounds every request."""
-    ours = [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    app.add_middleware(ShortcutMiddleware, routes=ours)
+    app.add_middleware(ShortcutMiddleware, routes=_ROUTES)
     if context.settings.cors_origins:
         app.add_middleware(CrossOriginMiddleware, origins=context.settings.cors_origins)
-    endpoints = ["/", "/docs", "/openapi.json", *(route.path for route in ours)]
+    endpoints = ["/", "/docs", "/openapi.json", *(route.path for route in _ROUTES)]
     app.add_middleware(RequestContextMiddleware, context=context, endpoints=endpoints)

@@ -3,6 +3,7 @@
 Bodies are read by our own stricter parser, so FastAPI does not see their schemas.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,6 +18,13 @@ from app.api.schemas import DetectRequest, TranslateRequest
 from app.api.streaming import EVENT_STREAM
 
 _REF = "#/components/schemas/{model}"
+_FORM = "Form"
+_ON_ANY_PATH = {
+    "description": "What may happen on any path: 405 for a method that it does not take; 408, 413, 414, 431 "
+    "for a request that comes too slowly or in too many pieces, or whose head is too large; 400, 505 for what is "
+    "no request; 503 when there are too many connections; 500",
+    "content": {JSON: {"schema": {"$ref": _REF.format(model=ErrorBody.__name__)}}},
+}
 _WHEN = {
     400: "Well-formed, but cannot be served: unknown language, pair or model",
     401: "An API key is needed",
@@ -80,8 +88,10 @@ def _headers(status: int) -> dict[str, Any]:
 
 def body_of(schema: type[BaseModel]) -> dict[str, Any]:
     """The body of a route, for its documentation."""
-    reference = {"schema": {"$ref": _REF.format(model=schema.__name__)}}
-    return {"requestBody": {"required": True, "content": {JSON: reference, FORM: reference}}}
+    name = schema.__name__
+    content = {JSON: name, FORM: name + _FORM}
+    references = {kind: {"schema": {"$ref": _REF.format(model=name)}} for kind, name in content.items()}
+    return {"requestBody": {"required": True, "content": references}}
 
 
 def install(app: FastAPI) -> None:
@@ -102,10 +112,33 @@ def _describe(app: FastAPI) -> dict[str, Any]:
     bodies = [(body, "validation") for body in (TranslateRequest, DetectRequest, DeepLTranslateRequest)]
     _, schemas = models_json_schema(bodies, ref_template=_REF)  # type: ignore[arg-type]
     components = document.setdefault("components", {})
-    components.setdefault("schemas", {}).update(schemas["$defs"])
+    models = schemas["$defs"]
+    forms = {body.__name__ + _FORM: _as_form(models[body.__name__]) for body, _ in bodies}
+    components.setdefault("schemas", {}).update(models | forms)
     components["securitySchemes"] = _SCHEMES
     for path, methods in document["paths"].items():
+        for method in methods.values():
+            method["responses"].setdefault("default", _ON_ANY_PATH)
         scheme = "deepl" if path.startswith("/v2/") else "key"
         for method in methods.values() if path.startswith(_NEED_A_KEY) else ():
             method["security"] = [{}, {scheme: []}]
     return document
+
+
+def _as_form(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The same fields as a form spells them: nothing is null, and an object is JSON in a text.
+
+    Args:
+        schema: Of a JSON body.
+    """
+    fields = {name: _form_field(field) for name, field in schema["properties"].items()}
+    return {key: value for key, value in schema.items() if key != "examples"} | {"properties": fields}
+
+
+def _form_field(field: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in field:
+        kept = {key: value for key, value in field.items() if key not in ("$ref", "default")}
+        return {**kept, "type": "string", "contentMediaType": JSON}
+    plain = {key: value for key, value in field.items() if key != "anyOf" and value is not None}
+    choices = [choice for choice in field.get("anyOf", ()) if choice.get("type") != "null"]
+    return plain | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})

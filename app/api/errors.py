@@ -1,10 +1,12 @@
 """⑨ Every error as HTTP: which status, which code, and one body for all of them."""
 
 import logging
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -160,8 +162,27 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
     return respond(error, request)
 
 
-def install(app: FastAPI, metrics: Metrics) -> None:
-    """Give every error that a route may raise its answer, and its place in the metrics."""
+def install(app: FastAPI, metrics: Metrics, routes: Iterable[APIRoute]) -> None:
+    """Give every error that a route may raise its answer, and its place in the metrics.
+
+    Args:
+        app: What they are raised in.
+        metrics: Where they are counted.
+        routes: All of ours.
+    """
+    methods: dict[str, set[str]] = defaultdict(set)
+    for route in routes:
+        methods[route.path] |= route.methods or set()
+
+    async def handle_routing(request: Request, error: Exception) -> JSONResponse:
+        response = respond(error, request)
+        allowed = methods.get(request.scope["path"])
+        if allowed and "Allow" in response.headers:
+            # The router names only those of the first route that has this path.
+            response.headers["Allow"] = ", ".join(sorted(allowed))
+        return response
+
     metrics.expect_rejections(code for _, status, code in _STATUSES if status != CLIENT_GONE)
-    for kind in (RequestError, ServiceError, TranslationError, HTTPException):
+    for kind in (RequestError, ServiceError, TranslationError):
         app.add_exception_handler(kind, _handle)
+    app.add_exception_handler(HTTPException, handle_routing)

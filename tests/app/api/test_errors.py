@@ -20,7 +20,9 @@ async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
     wrong = await client.put("/translate", json=REQUEST)
     assert (wrong.status_code, wrong.json()["code"]) == (405, "method_not_allowed")
     assert wrong.headers["Allow"] == "POST"
-    for response in (missing, wrong):
+    both = await client.put("/v2/languages")
+    assert (both.status_code, both.headers["Allow"]) == (405, "GET, POST")
+    for response in (missing, wrong, both):
         assert response.json()["request_id"] == response.headers["X-Request-ID"]
 
 
