@@ -6,8 +6,7 @@ The request at hand is found through a context variable, so nobody has to pass i
 """
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from typing import Final, Literal, NamedTuple
 
@@ -54,14 +53,9 @@ class Stages:
         """A stage is over."""
         self.spans.append(Span(stage, began, ended))
 
-    @contextmanager
-    def during(self, stage: Stage) -> Iterator[None]:
+    def during(self, stage: Stage) -> "During":
         """A stage lasts as long as the block, however that ends."""
-        began = clock()
-        try:
-            yield
-        finally:
-            self.passed(stage, began, clock())
+        return During(self, stage)
 
     def split_off(self, stage: Stage, seconds: float) -> None:
         """So much of the last stage was another one, a bit now and then; told as if it had come behind."""
@@ -106,6 +100,22 @@ class Stages:
             "target_tokens": self.target_tokens,
             "pair": self._pair,
         }
+
+
+class During:
+    """See `Stages.during`; a third of what a generator would cost."""
+
+    __slots__ = ("_began", "_stage", "_stages")
+
+    def __init__(self, stages: Stages, stage: Stage) -> None:
+        self._stages = stages
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        self._began = clock()
+
+    def __exit__(self, *_fault: object) -> None:
+        self._stages.passed(self._stage, self._began, clock())
 
 
 def begin(stages: Stages) -> Token[Stages]:

@@ -80,20 +80,24 @@ class RequestContextMiddleware:
     def _record(self, account: Account, scope: Scope) -> None:
         visit = account.close(scope["path"] if scope["path"] in self._endpoints else "unmatched")
         metrics, tracing = self._context.metrics, self._context.tracing
-        metrics.outcomes.labels(visit.outcome).inc()
         if account.refused_by_connection:
             metrics.rejected.labels(code_of(visit.status)).inc()
-        requests, request_duration = self._series(visit.endpoint, visit.status)
+        requests, outcomes, request_duration = self._series(visit.endpoint, visit.status, visit.outcome)
         requests.inc()
+        outcomes.inc()
         request_duration.observe(visit.seconds)
         event = visit.event()
         if tracing is not None:
             event["trace_id"] = tracing.record(visit)
         logger.info("request", extra=event)
 
-    def _find_series(self, endpoint: str, status: int) -> tuple[Counter, Histogram]:
+    def _find_series(self, endpoint: str, status: int, outcome: str) -> tuple[Counter, Counter, Histogram]:
         metrics = self._context.metrics
-        return metrics.requests.labels(endpoint, str(status)), metrics.request_duration.labels(endpoint)
+        return (
+            metrics.requests.labels(endpoint, str(status)),
+            metrics.outcomes.labels(outcome),
+            metrics.request_duration.labels(endpoint),
+        )
 
 
 def _without_head(scope: Scope) -> Scope:
