@@ -1,6 +1,5 @@
 """① ⑨ The paths that translate and tell about languages."""
 
-import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +20,7 @@ from app.api.body import is_form
 from app.api.dependencies import ContextOf, admit, context_of, translated, while_connected
 from app.api.documentation import as_events, body_of, errors
 from app.api.streaming import stream, wants_events
-from app.api.validation import check_count, check_lengths, fields_of, validate
+from app.api.validation import check_count, check_lengths, fields_of, seconds_allowed, validate
 from app.dialects import HTML
 from app.order import Answer, Order
 from app.settings import Settings
@@ -72,7 +71,7 @@ def _order(
         fields=tuple(field for field, _ in texts),
         source=None if body.source.lower() == "auto" else body.source,
         target=body.target,
-        deadline=time.monotonic() + (body.timeout_ms or settings.request_timeout_ms) / 1000,
+        deadline=time.monotonic() + seconds_allowed(body.timeout_ms, settings),
         client=client,
         markup=HTML if body.format == "html" else None,
         decoding=decoding,
@@ -94,7 +93,7 @@ async def detect(request: Request) -> Response:
     values, client = await admit(request, context)
     body = validate(schemas.DetectRequest, values, is_form=is_form(request))
     check_lengths(fields_of(body.q), context.settings)
-    async with context.admission.turn(client, math.inf):
+    async with context.admission.turn(client, time.monotonic() + seconds_allowed(None, context.settings)):
         found = await context.service.detect(body.q)
     return answered(Detections, [detected(language) for language in found])
 
@@ -112,4 +111,4 @@ async def languages(context: ContextOf) -> list[schemas.Language]:
 @router.get("/models", summary="List loaded checkpoints", responses=errors(500, 503))
 async def models(context: ContextOf) -> list[schemas.ModelDescription]:
     """Checkpoints that requests are sent to, the preferred one of a language pair first."""
-    return [description(model) for model in context.service.catalogue.models]
+    return [description(model, context.settings) for model in context.service.catalogue.models]
