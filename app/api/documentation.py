@@ -21,8 +21,8 @@ _REF = "#/components/schemas/{model}"
 _FORM = "Form"
 _ON_ANY_PATH = {
     "description": "What may happen on any path: 405 for a method that it does not take; 408, 413, 414, 431 "
-    "for a request that comes too slowly or in too many pieces, or whose head is too large; 400, 505 for what is "
-    "no request; 503 when there are too many connections; 500",
+    "for a request that comes too slowly or in too many pieces, or whose head is too large; 400, 505 for "
+    "what is no request; 503 when there are too many connections; 500",
     "content": {JSON: {"schema": {"$ref": _REF.format(model=ErrorBody.__name__)}}},
 }
 _WHEN = {
