@@ -20,8 +20,8 @@ def written_whole(folder: Path) -> Iterator[Path]:
     An existing folder is exchanged with the new one in a single system call (renameat2 on Linux),
     so that at every moment, a kill or a power cut included, `folder` is one of the two, complete.
     Where the file system cannot exchange, the old folder is first renamed to `.NAME.previous`;
-    a crash between the two renames leaves the old one there, and the new one in `.NAME.writing`.
-    What an earlier crash left behind is cleared away first. One writer a folder at a time.
+    after a crash between the two renames it is there, until somebody calls `restore`.
+    What an earlier crash left behind is put right first. One writer a folder at a time.
 
     Raises:
         CheckpointError: If the disk is full or the place cannot be written to; `folder` is as
@@ -31,6 +31,7 @@ def written_whole(folder: Path) -> Iterator[Path]:
     temporary = folder.with_name(f".{folder.name}.writing")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        restore(folder)
         _remove(temporary)
         temporary.mkdir()
         yield temporary
@@ -46,13 +47,28 @@ def written_whole(folder: Path) -> Iterator[Path]:
         raise
 
 
+def restore(folder: Path) -> None:
+    """Put the old folder back if a crash came between the two renames; for whoever writes it.
+
+    Raises:
+        OSError: If the file system forbids it.
+    """
+    previous = _previous(folder)
+    if previous.exists() and not folder.exists():
+        previous.rename(folder)
+
+
+def _previous(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.previous")
+
+
 def _put_in_place(temporary: Path, folder: Path) -> None:
     if not folder.exists():
         temporary.rename(folder)
     elif _exchange(temporary, folder):
         _remove(temporary)  # holds the old folder now
     else:
-        previous = folder.with_name(f".{folder.name}.previous")
+        previous = _previous(folder)
         _remove(previous)
         folder.rename(previous)
         temporary.rename(folder)

@@ -78,8 +78,12 @@ class RunFolder:
 def write_text_whole(path: Path, text: str) -> None:
     """Write a file that is never seen half written, and is on the disk afterwards."""
     unfinished = path.with_name(f".{path.name}.writing")
-    with unfinished.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise

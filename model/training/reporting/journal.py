@@ -20,6 +20,9 @@ class Scalars(Protocol):
     def flush(self) -> None:
         """Write what is held back."""
 
+    def close(self) -> None:
+        """Let go of the file."""
+
 
 class Journal:
     """Appends events; each has a `kind` and a `step`.
@@ -42,6 +45,11 @@ class Journal:
                 if isinstance(value, (int, float)):
                     self._scalars.add_scalar(f"{kind}/{name}", value, step)
             self._scalars.flush()
+
+    def close(self) -> None:
+        """Let go of TensorBoard's file; the log is open only while it is written to."""
+        if self._scalars is not None:
+            self._scalars.close()
 
     def events(self, kind: str | None = None) -> list[Event]:
         """All events so far, or those of one kind, in order."""

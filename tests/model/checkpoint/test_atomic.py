@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint import atomic
-from model.checkpoint.atomic import written_whole
+from model.checkpoint.atomic import restore, written_whole
 from model.errors import CheckpointError
 
 

@@ -147,9 +147,16 @@ def test_a_longer_limit_continues_a_finished_run(tmp_path: Path) -> None:
     assert resumed.trainer.position.validated_step == 10
 
 
-def test_resuming_what_never_began_begins(tmp_path: Path) -> None:
+def test_resuming_what_never_began_begins_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever starts a run again whenever it ended cannot know how far it came."""
     _, reason = train(tmp_path, resume=True)
     assert reason == "max_steps"
+    assert f"{tmp_path / 'run'} holds no state to resume from: the run begins" in caplog.text
+    caplog.clear()
+    train(tmp_path, resume=True)
+    assert "holds no state" not in caplog.text
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:

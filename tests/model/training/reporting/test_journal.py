@@ -11,12 +11,16 @@ class Points:
     def __init__(self) -> None:
         self.points: list[tuple[str, float, int]] = []
         self.flushed = 0
+        self.is_closed = False
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
         self.points.append((tag, scalar_value, global_step))
 
     def flush(self) -> None:
         self.flushed += 1
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 def test_events_come_back_in_order_and_by_kind(tmp_path: Path) -> None:
@@ -63,8 +67,17 @@ def test_numbers_become_points_of_curves(tmp_path: Path) -> None:
     assert points.flushed == 1
 
 
+def test_closing_lets_go_of_the_curves(tmp_path: Path) -> None:
+    points = Points()
+    Journal(tmp_path / "log.jsonl", points).close()
+    assert points.is_closed
+    Journal(tmp_path / "log.jsonl").close()
+
+
 def test_tensorboard_writes_event_files(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     writer = tensorboard_writer(tmp_path)
-    Journal(tmp_path / "log.jsonl", writer).record("update", 1, {"loss": 2.5})
+    journal = Journal(tmp_path / "log.jsonl", writer)
+    journal.record("update", 1, {"loss": 2.5})
+    journal.close()
     assert list(tmp_path.glob("events.out.tfevents.*"))

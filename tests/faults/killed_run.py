@@ -1,0 +1,101 @@
+"""A tiny training run that kills itself: `python -m tests.faults.killed_run FOLDER POINT`."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from model.checkpoint import atomic
+from model.training import run_state
+from model.training.run import Run
+from model.training.update import Update
+from tests.model.training.tiny_runs import tiny_run
+
+SECTIONS: dict[str, dict[str, Any]] = {
+    "optimisation": {"ema_decay": 0.9, "average_last": 2},
+    "validation": {"keep_best": 1},
+}
+
+
+def die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def after(calls: int, work: Callable[..., Any], then: Callable[..., Any]) -> Callable[..., Any]:
+    """Does its work so many times, and from then on something else."""
+    left = iter(range(calls))
+    return lambda *arguments: work(*arguments) if next(left, None) is not None else then(*arguments)
+
+
+def in_an_update(step: int, _update: Update) -> None:
+    if step == 5:
+        die()
+
+
+def while_tensors_are_written() -> None:
+    def half(tensors: Mapping[str, Any], path: Path) -> None:
+        save(tensors, path)
+        os.truncate(path, path.stat().st_size // 2)
+        die()
+
+    save = run_state.save_file
+    run_state.save_file = after(2, save, half)
+
+
+def before_the_new_state_is_in_place() -> None:
+    atomic._put_in_place = after(4, atomic._put_in_place, die)
+
+
+def before_the_old_state_is_gone() -> None:
+    def exchange(one: Path, other: Path) -> None:
+        swap(one, other)
+        die()
+
+    swap = atomic._exchange
+    atomic._exchange = after(2, swap, exchange)
+
+
+def between_two_renames() -> None:
+    """Where the file system cannot exchange folders."""
+    atomic._exchange = lambda *_: False
+    rename, seen = Path.rename, iter(range(3))
+
+    def renamed(self: Path, target: Path) -> Path:
+        moved = rename(self, target)
+        if target.name == ".state.previous" and next(seen, None) is None:
+            die()
+        return moved
+
+    Path.rename = renamed  # type: ignore[method-assign]
+
+
+def while_a_checkpoint_is_written() -> None:
+    def flush(unfinished: Path) -> None:
+        if unfinished.name == ".best.writing":
+            die()
+        flushed(unfinished)
+
+    flushed = atomic._flush_to_disk
+    atomic._flush_to_disk = flush
+
+
+POINTS: Mapping[str, Callable[..., None]] = {
+    point.__name__: point
+    for point in (
+        in_an_update,
+        while_tensors_are_written,
+        before_the_new_state_is_in_place,
+        before_the_old_state_is_gone,
+        between_two_renames,
+        while_a_checkpoint_is_written,
+    )
+}
+
+if __name__ == "__main__":
+    root, name = Path(sys.argv[1]), sys.argv[2]
+    if name != in_an_update.__name__:
+        POINTS[name]()
+    hook = in_an_update if name == in_an_update.__name__ else None
+    Run(tiny_run(root, **SECTIONS), hook=hook).run()
