@@ -104,6 +104,31 @@ def test_a_killed_writer_leaves_what_was_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def crash_between_renames(folder: Path) -> None:
+    """Leave behind what a crash leaves where the file system cannot exchange folders."""
+    write(folder, "old")
+    folder.rename(folder.with_name(f".{folder.name}.previous"))
+    folder.with_name(f".{folder.name}.writing").mkdir()
+
+
+def test_a_crash_between_two_renames_is_put_right(tmp_path: Path) -> None:
+    crash_between_renames(tmp_path / "model")
+    for _ in range(2):
+        restore(tmp_path / "model")
+        assert (tmp_path / "model" / "file").read_text() == "old"
+    restore(tmp_path / "never written")
+    assert not (tmp_path / "never written").exists()
+
+
+def test_the_next_writer_puts_a_crash_right_first(tmp_path: Path) -> None:
+    crash_between_renames(tmp_path / "model")
+    with largest_file(1000), pytest.raises(CheckpointError):
+        write(tmp_path / "model", "x" * 5000)
+    assert (tmp_path / "model" / "file").read_text() == "old"
+    write(tmp_path / "model", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match=r"cannot write checkpoint .*file/model: "):
