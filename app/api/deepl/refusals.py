@@ -9,7 +9,7 @@ from app.settings import Settings
 from model.errors import InputError, TextTooLongError, UnsupportedLanguageError
 
 _TAGS: Final = "every tag splits"
-_UNSUPPORTED: Final = {
+UNSUPPORTED: Final = {
     "auth_key": "send the key as `Authorization: DeepL-Auth-Key KEY`",
     "custom_instructions": "the models take no instructions",
     "glossary_id": "there are no glossaries",
@@ -34,7 +34,7 @@ def refuse_unsupported(values: Values) -> None:
     Raises:
         RequestError: Naming the field.
     """
-    for name, reason in _UNSUPPORTED.items():
+    for name, reason in UNSUPPORTED.items():
         if values.get(name) is not None:
             raise _refusal(f"`{name}` is not supported: {reason}", name)
     if values.get("ignore_tags") and not values.get("tag_handling"):
