@@ -16,7 +16,7 @@ from app.api.deepl.languages import source_languages, target_languages
 from app.api.deepl.refusals import check_texts, refuse_unsupported, renamed
 from app.api.dependencies import admit, client_of, context_of, translated, while_connected
 from app.api.documentation import body_of, errors
-from app.api.validation import check_lengths, fields_of, validate
+from app.api.validation import check_lengths, fields_of, seconds_allowed, validate
 from app.context import Context
 from app.dialects import HTML, XML, Dialect
 from app.order import Answer, Order
@@ -82,7 +82,7 @@ def _order(
         fields=tuple(field for field, _ in texts),
         source=body.source_lang,
         target=body.target_lang,
-        deadline=time.monotonic() + settings.request_timeout_ms / 1000,
+        deadline=time.monotonic() + seconds_allowed(None, settings),
         client=client,
         markup=markup.ignoring(body.ignore_tags) if markup else None,
         splitting=_SPLITTING[body.split_sentences or ("nonewlines" if markup is HTML else "1")],

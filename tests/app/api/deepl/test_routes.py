@@ -155,3 +155,12 @@ async def test_more_than_can_ever_wait_names_the_field(serve: Serve) -> None:
     async with serve(max_queued_tokens=1) as client:
         answer = await client.post("/v2/translate", json=REQUEST)
     assert (answer.status_code, answer.json()["field"]) == (413, "text")
+
+
+async def test_who_asks_too_often_is_told_when_to_come_back(serve: Serve) -> None:
+    async with serve(rate_limit="1/minute") as client:
+        await client.post("/v2/translate", json=REQUEST)
+        refused = await client.post("/v2/translate", json=REQUEST)
+    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    assert refused.json()["message"] == refused.json()["error"]
