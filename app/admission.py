@@ -1,19 +1,17 @@
 """① Who may come in: how many requests are in the house, and how many of them are one client's.
 
-A client that has requests in the house may have at most `SHARE` times as many as there is room left
-(dynamic thresholds, Choudhury and Hahne 1998, https://doi.org/10.1109/90.731195). So a lone client
-gets SHARE / (1 + SHARE) of the room, many get less each, and there is always room for one more.
+Nobody waits at the door: whoever is let in is read and then waits in the fair queue for the engines, and
+whoever is not is told at once when to come back.
 """
 
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final
 
 from app.errors import DeadlinePassedError, HouseFullError, UnavailableError
+from app.scheduling import share
 from app.scheduling.rate import MeasuredRate
-
-SHARE: Final = 4
+from app.scheduling.tally import Tally
 
 
 class Admission:
@@ -31,7 +29,7 @@ class Admission:
         self.in_house = 0
         self._max_requests = max_requests
         self._clock = clock
-        self._of: dict[str, int] = {}
+        self._of_client = Tally()
         self._rate = MeasuredRate(workers=1)
         self._since = 0.0
 
@@ -41,10 +39,10 @@ class Admission:
         Args:
             client: Whose it is; None if that is not known yet.
         """
-        free = self._max_requests - self.in_house
-        mine = self._of.get(client, 0) if client is not None else 0
-        if free > 0 and (mine == 0 or mine < SHARE * free):
+        mine = self._of_client[client] if client is not None else 0
+        if share.fits(1, mine=mine, free=self._max_requests - self.in_house):
             return None
+        # By then all who are in the house now have been answered.
         return HouseFullError(self._rate.seconds_for(self.in_house))
 
     def turn(self, client: str, deadline: float) -> "Turn":
@@ -71,7 +69,7 @@ class Admission:
         if self.in_house == 0:
             self._since = now
         self.in_house += 1
-        self._of[client] = self._of.get(client, 0) + 1
+        self._of_client.add(client, 1)
 
     def leave(self, client: str) -> None:
         """Give a place back."""
@@ -79,10 +77,7 @@ class Admission:
         self._rate.record(1, now - self._since)
         self._since = now
         self.in_house -= 1
-        if self._of[client] > 1:
-            self._of[client] -= 1
-        else:
-            del self._of[client]
+        self._of_client.add(client, -1)
 
 
 class Turn:

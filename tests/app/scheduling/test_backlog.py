@@ -12,10 +12,16 @@ GREEDY = DecodeOptions(strategy="greedy")
 
 
 def job(
-    length: int, *, rows: int = 1, model: str = "m", deadline: float = float("inf"), client: str = ""
+    length: int,
+    *,
+    rows: int = 1,
+    model: str = "m",
+    deadline: float = float("inf"),
+    client: str = "",
+    arrival: float = 0.0,
 ) -> Job:
     options = GREEDY if rows == 1 else dataclasses.replace(GREEDY, strategy="beam", beam_size=rows)
-    return Job(model, DecodeRequest((5,) * length, options), deadline, arrival=0.0, client=client)
+    return Job(model, DecodeRequest((5,) * length, options), deadline, arrival, client=client)
 
 
 def backlog_of(*jobs: Job, max_queued: int = 10_000) -> Backlog:
@@ -74,3 +80,85 @@ def test_whatever_is_not_removed_comes_out_in_order_of_arrival(shapes: list[tupl
             assert backlog.first(model, now=0) is expected
             backlog.remove(expected)
     assert (len(backlog), backlog.queued_tokens) == (0, 0)
+
+
+def test_one_client_leaves_room_for_another() -> None:
+    backlog = backlog_of(job(80, client="greedy"), max_queued=100)
+    assert not backlog.has_room(1, "greedy")
+    assert backlog.excess(1, "greedy") == 1
+    assert backlog.has_room(20, "modest")
+
+
+def test_clients_take_turns_in_each_checkpoint() -> None:
+    jobs = [job(10, client=client) for client in "aaabbb"]
+    backlog = backlog_of(*jobs, job(10, client="a", model="other"))
+    order = []
+    while (found := backlog.first("m", now=0.0)) is not None:
+        backlog.take(found)
+        backlog.give_back(found)
+        order.append(found.client)
+    assert "".join(order) == "ababab"
+    assert (len(backlog), backlog.queued_tokens, backlog.tokens_of("other")) == (1, 10, 10)
+
+
+def test_what_leaves_before_a_client_is_its_own_and_as_much_of_each_other() -> None:
+    backlog = backlog_of(job(30, client="a"), job(500, client="b"), job(7, client="c"))
+    assert backlog.tokens_before("a") == 30 + 30 + 7
+    assert backlog.tokens_before("b") == 500 + 30 + 7
+    assert backlog.tokens_before("new") == 0
+
+
+def test_beside_a_modest_client_a_greedy_one_gets_no_more_rows_than_it() -> None:
+    greedy = [job(5, rows=4, client="greedy") for _ in range(5)]
+    modest = job(5, rows=4, client="modest")
+    backlog = Backlog(10_000, fair_rows=1)
+    backlog.add([*greedy, modest])
+    taken = []
+    while (found := backlog.first("m", now=0.0)) is not None:
+        backlog.take(found)
+        taken.append(found)
+    assert taken == [greedy[0], modest], "one each, as no more than the floor is theirs"
+    assert backlog.is_rationed
+    backlog.give_back(greedy[0])
+    assert backlog.first("m", now=0.0) is greedy[1]
+    backlog.give_back(modest)
+    assert backlog.first("m", now=5.0) is greedy[1]
+    assert not backlog.is_rationed, "it is alone again"
+
+
+CLIENT_ACTIONS = st.lists(
+    st.tuples(st.sampled_from(["put", "take", "end", "leave"]), st.sampled_from("abc"), st.integers(0, 9)),
+    max_size=80,
+)
+
+
+@given(CLIENT_ACTIONS)
+def test_nothing_remains_of_anybody_once_all_has_ended(actions: list[tuple[str, str, int]]) -> None:
+    backlog = Backlog(10_000, fair_rows=1)
+    waiting: list[Job] = []
+    taken: list[Job] = []
+    for now, (action, client, number) in enumerate(actions):
+        if action == "put":
+            waiting.append(job(1 + number, rows=1 + number % 3, client=client))
+            backlog.add(waiting[-1:])
+        elif action == "take" and (found := backlog.first("m", now / 5)) is not None:
+            backlog.take(found)
+            waiting.remove(found)
+            taken.append(found)
+        elif action == "end" and taken:
+            backlog.give_back(taken.pop(number % len(taken)))
+        elif action == "leave" and waiting:
+            assert backlog.remove(waiting.pop(number % len(waiting)))
+        assert (len(backlog), backlog.queued_tokens) == (len(waiting), sum(each.cost for each in waiting))
+        assert taken or not waiting or backlog.first("m", now / 5) is not None, "somebody may always go"
+    for each in taken:
+        backlog.give_back(each)
+    for each in waiting:
+        assert backlog.remove(each)
+    remains = (
+        backlog._tokens_of_client,
+        backlog._tokens_of_model,
+        backlog._taken_rows,
+        backlog._demand._wanted,
+    )
+    assert remains == ({}, {}, {}, {})

@@ -1,5 +1,6 @@
 """Who takes which sentence when: the policy, with workers that are played step by step."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
@@ -56,7 +57,7 @@ class Player:
 
 
 def players(count: int, room: int = 100) -> tuple[Exchange, list[Player]]:
-    exchange = Exchange(Backlog(10**9, fair_rows=8))
+    exchange = Exchange(Backlog(10**9, fair_rows=2))
     return exchange, [Player(exchange, room) for _ in range(count)]
 
 
@@ -229,7 +230,7 @@ def _play(
     if action == "put":
         assert isinstance(argument, tuple)
         client, shapes = argument
-        jobs = [job(length, model=model, client=client) for model, length in shapes]
+        jobs = [job(length, model=model, client=client, arrival=time.monotonic()) for model, length in shapes]
         arrived += jobs
         assert exchange.put(jobs) == 0
     elif action == "withdraw" and arrived:

@@ -31,3 +31,13 @@ def test_workers_add_up_and_the_present_outweighs_the_past() -> None:
     assert rate.tokens_per_second == pytest.approx(3 * 10, rel=0.5 ** (10 / 2) * 1000)
     assert rate.tokens_per_second is not None
     assert rate.tokens_per_second < 3000
+
+
+def test_nothing_is_predicted_from_a_batch_that_has_only_begun() -> None:
+    rate = MeasuredRate(workers=2)
+    assert rate.predict(10**9) == 0
+    rate.record(10, 0.02)
+    assert rate.predict(10**9) == 0
+    for _ in range(50):
+        rate.record(10, 0.02)
+    assert rate.predict(10_000) == pytest.approx(10.0)

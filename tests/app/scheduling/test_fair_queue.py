@@ -1,0 +1,150 @@
+"""Whose turn it is: nobody gets ahead, nobody starves, and nobody pays for what was taken back."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.scheduling.fair_queue import FairQueue
+
+MOST = 200
+
+
+@dataclass(eq=False)
+class Work:
+    client: str
+    cost: int
+
+
+Order = list[Work]
+SOME_WORK = st.lists(st.builds(Work, st.sampled_from("abc"), st.integers(1, MOST)), max_size=40)
+LINES = st.dictionaries(st.sampled_from("abcd"), st.lists(st.integers(1, MOST), min_size=1, max_size=20))
+
+
+def queue_of(*items: Work) -> FairQueue[Work]:
+    queue: FairQueue[Work] = FairQueue()
+    for item in items:
+        queue.add(item)
+    return queue
+
+
+def serve(queue: FairQueue[Work], most: int = 10**9) -> Order:
+    order: Order = []
+    while len(order) < most and (item := queue.first(lambda _: True)) is not None:
+        queue.serve(item)
+        order.append(item)
+    return order
+
+
+def clients(order: Order) -> str:
+    return "".join(item.client for item in order)
+
+
+def test_a_late_client_waits_for_no_line_but_its_own() -> None:
+    queue = queue_of(*[Work("a", 10) for _ in range(6)])
+    assert clients(serve(queue, 2)) == "aa"
+    queue.add(Work("b", 10))
+    queue.add(Work("b", 10))
+    assert clients(serve(queue)) == "babaaa"
+
+
+def test_what_costs_more_comes_less_often() -> None:
+    queue = queue_of(*[Work("a", 30) for _ in range(3)], *[Work("b", 10) for _ in range(9)])
+    assert clients(serve(queue, 8)) == "abbbabbb"
+
+
+def test_an_idle_client_saves_nothing_up() -> None:
+    queue = queue_of(Work("a", 10), *[Work("b", 10) for _ in range(50)])
+    serve(queue, 40)
+    for _ in range(10):
+        queue.add(Work("a", 10))
+    assert Counter(clients(serve(queue, 10))) == {"a": 5, "b": 5}
+
+
+@given(SOME_WORK)
+def test_each_client_is_served_in_its_own_order_and_nothing_is_lost(items: Order) -> None:
+    order = serve(queue_of(*items))
+    assert Counter(map(id, order)) == Counter(map(id, items))
+    for client in "abc":
+        assert [i for i in order if i.client == client] == [i for i in items if i.client == client]
+
+
+@given(LINES)
+def test_nobody_who_waits_is_served_less_than_another_by_more_than_a_sentence_of_each(
+    lines: dict[str, list[int]],
+) -> None:
+    """Goyal et al., theorem 1, with equal weights."""
+    queue = queue_of(*[Work(client, cost) for client, costs in lines.items() for cost in costs])
+    served: Counter[str] = Counter()
+    waiting = {client: len(costs) for client, costs in lines.items()}
+    for item in serve(queue):
+        served[item.client] += item.cost
+        waiting[item.client] -= 1
+        for one in (client for client in lines if waiting[client]):
+            for other in lines:
+                assert served[other] - served[one] <= max(lines[one]) + max(lines[other])
+
+
+@given(LINES, st.integers(1, 100 * MOST), st.integers(0, 30), SOME_WORK)
+def test_a_long_text_is_preceded_by_one_sentence_of_each_other_client_at_most(
+    lines: dict[str, list[int]], cost: int, before: int, later: Order
+) -> None:
+    queue = queue_of(*[Work(client, each) for client, costs in lines.items() for each in costs])
+    serve(queue, before)
+    long = Work("long", cost)
+    queue.add(long)
+    for item in later:
+        queue.add(item)
+    order = serve(queue)
+    overtaking = Counter(item.client for item in order[: order.index(long)])
+    assert all(count == 1 for count in overtaking.values())
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, MOST), st.booleans()), max_size=40))
+def test_what_is_taken_back_costs_nothing(shapes: list[tuple[str, int, bool]]) -> None:
+    kept = [Work(client, cost) for client, cost, is_kept in shapes if is_kept]
+    queue, remaining = queue_of(), iter(kept)
+    given_up: Order = []
+    for client, cost, is_kept in shapes:
+        if is_kept:
+            queue.add(next(remaining))
+        else:
+            given_up.append(Work(client, cost))
+            queue.add(given_up[-1])
+    for item in given_up:
+        assert queue.remove(item)
+        assert not queue.remove(item)
+    order = serve(queue)
+    assert Counter(map(id, order)) == Counter(map(id, kept))
+    for one in "abc":
+        costs = [item.cost for item in kept if item.client == one]
+        first = next((place for place, item in enumerate(order) if item.client == one), 0)
+        assert not costs or first < 3
+
+
+def test_a_line_put_aside_keeps_its_place_but_saves_nothing_up() -> None:
+    queue = queue_of(*[Work("a", 10) for _ in range(9)], *[Work("b", 10) for _ in range(9)])
+    for _ in range(4):
+        item = queue.first(lambda item: item.client == "b")
+        assert item is not None
+        queue.serve(item)
+    assert len(queue) == 14
+    queue.recall("a")
+    queue.recall("nobody")
+    assert clients(serve(queue, 6)) == "ababab"
+
+
+def test_only_the_clients_that_matter_are_remembered() -> None:
+    """10,000 come once, or come and leave, beside one that always waits."""
+    queue = queue_of(*[Work("always", 1) for _ in range(30_000)])
+    for number in range(10_000):
+        queue.add(Work(str(number), 1))
+        leaver = Work(f"-{number}", 10**6)
+        queue.add(leaver)
+        queue.remove(leaver)
+        serve(queue, 2)
+    assert len(queue._lines) < 200
+    assert len(queue._order) < 1000
+    serve(queue)
+    assert (len(queue), len(queue._lines), len(queue._order)) == (0, 0, 0)
