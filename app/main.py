@@ -58,7 +58,8 @@ def create_app(
     app = FastAPI(
         title="Dragoman",
         version=version("dragoman"),
-        description="Translates text with models you own. LibreTranslate's clients work unchanged.",
+        description="Translates text with models you own. Programs written for LibreTranslate or DeepL work "
+        "unchanged.",
         lifespan=lifespan,
         redirect_slashes=False,
         docs_url=None,
