@@ -48,6 +48,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.watchdog = Watchdog(self.settings.watchdog_seconds, self.metrics)
+        self.metrics.watch_keys(lambda: self.keys.uses)
 
     @classmethod
     def of(cls, settings: Settings) -> "Context":

@@ -11,7 +11,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
@@ -74,6 +74,8 @@ class Metrics:
         self.model_load = self._gauge("model_load_seconds", "Time that loading all checkpoints took.")
         self._memory = _MemoryCollector()
         self.registry.register(self._memory)
+        self._uses = _UsesCollector()
+        self.registry.register(self._uses)
         _begin_at_zero(self.outcomes, OUTCOMES)
         _begin_at_zero(self.cancelled, ("queued", "decoding"))
         _begin_at_zero(self.failed, get_args(FailureReason))
@@ -114,6 +116,10 @@ class Metrics:
     def watch_memory(self, memory: Callable[[], Mapping[str, int]]) -> None:
         """Read accelerator memory by kind when Prometheus asks, from then on."""
         self._memory.read = memory
+
+    def watch_keys(self, uses: Callable[[], Mapping[str, int]]) -> None:
+        """Read the uses of API keys by their owner when Prometheus asks, from then on."""
+        self._uses.read = uses
 
     def count_cancelled(self, *, queued: int, decoding: int) -> None:
         """Count sentences that were taken back, by how far they had come."""
@@ -188,4 +194,23 @@ class _MemoryCollector(Collector):
         family = GaugeMetricFamily(f"{PREFIX}_gpu_memory_bytes", "Accelerator memory.", labels=["kind"])
         for kind, size in self.read().items():
             family.add_metric([kind], size)
+        return [family]
+
+
+class _UsesCollector(Collector):
+    """`requests_by_key_total{name}`, read at the moment Prometheus asks: who has no key any more is gone.
+
+    Attributes:
+        read: Gives uses by the owner's name.
+    """
+
+    def __init__(self) -> None:
+        self.read: Callable[[], Mapping[str, int]] = dict
+
+    def collect(self) -> list[Metric]:
+        """One counter, with a sample an owner; without samples where no key is needed."""
+        text = "Requests let in, by the name that the file of API keys gives the key."
+        family = CounterMetricFamily(f"{PREFIX}_requests_by_key", text, labels=["name"])
+        for name, uses in self.read().items():
+            family.add_metric([name], uses)
         return [family]

@@ -57,6 +57,7 @@ async def admit(request: Request, context: Context) -> Admitted:
     values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
     client = _client(request, context, _key(request, values))
     context.rates.charge(client)
+    context.keys.count(client.removeprefix("key:"))
     return Admitted(values, client)
 
 

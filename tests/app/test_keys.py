@@ -1,9 +1,10 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from app.errors import KeyInvalidError, KeyMissingError
-from app.keys import KeyRing
+from app.keys import KeyRing, line_of
 from model.errors import ConfigError
 from tests.app.double import write_keys
 
@@ -44,3 +45,44 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for name in ("missing", "binary"):
         with pytest.raises(ConfigError, match=name):
             KeyRing(tmp_path / name)
+
+
+def test_one_owner_may_have_several_keys(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{line_of('alice', 'old')}\n{line_of('alice', 'new')}\n")
+    ring = KeyRing(path)
+    assert [ring.identify("old"), ring.identify("new")] == ["alice", "alice"]
+
+
+def test_a_key_is_revoked_although_the_file_looks_the_same(tmp_path: Path) -> None:
+    """Two changes within a tick of the clock leave one time, and may leave one size."""
+    path = tmp_path / "keys"
+    path.write_text(line_of("alice", "one"))
+    status = path.stat()
+    ring = KeyRing(path)
+    assert ring.identify("one") == "alice"
+    path.write_text(line_of("alice", "two"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(KeyInvalidError):
+        ring.identify("one")
+
+
+def test_a_settled_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys"
+    path.write_text(line_of("alice", "one"))
+    os.utime(path, (1, 1))
+    ring = KeyRing(path)
+    monkeypatch.setattr(Path, "read_text", None)
+    assert ring.identify("one") == "alice"
+
+
+def test_uses_are_counted_for_those_who_have_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{line_of('alice', 'one')}\n{line_of('bob', 'two')}\n")
+    ring = KeyRing(path)
+    for owner in ("alice", "alice", "bob", "carol", "address:::1"):
+        ring.count(owner)
+    assert ring.uses == {"alice": 2, "bob": 1}
+    path.write_text(line_of("alice", "three"))
+    assert ring.identify("three") == "alice"
+    assert ring.uses == {"alice": 2}

@@ -118,3 +118,16 @@ async def test_a_page_that_may_ask_can_read_its_refusal_too(serve: Serve, path: 
         response = await client.post(path, json={}, headers={"Origin": "https://a.example"})
         assert response.status_code in (404, 422)
         assert response.headers["access-control-allow-origin"] == "https://a.example"
+
+
+async def test_requests_are_counted_by_the_name_of_their_key(serve: Serve, tmp_path: Path) -> None:
+    sample = 'dragoman_requests_by_key_total{name="%s"} %s.0'
+    async with serve(api_keys_file=write_keys(tmp_path, alice="one", bob="two")) as client:
+        for key in ("one", "one", "wrong"):
+            await ask(client, f"Bearer {key}")
+        text = (await client.get("/metrics")).text
+        assert sample % ("alice", 2) in text
+        assert sample % ("bob", 0) in text
+        write_keys(tmp_path, alice="one")
+        await ask(client, "Bearer two")
+        assert '"bob"' not in (await client.get("/metrics")).text
