@@ -10,6 +10,7 @@ _JSON = {"Content-Type": "application/json"}
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = b"content-length:"
 _RETRY_AFTER = b"\r\nretry-after:"
+_CLOSE = b"\r\nconnection: close"
 
 
 class Answer(NamedTuple):
@@ -29,6 +30,11 @@ class Answer(NamedTuple):
     def says_when_to_return(self) -> bool:
         """Whether it has a Retry-After."""
         return _RETRY_AFTER in self.head
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the server closes the connection behind it."""
+        return _CLOSE in self.head
 
 
 def message(host: str, path: str, body: object, headers: Mapping[str, str] | None = None) -> bytes:

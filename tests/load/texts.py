@@ -1,5 +1,8 @@
 """What the simulated users translate, in both directions of the embedded checkpoint."""
 
+import json
+from random import Random
+
 ENGLISH = (
     "Good morning.",
     "Thank you very much.",
@@ -34,3 +37,34 @@ FRENCH = (
 TEXTS = {"en": ENGLISH, "fr": FRENCH}
 DIRECTIONS = (("en", "fr"), ("fr", "en"))
 PARAGRAPH_BREAK = "\n\n"
+
+
+def document(draw: Random, language: str, *, paragraphs: int = 3, sentences: int = 5) -> str:
+    """A text of so many paragraphs of so many sentences each.
+
+    Args:
+        draw: Which sentences.
+        language: Of the text.
+        paragraphs: At least 1.
+        sentences: In each; at least 1.
+    """
+    written = (" ".join(draw.choices(TEXTS[language], k=sentences)) for _ in range(paragraphs))
+    return PARAGRAPH_BREAK.join(written)
+
+
+def longest_document(draw: Random, language: str, most_characters: int) -> str:
+    """A document of one paragraph that just keeps within a limit."""
+    text = ""
+    while len(text) + len(following := draw.choice(TEXTS[language])) < most_characters:
+        text = f"{text} {following}".lstrip()
+    return text
+
+
+def sentence_requests() -> list[str]:
+    """Every sentence as the JSON of a request of its own, the languages in turn."""
+    bodies = []
+    for number in range(max(map(len, TEXTS.values()))):
+        for source, target in DIRECTIONS:
+            text = TEXTS[source][number % len(TEXTS[source])]
+            bodies.append(json.dumps({"q": text, "source": source, "target": target}, ensure_ascii=False))
+    return bodies

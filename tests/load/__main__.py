@@ -1,0 +1,112 @@
+"""One load scenario against a running service: `python -m tests.load --scenario steady`.
+
+Scenarios of simulated people are run by locust; those that need more requests than it can send, or that
+compare rates of arrival, by a generator of our own.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from tests.load.objectives import are_met, table
+from tests.load.overload import overload
+from tests.load.saturation import saturation
+from tests.load.target import Target, wait_until_ready
+
+# How many come unless told otherwise.
+_PEOPLE = {"mixture": 8, "steady": 8, "burst": 800, "lengths": 8, "fairness": 1, "batches": 4}
+_CONNECTIONS = {"overload": 64, "saturation": 64}
+_SCENARIOS = _PEOPLE | _CONNECTIONS
+_READY_SECONDS = 120
+
+
+@click.command()
+@click.option(
+    "--scenario",
+    envvar="LOAD_SCENARIO",
+    default="mixture",
+    show_default=True,
+    type=click.Choice(list(_SCENARIOS)),
+    help="What the service has to bear.",
+)
+@click.option(
+    "--url", envvar="LOAD_URL", default="http://127.0.0.1:8000", show_default=True, help="Of the service."
+)
+@click.option(
+    "--users",
+    envvar="LOAD_USERS",
+    type=click.IntRange(min=1),
+    help="How many come; each scenario has its own number. For overload and saturation: connections that "
+    "find out the capacity.",
+)
+@click.option(
+    "--seconds",
+    envvar="LOAD_SECONDS",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(min=1),
+    help="How long; for saturation, at each rate.",
+)
+@click.option(
+    "--api-keys",
+    envvar="LOAD_API_KEYS",
+    default="",
+    help="Keys that the service knows, separated by commas: a client each.",
+)
+@click.option(
+    "--factor",
+    envvar="LOAD_FACTOR",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(min=1),
+    help="Of overload: how many times the capacity.",
+)
+@click.option(
+    "--output",
+    envvar="LOAD_OUTPUT",
+    default="runs/load",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the report and the plot of saturation.",
+)
+def main(
+    scenario: str, url: str, users: int | None, seconds: float, api_keys: str, factor: float, output: Path
+) -> None:
+    """Put a running service under load; exit status 1 when it missed an objective."""
+    count = users or _SCENARIOS[scenario]
+    if scenario in _PEOPLE:
+        _run_locust(scenario, url, count, seconds, api_keys)
+    try:
+        target = Target.of(url, [key for key in api_keys.split(",") if key])
+    except (OSError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    if not wait_until_ready(url, _READY_SECONDS):
+        raise click.ClickException(f"{url} was not ready within {_READY_SECONDS} s")
+    if scenario == "saturation":
+        saturation(target, connections=count, seconds=seconds, output=output)
+        return
+    levels = overload(target, connections=count, seconds=seconds, factor=factor)
+    click.echo(table(levels))
+    sys.exit(0 if are_met(levels) else 1)
+
+
+def _run_locust(scenario: str, url: str, users: int, seconds: float, api_keys: str) -> None:
+    """Become locust: it replaces Python's sockets, which this process is better without."""
+    os.environ |= {"LOAD_SCENARIO": scenario, "LOAD_SECONDS": str(seconds), "LOAD_API_KEYS": api_keys}
+    options = {
+        "locustfile": Path(__file__).with_name("locustfile.py"),
+        "host": url,
+        "users": users,
+        "spawn-rate": users,
+        "run-time": f"{seconds:g}s",
+        "stop-timeout": 60,
+    }
+    arguments = [f"--{name}={value}" for name, value in options.items()]
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "locust", "--headless", "--only-summary", *arguments])
+
+
+if __name__ == "__main__":
+    main()
