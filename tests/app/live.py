@@ -1,7 +1,7 @@
 """The service in a process of its own, with a double backend: `python -m tests.app.live`.
 
 Options are environment variables, as for the real one. `DOUBLE_SECONDS` is how long a step takes,
-`DOUBLE_PATIENCE` how many seconds a slow client is borne.
+`DOUBLE_PATIENCE` how many seconds a slow client is borne, `DOUBLE_POISON` a word that makes a step raise.
 """
 
 import os
@@ -19,4 +19,5 @@ if __name__ == "__main__":
     set_up_logs(settings.log_level)
     backend = DoubleBackend(workers=settings.workers or 1)
     backend.seconds = float(os.environ.get("DOUBLE_SECONDS", "0"))
+    backend.poison = os.environ.get("DOUBLE_POISON")
     serve(create_app(settings, backend), settings)

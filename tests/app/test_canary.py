@@ -1,0 +1,90 @@
+"""A text and a key go every way that there is, and are found nowhere but in the answer that was asked for."""
+
+import json
+import signal
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from tests.app.double import write_keys
+from tests.app.remote import JSON, Live, running, wait_for
+
+TEXT = "zanzibar"
+KEY = "key-of-quixote"
+POISON = "poisonous"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """One that logs all it can, takes a key, fails at a word, and whose every step seems stuck."""
+    keys = write_keys(tmp_path_factory.mktemp("keys"), alice=KEY)
+    with running(
+        DRAGOMAN_API_KEYS_FILE=str(keys),
+        DRAGOMAN_LOG_LEVEL="debug",
+        DRAGOMAN_WATCHDOG_SECONDS="0.2",
+        DOUBLE_SECONDS="0.5",
+        DOUBLE_POISON=POISON,
+    ) as service:
+        yield service
+
+
+def ask(service: Live, path: str = "/translate", key: str = KEY, **fields: object) -> tuple[int, str]:
+    body = json.dumps({"q": TEXT, "source": "en", "target": "fr"} | fields)
+    connection = HTTPConnection("127.0.0.1", service.port, timeout=20)
+    try:
+        connection.request("POST", path, body, JSON | {"Authorization": f"Bearer {key}"})
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def assert_clean(*texts: str) -> None:
+    for text in texts:
+        assert TEXT not in text.lower()
+        assert "quixote" not in text.lower()
+
+
+def test_what_a_client_sends_is_seen_by_nobody_else(service: Live) -> None:
+    assert ask(service)[0] == 200
+    assert service.post(json.dumps({"q": TEXT, "target": "fr", "api_key": KEY}).encode(), JSON)[0] == 200
+
+    refused = [
+        ask(service, key=f"{KEY}-of-la-mancha"),
+        ask(service, key="", api_key=f"{TEXT}-{KEY}"),
+        ask(service, target=TEXT),
+        ask(service, model=KEY),
+        ask(service, **{TEXT: KEY}),
+        ask(service, q=["a", {TEXT: KEY}]),
+        ask(service, q=TEXT * 10_000),
+        ask(service, path=f"/{TEXT}/{KEY}?{TEXT}={KEY}"),
+        ask(service, q=f"{POISON} {TEXT}"),
+        ask(service, q=f"{TEXT} " * 8, timeout_ms=100),
+    ]
+    assert [status for status, _ in refused] == [403, 403, 400, 400, 422, 422, 413, 404, 500, 504]
+    wire = [
+        service.exchange(f"GET /{TEXT} HTTP/1.1\r\nA: {KEY}\0\r\n\r\n".encode()),
+        service.exchange(f"{TEXT} {KEY}\r\n\r\n".encode()),
+        service.exchange(f"GET /livez HTTP/1.1\r\nHost: {TEXT}\r\nA: {KEY}".encode() + b"a" * 20_000),
+    ]
+    assert_clean(*(body for _, body in refused), *(answer.decode() for answer in wire))
+    assert_clean(service.get("metrics"), service.get("models"))
+    assert_clean(
+        *(Path(f"/proc/{service.process.pid}/{name}").read_text() for name in ("cmdline", "environ"))
+    )
+
+    wait_for_stacks(service)
+    service.process.send_signal(signal.SIGABRT)
+    service.process.wait(timeout=10)
+    assert_clean(*service.log)
+    assert sum('"event": "request failed"' in line for line in service.log) == 1
+
+
+def wait_for_stacks(service: Live) -> None:
+    def look() -> None:
+        if not any("Thread 0x" in line or "Current thread" in line for line in service.log):
+            raise OSError("no stacks yet")
+
+    wait_for(look, seconds=10)
