@@ -1,0 +1,63 @@
+"""No file descriptors left: the process does not spin, and serves as before once there are some again."""
+
+import os
+import resource
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.app.remote import Live, running, wait_for
+
+MOST = 96
+LIMITED = (
+    "import resource, runpy",
+    f"resource.setrlimit(resource.RLIMIT_NOFILE, ({MOST}, {MOST}))",
+    "runpy.run_module('tests.app.live', run_name='__main__')",
+)
+
+
+def processor_seconds(live: Live) -> float:
+    fields = Path(f"/proc/{live.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def half_open(live: Live) -> socket.socket:
+    """A connection that says it will say something."""
+    connection = socket.create_connection(("127.0.0.1", live.port), timeout=5)
+    connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\n")
+    return connection
+
+
+def limit_now(live: Live, spare: int) -> None:
+    """Whatever it reckoned with: from now on there are only so many more."""
+    held = len(os.listdir(f"/proc/{live.process.pid}/fd"))
+    _, hard = resource.prlimit(live.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(live.process.pid, resource.RLIMIT_NOFILE, (held + spare, hard))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processor time is read from /proc")
+@pytest.mark.parametrize("spare", [None, 4])
+def test_it_neither_spins_nor_stays_deaf(spare: int | None) -> None:
+    """As many clients as it has room for, and twice as many; then a limit that it could not foresee."""
+    with running(command=("-c", "; ".join(LIMITED))) as live:
+        if spare is not None:
+            limit_now(live, spare)
+        crowd = [half_open(live) for _ in range(2 * MOST)]
+        time.sleep(0.5)
+        before = processor_seconds(live)
+        time.sleep(2)
+        assert processor_seconds(live) - before < 1.0
+        assert live.process.poll() is None
+        for connection in crowd:
+            connection.close()
+
+        def translate() -> None:
+            status, answer = live.translate()
+            assert (status, answer["translatedText"]) == (200, "ONE TWO")
+
+        began = time.monotonic()
+        wait_for(translate, seconds=10)
+        assert time.monotonic() - began < 5  # a second, on a machine that does nothing else
+        assert len(os.listdir(f"/proc/{live.process.pid}/fd")) < MOST / 2
