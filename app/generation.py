@@ -34,7 +34,11 @@ class Generation:
             fair_rows=settings.fair_rows or _fair_rows(backend),
         )
         self.service = TranslationService(
-            backend.models(), self._scheduler, context.metrics, pivots=settings.pivot == "on"
+            backend.models(),
+            self._scheduler,
+            context.metrics,
+            pivots=settings.pivot == "on",
+            retries=settings.retry_degenerate == "on",
         )
 
     async def start(self) -> None:

@@ -8,10 +8,11 @@ from typing import Self
 from app.markup import Layout
 from app.order import Answer
 from app.route import Leg, Route
-from model.passage import Passage, SentenceTranslation, Translation, finish_all
+from model.passage import Passage, rebuild_all, sentences_of
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Splitting
 from model.text.language import Detection
+from model.translation import SentenceTranslation, Translation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,22 +77,23 @@ class Item:
         )
         return dataclasses.replace(self, passages=passages)
 
-    def finish(self, results: Sequence[Sequence[Hypothesis]]) -> list[Translation]:
-        """The runs of text behind the next leg, from one result a request.
+    def sentences(self, results: Sequence[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
+        """What became of its sentences on the next leg, from one result a request.
 
         Raises:
             DecodingError: If a sentence has no hypothesis.
         """
-        return finish_all(self.passages, results, self.ahead[0].model.tokenizer)
+        return sentences_of(self.passages, results, self.ahead[0].model.tokenizer)
 
-    def go_on(self, runs: Sequence[Translation]) -> Self:
-        """Behind the next leg, with what `finish` gave, and ready for the one after it.
+    def go_on(self, sentences: Sequence[SentenceTranslation]) -> Self:
+        """Behind the next leg, where this became of its sentences, and ready for the one after it.
 
         Raises:
             TextTooLongError: If a sentence became longer than the next checkpoint reads.
         """
-        sentences = tuple(sentence for run in runs for sentence in run.sentences)
-        further = dataclasses.replace(self, behind=(*self.behind, sentences), runs=tuple(runs), passages=())
+        runs = tuple(rebuild_all(self.passages, sentences))
+        behind = (*self.behind, tuple(sentences))
+        further = dataclasses.replace(self, behind=behind, runs=runs, passages=())
         return further.read([run.text for run in runs]) if further.ahead else further
 
     def answer(self) -> Answer:
@@ -103,7 +105,7 @@ class Item:
             detection=self.detection,
             route=self.route if any(self.behind) else None,
             sentences=self.behind[-1] if self.behind else (),
-            is_finished=all(sentence.hypotheses[0].finished for leg in self.behind for sentence in leg),
+            is_finished=all(sentence.best.finished for leg in self.behind for sentence in leg),
         )
 
     def _alternatives(self) -> tuple[str, ...]:

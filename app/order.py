@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from app.dialects import Dialect
 from app.route import Route
-from model.passage import SentenceTranslation
 from model.text.document import Splitting
 from model.text.language import Detection
+from model.translation import SentenceTranslation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,11 @@ class Order:
     decoding: Mapping[str, object] = field(default_factory=dict)
     alternatives: int = 0
     model: str | None = None
+
+    @property
+    def leaves_search(self) -> bool:
+        """Whether how to search is left to us; an alignment only tells what was found."""
+        return self.decoding.keys() <= {"return_alignment"}
 
 
 @dataclass(frozen=True, kw_only=True)

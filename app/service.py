@@ -10,18 +10,17 @@ from typing import TypeVar
 
 from app.backend import LoadedModel
 from app.catalogue import Catalogue
-from app.degeneration import degeneration
 from app.drafts import Drafts
 from app.item import Item
 from app.order import Answer, Order
 from app.reader import Reader
+from app.retries import Retries
 from app.scheduling.scheduler import Scheduler
 from app.stages import current
 from app.telemetry import Metrics
-from model.card import Pair
-from model.passage import SentenceTranslation
 from model.request import Hypothesis
 from model.text.language import Detection
+from model.translation import SentenceTranslation
 
 Result = TypeVar("Result")
 
@@ -38,18 +37,26 @@ class TranslationService:
         scheduler: Decodes sentences.
         metrics: Where tokens and broken translations are counted.
         pivots: Whether texts may go through a language between.
+        retries: Whether what looks broken is translated a second time.
 
     Attributes:
         catalogue: The loaded checkpoints, by language pair.
     """
 
     def __init__(
-        self, models: Sequence[LoadedModel], scheduler: Scheduler, metrics: Metrics, *, pivots: bool = True
+        self,
+        models: Sequence[LoadedModel],
+        scheduler: Scheduler,
+        metrics: Metrics,
+        *,
+        pivots: bool = True,
+        retries: bool = True,
     ) -> None:
         self.catalogue = Catalogue(models, pivots=pivots)
         self._reader = Reader(self.catalogue)
         self._scheduler = scheduler
         self._metrics = metrics
+        self._retries = Retries(scheduler, metrics) if retries else None
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="text")
 
     def warm_up(self) -> None:
@@ -82,16 +89,7 @@ class TranslationService:
             items = await self._beside_loop(size, lambda: self._reader.read(order))
         stages.split_off("encode", sum(item.encode_seconds for item in items))
         while any(item.ahead for item in items):
-            if drafts is not None:
-                drafts.begin(items)
-            results = await self._scheduler.submit(
-                [(item.ahead[0].model.card.name, request) for item in items for request in item.requests],
-                order.deadline,
-                drafts,
-                client=order.client,
-            )
-            with stages.during("finish"):
-                items = await self._beside_loop(size, partial(self._go_on, items, iter(results)))
+            items = await self._go_on(order, items, drafts)
         with stages.during("finish"):
             return await self._beside_loop(size, lambda: [item.answer() for item in items])
 
@@ -107,24 +105,49 @@ class TranslationService:
         run = partial(copy_context().run, work)
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
-    def _go_on(self, items: Sequence[Item], results: Iterator[Sequence[Hypothesis]]) -> list[Item]:
+    async def _go_on(self, order: Order, items: Sequence[Item], drafts: Drafts | None) -> list[Item]:
         """All items, those that were under way a leg further."""
+        if drafts is not None:
+            drafts.begin(items)
+        results = await self._scheduler.submit(
+            [(item.ahead[0].model.card.name, request) for item in items for request in item.requests],
+            order.deadline,
+            drafts,
+            client=order.client,
+        )
+        size = sum(map(len, order.texts))
+        with current().during("finish"):
+            sentences = await self._beside_loop(size, lambda: _sentences(items, iter(results)))
+        if self._retries is not None and order.leaves_search:
+            is_watched = drafts is not None
+            sentences = await self._retries.improve(order, items, sentences, is_watched=is_watched)
+        with current().during("finish"):
+            return await self._beside_loop(size, lambda: self._arrive(items, iter(sentences)))
+
+    def _arrive(self, items: Sequence[Item], sentences: Iterator[SentenceTranslation]) -> list[Item]:
         return [
-            self._arrive(item, list(islice(results, len(item.requests)))) if item.ahead else item
+            self._counted(item, list(islice(sentences, len(item.requests)))) if item.ahead else item
             for item in items
         ]
 
-    def _arrive(self, item: Item, results: Sequence[Sequence[Hypothesis]]) -> Item:
-        runs = item.finish(results)
-        self._count(item.ahead[0].pair, [sentence for run in runs for sentence in run.sentences])
-        return item.go_on(runs)
-
-    def _count(self, pair: Pair, sentences: Sequence[SentenceTranslation]) -> None:
-        label = "-".join(pair)
+    def _counted(self, item: Item, sentences: Sequence[SentenceTranslation]) -> Item:
+        label = "-".join(item.ahead[0].pair)
         source = sum(len(sentence.request.source_ids) for sentence in sentences)
-        target = sum(len(sentence.hypotheses[0].token_ids) for sentence in sentences)
+        target = sum(len(sentence.best.token_ids) for sentence in sentences)
         current().count(label, source, target)
         self._metrics.source_tokens.labels(label).inc(source)
         self._metrics.target_tokens.labels(label).inc(target)
-        for kind in filter(None, map(degeneration, sentences)):
-            self._metrics.degenerate.labels(kind).inc()
+        for sentence in sentences:
+            if sentence.diagnosis is not None:
+                self._metrics.degenerate.labels(sentence.diagnosis.kind).inc()
+        return item.go_on(sentences)
+
+
+def _sentences(items: Sequence[Item], results: Iterator[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
+    """What became of the sentences of all items, in order."""
+    return [
+        sentence
+        for item in items
+        if item.ahead
+        for sentence in item.sentences(list(islice(results, len(item.requests))))
+    ]

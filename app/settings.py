@@ -61,6 +61,12 @@ class ModelSettings(BaseModel):
         "possible; off: it is refused",
     )
 
+    retry_degenerate: Literal["on", "off"] = Field(
+        default="on",
+        description="on: a sentence whose translation looks broken is translated a second time, where the "
+        "client left the search to us; off: it stays as it is",
+    )
+
     watch_seconds: float = Field(
         default=5.0,
         ge=0,

@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from app.backend import LoadedModel
-from app.degeneration import KINDS
 from app.tallies import Tallies
 
+from model.degeneration import KINDS
 PREFIX: Final = "dragoman"
 OUTCOMES: Final = ("answered", "refused", "abandoned")
 RELOAD_OUTCOMES: Final = ("replaced", "unchanged", "failed")
@@ -72,6 +72,7 @@ class Metrics:
             "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
         )
         self.model_load = self._gauge("model_load_seconds", "Time that loading all checkpoints took.")
+        self.retries = self._counter("degenerate_retries", "Second attempts at those.", "outcome")
         self._memory = _MemoryCollector()
         self.registry.register(self._memory)
         self._uses = _UsesCollector()
@@ -84,6 +85,7 @@ class Metrics:
 
     def expect_endpoints(self, endpoints: Iterable[str]) -> None:
         """Show these paths from the start: a rate needs a zero before the first request."""
+        _begin_at_zero(self.retries, ("kept", "discarded", "impossible"))
         for endpoint in endpoints:
             self.requests.labels(endpoint, "200")
             self.request_duration.labels(endpoint)

@@ -11,47 +11,12 @@ from itertools import compress, islice
 from typing import Self
 
 from model.card import ModelCard, Pair
-from model.errors import DecodingError, TextTooLongError
+from model.errors import TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Document, Splitting
 from model.text.language import canonical_code
 from model.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True)
-class SentenceTranslation:
-    """One sentence of a text and what the decoder made of it.
-
-    Attributes:
-        source: The sentence as it stood in the text.
-        request: What the decoder was asked.
-        hypotheses: Its answers, best first, at least one.
-        text: Text of the best.
-    """
-
-    source: str
-    request: DecodeRequest
-    hypotheses: tuple[Hypothesis, ...]
-    text: str
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One text, translated.
-
-    Attributes:
-        text: The best translation.
-        alternatives: Further ones, best first, all different; as many as were asked for where
-            the search found as many.
-        score: Natural log-probability per token of the whole text, EOS included; None where
-            nothing was decoded (a blank text, or source = target).
-        sentences: What each sentence became.
-    """
-
-    text: str
-    alternatives: tuple[str, ...] = ()
-    score: float | None = None
-    sentences: tuple[SentenceTranslation, ...] = ()
+from model.translation import SentenceTranslation, Translation
 
 
 @dataclass(frozen=True)
@@ -118,45 +83,53 @@ class Passage:
         )
         return cls(document, target, tuple(requests), encode_seconds)
 
-    def finish(self, results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> Translation:
-        """Put the text together again, from one result a request.
+    def rebuild(self, sentences: Sequence[SentenceTranslation]) -> Translation:
+        """Put the text together again, from what became of each request.
 
         Alternative i is made of hypothesis i of every sentence; a sentence that has fewer
         contributes its best.
-
-        Raises:
-            DecodingError: If a sentence has no hypothesis.
         """
         if not self.requests:
             return Translation(self.document.rebuild(self.document.sentences))
-        if not all(results):
-            raise DecodingError("the search found no translation of a sentence")
-        texts = [[tokenizer.decode(hypothesis.token_ids) for hypothesis in result] for result in results]
-        best = self._rebuild(texts, 0)
-        others = dict.fromkeys(self._rebuild(texts, rank) for rank in range(1, max(map(len, texts))))
+        texts = [sentence.texts for sentence in sentences]
+        best = self._ranked(texts, 0)
+        others = dict.fromkeys(self._ranked(texts, rank) for rank in range(1, max(map(len, texts))))
         return Translation(
             text=best,
             alternatives=tuple(text for text in others if text != best),
-            score=_score_per_token([result[0] for result in results]),
-            sentences=tuple(
-                SentenceTranslation(sentence, request, tuple(result), decoded[0])
-                for sentence, request, result, decoded in zip(
-                    self.document.sentences, self.requests, results, texts, strict=True
-                )
-            ),
+            score=_score_per_token([sentence.best for sentence in sentences]),
+            sentences=tuple(sentences),
         )
 
-    def _rebuild(self, texts: Sequence[Sequence[str]], rank: int) -> str:
+    def _ranked(self, texts: Sequence[Sequence[str]], rank: int) -> str:
         translations = [ranked[rank if rank < len(ranked) else 0] for ranked in texts]
         return self.document.rebuild(translations, target_language=self.target)
 
 
-def finish_all(
+def sentences_of(
     passages: Sequence[Passage], results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer
-) -> list[Translation]:
-    """Finish several passages, from the results of all their requests in order."""
-    remaining = iter(results)
-    return [passage.finish(list(islice(remaining, len(passage.requests))), tokenizer) for passage in passages]
+) -> list[SentenceTranslation]:
+    """What became of the sentences of several passages, from the results of all their requests in order.
+
+    Raises:
+        DecodingError: If a sentence has no hypothesis.
+    """
+    # A text that is in its own language already has sentences, but nothing was asked of them.
+    asked = (
+        each
+        for passage in passages
+        for each in zip(passage.document.sentences, passage.requests, strict=False)
+    )
+    return [
+        SentenceTranslation.of(source, request, result, tokenizer)
+        for (source, request), result in zip(asked, results, strict=True)
+    ]
+
+
+def rebuild_all(passages: Sequence[Passage], sentences: Sequence[SentenceTranslation]) -> list[Translation]:
+    """Put several passages together again, from what became of all their requests in order."""
+    remaining = iter(sentences)
+    return [passage.rebuild(list(islice(remaining, len(passage.requests)))) for passage in passages]
 
 
 def resolve_pair(card: ModelCard, source: str, target: str) -> Pair:

@@ -15,10 +15,12 @@ from model.decoding.engine import DecodingEngine
 from model.decoding.parallel import decode_in_parallel
 from model.engines import engine_factory
 from model.errors import TranslationError
-from model.passage import Passage, Translation, finish_all, resolve_pair
+from model.passage import Passage, rebuild_all, resolve_pair, sentences_of
 from model.precision import Precision
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.retry import second_request, settled
 from model.text.tokenizer import Tokenizer
+from model.translation import SentenceTranslation, Translation
 
 Progress = Callable[[int], object]
 
@@ -35,6 +37,7 @@ class Translator:
         device: Where the network runs: `cpu`, `cuda` or `cuda:N`.
         precision: What it computes in.
         num_parameters: Of the network, tied ones counted once.
+        retries: Whether what looks broken is translated a second time.
     """
 
     engines: Sequence[DecodingEngine]
@@ -44,10 +47,17 @@ class Translator:
     device: str
     precision: Precision
     num_parameters: int
+    retries: bool = True
 
     @classmethod
     def load(
-        cls, folder: Path | str, *, device: str = "auto", precision: str = "auto", shortlist: bool = False
+        cls,
+        folder: Path | str,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        shortlist: bool = False,
+        retries: bool = True,
     ) -> Self:
         """Check a checkpoint folder and load it.
 
@@ -56,6 +66,7 @@ class Translator:
             device: `auto`, `cpu`, `cuda` or `cuda:N`.
             precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
             shortlist: Produce only what the checkpoint's shortlist has for a sentence.
+            retries: Translate a second time what looks broken, where no options are given.
 
         Raises:
             ConfigError: If this machine has no such device, or it cannot compute so.
@@ -72,6 +83,7 @@ class Translator:
             device=factory.device,
             precision=factory.precision,
             num_parameters=checkpoint.num_parameters,
+            retries=retries,
         )
 
     def translate(
@@ -86,7 +98,8 @@ class Translator:
     ) -> list[Translation]:
         """Translate texts of any length, each sentence on its own; all of them share batches.
 
-        White space around and between sentences comes back as it was, and so does a blank text.
+        White space around and between sentences comes back as it was, and so does a blank text. Without
+        options, a sentence whose translation looks broken is translated a second time (`model.retry`).
 
         Args:
             texts: Sentences or whole documents.
@@ -116,7 +129,10 @@ class Translator:
             for text, field in zip(texts, fields or _default_fields(len(texts)), strict=True)
         ]
         requests = [request for passage in passages for request in passage.requests]
-        return finish_all(passages, self.decode(requests, progress=progress), self.tokenizer)
+        sentences = sentences_of(passages, self.decode(requests, progress=progress), self.tokenizer)
+        if self.retries and options is None:
+            sentences = self._improved(sentences)
+        return rebuild_all(passages, sentences)
 
     def decode(
         self, requests: Sequence[DecodeRequest], *, progress: Progress | None = None
@@ -140,6 +156,16 @@ class Translator:
                 raise result
             decoded.append(result)
         return decoded
+
+    def _improved(self, sentences: Sequence[SentenceTranslation]) -> list[SentenceTranslation]:
+        """The sentences, each that looked broken as its second attempt has it where that is better."""
+        improved = list(sentences)
+        again = {i: request for i, each in enumerate(sentences) if (request := second_request(each))}
+        results = decode_in_parallel(self.engines, list(again.values())) if again else []
+        for (i, request), result in zip(again.items(), results, strict=True):
+            if not isinstance(result, TranslationError):
+                improved[i] = settled(improved[i], request, result, self.tokenizer)
+        return improved
 
 
 def _default_fields(count: int) -> list[str]:

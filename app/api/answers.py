@@ -13,6 +13,7 @@ from app.order import Answer
 from app.route import Route
 from app.settings import Settings
 from model.text.language import Detection
+from model.translation import Diagnosis
 
 Content = TypeVar("Content")
 Translations: Final = TypeAdapter(schemas.TranslateResponse)
@@ -95,8 +96,11 @@ def _mark(route: Route) -> tuple[str | None, str | None, str | None]:
 
 
 def _details(include: Sequence[schemas.Detail], answer: Answer) -> schemas.Details:
-    best = [sentence.hypotheses[0] for sentence in answer.sentences]
-    fields: dict[str, object] = {"finished": [hypothesis.finished for hypothesis in best]}
+    best = [sentence.best for sentence in answer.sentences]
+    fields: dict[str, object] = {
+        "finished": [hypothesis.finished for hypothesis in best],
+        "degenerate": [_degeneration(sentence.diagnosis) for sentence in answer.sentences],
+    }
     if "scores" in include:
         fields["scores"] = [hypothesis.score for hypothesis in best]
     if "tokens" in include:
@@ -104,6 +108,12 @@ def _details(include: Sequence[schemas.Detail], answer: Answer) -> schemas.Detai
     if "alignment" in include:
         fields["alignment"] = [hypothesis.alignment or () for hypothesis in best]
     return schemas.Details.model_validate(fields)
+
+
+def _degeneration(diagnosis: Diagnosis | None) -> schemas.Degeneration | None:
+    if diagnosis is None:
+        return None
+    return schemas.Degeneration(kind=diagnosis.kind, retried=diagnosis.retried, kept=diagnosis.kept)
 
 
 def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
@@ -114,8 +124,8 @@ def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
     return [
         schemas.TokenDetail(
             source=tokenizer.source_pieces(sentence.request.source_ids),
-            target=tokenizer.pieces(sentence.hypotheses[0].token_ids),
-            log_probabilities=list(sentence.hypotheses[0].token_log_probabilities),
+            target=tokenizer.pieces(sentence.best.token_ids),
+            log_probabilities=list(sentence.best.token_log_probabilities),
         )
         for sentence in answer.sentences
     ]

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
+from model.degeneration import Kind
+
 
 def _encodable(text: str) -> str:
     """Refuse lone surrogates, which JSON can spell but no text holds."""
@@ -25,7 +27,7 @@ Texts = Annotated[
     Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("list")],
     Discriminator(_shape),
 ]
-Detail = Literal["scores", "tokens", "alignment"]
+Detail = Literal["scores", "tokens", "alignment", "degeneration"]
 
 
 class _Request(BaseModel):
@@ -106,7 +108,12 @@ class TranslateRequest(_Request):
         default=None, description="Name of a loaded checkpoint; by default the first for the language pair"
     )
     decoding: Decoding = Field(default=Decoding(), description="How to search for the translation")
-    include: list[Detail] = Field(default=[], max_length=3, description="What to add under `details`")
+    include: list[Detail] = Field(
+        default=[],
+        max_length=4,
+        description="What to add under `details`; `finished` and `degenerate` are always there, so "
+        "`degeneration` adds them alone",
+    )
     timeout_ms: int | None = Field(
         default=None,
         ge=1,
@@ -140,11 +147,29 @@ class TokenDetail(BaseModel):
     log_probabilities: list[float] = Field(description="Of each target token, and of the end if it came")
 
 
+class Degeneration(BaseModel):
+    """Why a sentence's translation looked broken, and what was done about it."""
+
+    kind: Kind = Field(
+        description="`loop`: it went in circles; `unfinished`: its length limit ended it; `empty`: it held "
+        "no text; `copy`: it was its source; `length`: it was far longer or shorter than its source"
+    )
+    retried: bool = Field(
+        description="Whether it was translated a second time, with a beam of at least 4, no three tokens "
+        "twice in the same order and a repetition penalty of 1.1; not where `decoding` says how to search, "
+        "nor after the client has seen it grow, nor without time or room"
+    )
+    kept: bool = Field(description="Whether the second translation had no such fault and is the one given")
+
+
 class Details(BaseModel):
     """What `include` asked for about one text: in each list one entry a sentence."""
 
     finished: list[bool] = Field(
         default=[], description="Whether it ended by itself; false where its length limit ended it"
+    )
+    degenerate: list[Degeneration | None] = Field(
+        default=[], description="Whether its translation looked broken at first; null where it did not"
     )
     scores: list[float] = Field(default=[], description="Length-normalised log-probability")
     tokens: list[TokenDetail] = Field(default=[])

@@ -14,7 +14,7 @@ from model.cli.setup import Setup, only_checkpoint, setup_options
 
 if TYPE_CHECKING:
     from model.checkpoint import Checkpoint
-    from model.passage import SentenceTranslation
+    from model.translation import SentenceTranslation
 
 
 @click.command()

@@ -171,7 +171,7 @@ def _read(
 def _translate(
     translator: "Translator", sources: Sequence[str], pair: tuple[str, str], decoding: Mapping[str, object]
 ) -> tuple[list[str], float]:
-    options = translator.card.options(decoding)
+    options = translator.card.options(decoding) if decoding else None
     translator.translate(sources[:1], source=pair[0], target=pair[1], options=options)
     fields = [f"line {number}" for number in range(1, len(sources) + 1)]
     with tqdm(unit=" sentences", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:

@@ -1,4 +1,4 @@
-"""`--checkpoint`, `--device`, `--precision`, `--shortlist`: which checkpoint to load, and how."""
+"""`--checkpoint`, `--device`, `--precision` and so on: which checkpoint to load, and how."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ class Setup:
     device: str
     precision: str
     shortlist: bool = False
+    retry_degenerate: bool = True
 
     def load(self) -> "Translator":
         """Load the checkpoint; PyTorch is imported only now.
@@ -40,6 +41,7 @@ class Setup:
             device=self.device,
             precision=self.precision,
             shortlist=self.shortlist,
+            retries=self.retry_degenerate,
         )
 
     def record(self, name: str, evaluation: Mapping[str, object]) -> None:
@@ -70,7 +72,7 @@ def only_checkpoint(path: Path) -> Path:
 
 
 def setup_options(command: Command) -> Command:
-    """`--checkpoint`, `--device`, `--precision`, `--shortlist`, as `setup`."""
+    """`--checkpoint`, `--device`, `--precision`, `--shortlist`, `--retry-degenerate`, as `setup`."""
     options: dict[str, Option] = {
         "checkpoint": click.option(
             "--checkpoint",
@@ -88,6 +90,14 @@ def setup_options(command: Command) -> Command:
             envvar="DRAGOMAN_SHORTLIST",
             show_envvar=True,
             help="Choose only among the checkpoint's likely translations of the source's tokens: faster.",
+        ),
+        "retry_degenerate": click.option(
+            "--retry-degenerate/--no-retry-degenerate",
+            default=True,
+            show_default=True,
+            envvar="DRAGOMAN_RETRY_DEGENERATE",
+            show_envvar=True,
+            help="Translate a second time what looks broken, where no option says how to search.",
         ),
     }
     return grouped(command, options, "setup", Setup)

@@ -52,7 +52,7 @@ def translate(
       dragoman translate -s en -t fr --beam-size 8 book.txt -o livre.txt
     """
     translator = setup.load()
-    options = translator.card.options(decoding)
+    options = translator.card.options(decoding) if decoding else None
     if document:
         text = "".join(_lines(file))
         pair = languages.resolve(translator.card, text)
@@ -73,7 +73,7 @@ class _Job:
 
     translator: "Translator"
     pair: "Pair"
-    options: "DecodeOptions"
+    options: "DecodeOptions | None"
 
     def document(self, text: str) -> str:
         """One text, with progress by sentences."""

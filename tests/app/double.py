@@ -10,6 +10,7 @@ from model.card import ModelCard, Pair
 from model.decoding.observer import Observer
 from model.decoding.runner import Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
+from model.errors import DecodingError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 
 _SECONDS = 0.002
@@ -56,6 +57,10 @@ class DoubleBackend:
         entered: Set once a step has begun.
         poison: A word that makes the step of its sentence raise.
         endless: A word that makes a sentence reach its length limit.
+        stuck: A word that makes a sentence go in circles where it may repeat itself.
+        hopeless: A word that makes it go in circles anyhow.
+        is_slow_to_repeat: Whether the gate closes when a sentence must not repeat itself.
+        breaks_when_retried: Whether an engine refuses a sentence that must not repeat itself.
         seconds: How long a step takes.
         room: How many sentences an engine takes at once.
     """
@@ -69,6 +74,10 @@ class DoubleBackend:
         self.entered = threading.Event()
         self.poison: str | None = None
         self.endless: str | None = None
+        self.stuck: str | None = None
+        self.hopeless: str | None = None
+        self.is_slow_to_repeat = False
+        self.breaks_when_retried = False
         self.seconds = 0.0
         self.room = 64
         self.tokenizer = WordTokenizer()
@@ -136,6 +145,10 @@ class DoubleEngine:
         return len(self._arrivals) + len(self._running) < self._backend.room
 
     def add(self, request: DecodeRequest) -> Sentence:
+        if self._backend.is_slow_to_repeat and request.options.no_repeat_ngram_size:
+            self._backend.gate.clear()
+        if self._backend.breaks_when_retried and request.options.no_repeat_ngram_size:
+            raise DecodingError("cannot search so")
         if not self._is_warm_up(request):
             self._backend.admitted.append(request)
         sentence = Sentence(request, 0, len(request.source_ids), seed=7)
@@ -199,13 +212,17 @@ class DoubleEngine:
                 raise RuntimeError("cannot decode this")
 
     def _result(self, request: DecodeRequest) -> Result:
-        ends = self._backend.endless not in self._backend.tokenizer.source_pieces(request.source_ids)
-        return [_hypothesis(request, rank, ends) for rank in range(request.options.num_hypotheses)]
+        words = self._backend.tokenizer.source_pieces(request.source_ids)
+        may_repeat = request.options.no_repeat_ngram_size == 0
+        circles = self._backend.hopeless in words or (may_repeat and self._backend.stuck in words)
+        ends = self._backend.endless not in words
+        return [_hypothesis(request, rank, ends, circles) for rank in range(request.options.num_hypotheses)]
 
 
-def _hypothesis(request: DecodeRequest, rank: int, finished: bool) -> Hypothesis:
+def _hypothesis(request: DecodeRequest, rank: int, finished: bool, circles: bool) -> Hypothesis:
     """The source itself; hypothesis n repeats its first word n more times."""
     ids = request.source_ids[:-1]
+    ids = (*ids, *ids[-1:] * 5) if circles else ids
     ids = (*ids[:1] * rank, *ids)
     width = len(request.source_ids)
     alignment = tuple((1 / width,) * width for _ in ids) if request.options.return_alignment else None

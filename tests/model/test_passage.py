@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import ConfigError, DecodingError, TextTooLongError, UnsupportedLanguageError
-from model.passage import Passage, finish_all, resolve_pair, with_alternatives
+from model.passage import Passage, rebuild_all, resolve_pair, sentences_of, with_alternatives
 from model.request import DecodeOptions, Hypothesis
 from model.text.tokenizer import Tokenizer
+from model.translation import Translation
 from tests.tiny import tiny_card
 
 CARD = tiny_card()
@@ -33,6 +35,10 @@ def hypothesis(text: str, tokenizer: Tokenizer, log_probability: float = -1.0) -
     return Hypothesis(tuple(ids[:-1]), each, log_probability, (each,) * len(ids), finished=True)
 
 
+def finish(passage: Passage, results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> Translation:
+    return passage.rebuild(sentences_of([passage], results, tokenizer))
+
+
 def test_it_does_without_torch() -> None:
     script = "import sys, model.passage; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
@@ -51,7 +57,7 @@ def test_each_sentence_is_a_request_with_tag_and_end(tokenizer: Tokenizer) -> No
 def test_white_space_survives(tokenizer: Tokenizer) -> None:
     passage = read("  Thank you. \r\n\tThe cat sleeps.\n\n", tokenizer)
     results = [[hypothesis("Merci.", tokenizer)], [hypothesis("Le chat dort.", tokenizer)]]
-    assert passage.finish(results, tokenizer).text == "  Merci. \r\n\tLe chat dort.\n\n"
+    assert finish(passage, results, tokenizer).text == "  Merci. \r\n\tLe chat dort.\n\n"
 
 
 def test_what_is_one_sentence_is_one_request(tokenizer: Tokenizer) -> None:
@@ -62,14 +68,14 @@ def test_what_is_one_sentence_is_one_request(tokenizer: Tokenizer) -> None:
     (request,) = passage.requests
     in_one_line = tokenizer.encode("Thank you. The cat sleeps.", target_language="fr")
     assert request.source_ids == tuple(in_one_line)
-    assert passage.finish([[hypothesis("Merci.", tokenizer)]], tokenizer).text == "Merci. \n"
+    assert finish(passage, [[hypothesis("Merci.", tokenizer)]], tokenizer).text == "Merci. \n"
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\u3000\n", "42", "\u200b"])
 def test_a_blank_text_needs_no_decoder(text: str, tokenizer: Tokenizer) -> None:
     passage = read(text, tokenizer)
     assert passage.requests == ()
-    translation = passage.finish([], tokenizer)
+    translation = finish(passage, [], tokenizer)
     assert (translation.text, translation.alternatives, translation.score) == (text, (), None)
 
 
@@ -77,7 +83,7 @@ def test_a_blank_text_needs_no_decoder(text: str, tokenizer: Tokenizer) -> None:
 def test_a_text_into_its_own_language_is_unchanged(text: str, tokenizer: Tokenizer) -> None:
     passage = read(text, tokenizer, target="en")
     assert passage.requests == ()
-    assert passage.finish([], tokenizer).text == text
+    assert finish(passage, [], tokenizer).text == text
 
 
 def test_a_sentence_over_the_limit_is_refused_by_name(tokenizer: Tokenizer) -> None:
@@ -99,7 +105,7 @@ def test_alternatives_are_made_rank_by_rank(tokenizer: Tokenizer) -> None:
         [hypothesis(text, tokenizer) for text in ("Merci.", "Bonjour.", "Merci.")],
         [hypothesis("Le chat dort.", tokenizer)],
     ]
-    translation = passage.finish(results, tokenizer)
+    translation = finish(passage, results, tokenizer)
     assert translation.text == "Merci. Le chat dort."
     assert translation.alternatives == ("Bonjour. Le chat dort.",)
     assert [sentence.text for sentence in translation.sentences] == ["Merci.", "Le chat dort."]
@@ -109,18 +115,19 @@ def test_the_score_is_per_token_of_the_whole_text(tokenizer: Tokenizer) -> None:
     passage = read("Thank you. The cat sleeps.", tokenizer)
     best = [hypothesis("Merci.", tokenizer, -3.0), hypothesis("Le chat dort.", tokenizer, -5.0)]
     tokens = sum(len(each.token_log_probabilities) for each in best)
-    assert passage.finish([[each] for each in best], tokenizer).score == pytest.approx(-8.0 / tokens)
+    assert finish(passage, [[each] for each in best], tokenizer).score == pytest.approx(-8.0 / tokens)
 
 
 def test_a_sentence_without_hypotheses_is_a_fault(tokenizer: Tokenizer) -> None:
     with pytest.raises(DecodingError, match="no translation"):
-        read("Thank you.", tokenizer).finish([[]], tokenizer)
+        sentences_of([read("Thank you.", tokenizer)], [[]], tokenizer)
 
 
 def test_passages_share_one_row_of_results(tokenizer: Tokenizer) -> None:
     passages = [read(text, tokenizer) for text in ("Thank you.", "", "The cat sleeps. The dog sleeps.")]
     texts = ("Merci.", "Le chat dort.", "Le chien dort.")
-    translations = finish_all(passages, [[hypothesis(text, tokenizer)] for text in texts], tokenizer)
+    sentences = sentences_of(passages, [[hypothesis(text, tokenizer)] for text in texts], tokenizer)
+    translations = rebuild_all(passages, sentences)
     assert [translation.text for translation in translations] == [
         "Merci.",
         "",
@@ -170,14 +177,14 @@ def test_alternatives_widen_the_search() -> None:
 def test_what_cannot_be_spelt_needs_no_decoder_however_long(text: str, tokenizer: Tokenizer) -> None:
     passage = read(text, tokenizer)
     assert passage.requests == ()
-    assert passage.finish([], tokenizer).text == text
+    assert finish(passage, [], tokenizer).text == text
 
 
 def test_what_cannot_be_spelt_stays_in_its_place(tokenizer: Tokenizer) -> None:
     passage = read("Thank you.  你好!\n\tПривет. The cat sleeps. 你好", tokenizer)
     assert len(passage.requests) == 2
     results = [[hypothesis("Merci.", tokenizer)], [hypothesis("Le chat dort.", tokenizer)]]
-    translation = passage.finish(results, tokenizer)
+    translation = finish(passage, results, tokenizer)
     assert translation.text == "Merci.  你好!\n\tПривет. Le chat dort. 你好"
     assert [sentence.source for sentence in translation.sentences] == ["Thank you.", "The cat sleeps."]
 

@@ -94,9 +94,10 @@ async def test_details_hold_what_was_asked_for(client: httpx.AsyncClient) -> Non
     assert len(first["tokens"][0]["log_probabilities"]) == 3
     assert [len(row) for row in first["alignment"][0]] == [3, 3]
     assert first["finished"] == [True, True]
-    assert second == {"finished": [], "scores": [], "tokens": [], "alignment": []}
+    assert first["degenerate"] == [None, None]
+    assert second == {"finished": [], "degenerate": [], "scores": [], "tokens": [], "alignment": []}
     (only_scores,) = (await translate(client, q="a", include=["scores"])).json()["details"]
-    assert set(only_scores) == {"finished", "scores"}
+    assert set(only_scores) == {"finished", "degenerate", "scores"}
 
 
 async def test_what_the_length_limit_ended_says_so(client: httpx.AsyncClient, backend: DoubleBackend) -> None:

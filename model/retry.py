@@ -1,0 +1,52 @@
+"""⑤ ⑦ A second attempt at a translation that looks broken: once, by a search that goes in no circles."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.tokenizer import Tokenizer
+from model.translation import SentenceTranslation
+
+BEAM_SIZE: Final = 4
+NO_REPEAT_NGRAM_SIZE: Final = 3
+REPETITION_PENALTY: Final = 1.1
+
+
+def second_request(first: SentenceTranslation) -> DecodeRequest | None:
+    """What to ask the decoder once more; None where nothing looks broken, or nothing else can be tried."""
+    if first.diagnosis is None:
+        return None
+    request = dataclasses.replace(first.request, options=_stricter(first.request.options))
+    return None if request == first.request else request
+
+
+def settled(
+    first: SentenceTranslation, request: DecodeRequest, result: Sequence[Hypothesis], tokenizer: Tokenizer
+) -> SentenceTranslation:
+    """The second translation if nothing is wrong with it, else the first; either says what happened.
+
+    Args:
+        first: What looked broken.
+        request: The second request.
+        result: What came of that.
+        tokenizer: Of the checkpoint.
+    """
+    if first.diagnosis is None or not result:
+        return first
+    second = SentenceTranslation.of(first.source, request, result, tokenizer)
+    kept = second.diagnosis is None
+    diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=kept)
+    return dataclasses.replace(second if kept else first, diagnosis=diagnosis)
+
+
+def _stricter(options: DecodeOptions) -> DecodeOptions:
+    beam_size = options.beam_size if options.strategy == "beam" else options.num_hypotheses
+    return dataclasses.replace(
+        options,
+        strategy="beam",
+        beam_size=max(beam_size, BEAM_SIZE),
+        no_repeat_ngram_size=NO_REPEAT_NGRAM_SIZE,
+        repetition_penalty=max(options.repetition_penalty, REPETITION_PENALTY),
+        min_length=max(options.min_length, 1),
+    )

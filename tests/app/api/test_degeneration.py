@@ -1,0 +1,163 @@
+"""What looks broken is translated a second time, and told."""
+
+import json
+
+import httpx
+import pytest
+
+from tests.app.conftest import Serve
+from tests.app.double import DoubleBackend
+
+pytestmark = pytest.mark.anyio
+LOOP = {"kind": "loop", "retried": False, "kept": False}
+STUCK = "we go round. All is well"
+CIRCLES = "WE GO ROUND. ROUND. ROUND. ROUND. ROUND. ROUND. ALL IS WELL"
+
+
+@pytest.fixture
+def backend() -> DoubleBackend:
+    double = DoubleBackend()
+    double.stuck, double.hopeless = "round.", "evermore."
+    return double
+
+
+async def translate(client: httpx.AsyncClient, **fields: object) -> httpx.Response:
+    defaults = {"source": "en", "target": "fr", "include": ["degeneration"]}
+    return await client.post("/translate", json=defaults | fields)
+
+
+async def test_the_second_translation_is_given_where_nothing_is_wrong_with_it(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    body = (await translate(client, q=STUCK)).json()
+    assert body["translatedText"] == "WE GO ROUND. ALL IS WELL"
+    assert body["details"] == [
+        {"finished": [True, True], "degenerate": [LOOP | {"retried": True, "kept": True}, None]}
+    ]
+    second = backend.admitted[2].options
+    assert (second.strategy, second.beam_size, second.no_repeat_ngram_size) == ("beam", 4, 3)
+    assert second.repetition_penalty == 1.1
+    assert len(backend.admitted) == 3
+
+
+async def test_else_the_first_one_stands(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+    body = (await translate(client, q="we go for evermore.")).json()
+    assert body["translatedText"] == "WE GO FOR " + " ".join(["EVERMORE."] * 6)
+    assert body["details"][0]["degenerate"] == [LOOP | {"retried": True}]
+    assert len(backend.admitted) == 2
+
+
+async def test_it_is_done_whether_or_not_it_is_told(client: httpx.AsyncClient) -> None:
+    body = (await translate(client, q=STUCK, include=[])).json()
+    assert body["translatedText"] == "WE GO ROUND. ALL IS WELL"
+    assert "details" not in body
+    tokens = (await translate(client, q=STUCK, include=["tokens"])).json()["details"][0]
+    assert tokens["tokens"][0]["target"] == ["WE", "GO", "ROUND."]
+    assert tokens["degenerate"][0]["kept"] is True
+
+
+async def test_who_says_how_to_search_gets_what_was_found(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    body = (await translate(client, q=STUCK, decoding={"strategy": "greedy"})).json()
+    assert body["translatedText"] == CIRCLES
+    assert body["details"][0]["degenerate"] == [LOOP, None]
+    assert len(backend.admitted) == 2
+
+
+async def test_an_alignment_is_no_way_to_search(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+    body = (await translate(client, q=STUCK, include=["alignment"])).json()
+    assert body["details"][0]["degenerate"][0]["kept"] is True
+    assert len(body["details"][0]["alignment"][0]) == 3
+
+
+async def test_alternatives_are_those_of_the_second_search(client: httpx.AsyncClient) -> None:
+    body = (await translate(client, q=STUCK, alternatives=1)).json()
+    assert body["translatedText"] == "WE GO ROUND. ALL IS WELL"
+    assert body["alternatives"] == ["WE WE GO ROUND. ALL ALL IS WELL"]
+
+
+async def test_turned_off_it_is_only_told(serve: Serve, backend: DoubleBackend) -> None:
+    async with serve(retry_degenerate="off") as client:
+        body = (await translate(client, q=STUCK)).json()
+    assert body["translatedText"] == CIRCLES
+    assert body["details"][0]["degenerate"] == [LOOP, None]
+    assert len(backend.admitted) == 2
+
+
+async def test_what_was_seen_to_grow_is_not_taken_back(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    request = {"q": STUCK, "source": "en", "target": "fr", "include": ["degeneration"]}
+    streamed = await client.post("/translate", json=request, headers={"Accept": "text/event-stream"})
+    name, data = streamed.text.split("\n\n")[-2].split("\n")
+    body = json.loads(data.removeprefix("data: "))
+    assert (name, body["translatedText"]) == ("event: done", CIRCLES)
+    assert body["details"][0]["degenerate"] == [LOOP, None]
+    assert len(backend.admitted) == 2
+
+
+async def test_on_the_way_to_a_pivot_it_is_tried_again_even_for_those_who_watch(serve: Serve) -> None:
+    double = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"),)))
+    double.stuck = "rund."
+    request = {"q": "es geht rund.", "source": "de", "target": "fr", "include": ["degeneration"]}
+    async with serve(double) as client:
+        plain = (await client.post("/translate", json=request)).json()
+        streamed = await client.post("/translate", json=request, headers={"Accept": "text/event-stream"})
+        metrics = (await client.get("/metrics")).text
+    assert plain["translatedText"] == "ES GEHT RUND."
+    assert plain["details"][0]["degenerate"] == [None]
+    assert json.loads(streamed.text.split("\n\n")[-2].partition("data: ")[2]) == plain
+    assert 'dragoman_degenerate_retries_total{outcome="kept"} 2.0' in metrics
+
+
+async def test_without_time_for_a_second_translation_the_first_one_stands(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    backend.is_slow_to_repeat = True
+    response = await translate(client, q=STUCK, timeout_ms=1500)
+    backend.gate.set()
+    assert (response.status_code, response.json()["translatedText"]) == (200, CIRCLES)
+    assert response.json()["details"][0]["degenerate"] == [LOOP, None]
+    metrics = (await client.get("/metrics")).text
+    assert 'dragoman_degenerate_retries_total{outcome="impossible"} 1.0' in metrics
+
+
+async def test_without_room_for_a_second_translation_the_first_one_stands(serve: Serve) -> None:
+    double = DoubleBackend()
+    double.stuck = "round."
+    async with serve(double, max_queued_tokens=12) as client:
+        response = await translate(client, q="we go round.")
+        assert (response.status_code, response.json()["details"][0]["degenerate"]) == (200, [LOOP])
+
+
+async def test_a_second_translation_that_fails_leaves_the_first_one(serve: Serve) -> None:
+    double = DoubleBackend()
+    double.stuck, double.breaks_when_retried = "round.", True
+    async with serve(double) as client:
+        response = await translate(client, q=["we go round.", "all is well"])
+    assert response.status_code == 200
+    assert response.json()["translatedText"][1] == "ALL IS WELL"
+    assert [each["degenerate"] for each in response.json()["details"]] == [[LOOP], [None]]
+
+
+async def test_what_was_broken_is_counted_once_and_so_are_second_attempts(client: httpx.AsyncClient) -> None:
+    await translate(client, q=[STUCK, "we go for evermore.", "all is well"])
+    await translate(client, q=STUCK, decoding={"beam_size": 3})
+    metrics = (await client.get("/metrics")).text
+    for sample in (
+        'dragoman_degenerate_output_total{kind="loop"} 3.0',
+        'dragoman_degenerate_output_total{kind="copy"} 0.0',
+        'dragoman_degenerate_retries_total{outcome="kept"} 1.0',
+        'dragoman_degenerate_retries_total{outcome="discarded"} 1.0',
+        'dragoman_degenerate_retries_total{outcome="impossible"} 0.0',
+    ):
+        assert sample in metrics
+
+
+async def test_company_changes_nothing(client: httpx.AsyncClient) -> None:
+    texts = [STUCK, "we go for evermore.", "all is well", "round. and round."]
+    alone = [(await translate(client, q=text)).json() for text in texts]
+    together = (await translate(client, q=texts)).json()
+    assert together["translatedText"] == [each["translatedText"] for each in alone]
+    assert together["details"] == [each["details"][0] for each in alone]
