@@ -40,7 +40,12 @@ class _Commands(click.Group):
         else:
             added = metadata.entry_points(group=ENTRY_POINTS, name=cmd_name)
             found = next((entry_point.load() for entry_point in added), None)
-        return found if isinstance(found, click.Command) else None
+        if not isinstance(found, click.Command):
+            return None
+        if found.help:
+            # click's mark of a paragraph that keeps its lines, as a raw docstring spells it.
+            found.help = found.help.replace("\\b\n", "\b\n")
+        return found
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object

@@ -11,7 +11,18 @@ import pytest
 from model.cli import main
 from tests.model.cli.conftest import Run
 
-COMMANDS = ("attention", "evaluate", "export", "inspect", "serve", "shortlist", "train", "translate")
+COMMANDS = (
+    "attention",
+    "evaluate",
+    "export",
+    "golden",
+    "inspect",
+    "key",
+    "serve",
+    "shortlist",
+    "train",
+    "translate",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -19,7 +30,12 @@ def test_every_command_explains_itself(run: Run, command: str) -> None:
     result = run(command, "--help")
     assert result.exit_code == 0
     assert f"dragoman {command}" in result.output or f"main {command}" in result.output
+    assert "\\b" not in result.output
     assert f"  {command} " in run("--help").output
+
+
+def test_examples_keep_their_lines(run: Run) -> None:
+    assert "\n    dragoman translate -s en -t fr --beam-size 8 book.txt" in run("translate", "--help").output
 
 
 def test_the_service_s_command_comes_by_entry_point() -> None:
