@@ -1,6 +1,7 @@
 # The service with the embedded checkpoint, for a CPU (default) or a CUDA device:
 #   docker build -t dragoman:cpu .
 #   docker build -t dragoman:cuda --build-arg VARIANT=cuda .
+# The last stage is the service.
 ARG PYTHON_VERSION=3.11
 
 FROM python:${PYTHON_VERSION}-slim-bookworm AS build
@@ -30,6 +31,25 @@ COPY model model
 COPY app app
 # -P: the library belongs to the package that was just installed, not to the sources in this folder.
 RUN pip install --no-deps . && python -P -m model.native.build
+
+
+# What puts the service under load; not part of its image.   docker build -t dragoman:load --target load .
+FROM python:${PYTHON_VERSION}-slim-bookworm AS load
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin dragoman \
+  && install --directory --owner 10001 /results
+COPY constraints.txt /tmp/
+RUN pip install --constraint /tmp/constraints.txt locust matplotlib
+WORKDIR /srv/load
+COPY benchmarks benchmarks
+COPY tests/load tests/load
+ENV HOME=/tmp \
+    MPLCONFIGDIR=/tmp \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    LOAD_OUTPUT=/results
+USER 10001:10001
+ENTRYPOINT ["python", "-m", "tests.load"]
 
 
 FROM python:${PYTHON_VERSION}-slim-bookworm

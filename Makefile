@@ -11,7 +11,7 @@ SERVE_READY := $(VENV)/.ready-serve
 DEVELOP_READY := $(VENV)/.ready-develop
 LOAD_READY := $(VENV)/.ready-load
 BENCH_READY := $(VENV)/.ready-bench
-$(DEVELOP_READY): EXTRAS := [train,test,dev,bench]
+$(DEVELOP_READY): EXTRAS := [train,test,dev,bench,load]
 $(LOAD_READY): EXTRAS := [load]
 $(BENCH_READY): EXTRAS := [bench]
 
@@ -21,14 +21,15 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxpro
 DEMO := runs/d2l
 DEMO_SENTENCES := examples/d2l-sentences.en-fr.tsv
 BENCH_OUTPUT ?= runs/bench
-LOAD_URL ?= http://127.0.0.1:8000
-LOAD_USERS ?= 8
-LOAD_SECONDS ?= 30
+# Read by `make load`; `python -m tests.load --help` says what they mean.
+export LOAD_SCENARIO LOAD_URL LOAD_USERS LOAD_SECONDS LOAD_SCALE LOAD_FACTOR LOAD_API_KEYS LOAD_OUTPUT
+# Of `make soak`.
+SOAK_SECONDS ?= 600
 
 # Compiles the network for this kind of processor, once; without a compiler it says so, and decoding uses PyTorch.
 BUILD_NATIVE := $(BIN)/python -m model.native.build || true
 
-.PHONY: help serve test check train-demo bench load clean
+.PHONY: help serve test check train-demo bench load soak clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -65,9 +66,12 @@ bench: $(BENCH_READY) ## Race decoding, serving and training against other engin
 	  --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.training_step --rounds 3 --output $(BENCH_OUTPUT)
 
-load: $(LOAD_READY) ## Load a running service at LOAD_URL; fails when an objective is missed
-	$(BIN)/locust --locustfile tests/load/locustfile.py --headless --only-summary \
-	  --host $(LOAD_URL) --users $(LOAD_USERS) --spawn-rate $(LOAD_USERS) --run-time $(LOAD_SECONDS)s --stop-timeout 10
+load: $(LOAD_READY) ## Put the service at LOAD_URL under the load LOAD_SCENARIO; fails when it misses an objective
+	@$(BIN)/python -m tests.load
+
+soak: $(DEVELOP_READY) ## Load a service of its own for SOAK_SECONDS (600), and see that nothing grows
+	@$(BUILD_NATIVE)
+	@SOAK_SECONDS=$(SOAK_SECONDS) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak -s tests/soak
 
 clean: ## Remove caches and build leftovers (not .venv, not runs/)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -8,7 +8,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-OURS = ("dragoman", "dragoman-gpu")
+VARIANTS = ("dragoman", "dragoman-gpu")
+OURS = (*VARIANTS, "load")
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -51,12 +52,12 @@ def test_the_cpu_variant_is_the_default_and_the_others_are_asked_for() -> None:
         "dragoman-gpu": ["gpu"],
         "prometheus": None,
         "grafana": None,
-        "locust": ["load"],
+        "load": ["load"],
     }
 
 
 def test_the_gpu_variant_differs_only_in_device_image_and_name() -> None:
-    cpu, gpu = (SERVICES[name] for name in OURS)
+    cpu, gpu = (SERVICES[name] for name in VARIANTS)
     differing = {key for key in cpu.keys() | gpu.keys() if cpu.get(key) != gpu.get(key)}
     assert differing == {"image", "build", "profiles", "networks", "deploy"}
     devices = gpu["deploy"]["resources"]["reservations"]["devices"]
@@ -68,3 +69,13 @@ def test_the_container_outlives_the_draining_of_its_requests() -> None:
 
     grace = float(SERVICES["dragoman"]["stop_grace_period"].removesuffix("s"))
     assert grace > Settings.model_fields["drain_seconds"].default
+
+
+def test_the_load_takes_the_settings_of_make_load() -> None:
+    from tests.load.__main__ import main
+
+    variables = {option.envvar for option in main.params} | {"LOAD_SCALE"}
+    given = set(SERVICES["load"]["environment"])
+    assert given <= variables
+    # Where results go is the image's business.
+    assert variables - given == {"LOAD_OUTPUT"}

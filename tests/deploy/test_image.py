@@ -36,8 +36,8 @@ def test_the_process_is_not_root_and_a_file_checks_its_health() -> None:
     assert check.group(1) == f"{workdir.group(1)}/healthcheck.py"
 
 
-def test_no_stage_but_the_last_is_shipped_and_it_installs_nothing() -> None:
-    assert len(STAGES) == 2
+def test_the_last_stage_is_the_service_and_it_installs_nothing() -> None:
+    assert [stage.split("\n")[0].partition(" AS ")[2] for stage in STAGES] == ["build", "load", ""]
     assert "apt-get" not in FINAL
     assert "pip install" not in FINAL
 
@@ -49,5 +49,12 @@ def test_the_native_library_is_built_into_what_is_shipped() -> None:
     assert "COPY --from=build /opt/venv /opt/venv" in FINAL
 
 
-def test_both_stages_use_the_same_pinned_base() -> None:
+def test_the_load_is_nobody_special_and_has_the_pinned_versions() -> None:
+    load = STAGES[1]
+    assert re.search(r"^USER 10001:10001$", load, flags=re.MULTILINE)
+    assert "pip install --constraint" in load
+    assert "COPY --from=load" not in FINAL
+
+
+def test_every_stage_uses_the_same_pinned_base() -> None:
     assert {stage.split()[0] for stage in STAGES} == {"python:${PYTHON_VERSION}-slim-bookworm"}
