@@ -6,6 +6,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+# Else the assertions of what tests share would be left out under `python -O`.
+pytest.register_assert_rewrite(*(f"tests.{path.stem}" for path in Path(__file__).parent.iterdir()))
+
 # Before torch is loaded: on a busy machine, threads that wait for each other make tiny work 50 times slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
