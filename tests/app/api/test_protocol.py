@@ -8,12 +8,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http import HTTPStatus
 
 import pytest
 
 from tests.app.remote import JSON, Live, running, wait_for
 
+OPENAPI = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -182,7 +184,7 @@ def _drip(connection: socket.socket, is_over: threading.Event) -> None:
 
 
 def test_a_client_that_does_not_read_loses_its_connection(impatient: Live) -> None:
-    requests = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 1000
+    requests = OPENAPI * 1000
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(10)
@@ -191,6 +193,25 @@ def test_a_client_that_does_not_read_loses_its_connection(impatient: Live) -> No
         time.sleep(1.5)
         wait_for(lambda: _assert_idle(impatient), seconds=10)
         assert _read_all(connection).count(b"HTTP/1.1 200 OK") < 1000
+
+
+def test_clients_that_dawdle_keep_nobody_waiting(impatient: Live) -> None:
+    """A hundred that send half a head, and ten that never read: all of them go, and others notice nothing."""
+    with ExitStack() as stack:
+        dawdlers = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", impatient.port), timeout=10))
+            for _ in range(110)
+        ]
+        for number, connection in enumerate(dawdlers):
+            connection.sendall(OPENAPI * 200 if number < 10 else OPENAPI[:-4])
+        began = time.monotonic()
+        for _ in range(10):
+            assert impatient.translate()[0] == 200
+        assert time.monotonic() - began < 5
+        for connection in dawdlers[10:]:
+            assert _read_all(connection).startswith(b"HTTP/1.1 408 ")
+        assert time.monotonic() - began < 10
+    wait_for(lambda: _assert_idle(impatient), seconds=10)
 
 
 def _read_all(connection: socket.socket) -> bytes:
