@@ -71,9 +71,9 @@ class Ending:
             self._lifecycle.refuse_work()
         if self._cut is not None:
             return self._is_cut_short(self._clock() - self._cut)
-        return self._lifecycle.in_flight == 0 and elapsed >= _NOTICE_SECONDS
+        return self._lifecycle.unfinished == 0 and elapsed >= _NOTICE_SECONDS
 
     def _is_cut_short(self, elapsed: float) -> bool:
         if elapsed >= _WORK_SECONDS:
             self._lifecycle.refuse_rest()
-        return self._lifecycle.in_flight == 0 or elapsed >= _CUT_SECONDS
+        return self._lifecycle.unfinished == 0 or elapsed >= _CUT_SECONDS

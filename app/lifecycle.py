@@ -65,6 +65,11 @@ class Lifecycle:
         """Requests whose answer is not out yet."""
         return len(self._cohorts)
 
+    @property
+    def unfinished(self) -> int:
+        """Those of them that came before the process began to drain; what comes later is refused."""
+        return len(self._cohorts) - self._cohort.size
+
     def enter(self) -> None:
         """A request came; the current task answers it."""
         self._cohorts[asyncio.current_task()] = self._cohort
@@ -87,6 +92,7 @@ class Lifecycle:
     def drain(self) -> None:
         """Take no more traffic."""
         self.phase = Phase.DRAINING
+        self.part()
 
     def refuse_work(self) -> None:
         """Refuse what waits for an engine or is in one; its clients are told so, streams included."""

@@ -1,7 +1,6 @@
 """The process around the application: its socket, and an end that leaves nobody without an answer."""
 
 import asyncio
-import errno
 import logging
 import os
 import signal
@@ -21,9 +20,9 @@ from app.context import Context
 from app.descriptors import claim_descriptors
 from app.ending import Ending
 from app.lifecycle import Phase
+from app.listening import listen, take_in_last, widen
 from app.settings import Settings
 from app.telemetry import Metrics
-from model.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +34,8 @@ _GRACE_SECONDS = 5
 _URGENT_SECONDS = 1
 # Who connected a moment before we stopped listening has sent its request within this.
 _LATE_SECONDS = 0.2
-# Connections that the system takes in before we do.
-_BACKLOG = 2048
+# How long accepting those who have connected may take.
+_QUEUE_SECONDS = 1.0
 
 
 class Server(uvicorn.Server):
@@ -57,17 +56,17 @@ class Server(uvicorn.Server):
         """Begin to accept."""
         await super().startup(sockets)
         for listener in sockets or ():
-            # uvicorn has just set it to how many connections are taken in at once.
-            listener.listen(_BACKLOG)
+            widen(listener)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close; who connected just before is still told that we are leaving."""
+        if not await take_in_last(sockets or (), _QUEUE_SECONDS):
+            logger.warning("some connections were not accepted in time")
         for server in self.servers:
             server.close()
+        await asyncio.sleep(_LATE_SECONDS)
         if self._ending.is_urgent:
             self.config.timeout_graceful_shutdown = _URGENT_SECONDS
-        else:
-            await asyncio.sleep(_LATE_SECONDS)
         await super().shutdown(sockets)
 
     @contextmanager
@@ -131,27 +130,6 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         # vain, each time with a log line and a timer that tries again: more and more of them.
         backlog=1,
     )
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket.
-
-    Raises:
-        ConfigError: If the address is not one of this machine, or is in use.
-    """
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    except OSError:
-        raise ConfigError("host", "an address of this machine", host) from None
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        field, value = ("host", host) if error.errno == errno.EADDRNOTAVAIL else ("port", port)
-        raise ConfigError(field, f"free to listen on ({os.strerror(error.errno or 0)})", value) from None
-    # Else a body waits up to 40 ms for the client to acknowledge its head. Connections inherit this;
-    # asyncio itself only asks for it where a socket names its protocol, which this one does not.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
 
 
 def serve(app: FastAPI, settings: Settings) -> None:

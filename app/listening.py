@@ -1,0 +1,80 @@
+"""The socket that clients connect to, from its first to its last connection."""
+
+import asyncio
+import ctypes
+import errno
+import os
+import select
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from model.errors import ConfigError
+
+# Connections that the system takes in before we do.
+_BACKLOG: Final = 2048
+_TURNS_SECONDS: Final = 0.05
+# From <linux/filter.h>: the program of one instruction, "return 0", which drops every packet.
+_SO_ATTACH_FILTER: Final = 26
+_DROP: Final = struct.pack("HBBI", 0x06, 0, 0, 0)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        ConfigError: If the address is not one of this machine, or is in use.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    except OSError:
+        raise ConfigError("host", "an address of this machine", host) from None
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        field, value = ("host", host) if error.errno == errno.EADDRNOTAVAIL else ("port", port)
+        raise ConfigError(field, f"free to listen on ({os.strerror(error.errno or 0)})", value) from None
+    # Else a body waits up to 40 ms for the client to acknowledge its head. Connections inherit this;
+    # asyncio itself only asks for it where a socket names its protocol, which this one does not.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def widen(listener: socket.socket) -> None:
+    """Let many connect at once; asyncio has just set this to how many it accepts in one go."""
+    listener.listen(_BACKLOG)
+
+
+async def take_in_last(listeners: Sequence[socket.socket], seconds: float) -> bool:
+    """Let nobody else connect, and wait until those who have are accepted: closing would reset them.
+
+    Args:
+        listeners: Being accepted from.
+        seconds: How long at most.
+
+    Returns:
+        Whether all of them were.
+    """
+    for listener in listeners:
+        _turn_away(listener)
+    try:
+        async with asyncio.timeout(seconds):
+            while select.select(listeners, (), (), 0)[0]:
+                await asyncio.sleep(0)
+        # asyncio takes some turns to make a connection of what was accepted, and needs its server for that.
+        await asyncio.sleep(_TURNS_SECONDS)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _turn_away(listener: socket.socket) -> None:
+    """Let the system ignore those who want to connect: they try again, and find the next process."""
+    if sys.platform == "linux":
+        instructions = ctypes.create_string_buffer(_DROP)
+        program = struct.pack("HP", 1, ctypes.addressof(instructions))
+        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+    else:
+        listener.listen(0)
