@@ -50,6 +50,7 @@ def test_it_neither_spins_nor_stays_deaf(spare: int | None) -> None:
         time.sleep(2)
         assert processor_seconds(live) - before < 1.0
         assert live.process.poll() is None
+        assert sum("out of system resource" in line for line in live.log) <= 10
         for connection in crowd:
             connection.close()
 
