@@ -8,6 +8,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
@@ -17,8 +18,8 @@ from prometheus_client.samples import Sample
 
 from app.backend import LoadedModel
 from app.tallies import Tallies
-
 from model.degeneration import KINDS
+
 PREFIX: Final = "dragoman"
 OUTCOMES: Final = ("answered", "refused", "abandoned")
 RELOAD_OUTCOMES: Final = ("replaced", "unchanged", "failed")
@@ -38,6 +39,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.ready = self._gauge("ready", "1 while traffic is served, 0 while loading or ending.")
         self.requests = self._counter("requests", "Answered requests.", "endpoint", "status")
         self.request_duration = self._histogram("request_duration_seconds", "Time to answer.", "endpoint")
         self.accepted = self._counter("accepted", "Requests that came, those refused unread included.")
@@ -47,6 +50,7 @@ class Metrics:
         self.queue_wait = self._histogram("queue_wait_seconds", "From a sentence's arrival to its engine.")
         self.queue_depth = self._gauge("queue_depth", "Sentences that wait.")
         self.queued_tokens = self._gauge("queued_tokens", "Source tokens that wait, times their rows.")
+        self.queued_tokens_limit = self._gauge("queued_tokens_limit", "How many may wait at most.")
         self._steps = Tallies(
             PREFIX,
             {
@@ -68,11 +72,11 @@ class Metrics:
         self.engine_stuck = self._counter("engine_stuck", "Engines that had work and made no step for long.")
         self.reloads = self._counter("reloads", "Times the checkpoints were read again.", "outcome")
         self.degenerate = self._counter("degenerate_output", "Translations that look broken.", "kind")
+        self.retries = self._counter("degenerate_retries", "Second attempts at those.", "outcome")
         self.model_info = self._gauge(
             "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
         )
         self.model_load = self._gauge("model_load_seconds", "Time that loading all checkpoints took.")
-        self.retries = self._counter("degenerate_retries", "Second attempts at those.", "outcome")
         self._memory = _MemoryCollector()
         self.registry.register(self._memory)
         self._uses = _UsesCollector()
@@ -81,11 +85,11 @@ class Metrics:
         _begin_at_zero(self.cancelled, ("queued", "decoding"))
         _begin_at_zero(self.failed, get_args(FailureReason))
         _begin_at_zero(self.degenerate, KINDS)
+        _begin_at_zero(self.retries, ("kept", "discarded", "impossible"))
         _begin_at_zero(self.reloads, RELOAD_OUTCOMES)
 
     def expect_endpoints(self, endpoints: Iterable[str]) -> None:
         """Show these paths from the start: a rate needs a zero before the first request."""
-        _begin_at_zero(self.retries, ("kept", "discarded", "impossible"))
         for endpoint in endpoints:
             self.requests.labels(endpoint, "200")
             self.request_duration.labels(endpoint)

@@ -40,6 +40,7 @@ class RequestContextMiddleware:
         context.metrics.expect_endpoints(endpoints)
         context.metrics.expect_rejections(CODES)
         context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
+        context.metrics.ready.set_function(lambda: context.lifecycle.phase is Phase.READY)
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
         self._series = cache(self._find_series)
 

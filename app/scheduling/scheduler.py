@@ -57,6 +57,7 @@ class Scheduler:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         metrics.workers.set(backend.workers)
+        metrics.queued_tokens_limit.set(max_queued_tokens)
         metrics.watch_queue(lambda: len(self._backlog), lambda: self._backlog.queued_tokens)
 
     def start(self) -> None:

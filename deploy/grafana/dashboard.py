@@ -141,13 +141,24 @@ ROWS: dict[str, Sequence[Panel]] = {
             "Nobody waited for them any more: the client left, or the deadline passed.",
         ),
     ),
+    "Clients": (
+        Panel(
+            "Requests by API key",
+            "reqps",
+            [(rate("requests_by_key_total", by="name"), "{{name}}")],
+            "By the names in DRAGOMAN_API_KEYS_FILE; empty where no key is needed.",
+        ),
+    ),
     "Queue and batches": (
         Panel("Wait before the first step", "s", quantiles("queue_wait_seconds", 0.5, 0.95, 0.99)),
         Panel("Waiting sentences", "short", [("sum(dragoman_queue_depth)", "sentences")]),
         Panel(
             "Waiting tokens",
             "short",
-            [("sum(dragoman_queued_tokens)", "source tokens")],
+            [
+                ("sum(dragoman_queued_tokens)", "source tokens"),
+                ("sum(dragoman_queued_tokens_limit)", "limit"),
+            ],
             "Source tokens times the rows (beams) that each will occupy; at most DRAGOMAN_MAX_QUEUED_TOKENS.",
         ),
         Panel(
@@ -177,7 +188,10 @@ ROWS: dict[str, Sequence[Panel]] = {
         Panel(
             "Degenerate translations",
             "ops",
-            [(rate("degenerate_output_total", by="kind"), "{{kind}}")],
+            [
+                (rate("degenerate_output_total", by="kind"), "{{kind}}"),
+                (rate("degenerate_retries_total", by="outcome"), "second attempt {{outcome}}"),
+            ],
             EMPTY,
         ),
         Panel(
@@ -193,6 +207,47 @@ ROWS: dict[str, Sequence[Panel]] = {
             query_options={"instant": True, "format": "table"},
         ),
         number("Loading took", "s", "max(dragoman_model_load_seconds)"),
+        Panel(
+            "Reloads",
+            "short",
+            [("sum by (outcome) (increase(dragoman_reloads_total[$__rate_interval]))", "{{outcome}}")],
+            size=(8, 8),
+        ),
+    ),
+    "Process": (
+        Panel(
+            "Ready",
+            "short",
+            [
+                ("min by (instance) (dragoman_ready)", "{{instance}}"),
+                (
+                    "max by (instance) (increase(dragoman_engine_stuck_total[$__rate_interval]))",
+                    "stuck {{instance}}",
+                ),
+            ],
+            "1 while traffic is served; an engine that stands still shows as a second line.",
+        ),
+        Panel("Memory", "bytes", [("sum by (instance) (process_resident_memory_bytes)", "{{instance}}")]),
+        Panel(
+            "Processor",
+            "short",
+            [("sum by (instance) (rate(process_cpu_seconds_total[$__rate_interval]))", "{{instance}}")],
+            "Cores in use.",
+        ),
+        Panel(
+            "File descriptors",
+            "short",
+            [
+                ("sum by (instance) (process_open_fds)", "{{instance}}"),
+                ("sum by (instance) (process_max_fds)", "limit {{instance}}"),
+            ],
+        ),
+        Panel(
+            "Time since the start",
+            "s",
+            [("time() - max by (instance) (process_start_time_seconds)", "{{instance}}")],
+            "Falls to zero at a restart.",
+        ),
     ),
 }
 
