@@ -68,7 +68,11 @@ class Engine(Protocol):
         """
 
     def cancel(self, sentence: Sentence) -> None:
-        """Forget a sentence before the next step; nothing happens if it has finished."""
+        """Forget a sentence before the next step; nothing happens if it has finished.
+
+        Raises:
+            Exception: Anything. The engine has then forgotten all sentences and can be used again.
+        """
 
     def step(self, observer: Observer, *, max_steps: int) -> Progress:
         """Encode what was added, then move the running batch on by at least one token; blocks.

@@ -6,6 +6,7 @@ MemoryError, the engine gets less to do for a while (see ceiling).
 """
 
 import dataclasses
+import logging
 import time
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ from model.decoding.observer import Observer
 from model.decoding.runner import Progress
 from model.decoding.sentence import Sentence
 from model.request import DecodeRequest
+
+logger = logging.getLogger(__name__)
 
 # Long enough for what Python does between two turns not to count, short enough for eyes that follow.
 _TURN_SECONDS = 0.02
@@ -80,7 +83,12 @@ class Driver:
         sentence = self._sentences.pop(job, None)
         if sentence is not None:
             del self._jobs[sentence]
-            self._engine.cancel(sentence)
+            try:
+                self._engine.cancel(sentence)
+            except Exception as fault:
+                # It is gone all the same, but so are the others, who are not to blame.
+                logger.error("a sentence could not be taken back", exc_info=fault)
+                self._groups.append(self._recall())
 
     def advance(self) -> Turn:
         """Move everything on by at least one token; blocks for about a fiftieth of a second."""
@@ -126,23 +134,27 @@ class Driver:
 
     def _blame(self, fault: Exception) -> list[tuple[Job, Outcome]]:
         """Find out who is at fault; until then the engine has nobody."""
-        for sentence in self._jobs:
-            self._engine.cancel(sentence)
-        jobs = list(self._sentences)
+        jobs = self._recall()
         if isinstance(fault, MemoryError):
             self._ceiling.lower(jobs, time.monotonic())
-        requests = {job: _repeatable(sentence) for job, sentence in self._sentences.items()}
-        self._jobs.clear()
-        self._sentences.clear()
         if len(jobs) > 1:
             middle = len(jobs) // 2
-            self._suspects.update(requests)
             self._groups += [jobs[middle:], jobs[:middle]]
             return []
         for job in jobs:
             self._suspects.pop(job, None)
             self._shown.pop(job, None)
         return [(job, as_failure(fault)) for job in jobs]
+
+    def _recall(self) -> list[Job]:
+        """Take everybody back from the engine, to be added again."""
+        for sentence in self._jobs:
+            self._engine.cancel(sentence)
+        jobs = list(self._sentences)
+        self._suspects.update({job: _repeatable(sentence) for job, sentence in self._sentences.items()})
+        self._jobs.clear()
+        self._sentences.clear()
+        return jobs
 
     def _forget(self, sentence: Sentence) -> None:
         job = self._jobs.pop(sentence)

@@ -113,12 +113,20 @@ class DecodingEngine:
         return sentence
 
     def cancel(self, sentence: Sentence) -> None:
-        """Forget a sentence wherever it is; one that has finished already is no matter."""
+        """Forget a sentence wherever it is; one that has finished already is no matter.
+
+        Raises:
+            Exception: Whatever the runner met. The engine has forgotten all that was added.
+        """
         is_running = self._admission.is_running(sentence)
         self._admission.leave(sentence)
         self._added_at.pop(sentence, None)
         if is_running:
-            self._runner.drop([sentence])
+            try:
+                self._runner.drop([sentence])
+            except Exception:
+                self.reset()
+                raise
 
     def reset(self) -> None:
         """Forget all that was added."""

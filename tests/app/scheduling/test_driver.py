@@ -278,6 +278,27 @@ def test_an_engine_that_cannot_say_how_far_it_is_loses_nobody(
     assert all(isinstance(outcomes[each], list) for each in jobs)
 
 
+def test_an_engine_that_cannot_take_a_sentence_back_loses_nobody_else(
+    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, *others = jobs = [job("a b c"), job("d e f"), job("g h i j")]
+    for each in jobs:
+        driver.add(each)
+    driver.advance()
+
+    def cancel(_sentence: Sentence) -> None:
+        engine._running.clear()
+        monkeypatch.undo()
+        raise MemoryError
+
+    monkeypatch.setattr(engine, "cancel", cancel)
+    driver.drop(gone)
+    assert not driver.is_idle
+    outcomes = finish(driver)
+    assert outcomes.keys() == set(others)
+    assert all(isinstance(outcome, list) for outcome in outcomes.values())
+
+
 def _broken(_sentence: Sentence) -> tuple[int, ...]:
     raise MemoryError
 

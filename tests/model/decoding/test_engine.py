@@ -1,5 +1,7 @@
 """The engine's policy, on a runner that only counts: who joins when, and that nobody is lost."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,6 +176,26 @@ def test_after_a_failure_of_the_runner_the_engine_is_empty_and_usable(where: str
     assert results == [[echo(sentence.request.source_ids)] for sentence in sound]
     with pytest.raises(RuntimeError, match="out of luck"):
         engine.decode([asked(first=9)])
+
+
+def test_if_a_sentence_cannot_be_dropped_all_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = ScriptedRunner()
+    engine = make(runner)
+    first, second = engine.add(asked(4, steps=5)), engine.add(asked(5, steps=5))
+    engine.step(max_steps=1)
+    drop = runner.drop
+
+    def refuse(sentences: Sequence[Sentence]) -> None:
+        drop(sentences)
+        monkeypatch.undo()
+        raise MemoryError
+
+    monkeypatch.setattr(runner, "drop", refuse)
+    with pytest.raises(MemoryError):
+        engine.cancel(first)
+    assert engine.is_idle
+    assert runner.produced == {}
+    assert engine.decode([second.request]) == [[echo(second.request.source_ids)]]
 
 
 def test_agreed_tokens_are_those_of_a_running_sentence() -> None:
