@@ -95,6 +95,10 @@ class Seen:
     unsent: int = 0
     processor: float = 0.0
 
+    def goodput(self, seconds: float) -> float:
+        """Good answers a second that came while a stream of so many seconds lasted."""
+        return sum(sample.status == 200 and sample.ended <= seconds for sample in self.samples) / seconds
+
 
 async def send(stream: Stream) -> Seen:
     """Send a whole stream, and wait for the answers."""

@@ -89,7 +89,7 @@ async def _ordeal(target: Target, connections: int, seconds: float, factor: floa
         seen=seen,
         before=before,
         after=after,
-        longest_wait=longest_wait(target.url, goodput(seen, seconds)),
+        longest_wait=longest_wait(target.url, seen.goodput(seconds)),
     )
 
 
@@ -99,11 +99,6 @@ async def _idle(url: str) -> Accounts:
     while (accounts := Accounts.of(url)).in_flight > 1 and time.monotonic() < until:
         await asyncio.sleep(0.1)
     return accounts
-
-
-def goodput(seen: Seen, seconds: float) -> float:
-    """Good answers a second that came while a stream lasted."""
-    return sum(sample.status == 200 and sample.ended <= seconds for sample in seen.samples) / seconds
 
 
 def longest_wait(url: str, rate: float) -> float:
@@ -142,7 +137,7 @@ def _sending(ordeal: Ordeal) -> Iterator[Level]:
 def _answers(ordeal: Ordeal) -> Iterator[Level]:
     samples = ordeal.seen.samples
     strange = sum(sample.status not in (200, *REFUSALS) for sample in samples)
-    good = goodput(ordeal.seen, ordeal.stream.seconds)
+    good = ordeal.seen.goodput(ordeal.stream.seconds)
     yield _count("answers other than 200, 429 and 503", strange)
     yield _count("refusals without Retry-After", sum(not sample.is_orderly for sample in samples))
     yield _count("clients that gave up waiting", ordeal.seen.left)

@@ -44,7 +44,7 @@ class Point:
     Attributes:
         offered: Requests a second that were meant to be sent.
         sent: Requests a second that were.
-        answered: Good answers a second.
+        answered: Good answers a second, while requests came.
         refused: Share of the requests, 0 to 1.
         p50: Seconds until good answers.
         p95: Seconds until good answers.
@@ -77,7 +77,7 @@ class Point:
         return cls(
             offered=stream.rate,
             sent=len(samples) / stream.seconds,
-            answered=len(good) / stream.seconds,
+            answered=seen.goodput(stream.seconds),
             refused=len(refused) / max(len(samples), 1),
             p50=percentile(latencies, 0.5),
             p95=percentile(latencies, 0.95),
