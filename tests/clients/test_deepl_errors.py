@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 
 import deepl
 import pytest
@@ -43,6 +44,21 @@ def test_what_is_not_supported_is_refused_by_name(live: Live, wish: dict[str, ob
     assert sentence in str(caught.value)
     assert "s3cret" not in str(caught.value)
     assert (caught.value.http_status_code, caught.value.should_retry) == (400, False)
+
+
+def test_what_has_no_path_here_is_not_found(live: Live) -> None:
+    client = connect(live)
+    for attempt in (
+        lambda: client.rephrase_text("one", target_lang="EN-GB"),
+        lambda: client.translate_document(
+            BytesIO(b"a" * 200_000), BytesIO(), target_lang="FR", filename="a.txt"
+        ),
+        lambda: client.list_multilingual_glossaries(),
+        lambda: client.create_glossary("mine", "EN", "FR", {"one": "un"}),
+    ):
+        with pytest.raises(deepl.DeepLException, match="ot found, message: there is no such path"):
+            attempt()
+    assert client.translate_text("one", target_lang="FR").text == "ONE"
 
 
 @pytest.mark.parametrize(("source", "target"), [("EN", "DE"), ("DE", "FR"), (None, "DE"), ("EN", "q" * 30)])
