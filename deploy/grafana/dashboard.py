@@ -146,7 +146,7 @@ ROWS: dict[str, Sequence[Panel]] = {
             "Requests by API key",
             "reqps",
             [(rate("requests_by_key_total", by="name"), "{{name}}")],
-            "By the names in DRAGOMAN_API_KEYS_FILE; empty where no key is needed.",
+            "By the names in DRAGOMAN_API_KEYS_FILE; may be empty, where no key is needed.",
         ),
     ),
     "Queue and batches": (
