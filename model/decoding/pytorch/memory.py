@@ -32,5 +32,9 @@ def memory_errors(device: torch.device) -> Iterator[None]:
         raise MemoryError(str(error).partition("\n")[0]) from error
 
 
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or _ON_A_CPU in str(error)
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Also if it only led to another error, as it does while a graph is recorded."""
+    if error is None:
+        return False
+    is_itself = isinstance(error, torch.OutOfMemoryError) or _ON_A_CPU in str(error)
+    return is_itself or _is_out_of_memory(error.__context__)

@@ -31,6 +31,17 @@ def test_a_gpu_without_memory_gives_back_what_it_keeps(monkeypatch: pytest.Monke
     assert emptied == [True]
 
 
+def test_what_only_follows_from_it_counts_as_well() -> None:
+    def record() -> None:
+        try:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        finally:
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+    with pytest.raises(MemoryError, match="during capture"), memory_errors(CPU):
+        record()
+
+
 def test_what_had_been_computed_is_let_go_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the cache would have nothing to give back."""
     alive: list[bool] = []
