@@ -18,17 +18,15 @@ from uvicorn.server import ServerState
 from app.api.close_delimited import delimit_by_closing
 from app.api.door import Door
 from app.api.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_length, foreign_method
+from app.api.pace import Pace
 from app.api.refusal import WIRE_STATUS, code_of, refusal
-from app.api.timer import Timer
 from app.api.transport import Flow, LingeringTransport
 from app.logs import new_request_id
 
 logger = logging.getLogger(__name__)
 
-# The least pace of a request that has begun, and of a client that reads its answer: who sends or takes
-# a byte now and then would otherwise hold a connection for ever.
+# How long a request that has begun may stand still, and a client that has an answer to read.
 _SECONDS: Final = 6.0
-_BYTES: Final = 16 * 1024
 # How long, and for how much, a client that was answered too early may go on sending. Closing at once
 # would make the kernel reset the connection, which can destroy the answer on its way.
 _LINGER_SECONDS: Final = 2.0
@@ -71,8 +69,15 @@ class Protocol(HttpToolsProtocol):
         self._num_received = 0
         self._num_discarded = 0
         self._is_hanging_up = False
-        self._receiving = Timer(self.loop)
-        self._stalling = Timer(self.loop)
+        self._receiving = Pace(
+            self.loop, _SECONDS, moved=lambda: self._num_received, give_up=lambda: self._refuse(408)
+        )
+        self._reading = Pace(
+            self.loop,
+            _SECONDS,
+            moved=lambda: -self._line.get_write_buffer_size(),
+            give_up=lambda: self._line.abort(),
+        )
         self._is_kept_alive = False
         self._expect_head()
 
@@ -95,8 +100,8 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._door.leave(self)
-        self._receiving.cancel()
-        self._stalling.cancel()
+        self._receiving.stop()
+        self._reading.stop()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
@@ -114,11 +119,11 @@ class Protocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Give the client a while to read."""
         super().pause_writing()
-        self._stalling.start(_SECONDS, self._line.abort)
+        self._reading.watch()
 
     def resume_writing(self) -> None:
         """It has read everything."""
-        self._stalling.cancel()
+        self._reading.stop()
         super().resume_writing()
 
     def shutdown(self) -> None:
@@ -283,17 +288,10 @@ class Protocol(HttpToolsProtocol):
     # An end to those who dawdle
 
     def _watch_pace(self) -> None:
-        if not self._is_receiving():
-            self._receiving.cancel()
-        elif not self._receiving.is_running:
-            num_before = self._num_received
-            self._receiving.start(_SECONDS, lambda: self._check_pace(self._num_received - num_before))
-
-    def _check_pace(self, num_received: int) -> None:
-        if num_received < _BYTES:
-            self._refuse(408)
+        if self._is_receiving():
+            self._receiving.watch()
         else:
-            self._watch_pace()
+            self._receiving.stop()
 
     def _turn_away(self) -> None:
         """There is no room; if there is even less, not a word."""
@@ -332,7 +330,7 @@ class Protocol(HttpToolsProtocol):
         if self._is_closing():
             return
         self._is_hanging_up = True
-        self._receiving.cancel()
+        self._receiving.stop()
         self._buffer.clear()
         self.flow.resume_reading()
         self._line.write_eof()

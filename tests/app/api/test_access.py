@@ -46,6 +46,13 @@ async def test_a_missing_key_is_401_and_every_wrong_one_the_same_403(serve: Serv
         assert len({response.json()["error"] for response in wrong}) == 1
 
 
+@pytest.mark.parametrize("host", ["x/livez?", "x/livez#", "livez", "x:80/../livez"])
+async def test_no_host_opens_a_path(serve: Serve, tmp_path: Path, host: str) -> None:
+    async with serve(api_keys_file=write_keys(tmp_path, alice="open sesame")) as client:
+        response = await client.post("/translate", json=REQUEST, headers={"Host": host})
+        assert (response.status_code, response.json()["code"]) == (401, "key_missing")
+
+
 async def test_a_revoked_key_stops_working(serve: Serve, tmp_path: Path) -> None:
     path = write_keys(tmp_path, alice="one", bob="two")
     async with serve(api_keys_file=path) as client:

@@ -148,3 +148,20 @@ async def test_a_refusal_is_logged_under_the_id_that_the_client_got(caplog: pyte
     (record,) = caplog.records
     body = json.loads(wire.written.partition(b"\r\n\r\n")[2])
     assert (record.code, record.request_id) == (body["code"], body["request_id"])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("num_read", "stays"), [(16 * 1024, True), (1000, False), (0, False)])
+async def test_who_reads_slowly_but_steadily_may_go_on(
+    monkeypatch: pytest.MonkeyPatch, num_read: int, stays: bool
+) -> None:
+    monkeypatch.setattr("app.api.protocol._SECONDS", 0.05)
+    wire = Wire()
+    wire.num_unread = 2**20
+    wire.protocol.pause_writing()
+    for _ in range(5):
+        wire.num_unread -= num_read * 10 if stays else num_read
+        await asyncio.sleep(0.02)
+    assert wire.is_closing() is not stays
+    wire.protocol.resume_writing()
+    await asyncio.sleep(0.1)
+    assert wire.is_closing() is not stays

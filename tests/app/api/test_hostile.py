@@ -123,5 +123,10 @@ def test_nothing_was_a_fault_of_ours(service: Live) -> None:
     for case in (*TEXTS.values(), *FIELDS.values(), *BODIES.values(), *HEADS.values()):
         answer(service, case[0])
     # While it loaded, /readyz said 503.
-    faults = re.findall(r'requests_total\{endpoint="([^"]*)",status="50[0-4]"', service.get("metrics"))
+    text = service.get("metrics")
+    faults = re.findall(r'requests_total\{endpoint="([^"]*)",status="50[0-4]"', text)
     assert set(faults) <= {"/readyz"}
+    (accepted,) = re.findall(r"^dragoman_accepted_total ([0-9.]+)$", text, re.MULTILINE)
+    outcomes = re.findall(r"^dragoman_outcomes_total\{[^}]*\} ([0-9.]+)$", text, re.MULTILINE)
+    # The one that asks for the metrics is in flight.
+    assert float(accepted) == sum(map(float, outcomes)) + 1

@@ -34,6 +34,7 @@ class Wire(asyncio.Transport):
         self.written = b""
         self.seen: list[Seen] = []
         self.has_ended = False
+        self.num_unread = 0
         self._is_closing = False
         config = Config(self.answer, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
         self.refusals: list[str] = []
@@ -91,6 +92,9 @@ class Wire(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.num_unread
 
     def pause_reading(self) -> None:
         pass
