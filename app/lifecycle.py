@@ -67,8 +67,8 @@ class Lifecycle:
 
     @property
     def unfinished(self) -> int:
-        """Those of them that came before the process began to drain; what comes later is refused."""
-        return len(self._cohorts) - self._cohort.size
+        """Those of them that came before the process began to drain; who comes later is refused anyway."""
+        return len(self._cohorts) - self._cohort.size if self.phase is Phase.DRAINING else len(self._cohorts)
 
     def enter(self) -> None:
         """A request came; the current task answers it."""

@@ -13,6 +13,7 @@ from app.background import in_background
 from app.checkpoints import checkpoint_folders
 from app.context import Context
 from app.logs import describe_fault
+from app.memory import reclaim_memory
 from app.running import Running
 from model.errors import ConfigError, TranslationError
 
@@ -78,6 +79,7 @@ class Reloader:
         else:
             outcome = "replaced" if is_new else "unchanged"
             logger.info("reloaded", extra={"outcome": outcome})
+        await in_background(reclaim_memory)
         self._metrics.reloads.labels(outcome).inc()
 
 
