@@ -1,10 +1,12 @@
 """An application with a double backend, and a client that talks to it in memory."""
 
+import asyncio
 import io
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -56,6 +58,21 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
     """A client that talks to an application in memory."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://dragoman")
+
+
+@asynccontextmanager
+async def serving(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an application that has loaded its checkpoints."""
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        async with asyncio.timeout(60):
+            while (await client.get("/readyz")).status_code != 200:
+                await asyncio.sleep(0.05)
+        yield client
+
+
+def application(*checkpoints: Path, **settings: object) -> FastAPI:
+    """An application that is to load these checkpoints, on the CPU."""
+    return create_app(Settings(_env_file=None, checkpoint=checkpoints, device="cpu", **settings))
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,16 @@
 """By way of another language, and at a second attempt, the service gives what Translators give."""
 
-import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import httpx
 import pytest
 
-from app.main import create_app
-from app.settings import Settings
 from model.checkpoint.manifest import write_provenance
 from model.translation import Diagnosis, Translation
 from model.translator import Translator
-from tests.app.conftest import client_of
+from tests.app.conftest import application, serving
 
 pytestmark = pytest.mark.anyio
 TEXTS = [
@@ -53,17 +48,6 @@ def inclined(folder: Path, copy: Path, **decoding: object) -> Path:
     return altered(folder, copy, decoding=card["decoding"] | decoding)
 
 
-@asynccontextmanager
-async def serving(*checkpoints: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a service that is ready."""
-    app = create_app(Settings(_env_file=None, checkpoint=checkpoints, device="cpu"))
-    async with app.router.lifespan_context(app), client_of(app) as client:
-        async with asyncio.timeout(60):
-            while (await client.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.05)
-        yield client
-
-
 async def test_two_checkpoints_give_what_they_give_one_after_the_other(
     tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -74,7 +58,7 @@ async def test_two_checkpoints_give_what_they_give_one_after_the_other(
     translators = [Translator.load(folder, device="cpu") for folder in (first, second)]
     between = [each.text for each in translators[0].translate(TEXTS, source="fr", target="en")]
     expected = [each.text for each in translators[1].translate(between, source="en", target="oc")]
-    async with serving(first, second) as client:
+    async with serving(application(first, second)) as client:
         together = await client.post("/translate", json={"q": TEXTS, "source": "fr", "target": "oc"})
         alone = [
             (await client.post("/translate", json={"q": text, "source": "fr", "target": "oc"})).json()
@@ -100,7 +84,7 @@ async def test_second_attempts_are_those_of_the_translator(
 ) -> None:
     folder = inclined(tiny_checkpoint, tmp_path / "inclined", **decoding)
     translations = Translator.load(folder, device="cpu").translate(STRANGE, source="en", target="fr")
-    async with serving(folder) as client:
+    async with serving(application(folder)) as client:
         request = {"q": STRANGE, "source": "en", "target": "fr", "include": ["degeneration"]}
         body = (await client.post("/translate", json=request)).json()
         metrics = (await client.get("/metrics")).text
