@@ -1,4 +1,6 @@
+import hmac
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,20 @@ def test_uses_are_counted_for_those_who_have_a_key(tmp_path: Path) -> None:
     path.write_text(line_of("alice", "three"))
     assert ring.identify("three") == "alice"
     assert ring.uses == {"alice": 2}
+
+
+@pytest.mark.parametrize("key", ["first", "last", "wrong"])
+def test_whoever_asks_every_digest_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    ring = KeyRing(write_keys(tmp_path, a="first", b="second", c="last"))
+    compared = []
+
+    def compare(left: bytes, right: bytes) -> bool:
+        compared.append((len(left), len(right)))
+        return left == right
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    with suppress(KeyInvalidError):
+        ring.identify(key)
+    assert compared == [(32, 32)] * 3

@@ -62,6 +62,8 @@ _TEXTS = {
     "joined emoji": "👩‍👩‍👧‍👦 family 🏳️‍🌈",
     "right to left": "שלום world مرحبا",
     "bidi overrides": "hello \u202eevil\u202c you \u2066x\u2069",
+    "500 combining marks": "a" + "\u0301" * 500,
+    "500 ligatures that grow": "\ufdfa" * 500,
     "special tokens": "<s> hello </s> you <unk> <pad>",
     "language tags": "▁hello <2de> >>de<< __de__ you",
     "markup": "<script>alert(1)</script> hello",
