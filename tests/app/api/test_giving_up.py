@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 
 import httpx
 import pytest
@@ -50,6 +51,46 @@ async def test_a_full_queue_is_503(serve: Serve, backend: DoubleBackend) -> None
         assert 'rejected_total{reason="queue_full"} 1.0' in (await client.get("/metrics")).text
 
 
+async def test_a_full_house_is_503_before_the_body_is_read(serve: Serve, backend: DoubleBackend) -> None:
+    async with serve(max_requests=5) as client:
+        backend.gate.clear()
+        inside = [asyncio.create_task(client.post("/translate", json=REQUEST)) for _ in range(4)]
+        await entered(backend)
+        await asyncio.sleep(0.05)
+        refused = await client.post("/translate", content=b"no JSON at all")
+        assert (refused.status_code, refused.json()["code"]) == (503, "house_full")
+        assert int(refused.headers["Retry-After"]) >= 1
+        assert (await client.post("/detect", json={"q": "Where is it?"})).status_code == 503
+        assert (await client.get("/readyz")).status_code == 200
+        backend.gate.set()
+        assert [(await task).status_code for task in inside] == [200] * 4
+        assert (await client.post("/translate", json=REQUEST)).status_code == 200
+
+
+async def test_a_burst_is_answered_or_refused_and_nothing_is_lost(
+    serve: Serve, backend: DoubleBackend
+) -> None:
+    backend.seconds = 0.001
+    async with serve(max_requests=100, max_queued_tokens=300) as client:
+        answers = await asyncio.gather(*[client.post("/translate", json=REQUEST) for _ in range(800)])
+        statuses = Counter(answer.status_code for answer in answers)
+        assert set(statuses) == {200, 503}
+        assert all(int(a.headers["Retry-After"]) >= 1 for a in answers if a.status_code == 503)
+        metrics = (await client.get("/metrics")).text
+        assert f'outcomes_total{{outcome="answered"}} {statuses[200]}.0' in metrics
+        assert f'outcomes_total{{outcome="refused"}} {statuses[503]}.0' in metrics
+        assert "dragoman_accepted_total 801.0" in metrics, "with the request for the metrics"
+        assert "dragoman_queued_tokens 0.0" in metrics
+
+
+async def test_a_deadline_over_the_maximum_is_refused(serve: Serve) -> None:
+    async with serve(max_timeout_ms=40_000) as client:
+        assert (await client.post("/translate", json=REQUEST | {"timeout_ms": 40_000})).status_code == 200
+        refused = await client.post("/translate", json=REQUEST | {"timeout_ms": 40_001})
+        assert (refused.status_code, refused.json()["field"]) == (422, "timeout_ms")
+        assert "MAX_TIMEOUT_MS" in refused.json()["error"]
+
+
 async def test_a_client_that_leaves_takes_its_work_along(backend: DoubleBackend) -> None:
     app = create_app(Settings(_env_file=None), backend)
     body = json.dumps(REQUEST).encode()
@@ -83,4 +124,5 @@ async def test_a_client_that_leaves_takes_its_work_along(backend: DoubleBackend)
         assert 'cancelled_total{stage="decoding"} 1.0' in exposition
         assert 'requests_total{endpoint="/translate",status="499"} 1.0' in exposition
         assert "dragoman_requests_in_flight 0.0" in exposition
+        assert app.state.context.admission.in_house == 0
         backend.gate.set()

@@ -20,8 +20,10 @@ GREEDY = DecodeOptions(strategy="greedy")
 
 
 @asynccontextmanager
-async def scheduling(backend: DoubleBackend, max_queued: int = 10_000) -> AsyncIterator[Scheduler]:
-    scheduler = Scheduler(backend, Metrics(), max_queued_tokens=max_queued)
+async def scheduling(
+    backend: DoubleBackend, max_queued: int = 10_000, fair_rows: int = 8
+) -> AsyncIterator[Scheduler]:
+    scheduler = Scheduler(backend, Metrics(), max_queued_tokens=max_queued, fair_rows=fair_rows)
     scheduler.start()
     try:
         yield scheduler
@@ -218,10 +220,48 @@ async def test_a_full_queue_refuses_with_an_honest_wait(backend: DoubleBackend) 
             await scheduler.submit(sentences(backend, "more"), soon())
         assert refusal.value.retry_after >= 1
         with pytest.raises(QueueFullError):
-            scheduler.require_room()
+            scheduler.require_room("", soon())
         backend.gate.set()
         await asyncio.gather(held, waiting)
-        scheduler.require_room()
+        scheduler.require_room("", soon())
+
+
+async def test_a_deadline_far_shorter_than_the_wait_is_given_up_at_once(backend: DoubleBackend) -> None:
+    backend.room, backend.seconds = 1, 0.02
+    async with scheduling(backend) as scheduler:
+        texts = [f"w{i} a b c" for i in range(100)]
+        waiting = asyncio.create_task(scheduler.submit(sentences(backend, *texts), soon(60), client="a"))
+        await until(lambda: scheduler._rate.predict(1) > 0)
+        with pytest.raises(DeadlinePassedError):
+            scheduler.require_room("a", soon(0.1))
+        scheduler.require_room("a", soon(60))
+        scheduler.require_room("another client, which waits for none of this", soon(0.1))
+        waiting.cancel()
+    assert len(backend.admitted) < 100
+
+
+async def test_beside_a_modest_client_a_greedy_one_does_not_fill_the_batches(backend: DoubleBackend) -> None:
+    backend.seconds = 0.002
+    async with scheduling(backend, fair_rows=2) as scheduler:
+        modest = scheduler.submit(sentences(backend, "one"), soon(), client="modest")
+        greedy = [
+            asyncio.create_task(scheduler.submit(sentences(backend, f"w{i} a b"), soon(), client="greedy"))
+            for i in range(40)
+        ]
+        await modest
+        for _ in range(5):
+            await scheduler.submit(sentences(backend, "two three"), soon(), client="modest")
+        shared = len(backend.engines["tiny", 0].sizes)
+        await asyncio.gather(*greedy)
+    sizes = backend.engines["tiny", 0].sizes
+    assert max(sizes[:shared]) <= 3, "two of the greedy client's and one of the other's"
+
+
+async def test_a_lone_client_fills_the_batches(backend: DoubleBackend) -> None:
+    async with scheduling(backend, fair_rows=1) as scheduler:
+        texts = [f"w{i} a b" for i in range(40)]
+        await scheduler.submit(sentences(backend, *texts), soon(), client="alone")
+    assert backend.engines["tiny", 0].widest == 40
 
 
 async def test_what_can_never_fit_is_told_the_limit(backend: DoubleBackend) -> None:
