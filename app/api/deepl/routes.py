@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -24,7 +24,6 @@ from app.settings import Settings
 from model.errors import InputError
 from model.text.document import Splitting
 
-Content = TypeVar("Content")
 router = APIRouter(prefix="/v2", tags=["DeepL"])
 
 _SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "across_lines"}
