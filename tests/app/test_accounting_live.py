@@ -79,7 +79,7 @@ class Client(threading.Thread):
 
 
 def test_the_accounts_of_a_burst_are_what_the_clients_saw() -> None:
-    with running(DOUBLE_SECONDS="0.4", DRAGOMAN_MAX_REQUESTS="40") as live:
+    with running(DOUBLE_SECONDS="1", DRAGOMAN_MAX_REQUESTS="40") as live:
         before = scrape(live)
         with scraping(live) as scrapes:
             leavers = [Client(live, data, patience=0.6) for data in (WHOLE, STREAM, HALF) * 3]
@@ -114,9 +114,29 @@ def test_the_accounts_add_up_to_the_end_of_the_process() -> None:
             assert live.process.wait(30) == 0
         assert {client.status for client in clients} == {200, 503}
         assert len(scrapes) > 5
-    ended = next(event for event in map(json.loads, live.log) if event["event"] == "ended")
-    assert ended["refused"] == 5
+    assert balanced_end(live)["refused"] == 5
+
+
+def test_who_is_cut_short_by_a_second_signal_is_refused_or_abandoned() -> None:
+    with running(DOUBLE_SECONDS="3", DRAGOMAN_DRAIN_SECONDS="20") as live:
+        plain, streams = ([Client(live, data) for _ in range(5)] for data in (WHOLE, STREAM))
+        wait_for(lambda: _assert_in_flight(live, 10))
+        live.process.send_signal(signal.SIGTERM)
+        # Two at once are taken for one.
+        time.sleep(0.5)
+        live.process.send_signal(signal.SIGTERM)
+        for client in (*plain, *streams):
+            client.join(30)
+        assert live.process.wait(30) == 0
+    assert [client.status for client in (*plain, *streams)] == [503] * 10
+    assert balanced_end(live)["refused"] >= 10
+
+
+def balanced_end(live: Live) -> dict[str, int]:
+    """The accounts that the process leaves behind; nothing is in flight any more."""
+    ended: dict[str, int] = next(event for event in map(json.loads, live.log) if event["event"] == "ended")
     assert ended["accepted"] == ended["answered"] + ended["refused"] + ended["abandoned"]
+    return ended
 
 
 def _assert_in_flight(live: Live, count: int, *, others: int = 1) -> None:
