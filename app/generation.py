@@ -10,6 +10,8 @@ from app.service import TranslationService
 
 logger = logging.getLogger(__name__)
 
+_FREE_ROWS_ON_GPU = 64
+
 
 class Generation:
     """Serves what was loaded; a reload puts another one in its place.
@@ -73,6 +75,12 @@ class Generation:
 
 
 def _fair_rows(backend: Backend) -> int:
-    """How many rows are as good as free: on a CPU each takes its time, on a GPU 64 hardly more than one."""
-    is_on_cpu = all(model.device == "cpu" for model in backend.models())
-    return 1 if is_on_cpu else 64
+    """Rows that hardly slow another client down.
+
+    On a CPU, what keeps all workers but one busy; on a GPU, where a step with few rows takes as long as one
+    with dozens, as many as that.
+    """
+    models = backend.models()
+    if any(model.device != "cpu" for model in models):
+        return _FREE_ROWS_ON_GPU
+    return max(model.card.decoding.lanes for model in models) * max(backend.workers - 1, 1)

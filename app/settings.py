@@ -201,8 +201,9 @@ class LimitSettings(BaseModel):
     fair_rows: OrAuto = Field(
         default=0,
         ge=0,
-        description="Hypotheses of one client that may always be decoded together; more only if no client "
-        "that is active too wants less; 0 or auto: 1 on a CPU, 64 on a GPU",
+        description="Hypotheses that a client may always have decoded at a time; it gets more only while "
+        "every other active client wants more too; 0 or auto: 64 on a GPU, on a CPU a sentence for each "
+        "worker but one",
     )
     max_state_bytes: OrAuto = Field(
         default=0,

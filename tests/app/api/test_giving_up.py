@@ -26,6 +26,7 @@ async def test_a_deadline_is_504(client: httpx.AsyncClient, backend: DoubleBacke
     backend.gate.clear()
     response = await client.post("/translate", json=REQUEST | {"timeout_ms": 30})
     assert (response.status_code, response.json()["code"]) == (504, "deadline_passed")
+    assert 'rejected_total{reason="deadline_passed"} 1.0' in (await client.get("/metrics")).text
     backend.gate.set()
 
 
