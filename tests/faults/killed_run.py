@@ -1,22 +1,31 @@
-"""A tiny training run that kills itself: `python -m tests.faults.killed_run FOLDER POINT`."""
+"""Tiny training runs that kill themselves, each at its point: `python -m tests.faults.killed_run FOLDER`.
 
+Each is a fork of this process, which has loaded everything for a run that nobody disturbs, and runs in the
+folder of its point's name. How each ended is told as JSON.
+"""
+
+import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from model.checkpoint import atomic
 from model.training import run_state
+from model.training.data.batches import Batch
 from model.training.run import Run
-from model.training.update import Update
+from model.training.update import Update, Updater
 from tests.model.training.tiny_runs import tiny_run
 
 SECTIONS: dict[str, dict[str, Any]] = {
     "optimisation": {"ema_decay": 0.9, "average_last": 2},
     "validation": {"keep_best": 1},
 }
+
+
+UNDISTURBED = "undisturbed"
 
 
 def die(*_: object, **__: object) -> None:
@@ -29,9 +38,15 @@ def after(calls: int, work: Callable[..., Any], then: Callable[..., Any]) -> Cal
     return lambda *arguments: work(*arguments) if next(left, None) is not None else then(*arguments)
 
 
-def in_an_update(step: int, _update: Update) -> None:
-    if step == 5:
-        die()
+def in_an_update() -> None:
+    def update(self: Updater, step: int, batches: Sequence[Batch]) -> Update:
+        done = work(self, step, batches)
+        if step == 5:
+            die()
+        return done
+
+    work = Updater.update
+    Updater.update = update  # type: ignore[method-assign]
 
 
 def while_tensors_are_written() -> None:
@@ -81,7 +96,22 @@ def while_a_checkpoint_is_written() -> None:
     atomic._flush_to_disk = flush
 
 
-POINTS: Mapping[str, Callable[..., None]] = {
+def train(folder: Path) -> None:
+    folder.mkdir()
+    Run(tiny_run(folder, **SECTIONS)).run()
+
+
+def killed_run(folder: Path, point: Callable[[], None]) -> int:
+    """The exit status of a run that meets its point: -9."""
+    child = os.fork()
+    if child == 0:
+        point()
+        train(folder)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+POINTS: Mapping[str, Callable[[], None]] = {
     point.__name__: point
     for point in (
         in_an_update,
@@ -94,8 +124,6 @@ POINTS: Mapping[str, Callable[..., None]] = {
 }
 
 if __name__ == "__main__":
-    root, name = Path(sys.argv[1]), sys.argv[2]
-    if name != in_an_update.__name__:
-        POINTS[name]()
-    hook = in_an_update if name == in_an_update.__name__ else None
-    Run(tiny_run(root, **SECTIONS), hook=hook).run()
+    root = Path(sys.argv[1])
+    train(root / UNDISTURBED)
+    sys.stdout.write(json.dumps({name: killed_run(root / name, point) for name, point in POINTS.items()}))

@@ -6,6 +6,7 @@ limits are chosen so that something else meets them first each time.
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,15 @@ main(["train", "--resume"], prog_name="dragoman")
 """
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    run = Run(tiny_run(folder))
+    run.run()
+    run.journal.record("note", 8, {"text": "longer than all that is written before it" * 250})
+    return folder
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -37,11 +47,9 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "victim", ["checkpoints/last/model.safetensors", "state/tensors.safetensors", "log.jsonl"]
 )
-def test_the_last_good_state_and_checkpoint_stay_whole(tmp_path: Path, victim: str) -> None:
-    run = Run(tiny_run(tmp_path))
-    run.run()
-    run.journal.record("note", 8, {"text": "longer than all that is written before it" * 250})
-    root = run.folder.root
+def test_the_last_good_state_and_checkpoint_stay_whole(finished: Path, tmp_path: Path, victim: str) -> None:
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    root = tmp_path / "run"
     kept = {part: files_of(root / part) for part in ("state", "checkpoints")}
     sizes = {str(path.relative_to(root)): path.stat().st_size for path in root.rglob("*") if path.is_file()}
     limit = sizes[victim] if victim == "log.jsonl" else sizes[victim] - 1  # the log is appended to

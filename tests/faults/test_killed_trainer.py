@@ -1,5 +1,7 @@
 """`kill -9` of the trainer, wherever it is: resumed, it gives the bits of a run that nobody disturbed."""
 
+import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,30 +13,28 @@ from safetensors.torch import load_file
 from model.checkpoint import load_checkpoint
 from model.training.run import Run
 from tests.app.remote import ROOT
-from tests.faults.killed_run import POINTS, SECTIONS
+from tests.faults.killed_run import POINTS, SECTIONS, UNDISTURBED
 from tests.model.training.tiny_runs import tiny_run
-
-KILLED = -9
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
-    run = Run(tiny_run(tmp_path_factory.mktemp("undisturbed"), **SECTIONS))
-    run.run()
-    return load_file(run.folder.state / "tensors.safetensors")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What all runs left, by their points."""
+    folder = tmp_path_factory.mktemp("killed")
+    command = [sys.executable, "-m", "tests.faults.killed_run", str(folder)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(ended.stdout) == dict.fromkeys(POINTS, -signal.SIGKILL)
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
-def test_what_was_killed_resumes_to_the_same_bits(
-    undisturbed: dict[str, torch.Tensor], tmp_path: Path, point: str
-) -> None:
-    command = [sys.executable, "-m", "tests.faults.killed_run", str(tmp_path), point]
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == KILLED
-    resumed = Run(tiny_run(tmp_path, **SECTIONS), resume=True)
+def test_what_was_killed_resumes_to_the_same_bits(killed: Path, point: str) -> None:
+    resumed = Run(tiny_run(killed / point, **SECTIONS), resume=True)
     assert 0 < resumed.trainer.position.step < 8
     resumed.run()
     found = load_file(resumed.folder.state / "tensors.safetensors")
+    undisturbed = load_file(killed / UNDISTURBED / "run/state/tensors.safetensors")
     assert found.keys() == undisturbed.keys()
     assert [name for name, tensor in found.items() if not torch.equal(tensor, undisturbed[name])] == []
     assert load_checkpoint(resumed.folder.checkpoints / "last").provenance["steps"] == 8
