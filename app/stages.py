@@ -22,9 +22,9 @@ clock: Final = time.monotonic
 class Span(NamedTuple):
     """One stage of a request, once it is over; seconds of the clock."""
 
-    stage: Stage
     began: float
     ended: float
+    stage: Stage
 
 
 class Stages:
@@ -32,7 +32,7 @@ class Stages:
 
     Attributes:
         spans: In the order in which they ended. A stage may come more than once: a text that goes by way
-            of a third language is decoded twice.
+            of a third language is decoded twice, and second attempts at sentences run side by side.
         items: Its texts.
         characters: Of all of them.
         source_tokens: That were translated.
@@ -51,7 +51,7 @@ class Stages:
 
     def passed(self, stage: Stage, began: float, ended: float) -> None:
         """A stage is over."""
-        self.spans.append(Span(stage, began, ended))
+        self.spans.append(Span(began, ended, stage))
 
     def during(self, stage: Stage) -> "During":
         """A stage lasts as long as the block, however that ends."""
@@ -59,7 +59,7 @@ class Stages:
 
     def split_off(self, stage: Stage, seconds: float) -> None:
         """So much of the last stage was another one, a bit now and then; told as if it had come behind."""
-        last, began, ended = self.spans.pop()
+        began, ended, last = self.spans.pop()
         between = max(ended - seconds, began)
         self.passed(last, began, between)
         self.passed(stage, between, ended)
@@ -83,10 +83,14 @@ class Stages:
         self.target_tokens += target_tokens
 
     def seconds(self) -> dict[Stage, float]:
-        """How long each stage took, in order of their first end."""
+        """How long each stage took, in the order in which they began; what ran side by side counts once."""
         totals: dict[Stage, float] = {}
-        for stage, began, ended in self.spans:
-            totals[stage] = totals.get(stage, 0.0) + ended - began
+        reached: dict[Stage, float] = {}
+        for began, ended, stage in sorted(self.spans):
+            known = reached.get(stage, began)
+            if ended >= known:
+                totals[stage] = totals.get(stage, 0.0) + ended - max(began, known)
+                reached[stage] = ended
         return totals
 
     def facts(self) -> Mapping[str, int | str]:

@@ -71,7 +71,7 @@ class Tracing:
         if visit.status >= 500:
             parent.set_status(StatusCode.ERROR)
         context = set_span_in_context(parent)
-        for stage, began, ended in visit.stages.spans:
+        for began, ended, stage in visit.stages.spans:
             child = self._tracer.start_span(stage, context, start_time=epoch + int(began * 1e9))
             child.end(epoch + int(ended * 1e9))
 

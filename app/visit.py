@@ -1,9 +1,11 @@
 """⑨ What is told of a request once it is over, in its log line and its trace; never of its text."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple, get_args
 
-from app.stages import Stages
+from app.stages import Stage, Stages
+
+_FIELDS: Final[dict[Stage, str]] = {stage: f"{stage}_seconds" for stage in get_args(Stage)}
 
 
 class Visit(NamedTuple):
@@ -43,6 +45,6 @@ class Visit(NamedTuple):
             "status": self.status,
             "outcome": self.outcome,
             "seconds": round(self.seconds, 6),
-            **{f"{stage}_seconds": round(spent, 6) for stage, spent in self.stages.seconds().items()},
+            **{_FIELDS[stage]: round(spent, 6) for stage, spent in self.stages.seconds().items()},
             **self.stages.facts(),
         }

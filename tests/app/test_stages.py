@@ -15,6 +15,14 @@ def test_a_stage_that_comes_twice_is_told_once_with_all_its_time() -> None:
     assert server_timing(stages) == b"queue;dur=500.000, decode;dur=1000.000"
 
 
+def test_what_ran_side_by_side_counts_once() -> None:
+    stages = Stages()
+    stages.has_decoded(1.0, 2.0, 5.0)
+    stages.has_decoded(1.0, 3.0, 4.0)
+    stages.has_decoded(4.5, 4.5, 6.0)
+    assert stages.seconds() == {"queue": 2.0, "decode": 4.0}
+
+
 def test_what_never_reached_an_engine_only_waited() -> None:
     stages = Stages()
     stages.has_decoded(1.0, None, 3.0)
