@@ -16,9 +16,9 @@ from tests.load.saturation import saturation
 from tests.load.target import Target, wait_until_ready
 
 # How many come unless told otherwise.
-_PEOPLE = {"mixture": 8, "steady": 8, "burst": 800, "lengths": 8, "fairness": 1, "batches": 4}
+PEOPLE = {"mixture": 8, "steady": 8, "burst": 800, "lengths": 8, "fairness": 1, "batches": 4}
 _CONNECTIONS = {"overload": 64, "saturation": 64}
-_SCENARIOS = _PEOPLE | _CONNECTIONS
+_SCENARIOS = PEOPLE | _CONNECTIONS
 _READY_SECONDS = 120
 
 
@@ -76,7 +76,7 @@ def main(
 ) -> None:
     """Put a running service under load; exit status 1 when it missed an objective."""
     count = users or _SCENARIOS[scenario]
-    if scenario in _PEOPLE:
+    if scenario in PEOPLE:
         _run_locust(scenario, url, count, seconds, api_keys)
     try:
         target = Target.of(url, [key for key in api_keys.split(",") if key])

@@ -1,6 +1,7 @@
 """Throughput and latency of a service against the rate at which requests arrive, from idle to overloaded."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.load.texts import sentence_requests
 
 NAME = "saturation"
 # Of the capacity.
-_SHARES = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0)
+SHARES = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0)
 _CAPACITY_SECONDS = 5.0
 _COLUMNS = (
     "offered a second",
@@ -88,6 +89,11 @@ class Point:
             generator_share=seen.processor / stream.seconds,
         )
 
+    def to_dict(self) -> dict[str, object]:
+        """Everything measured, for JSON; what there was none of is null."""
+        figures = {name: None if value != value else value for name, value in asdict(self).items()}
+        return {"kind": "arrivals", **figures}
+
     def cells(self) -> tuple[str, ...]:
         """A row of the table."""
         times = (self.p50, self.p95, self.p99, self.refusal_p50, self.late_p99)
@@ -100,7 +106,9 @@ class Point:
         )
 
 
-def saturation(target: Target, *, connections: int, seconds: float, output: Path) -> None:
+def saturation(
+    target: Target, *, connections: int, seconds: float, output: Path, shares: Sequence[float] = SHARES
+) -> None:
     """Measure, print the table, and leave Markdown, JSON and a plot in a folder.
 
     Args:
@@ -108,13 +116,14 @@ def saturation(target: Target, *, connections: int, seconds: float, output: Path
         connections: Kept busy to find out what it can do.
         seconds: At each rate.
         output: Folder.
+        shares: Rates, as parts of the capacity.
 
     Raises:
         RuntimeError: If the service answers nothing.
         OSError: If it is not there.
     """
     load_before = load_average()
-    capacity, points = asyncio.run(_measure(target, connections, seconds))
+    capacity, points = asyncio.run(_measure(target, connections, seconds, shares))
     report = Report(
         name=NAME,
         machine=describe_machine([int(scrape(target.url)["dragoman_workers"])]),
@@ -127,7 +136,7 @@ def saturation(target: Target, *, connections: int, seconds: float, output: Path
         tables=[
             Table(title="Against the rate of arrival", columns=_COLUMNS, rows=[p.cells() for p in points])
         ],
-        results=[{"kind": "arrivals", **asdict(point)} for point in points],
+        results=[point.to_dict() for point in points],
     )
     click.echo(report.markdown())
     report.write(output)
@@ -138,7 +147,9 @@ def saturation(target: Target, *, connections: int, seconds: float, output: Path
     click.echo(f"Written to {output}", err=True)
 
 
-async def _measure(target: Target, connections: int, seconds: float) -> tuple[Capacity, list[Point]]:
+async def _measure(
+    target: Target, connections: int, seconds: float, shares: Sequence[float]
+) -> tuple[Capacity, list[Point]]:
     (client,) = target.clients(1)
     bodies = sentence_requests()
     capacity = await measure_capacity(
@@ -146,7 +157,7 @@ async def _measure(target: Target, connections: int, seconds: float) -> tuple[Ca
     )
     requests = target.requests(client, bodies)
     points = []
-    for number, share in enumerate(_SHARES):
+    for number, share in enumerate(shares):
         stream = Stream(
             host=target.host,
             port=target.port,

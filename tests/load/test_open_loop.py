@@ -4,6 +4,7 @@ import asyncio
 import statistics
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ class Server(asyncio.Protocol):
             self._transport.write(self._reply)
 
 
-def sent_to(reply: bytes | None, *, seconds: float = 0.0, **changes: object) -> tuple[Seen, int]:
+def sent_to(reply: bytes | None, *, seconds: float = 0.0, **changes: Any) -> tuple[Seen, int]:
     """What comes of a stream to such a server, and how many requests it had."""
 
     async def run() -> tuple[Seen, int]:

@@ -76,13 +76,12 @@ class Visitor:
     def translate(self) -> None:
         """A sentence, a list or a document, and a good answer to it."""
         source, target = self.draw.choice(DIRECTIONS)
-        text: str | list[str] = self.draw.choice(
-            [
-                self.draw.choice(TEXTS[source]),
-                self.draw.choices(TEXTS[source], k=self.draw.randint(2, 16)),
-                document(self.draw, source),
-            ]
+        kinds: Sequence[str | list[str]] = (
+            self.draw.choice(TEXTS[source]),
+            self.draw.choices(TEXTS[source], k=self.draw.randint(2, 16)),
+            document(self.draw, source),
         )
+        text = self.draw.choice(kinds)
         status, body = self._post({"q": text, "source": source, "target": target}, JSON)
         wrong = fault(text, json.loads(body).get("translatedText"))
         self.diary.note(status, None if status == 200 and wrong is None else f"{status}: {wrong}")
