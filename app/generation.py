@@ -10,6 +10,10 @@ from app.service import TranslationService
 
 logger = logging.getLogger(__name__)
 
+# Far more than a step takes; what is slower than this is stuck.
+_STEP_SECONDS = 2.0
+_HURRIED_SECONDS = 0.1
+
 _FREE_ROWS_ON_GPU = 64
 
 
@@ -68,10 +72,12 @@ class Generation:
         """
         await self._scheduler.drain(drain_seconds)
         self.service.close()
-        if await in_background(self._scheduler.stop):
+        lifecycle = self._context.lifecycle
+        patience = _HURRIED_SECONDS if lifecycle.is_cut_short else _STEP_SECONDS
+        if await in_background(lambda: self._scheduler.stop(patience)):
             self.backend.close()
             self._context.watchdog.forget(self._scheduler.workers)
-        self._context.lifecycle.refusers.discard(self._scheduler.refuse_all)
+        lifecycle.refusers.discard(self._scheduler.refuse_all)
 
 
 def _fair_rows(backend: Backend) -> int:

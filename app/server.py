@@ -71,11 +71,16 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Nothing: `heeding_signals` has begun before, and goes on afterwards."""
+        yield
+
+    @contextmanager
+    def heeding_signals(self) -> Iterator[None]:
         """Drain at SIGTERM and SIGINT, reload at SIGHUP; the process then ends with status 0."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_exit)
-        has_terminal = _has_terminal()
-        signal.signal(signal.SIGHUP, lambda *_: self._hang_up(has_terminal))
+        had_terminal = _has_terminal()
+        signal.signal(signal.SIGHUP, lambda *_: self._hang_up(had_terminal))
         try:
             yield
         finally:
@@ -140,7 +145,7 @@ def serve(app: FastAPI, settings: Settings) -> None:
         Exception: Why the model could not be loaded.
     """
     server = Server(app, settings)
-    with listen(settings.host, settings.port) as listener:
+    with server.heeding_signals(), listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
         logger.info("listening", extra={"url": f"http://{host}:{port}"})
         server.run(sockets=[listener])

@@ -1,0 +1,175 @@
+"""The end of a real process: who hears what, its status, and how long it takes."""
+
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+
+import pytest
+
+from tests.app.remote import DOUBLE, JSON, REAL, ROOT, Live, running, wait_for
+
+SLOW = {"DOUBLE_SECONDS": "4", "DRAGOMAN_DRAIN_SECONDS": "60"}
+# A signal that comes again within 0.2 s is an echo.
+LATER = 0.5
+
+
+class Clients:
+    """Some who wait for an answer each, in threads."""
+
+    def __init__(self, live: Live, count: int) -> None:
+        self.answers: list[tuple[int, dict[str, str]]] = []
+        self.failures: list[Exception] = []
+        self._threads = [threading.Thread(target=self._ask, args=(live,)) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
+        wait_for(lambda: _require_in_flight(live, count + 1), seconds=20)
+
+    def _ask(self, live: Live) -> None:
+        try:
+            self.answers.append(live.translate())
+        except Exception as failure:
+            self.failures.append(failure)
+
+    def outcomes(self) -> list[tuple[int, str | None]]:
+        """Status and code of every answer."""
+        for thread in self._threads:
+            thread.join(30)
+        assert self.failures == []
+        return [(status, body.get("code")) for status, body in self.answers]
+
+
+def _require_in_flight(live: Live, count: int) -> None:
+    if f"dragoman_requests_in_flight {count}.0" not in live.get("metrics"):
+        raise OSError("not yet in flight")
+
+
+def end(live: Live, *signals: signal.Signals) -> float:
+    """Send signals one after the other; how long after the last the process took to end well."""
+    for number in signals[:-1]:
+        live.process.send_signal(number)
+        time.sleep(LATER)
+    began = time.monotonic()
+    live.process.send_signal(signals[-1])
+    assert live.process.wait(timeout=20) == 0
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_second_signal_refuses_what_is_in_flight(number: signal.Signals) -> None:
+    with running(**SLOW) as live:
+        clients = Clients(live, 5)
+        seconds = end(live, signal.SIGTERM, number)
+        assert clients.outcomes() == [(503, "draining")] * 5
+    # About one where nobody else needs the processor; waiting for the step at hand would be 4.
+    assert seconds < 3.9
+
+
+def test_a_stream_ends_with_an_error_event() -> None:
+    with (
+        running(DOUBLE_SECONDS="0.3", DRAGOMAN_DRAIN_SECONDS="60") as live,
+        closing(HTTPConnection("127.0.0.1", live.port, timeout=20)) as connection,
+    ):
+        body = json.dumps({"q": "one " * 30, "source": "en", "target": "fr"})
+        connection.request("POST", "/translate", body, JSON | {"Accept": "text/event-stream"})
+        response = connection.getresponse()
+        assert response.readline() == b"event: partial\n"
+        end(live, signal.SIGTERM, signal.SIGTERM)
+        *_, name, data, empty = response.read().decode().split("\n")[:-1]
+        assert (name, empty) == ("event: error", "")
+        assert json.loads(data.removeprefix("data: "))["code"] == "draining"
+
+
+def test_whoever_is_still_sending_is_refused_too() -> None:
+    with running(**SLOW) as live, socket.create_connection(("127.0.0.1", live.port), timeout=20) as slow:
+        slow.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+        slow.sendall(b"Content-Length: 1000\r\n\r\n{")
+        wait_for(lambda: _require_in_flight(live, 2), seconds=20)
+        end(live, signal.SIGTERM, signal.SIGTERM)
+        received = b"".join(iter(lambda: slow.recv(65536), b""))
+    assert received.startswith(b"HTTP/1.1 503 ")
+    assert b'"code":"draining"' in received
+
+
+def test_after_drain_seconds_the_rest_is_refused() -> None:
+    with running(DOUBLE_SECONDS="4", DRAGOMAN_DRAIN_SECONDS="1.2") as live:
+        clients = Clients(live, 3)
+        assert end(live, signal.SIGTERM) >= 1.2
+        assert clients.outcomes() == [(503, "draining")] * 3
+
+
+def test_a_signal_and_its_echo_are_one() -> None:
+    with running(DOUBLE_SECONDS="0.5", DRAGOMAN_DRAIN_SECONDS="30") as live:
+        clients = Clients(live, 3)
+        live.process.send_signal(signal.SIGTERM)
+        live.process.send_signal(signal.SIGTERM)
+        assert clients.outcomes() == [(200, None)] * 3
+        assert live.process.wait(timeout=20) == 0
+
+
+def test_three_signals_are_enough_for_any_connection() -> None:
+    with running(**SLOW) as live, socket.create_connection(("127.0.0.1", live.port), timeout=20) as idle:
+        end(live, signal.SIGTERM, signal.SIGTERM, signal.SIGTERM)
+        assert idle.recv(1) == b""
+
+
+def test_it_ends_while_it_loads() -> None:
+    with started(*REAL, DRAGOMAN_CHECKPOINT=str(ROOT / "checkpoints")) as process:
+        assert process.stderr is not None
+        while b"listening" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+
+
+def test_a_terminal_that_is_closed_ends_it_as_ever() -> None:
+    """SIGHUP means two things; a reload would leave a service without its terminal running for ever."""
+    master, terminal = pty.openpty()
+    with started(*DOUBLE, terminal=terminal) as process:
+        os.close(terminal)
+        output = b""
+        while b"listening" not in output:
+            output += os.read(master, 65536)
+        os.close(master)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(timeout=20) == 0
+
+
+def test_without_a_terminal_sighup_does_not_end_it() -> None:
+    with running() as live:
+        live.process.send_signal(signal.SIGHUP)
+        assert live.translate()[0] == 200
+        assert live.process.poll() is None
+
+
+@contextmanager
+def started(
+    *command: str, terminal: int | None = None, **variables: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that need not become ready, on a terminal of its own if one is given."""
+    environment = os.environ | {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"} | variables
+    pipe = subprocess.PIPE if terminal is None else terminal
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=pipe,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()

@@ -1,0 +1,48 @@
+"""Which plain sentences become golden ones."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from model.gilding import find_golden
+from model.request import DecodeRequest, Hypothesis
+from model.text.plain_sentences import PLAIN_SENTENCES, plain_sentences
+from model.text.tokenizer import Tokenizer
+
+
+class Decoder:
+    """Repeats its source, as sure as it is told to be.
+
+    Attributes:
+        requests: What it was asked.
+    """
+
+    def __init__(self, *log_probabilities: float) -> None:
+        self.requests: list[DecodeRequest] = []
+        self._log_probabilities = log_probabilities
+
+    def __call__(self, requests: Sequence[DecodeRequest]) -> list[list[Hypothesis]]:
+        self.requests = list(requests)
+        return [
+            [Hypothesis(request.source_ids[1:-1], 0, 0, (log_probability,), finished=True)]
+            for request, log_probability in zip(requests, self._log_probabilities, strict=True)
+        ]
+
+
+def test_only_what_is_sure_is_kept(tiny_tokenizer_folder: Path) -> None:
+    tokenizer = Tokenizer.load(tiny_tokenizer_folder)
+    decode = Decoder(-0.1, -2.0, -0.1)
+    texts = {("en", "fr"): ("one", "two"), ("fr", "en"): ("three",)}
+    found = find_golden(tuple(texts), decode, tokenizer, texts=texts)
+    assert [(each.source_language, each.target_language, each.source) for each in found] == [
+        ("en", "fr", "one"),
+        ("fr", "en", "three"),
+    ]
+    assert [each.translation for each in found] == ["one", "three"]
+    assert {request.options.strategy for request in decode.requests} == {"greedy"}
+    assert found[0].request(tokenizer) == decode.requests[0]
+
+
+def test_without_texts_there_are_plain_ones() -> None:
+    assert plain_sentences("pt-BR") == PLAIN_SENTENCES["pt"]
+    assert plain_sentences("tlh") == ()
+    assert {len(sentences) for sentences in PLAIN_SENTENCES.values()} == {4}
