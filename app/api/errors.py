@@ -108,6 +108,8 @@ def as_request_error(error: Exception) -> RequestError:
     """The refusal that an error of the service or the core means; a fault of ours if it means none."""
     if isinstance(error, RequestError):
         return error
+    if isinstance(error, MemoryError):
+        error = OutOfMemoryError()
     if isinstance(error, HTTPException):
         code, message = _ROUTING.get(error.status_code, ("http_error", error.detail))
         return RequestError(error.status_code, code, message, headers=error.headers)
@@ -183,6 +185,6 @@ def install(app: FastAPI, metrics: Metrics, routes: Iterable[APIRoute]) -> None:
         return response
 
     metrics.expect_rejections(code for _, status, code in _STATUSES if status != CLIENT_GONE)
-    for kind in (RequestError, ServiceError, TranslationError):
+    for kind in (RequestError, ServiceError, TranslationError, MemoryError):
         app.add_exception_handler(kind, _handle)
     app.add_exception_handler(HTTPException, handle_routing)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.api.errors import as_request_error
-from app.errors import ServiceError
+from app.errors import OutOfMemoryError, ServiceError
 from model import errors as core
 from tests.app.double import DoubleBackend
 
@@ -76,6 +76,14 @@ def test_every_refusal_of_the_service_has_a_status() -> None:
             error = kind.__new__(kind)
             error.__dict__["retry_after"] = 1
             assert as_request_error(error).status < 500 or as_request_error(error).status in (503, 504)
+
+
+def test_no_memory_is_something_to_come_back_for_wherever_it_was_lacking() -> None:
+    for error in (OutOfMemoryError(), MemoryError("0x7f")):
+        refusal = as_request_error(error)
+        assert (refusal.status, refusal.code) == (503, "out_of_memory")
+        assert int(refusal.headers["Retry-After"]) >= 1
+        assert "0x7f" not in str(refusal)
 
 
 def test_errors_of_the_core() -> None:
