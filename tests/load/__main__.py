@@ -10,10 +10,12 @@ from pathlib import Path
 
 import click
 
-from tests.load.objectives import are_met, table
+from benchmarks.machine import load_average
+from tests.load.objectives import are_met
 from tests.load.overload import overload
 from tests.load.saturation import saturation
 from tests.load.target import Target, wait_until_ready
+from tests.load.verdict import deliver, describe
 
 # How many come unless told otherwise.
 PEOPLE = {"mixture": 8, "steady": 8, "burst": 800, "lengths": 8, "fairness": 1, "batches": 4}
@@ -69,32 +71,52 @@ _READY_SECONDS = 120
     default="runs/load",
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the report and the plot of saturation.",
+    help="Folder for the report, and the plot of saturation.",
 )
 def main(
     scenario: str, url: str, users: int | None, seconds: float, api_keys: str, factor: float, output: Path
 ) -> None:
     """Put a running service under load; exit status 1 when it missed an objective."""
     count = users or _SCENARIOS[scenario]
-    if scenario in PEOPLE:
-        _run_locust(scenario, url, count, seconds, api_keys)
     try:
         target = Target.of(url, [key for key in api_keys.split(",") if key])
     except (OSError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    if not wait_until_ready(url, _READY_SECONDS):
+    if scenario in PEOPLE:
+        _run_locust(scenario, target.url, count, seconds, api_keys, output)
+    if not wait_until_ready(target.url, _READY_SECONDS):
         raise click.ClickException(f"{url} was not ready within {_READY_SECONDS} s")
+    try:
+        is_borne = _run_ours(
+            scenario, target, connections=count, seconds=seconds, factor=factor, output=output
+        )
+    except (OSError, RuntimeError) as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(0 if is_borne else 1)
+
+
+def _run_ours(
+    scenario: str, target: Target, *, connections: int, seconds: float, factor: float, output: Path
+) -> bool:
     if scenario == "saturation":
-        saturation(target, connections=count, seconds=seconds, output=output)
-        return
-    levels = overload(target, connections=count, seconds=seconds, factor=factor)
-    click.echo(table(levels))
-    sys.exit(0 if are_met(levels) else 1)
+        saturation(target, connections=connections, seconds=seconds, output=output)
+        return True
+    load_before = load_average()
+    levels = overload(target, connections=connections, seconds=seconds, factor=factor)
+    settings: dict[str, object] = {"connections": connections, "seconds": seconds, "factor": factor}
+    report = describe(scenario, levels, url=target.url, load_before=load_before, settings=settings)
+    click.echo(deliver(report, levels, output))
+    return are_met(levels)
 
 
-def _run_locust(scenario: str, url: str, users: int, seconds: float, api_keys: str) -> None:
+def _run_locust(scenario: str, url: str, users: int, seconds: float, api_keys: str, output: Path) -> None:
     """Become locust: it replaces Python's sockets, which this process is better without."""
-    os.environ |= {"LOAD_SCENARIO": scenario, "LOAD_SECONDS": str(seconds), "LOAD_API_KEYS": api_keys}
+    os.environ |= {
+        "LOAD_SCENARIO": scenario,
+        "LOAD_SECONDS": str(seconds),
+        "LOAD_API_KEYS": api_keys,
+        "LOAD_OUTPUT": str(output),
+    }
     options = {
         "locustfile": Path(__file__).with_name("locustfile.py"),
         "host": url,

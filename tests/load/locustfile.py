@@ -4,19 +4,25 @@ import logging
 import os
 import sys
 import time
+from pathlib import Path
 
 from gevent import sleep
 from locust import events
 from locust.env import Environment
 from locust.stats import StatsEntry
 
+from benchmarks.machine import load_average
 from tests.load.accounts import Accounts
-from tests.load.objectives import Level, Measured, are_met, table
-from tests.load.scenarios import SCENARIOS
+from tests.load.objectives import Level, Measured, are_met
+from tests.load.scenarios import SCALE, SCENARIOS
 from tests.load.target import wait_until_ready
+from tests.load.verdict import deliver, describe
 
-_SCENARIO = SCENARIOS[os.environ.get("LOAD_SCENARIO") or "mixture"]
+_NAME = os.environ.get("LOAD_SCENARIO") or "mixture"
+_SCENARIO = SCENARIOS[_NAME]
+_OUTPUT = Path(os.environ.get("LOAD_OUTPUT") or "runs/load")
 _READY_SECONDS = float(os.environ.get("LOAD_READY_SECONDS") or 120)
+_LOAD_BEFORE = load_average()
 _LOG = logging.getLogger("load")
 
 # Locust runs the kinds of users that it finds here.
@@ -32,10 +38,14 @@ def begin(environment: Environment, **_: object) -> None:
 
 @events.quitting.add_listener
 def judge(environment: Environment, **_: object) -> None:
-    """Print how the run did, and set the exit status."""
+    """Say how the run did, and set the exit status."""
+    url = environment.host or ""
     measured = {entry.name: _measured(entry) for entry in environment.stats.entries.values()}
-    levels = [*_SCENARIO.levels(measured), _accounting(environment.host or "")]
-    _LOG.info("levels of service:\n%s", table(levels))
+    levels = [*_SCENARIO.levels(measured), _accounting(url)]
+    options = environment.parsed_options
+    settings = {"scale": SCALE, "users": options.num_users, "seconds": options.run_time} if options else {}
+    report = describe(_NAME, levels, url=url, load_before=_LOAD_BEFORE, settings=settings)
+    _LOG.info("levels of service:\n%s", deliver(report, levels, _OUTPUT))
     environment.process_exit_code = 0 if are_met(levels) else 1
 
 

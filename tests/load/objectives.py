@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 REFUSED = "refused"
-_HEADINGS = ("objective", "measured", "must be", "verdict")
+HEADINGS = ("objective", "measured", "must be", "verdict")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,19 @@ class Level:
         verdict = "met" if self.is_met else "MISSED"
         return self.objective, self._amount(self.measured), f"{bound} {self._amount(self.limit)}", verdict
 
+    def to_dict(self) -> dict[str, object]:
+        """The same for JSON; what was not measured is null."""
+        measured = None if self.measured != self.measured else self.measured
+        return {
+            "kind": "objective",
+            "objective": self.objective,
+            "measured": measured,
+            "limit": self.limit,
+            "unit": self.unit,
+            "is_floor": self.is_floor,
+            "is_met": self.is_met,
+        }
+
     def _amount(self, value: float) -> str:
         if value != value:
             return "nothing"
@@ -45,7 +58,7 @@ class Level:
 
 def table(levels: Sequence[Level]) -> str:
     """All objectives, one a line, in Markdown."""
-    rows = [_HEADINGS, *(level.cells() for level in levels)]
+    rows = [HEADINGS, *(level.cells() for level in levels)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])

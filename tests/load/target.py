@@ -71,6 +71,8 @@ class Target:
         """
         if len(self.keys) >= count:
             return [Client(key=key) for key in self.keys[:count]]
+        if count == 1:
+            return [Client()]
         if not ipaddress.ip_address(self.host).is_loopback:
             raise ValueError(
                 f"{count} clients that a service elsewhere tells apart need as many API keys in LOAD_API_KEYS"

@@ -59,3 +59,4 @@ def test_the_table_says_what_was_measured_and_what_it_must_be() -> None:
     ]
     assert not are_met(levels)
     assert are_met(levels[1:2])
+    assert [level.to_dict()["measured"] for level in levels] == [1234.5, 7, None]

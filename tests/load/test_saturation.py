@@ -9,7 +9,7 @@ import pytest
 from tests.app.remote import Live
 from tests.load.open_loop import Sample, Seen, Stream
 from tests.load.saturation import Point, saturation
-from tests.load.target import Client, Target
+from tests.load.target import Target
 
 STREAM = Stream(host="127.0.0.1", port=1, requests=[b""], rate=2.0, seconds=2.0)
 
@@ -54,20 +54,3 @@ def test_the_report_has_a_row_a_rate_and_a_plot(live: Live, tmp_path: Path) -> N
     assert len(report["tables"][0]["rows"]) == 2
     assert "Against the rate of arrival" in (tmp_path / "saturation.md").read_text()
     assert (tmp_path / "saturation.png").stat().st_size > 0
-
-
-def test_clients_differ_by_key_or_by_address() -> None:
-    here = Target.of("http://127.0.0.1:8000/")
-    assert here.url == "http://127.0.0.1:8000"
-    assert here.clients(2) == [Client(address="127.0.0.1"), Client(address="127.0.0.2")]
-    keyed = Target.of("http://127.0.0.1:8000", ["a", "b"])
-    assert keyed.clients(2) == [Client(key="a"), Client(key="b")]
-    assert b"Authorization: Bearer b\r\n" in keyed.requests(keyed.clients(2)[1], ["{}"])[0]
-
-
-def test_elsewhere_clients_need_keys() -> None:
-    elsewhere = Target(url="http://192.0.2.1", host="192.0.2.1", port=80)
-    with pytest.raises(ValueError, match="LOAD_API_KEYS"):
-        elsewhere.clients(2)
-    with pytest.raises(ValueError, match="http://HOST:PORT"):
-        Target.of("https://example.org")
