@@ -27,16 +27,16 @@ class Catalogue:
 
     def __init__(self, models: Sequence[LoadedModel], *, pivots: bool = True) -> None:
         self.models = tuple(models)
-        self._direct: dict[Pair, LoadedModel] = {}
+        self._routes: dict[Pair, Route] = {}
         self._written: dict[str, dict[str, None]] = {}
         for model in models:
             for source, target in model.card.pairs:
-                self._direct.setdefault((source, target), model)
+                self._routes.setdefault((source, target), _direct(model, (source, target)))
                 self._written.setdefault(source, {})[target] = None
         self.sources = tuple(self._written)
         targets = [target for written in self._written.values() for target in written]
         self.languages = tuple(dict.fromkeys([*self.sources, *targets]))
-        named = dict.fromkeys(code for pair in self._direct for code in pair)
+        named = dict.fromkeys(code for pair in self._routes for code in pair)
         self._between = sorted(named, key=lambda code: canonical_code(code) != "en") if pivots else []
         self._targets = {source: self._reachable(source) for source in self.sources}
 
@@ -78,18 +78,19 @@ class Catalogue:
         if name is not None:
             model = self.named(name)
             model.card.require_pair(source, target)
-            return Route((Leg(model, pair),))
-        if pair in self._direct:
-            return self._through(pair)
-        for between in self._between:
-            if (source, between) in self._direct and (between, target) in self._direct:
-                return self._through((source, between), (between, target))
+            return _direct(model, pair)
+        if pair in self._routes:
+            return self._routes[pair]
+        if target in self.targets(source):
+            return self._detour(source, target)
         if source not in self.sources:
             raise UnsupportedLanguageError("source", source, self.sources)
         raise UnsupportedLanguageError("target", target, self.targets(source))
 
-    def _through(self, *pairs: Pair) -> Route:
-        return Route(tuple(Leg(self._direct[pair], pair) for pair in pairs))
+    def _detour(self, source: str, target: str) -> Route:
+        ways = (((source, between), (between, target)) for between in self._between)
+        first, second = next(way for way in ways if way[0] in self._routes and way[1] in self._routes)
+        return Route(self._routes[first].legs + self._routes[second].legs)
 
     def _reachable(self, source: str) -> tuple[str, ...]:
         """Languages that a text may come to be in: those written at once first."""
@@ -97,3 +98,7 @@ class Catalogue:
         behind = {source}.union(*(self._written.get(code, ()) for code in self._between if code in written))
         behind.remove(source)
         return (*written, *(code for code in self.languages if code in behind and code not in written))
+
+
+def _direct(model: LoadedModel, pair: Pair) -> Route:
+    return Route((Leg(model, pair),))

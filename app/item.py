@@ -56,26 +56,32 @@ class Item:
         """How long encoding them took."""
         return sum(passage.encode_seconds for passage in self.passages)
 
-    def read(self, texts: Sequence[str]) -> Self:
-        """With these runs of text, ready for the next leg.
+    @classmethod
+    def begin(
+        cls,
+        layout: Layout,
+        route: Route,
+        options: tuple[DecodeOptions, ...],
+        *,
+        field: str,
+        detection: Detection | None,
+        splitting: Splitting,
+    ) -> Self:
+        """A text that is ready for the first leg.
 
         Raises:
             TextTooLongError: If a sentence has more tokens than its checkpoint reads.
         """
-        leg, options = self.ahead[0], self.options[len(self.behind)]
-        passages = tuple(
-            Passage.read(
-                text,
-                tokenizer=leg.model.tokenizer,
-                card=leg.model.card,
-                pair=leg.pair,
-                options=options,
-                field=self.field,
-                splitting=self.splitting,
-            )
-            for text in texts
+        passages = _read(layout.texts, route.legs[0], options[0], field, splitting)
+        return cls(
+            field=field,
+            layout=layout,
+            detection=detection,
+            splitting=splitting,
+            route=route,
+            options=options,
+            passages=passages,
         )
-        return dataclasses.replace(self, passages=passages)
 
     def sentences(self, results: Sequence[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
         """What became of its sentences on the next leg, from one result a request.
@@ -93,8 +99,11 @@ class Item:
         """
         runs = tuple(rebuild_all(self.passages, sentences))
         behind = (*self.behind, tuple(sentences))
-        further = dataclasses.replace(self, behind=behind, runs=runs, passages=())
-        return further.read([run.text for run in runs]) if further.ahead else further
+        passages: tuple[Passage, ...] = ()
+        if further := self.ahead[1:]:
+            texts = [run.text for run in runs]
+            passages = _read(texts, further[0], self.options[len(behind)], self.field, self.splitting)
+        return dataclasses.replace(self, behind=behind, runs=runs, passages=passages)
 
     def answer(self) -> Answer:
         """What its client gets, once it has arrived."""
@@ -115,3 +124,21 @@ class Item:
             self.layout.rebuild([(*run.alternatives[i : i + 1], run.text)[0] for run in self.runs])
             for i in range(most)
         )
+
+
+def _read(
+    texts: Sequence[str], leg: Leg, options: DecodeOptions, field: str, splitting: Splitting
+) -> tuple[Passage, ...]:
+    """Runs of text, ready for a leg."""
+    return tuple(
+        Passage.read(
+            text,
+            tokenizer=leg.model.tokenizer,
+            card=leg.model.card,
+            pair=leg.pair,
+            options=options,
+            field=field,
+            splitting=splitting,
+        )
+        for text in texts
+    )

@@ -51,15 +51,8 @@ class Reader:
         if language == target:
             return Item(field=field, layout=layout, detection=detection)
         route = self._catalogue.route((language, target), order.model)
-        item = Item(
-            field=field,
-            layout=layout,
-            detection=detection,
-            splitting=order.splitting,
-            route=route,
-            options=_options(order, route),
-        )
-        return item.read(layout.texts)
+        options = _options(order, route)
+        return Item.begin(layout, route, options, field=field, detection=detection, splitting=order.splitting)
 
     def _detect_for(self, order: Order, target: str, text: str) -> Detection:
         """The likeliest language that can be translated into the target, or is the target already."""
@@ -79,8 +72,8 @@ def _options(order: Order, route: Route) -> tuple[DecodeOptions, ...]:
         ConfigError: If the options contradict each other or a checkpoint's limits.
     """
     *earlier, last = route.legs
+    asked = with_alternatives(last.model.card.options(order.decoding), order.alternatives)
+    if not earlier:
+        return (asked,)
     common = {name: value for name, value in order.decoding.items() if name not in _ONLY_ON_THE_LAST_LEG}
-    return (
-        *(leg.model.card.options(common) for leg in earlier),
-        with_alternatives(last.model.card.options(order.decoding), order.alternatives),
-    )
+    return (*(leg.model.card.options(common) for leg in earlier), asked)

@@ -1,6 +1,7 @@
 """② A way from one language into another: a checkpoint, or two and the language between them."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from app.backend import LoadedModel
 from model.card import Pair
@@ -24,17 +25,17 @@ class Route:
 
     legs: tuple[Leg, ...]
 
-    @property
+    @cached_property
     def models(self) -> str:
         """Names of the checkpoints in order of use: `de-en>en-fr`."""
         return ">".join(leg.model.card.name for leg in self.legs)
 
-    @property
+    @cached_property
     def versions(self) -> str:
         """Which weights those are, in the same form."""
         return ">".join(leg.model.version for leg in self.legs)
 
-    @property
+    @cached_property
     def pivot(self) -> str | None:
         """The language on the way; None on a direct one."""
         return ">".join(leg.pair[0] for leg in self.legs[1:]) or None
