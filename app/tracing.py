@@ -4,6 +4,7 @@ Where spans go, how many, and under what name the service speaks of itself is to
 variables (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
 """
 
+import threading
 import time
 from importlib.metadata import version
 from typing import Final, Self
@@ -19,7 +20,7 @@ from app.stages import clock
 from app.visit import Visit
 
 _SCOPE: Final = "dragoman"
-_GIVE_UP_MILLISECONDS: Final = 5_000
+_LAST_SECONDS: Final = 3.0
 
 
 class Tracing:
@@ -38,7 +39,8 @@ class Tracing:
     def from_environment(cls) -> Self:
         """Traces to a collector, as OpenTelemetry's variables say: by default OTLP over HTTP to this host."""
         ours = Resource({"service.name": "dragoman", "service.version": version("dragoman")})
-        provider = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()))
+        resource = ours.merge(OTELResourceDetector().detect())
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         return cls(provider)
 
@@ -64,8 +66,10 @@ class Tracing:
 
     def close(self) -> None:
         """Send what is left, for a few seconds at most."""
-        self._provider.force_flush(_GIVE_UP_MILLISECONDS)
-        self._provider.shutdown()
+        # The library itself waits for a collector that is away longer than it is told to.
+        ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        ending.start()
+        ending.join(_LAST_SECONDS)
 
     def _record_stages(self, visit: Visit, parent: Span, epoch: int) -> None:
         if visit.status >= 500:

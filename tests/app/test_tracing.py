@@ -187,3 +187,12 @@ def test_a_real_process_tells_a_real_collector_before_it_ends() -> None:
         span.name for span in spans
     }
     assert CANARY not in str(server.requests)
+
+
+def test_a_collector_that_is_away_delays_neither_answers_nor_the_end() -> None:
+    nowhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT": "120"}
+    with running(DRAGOMAN_TRACES="on", **nowhere) as live:
+        httpx.post(live.url + "translate", json=REQUEST).raise_for_status()
+        live.process.terminate()
+        assert live.process.wait(30) == 0
+    assert CANARY not in "".join(live.log)
