@@ -120,7 +120,15 @@ def test_every_alert_says_what_to_do() -> None:
     assert {rule["alert"] for rule in RULES if "alert" in rule} <= set(re.findall(r"Dragoman\w+", guide))
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+
+
+@needs_promtool
 def test_the_alerts_fire_when_they_should() -> None:
     for arguments in (["check", "config", "prometheus.yml"], ["test", "rules", "rules_test.yml"]):
         subprocess.run(["promtool", *arguments], cwd=DEPLOY / "prometheus", check=True, timeout=60)
+
+
+@needs_promtool
+def test_a_scrape_is_as_prometheus_wants_it() -> None:
+    subprocess.run(["promtool", "check", "metrics"], input=Metrics().exposition(), check=True, timeout=60)
