@@ -141,7 +141,7 @@ class Metrics:
 
     def _describe(self, model: LoadedModel) -> None:
         card = model.card
-        self.model_info.labels(card.name, card.version, model.checksum, model.device, model.precision).set(1)
+        self.model_info.labels(card.name, model.version, model.checksum, model.device, model.precision).set(1)
         self.model_load.inc(model.load_seconds)
         pairs = ["-".join(pair) for pair in card.pairs]
         _begin_at_zero(self.source_tokens, pairs)

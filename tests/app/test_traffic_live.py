@@ -1,0 +1,148 @@
+"""The real service under full load: told to end, and told to load other checkpoints."""
+
+import json
+import re
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint.manifest import PROVENANCE, read_json, write_provenance
+from tests.app.remote import REAL, ROOT, Live, running, wait_for
+from tests.app.traffic import Traffic
+
+EMBEDDED = ROOT / "checkpoints" / "everyday-en-fr"
+WATCHING = {"command": REAL, "DRAGOMAN_WATCH_SECONDS": "0.25"}
+
+
+def put(folder: Path, version: str, name: str = "everyday-en-fr") -> Path:
+    """A checkpoint of this version, appearing whole in the place of what was there."""
+    whole = shutil.copytree(EMBEDDED, folder.with_name(f".{folder.name}.{version}"))
+    config = read_json(whole / "config.json")
+    config["card"].update(name=name, version=version)  # type: ignore[attr-defined]
+    (whole / "config.json").write_text(json.dumps(config))
+    write_provenance(
+        whole, {key: value for key, value in read_json(whole / PROVENANCE).items() if key != "files"}
+    )
+    if folder.exists():
+        shutil.rmtree(folder)
+    return whole.rename(folder)
+
+
+def reloads(live: Live, outcome: str) -> int:
+    found = re.search(rf'dragoman_reloads_total{{outcome="{outcome}"}} (\d+)', live.get("metrics"))
+    assert found is not None
+    return int(found[1])
+
+
+def require(is_so: Callable[[], bool]) -> None:
+    """Wait for it."""
+
+    def attempt() -> None:
+        if not is_so():
+            raise OSError("not yet")
+
+    wait_for(attempt, seconds=30)
+
+
+def resident_bytes(live: Live) -> int:
+    status = Path(f"/proc/{live.process.pid}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+@pytest.mark.slow
+def test_sigterm_at_full_load_loses_nobody() -> None:
+    with running(command=REAL) as live:
+        with Traffic(live, 32) as traffic:
+            traffic.wait_for_answers(64)
+            traffic.mark()
+            live.process.send_signal(signal.SIGTERM)
+            assert live.process.wait(timeout=60) == 0
+            traffic.join()
+        assert traffic.outcomes.keys() <= {"200", "503"}
+        assert traffic.late > 0
+
+
+@pytest.mark.slow
+def test_new_checkpoints_are_served_without_losing_a_request(tmp_path: Path) -> None:
+    folder = put(tmp_path / "served", "v1")
+    with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live, Traffic(live, 6) as traffic:
+        traffic.wait_for_answers(20)
+        for number in (2, 3):
+            put(folder, f"v{number}")
+            require(lambda number=number: reloads(live, "replaced") == number - 1)  # type: ignore[misc]
+            traffic.wait_for_answers(10)
+        settled = resident_bytes(live)
+        for number in (4, 5):
+            put(folder, f"v{number}")
+            if number == 5:
+                live.process.send_signal(signal.SIGHUP)
+            require(lambda number=number: reloads(live, "replaced") == number - 1)  # type: ignore[misc]
+        traffic.wait_for_answers(10)
+        assert resident_bytes(live) < settled + 64 * 2**20
+        live_versions = re.findall(r'dragoman_model_info{.*version="(\w+)\+', live.get("metrics"))
+    assert live_versions == ["v5"]
+    assert traffic.outcomes.keys() == {"200"}
+    assert {version.partition("+")[0] for version in traffic.versions} >= {"v1", "v2", "v3", "v5"}
+
+
+def test_a_bad_checkpoint_leaves_the_old_one_and_is_named(tmp_path: Path) -> None:
+    folder = put(tmp_path / "served", "v1")
+    weights = folder / "model.safetensors"
+    with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live, Traffic(live, 4) as traffic:
+        content = bytearray(weights.read_bytes())
+        content[-5000] ^= 1
+        weights.write_bytes(content)
+        require(lambda: reloads(live, "failed") == 1)
+        live.process.send_signal(signal.SIGHUP)
+        require(lambda: reloads(live, "failed") == 2)
+        traffic.wait_for_answers(10)
+        content[-5000] ^= 1
+        weights.write_bytes(content)
+        require(lambda: reloads(live, "unchanged") == 1)
+        failures = [json.loads(line) for line in live.log if "reload failed" in line]
+    assert traffic.outcomes.keys() == {"200"}
+    assert {version.partition("+")[0] for version in traffic.versions} == {"v1"}
+    assert len(failures) == 2
+    assert all(f"{weights} is corrupt" in failure["reason"] for failure in failures)
+
+
+def test_a_half_copied_checkpoint_is_refused_and_taken_up_when_it_is_whole(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    put(tmp_path / "served", "v1")
+    source = put(tmp_path_factory.mktemp("source") / "second", "v1", name="second")
+    second = tmp_path / "second"
+    content = (source / "model.safetensors").read_bytes()
+    with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live:
+        second.mkdir()
+        for name in ("config.json", "provenance.json", "tokenizer.json", "tokenizer.model"):
+            shutil.copy(source / name, second)
+        (second / "model.safetensors").write_bytes(content[: len(content) // 2])
+        require(lambda: reloads(live, "failed") == 1)
+        assert len(json.loads(live.get("models"))) == 1
+        (second / "model.safetensors").write_bytes(content)
+        require(lambda: reloads(live, "replaced") == 1)
+        assert {model["name"] for model in json.loads(live.get("models"))} == {"everyday-en-fr", "second"}
+        shutil.rmtree(second)
+        require(lambda: len(json.loads(live.get("models"))) == 1)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.model", "config.json"])
+def test_a_damaged_checkpoint_never_becomes_ready(file: str, tmp_path: Path) -> None:
+    from tests.app.test_ending_live import started
+
+    folder = shutil.copytree(EMBEDDED, tmp_path / "damaged")
+    content = (folder / file).read_bytes()
+    (folder / file).write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+    with started(*REAL, DRAGOMAN_CHECKPOINT=str(folder)) as process:
+        assert process.stderr is not None
+        last = process.stderr.read().decode().splitlines()[-1]
+        assert process.wait(timeout=30) == 1
+    assert last.startswith("dragoman: ")
+    assert file in last
+    assert "Traceback" not in last
