@@ -7,8 +7,8 @@ from random import Random
 from locust import FastHttpUser
 
 from tests.load.answers import fault
+from tests.load.arrivals import REFUSALS
 from tests.load.objectives import REFUSED
-from tests.load.open_loop import REFUSALS
 from tests.load.texts import DIRECTIONS, TEXTS
 
 _KEYS = [key for key in os.environ.get("LOAD_API_KEYS", "").split(",") if key]

@@ -11,8 +11,9 @@ from benchmarks.machine import describe_machine, installed_version, load_average
 from benchmarks.percentiles import percentile
 from benchmarks.report import Report, Table, rounded
 from tests.load.accounts import scrape
+from tests.load.arrivals import REFUSALS, Seen, Stream
 from tests.load.capacity import Capacity, measure_capacity
-from tests.load.open_loop import REFUSALS, Seen, Stream, send
+from tests.load.open_loop import send
 from tests.load.target import Target
 from tests.load.texts import sentence_requests
 

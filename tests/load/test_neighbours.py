@@ -10,7 +10,8 @@ import pytest
 
 from tests.app.remote import JSON, Live, running, wait_for
 from tests.load.accounts import scrape
-from tests.load.open_loop import Stream, send
+from tests.load.arrivals import Stream
+from tests.load.open_loop import send
 from tests.load.target import Client, Target
 from tests.load.texts import ENGLISH
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.load.open_loop import Seen, Stream, send
+from tests.load.arrivals import Seen, Stream
+from tests.load.open_loop import send
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
 STREAM = Stream(host="127.0.0.1", port=0, requests=[REQUEST], rate=200, seconds=0.5, patience=0.3)

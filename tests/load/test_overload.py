@@ -2,21 +2,19 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from tests.app.remote import Live, running
 from tests.load.accounts import Accounts
-from tests.load.capacity import Capacity
-from tests.load.open_loop import REFUSALS, Sample, Seen, Stream, send
-from tests.load.overload import Ordeal, judge, overload
+from tests.load.arrivals import REFUSALS, Stream
+from tests.load.open_loop import send
+from tests.load.overload import overload
 from tests.load.target import Target
 from tests.load.texts import sentence_requests
 
 # A busy machine stretches these, whatever the service does.
 _TIMED = ("refused: p50", "accepted: p99", "sent, of", "good answers, of")
-STREAM = Stream(host="127.0.0.1", port=1, requests=[b""], rate=2, seconds=10)
 
 
 @pytest.fixture(scope="module")
@@ -51,69 +49,3 @@ def test_a_burst_of_800_is_answered_or_refused(slow: Live) -> None:
     # The scrapes before is an answer, too.
     assert after.answered - before.answered == len(answered) + 1
     assert after.unaccounted == 0
-
-
-def accounts(**figures: float) -> Accounts:
-    nothing = dict.fromkeys(("accepted", "answered", "refused", "abandoned", "in_flight", "resident"), 0.0)
-    return Accounts(**nothing | {"in_flight": 1.0} | figures)
-
-
-def sample(status: int, *, taking: float = 0.01, is_orderly: bool = True) -> Sample:
-    return Sample(1.0, 1.001, 1.0 + taking, status, is_orderly)
-
-
-GOOD = Ordeal(
-    capacity=Capacity(rate=1.0, latencies=[0.1]),
-    stream=STREAM,
-    seen=Seen([sample(200, taking=2.0)] * 10 + [sample(503), sample(429)]),
-    before=accounts(accepted=6, answered=5, resident=2e8),
-    after=accounts(accepted=19, answered=16, refused=2, resident=2e8),
-    longest_wait=3.0,
-)
-
-
-def missed(ordeal: Ordeal) -> list[str]:
-    return [level.objective for level in judge(ordeal) if not level.is_met]
-
-
-def test_a_service_that_bears_it_misses_nothing() -> None:
-    assert missed(GOOD) == []
-
-
-@pytest.mark.parametrize(
-    ("extra", "objective"),
-    [
-        (Seen([sample(504)]), "answers other than 200, 429 and 503"),
-        (Seen([sample(503, is_orderly=False)]), "refusals without Retry-After"),
-        (Seen([sample(200, taking=3.1)]), "accepted: p99, from arrival"),
-        (Seen([sample(503, taking=0.1)] * 5), "refused: p50, from sending"),
-        (Seen(lost=1), "lost connections"),
-        (Seen(left=1), "clients that gave up waiting"),
-        (Seen(unsent=1), "sent, of 2 a second"),
-    ],
-)
-def test_each_fault_is_named(extra: Seen, objective: str) -> None:
-    seen = Seen([*GOOD.seen.samples, *extra.samples], extra.lost, extra.left, extra.unsent)
-    assert objective in missed(replace(GOOD, seen=seen))
-
-
-def test_what_the_service_counts_must_be_what_was_seen() -> None:
-    after = GOOD.after
-    assert missed(replace(GOOD, after=replace(after, answered=15, accepted=18))) == []
-    assert missed(replace(GOOD, after=replace(after, answered=14, accepted=17))) == [
-        "answers that were not counted"
-    ]
-    assert missed(replace(GOOD, after=replace(after, accepted=20))) == ["requests that are unaccounted for"]
-    assert missed(replace(GOOD, after=replace(after, refused=3, accepted=20))) == [
-        "refusals counted too many or too few"
-    ]
-    assert missed(replace(GOOD, after=replace(after, in_flight=2, accepted=20))) == [
-        "requests left in flight"
-    ]
-
-
-def test_memory_must_come_back_and_is_no_objective_where_it_is_unknown() -> None:
-    heavy = replace(GOOD.after, resident=2e8 + 65 * 2**20)
-    assert missed(replace(GOOD, after=heavy)) == ["memory that did not come back"]
-    unknown = replace(GOOD.after, resident=float("nan"))
-    assert not any("memory" in level.objective for level in judge(replace(GOOD, after=unknown)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.remote import Live
-from tests.load.open_loop import Sample, Seen, Stream
+from tests.load.arrivals import Sample, Seen, Stream
 from tests.load.saturation import Point, saturation
 from tests.load.target import Target
 
