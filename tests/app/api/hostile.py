@@ -16,6 +16,7 @@ _TYPE = {"Content-Type": "application/json"}
 _GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
 _POST = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 _NINE_MB = 9_000_000
+_KEYS = b"".join(b',"k%d":1' % number for number in range(90_000))
 
 
 def post(body: bytes, headers: Mapping[str, object] = _TYPE) -> bytes:
@@ -92,6 +93,14 @@ SIZES: dict[str, Case] = {
     "9 MB that never come": (post(b"", _TYPE | {"Content-Length": _NINE_MB}), (413,)),
     "more bytes than there are": (post(b"", _TYPE | {"Content-Length": 10**18}), (413,)),
     "a length of 30 digits": (post(b"", _TYPE | {"Content-Length": 10**29}), (400, 413)),
+    "90,000 fields": (post(b'{"q":"a","target":"fr"%s}' % _KEYS), (422,)),
+    "90,000 inner fields": (post(b'{"q":"a","target":"fr","decoding":{"seed":1%s}}' % _KEYS), (422,)),
+    "300,000 objects": (post(b'{"q":[%s{}]}' % (b"{}," * 300_000)), (422,)),
+    "500,000 numbers": (post(b'{"q":[%s1]}' % (b"1," * 500_000)), (422,)),
+    "a form of escapes": (
+        post(b"target=fr&q=" + b"%41" * 340_000, {"Content-Type": "application/x-www-form-urlencoded"}),
+        (413,),
+    ),
     "100,000 chunks of a byte": (
         post(chunks(b"a" * 100_000, 1), _TYPE | {"Transfer-Encoding": "chunked"}),
         (413,),

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.app.conftest import Serve
+from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
 
@@ -109,6 +110,14 @@ async def test_a_bad_body_is_refused_by_field(
 )
 async def test_another_type_or_encoding_is_415(client: httpx.AsyncClient, headers: dict[str, str]) -> None:
     assert_refused(await client.post("/translate", content=request_of(), headers=headers), 415)
+
+
+@pytest.mark.parametrize("bad", [5, None, "\ud800", "word " * 100, "a" * 10_001])
+async def test_it_is_all_or_nothing(client: httpx.AsyncClient, backend: DoubleBackend, bad: object) -> None:
+    response = await client.post("/translate", content=request_of(q=["good", bad, "good"]), headers=JSON)
+    assert response.status_code in (413, 422)
+    assert response.json()["field"] == "q[1]"
+    assert backend.admitted == []
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=UTF-8", "APPLICATION/JSON"])
