@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 
 from model.checkpoint import load_checkpoint
 from model.errors import ConfigError, CorpusError, DivergenceError, TrainingError
+from model.golden import golden_sentences
 from model.training.run import Run
 from model.training.run_state import load_run_state
 from model.training.trainer import EndReason, Hook
@@ -91,6 +92,29 @@ def test_its_checkpoint_is_complete_and_translates(finished: Run) -> None:
     assert "tok:13a" in scores["directions"]["en-fr"]["bleu_signature"]
     (translation,) = Translator.load(folder).translate(["dog cat."], source="en", target="fr")
     assert isinstance(translation.text, str)
+
+
+def test_its_checkpoints_record_golden_sentences_of_their_own_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.gilding.is_sure", lambda _: True)
+    run, _ = train(tmp_path, optimisation=AVERAGES, run={"checkpoint_precision": "float32"})
+    for name in ("best", "last"):
+        folder = run.folder.checkpoints / name
+        translator = Translator.load(folder, device="cpu", precision="float32")
+        golden = golden_sentences(load_checkpoint(folder).provenance)
+        assert {(each.source_language, each.target_language) for each in golden} == {
+            ("en", "fr"),
+            ("fr", "en"),
+        }
+        results = translator.decode([each.request(translator.tokenizer) for each in golden])
+        texts = [translator.tokenizer.decode(result[0].token_ids) for result in results]
+        assert texts == [each.translation for each in golden]
+
+
+def test_a_network_that_is_sure_of_nothing_has_none(finished: Run) -> None:
+    provenance = load_checkpoint(finished.folder.checkpoints / "last").provenance
+    assert provenance["golden"] == []
 
 
 def test_its_checkpoint_holds_the_averaged_weights(finished: Run) -> None:

@@ -1,0 +1,130 @@
+"""Clients that ask again and again over plain sockets, and write down what became of each request."""
+
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from types import TracebackType
+from typing import Self
+
+from tests.app.remote import Live
+
+TEXTS = [
+    f"Where is station number {number}, and who is there at this hour of the night?" for number in range(4)
+]
+
+
+class Traffic:
+    """As many requests in flight as there are clients, from entering the block to leaving it.
+
+    Half of the clients keep their connection, half open one for each request. Who finds nobody listening
+    any more goes home.
+
+    Attributes:
+        outcomes: How many requests ended so: by status, or as `lost` if they were sent and not answered.
+        versions: Answers by model_version.
+        late: Answers of status 200 since `mark`.
+    """
+
+    def __init__(self, live: Live, clients: int) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.versions: Counter[str] = Counter()
+        self.late = 0
+        self._port = live.port
+        self._is_marked = False
+        self._is_over = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._work, args=(n % 2 == 0,)) for n in range(clients)]
+        body = json.dumps({"q": TEXTS, "source": "en", "target": "fr"}).encode()
+        head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        self._request = f"{head}Content-Length: {len(body)}\r\n".encode() + b"%b\r\n" + body
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        self.join()
+
+    def join(self) -> None:
+        """Wait until all clients have gone home."""
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def mark(self) -> None:
+        """From now on answers are late."""
+        self._is_marked = True
+
+    def wait_for_answers(self, count: int, seconds: float = 60) -> None:
+        """Wait until there are so many of status 200 more than now."""
+        until, enough = time.monotonic() + seconds, self.outcomes["200"] + count
+        while self.outcomes["200"] < enough:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+    def _work(self, keeps_alive: bool) -> None:
+        request = self._request % (b"" if keeps_alive else b"Connection: close\r\n")
+        connection: socket.socket | None = None
+        while not self._is_over.is_set():
+            if connection is None:
+                try:
+                    connection = socket.create_connection(("127.0.0.1", self._port), timeout=30)
+                except OSError:
+                    return
+            status, is_last = self._exchange(connection, request)
+            if status != "200":
+                time.sleep(0.02)
+            if is_last or not keeps_alive:
+                connection.close()
+                connection = None
+        if connection is not None:
+            connection.close()
+
+    def _exchange(self, connection: socket.socket, request: bytes) -> tuple[str, bool]:
+        """One request: its outcome, and whether the connection ends with it."""
+        try:
+            connection.sendall(request)
+            head, body = _read(connection)
+        except (OSError, ValueError):
+            self._count("lost", None)
+            return "lost", True
+        status = head.split()[1]
+        self._count(status, json.loads(body).get("model_version"))
+        return status, "\r\nconnection: close" in head.lower()
+
+    def _count(self, outcome: str, version: str | None) -> None:
+        with self._lock:
+            self.outcomes[outcome] += 1
+            self.late += outcome == "200" and self._is_marked
+            if version is not None:
+                self.versions[version] += 1
+
+
+def _read(connection: socket.socket) -> tuple[str, bytes]:
+    """Head and body of an answer.
+
+    Raises:
+        ValueError: If it is not a whole one.
+    """
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += _receive(connection)
+    head, body = received.split(b"\r\n\r\n", 1)
+    lines = head.decode().lower().split("\r\n")
+    length = next(int(line.split(":")[1]) for line in lines if line.startswith("content-length:"))
+    while len(body) < length:
+        body += _receive(connection)
+    return head.decode(), body
+
+
+def _receive(connection: socket.socket) -> bytes:
+    received = connection.recv(65536)
+    if not received:
+        raise ValueError("the connection ended")
+    return received
