@@ -17,7 +17,7 @@ from tests.load.texts import DIRECTIONS, TEXTS, document
 STREAM = JSON | {"Accept": "text/event-stream"}
 _HEAD = b"POST /translate HTTP/1.1\r\nHost: soak\r\nContent-Type: application/json\r\n"
 # What is wrong, and the status that it gets.
-_OFFENCES: Sequence[tuple[bytes, int]] = (
+OFFENCES: Sequence[tuple[bytes, int]] = (
     (_HEAD + b"Content-Length: 9\r\n\r\nnot JSON!", 422),
     (_HEAD + b'Content-Length: 12\r\n\r\n{"q":"\\ud800"', 422),
     (_HEAD + b"Content-Length: 2\r\n\r\n{}", 422),
@@ -102,7 +102,10 @@ class Visitor:
 
     def offend(self) -> None:
         """Something that has to be refused."""
-        request, expected = self.draw.choice(_OFFENCES)
+        self.commit(*self.draw.choice(OFFENCES))
+
+    def commit(self, request: bytes, expected: int) -> None:
+        """Send bytes, and see with which status they are refused."""
         with self._connection() as connection:
             connection.sendall(request)
             line = connection.makefile("rb").readline()
