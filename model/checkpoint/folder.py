@@ -51,8 +51,8 @@ class Checkpoint:
         config: Shape of the network.
         card: Name, pairs, limits, decoding defaults.
         tokenizer: Text ↔ token ids.
-        weights: Parameters by name, tied ones once, in the type they are stored in; mapped from
-            the files, so read-only in spirit.
+        weights: Parameters by name, tied ones once, in the type they are stored in; read-only
+            in spirit, as whoever uses them shares them.
         checksum: SHA-256 of the whole, hexadecimal.
         provenance: provenance.json as it stands.
         shortlist: Which target tokens a sentence may be translated with, if the folder says so.
@@ -73,7 +73,7 @@ class Checkpoint:
         return sum(tensor.numel() for tensor in self.weights.values())
 
     def state_dict(self) -> "dict[str, Tensor]":
-        """The weights for PyTorch, as they are stored; mapped from the files."""
+        """The weights for PyTorch, as they are stored, in the same memory."""
         return {name: tensor.torch() for name, tensor in self.weights.items()}
 
     def network(
@@ -81,8 +81,7 @@ class Checkpoint:
     ) -> "Transformer":
         """The network with these weights, in evaluation mode.
 
-        The weights are copied out of the files: changing a file later cannot reach a running
-        service. Memory peaks at the network's own size and one tensor.
+        The weights are copies. Memory peaks at the network's own size and that of the files.
 
         Args:
             device: Where to put it.

@@ -1,11 +1,10 @@
-"""ⓕ Tensors as they lie in safetensors files: numbers of numpy, mapped into memory. No torch.
+"""ⓕ Tensors as they lie in safetensors files: numbers of numpy, in memory. No torch.
 
 The format is 8 bytes with the length of a JSON header, the header (type, shape and place of each
 tensor), then the numbers, row by row: https://github.com/huggingface/safetensors#format.
 """
 
 import json
-import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +45,7 @@ class StoredTensor:
     """A tensor in the type it is stored in.
 
     Attributes:
-        values: float32, float16, or uint16 that holds the bits of bfloat16; mapped from the file.
+        values: float32, float16, or uint16 that holds the bits of bfloat16.
         dtype: What the values are.
     """
 
@@ -89,7 +88,7 @@ class StoredTensor:
 
 
 def stored_tensors(path: Path) -> Iterator[tuple[str, StoredTensor]]:
-    """Every tensor of a file, with its name; nothing is copied until it is used.
+    """Every tensor of a file, with its name.
 
     Raises:
         CheckpointError: If the file is no whole, sound safetensors file, or a tensor is not floating
@@ -99,7 +98,7 @@ def stored_tensors(path: Path) -> Iterator[tuple[str, StoredTensor]]:
         # The header is untrusted until the library has found its places in order and within the file.
         with safe_open(path, framework="numpy"):
             pass
-        header, numbers = _map(path)
+        header, numbers = _read(path)
     except (SafetensorError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} is not a readable safetensors file: {reason}") from error
@@ -107,10 +106,9 @@ def stored_tensors(path: Path) -> Iterator[tuple[str, StoredTensor]]:
         yield name, _tensor(entry, numbers, f"{path}: tensor {name!r}")
 
 
-def _map(path: Path) -> tuple[dict[str, _Entry], memoryview]:
-    with path.open("rb") as file:
-        # A private mapping may be written to without reaching the file, as PyTorch wants it.
-        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+def _read(path: Path) -> tuple[dict[str, _Entry], memoryview]:
+    # Not mapped: if somebody copied another file over this one now, a mapping would end the process.
+    content = np.fromfile(path, np.uint8).data
     end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     header = cast(dict[str, _Entry], json.loads(bytes(content[_LENGTH_BYTES:end])))
     header.pop("__metadata__", None)

@@ -16,7 +16,7 @@ INDEX = "model.safetensors.index.json"
 def read_weights(
     folder: Path, config: TransformerConfig, records: Mapping[str, FileRecord]
 ) -> dict[str, StoredTensor]:
-    """Map the weights into memory; nothing is copied until it is used.
+    """The weights, as the files have them.
 
     Args:
         folder: Checkpoint folder.

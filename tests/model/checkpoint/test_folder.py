@@ -136,6 +136,15 @@ def test_the_checksum_is_of_the_content(folder: Path, tiny_checkpoint: Path) -> 
     assert load_checkpoint(folder).checksum == load_checkpoint(tiny_checkpoint).checksum
 
 
+def test_what_happens_to_the_files_later_reaches_nobody(folder: Path) -> None:
+    """Were they mapped, cutting them short would kill the process."""
+    expected = load_checkpoint(folder).network().state_dict()
+    checkpoint = load_checkpoint(folder)
+    (folder / "model.safetensors").write_bytes(b"")
+    for name, weight in checkpoint.network().state_dict().items():
+        assert torch.equal(weight, expected[name])
+
+
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "provenance.json"])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
