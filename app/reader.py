@@ -1,10 +1,13 @@
 """② ③ An order becomes sentences for the decoder: language, checkpoint, runs of text, token ids."""
 
+import math
+
 from app.catalogue import Catalogue
 from app.item import Item
 from app.markup import Layout, Markup, PlainText
 from app.order import Order
 from app.route import Route
+from model.errors import TextTooLongError
 from model.passage import with_alternatives
 from model.request import DecodeOptions
 from model.text.language import Detection, LanguageDetector
@@ -18,10 +21,12 @@ class Reader:
 
     Args:
         catalogue: The loaded checkpoints.
+        most_tokens: Of one order; whatever is over it could never be decoded.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, most_tokens: float = math.inf) -> None:
         self._catalogue = catalogue
+        self._most_tokens = most_tokens
         self._detector = LanguageDetector(catalogue.languages)
 
     def detect(self, text: str) -> list[Detection]:
@@ -39,10 +44,15 @@ class Reader:
         source = None if order.source is None else self._catalogue.language("source", order.source)
         if order.model is not None:
             self._catalogue.named(order.model)
-        return [
-            self._read_text(order, text, field, source, target)
-            for text, field in zip(order.texts, order.fields, strict=True)
-        ]
+        items: list[Item] = []
+        num_tokens = 0
+        for text, field in zip(order.texts, order.fields, strict=True):
+            items.append(self._read_text(order, text, field, source, target))
+            num_tokens += sum(len(request.source_ids) for request in items[-1].requests)
+            if num_tokens > self._most_tokens:
+                # To read all of what cannot be taken in might take seconds.
+                raise TextTooLongError(field, "MAX_QUEUED_TOKENS", int(self._most_tokens), num_tokens)
+        return items
 
     def _read_text(self, order: Order, text: str, field: str, source: str | None, target: str) -> Item:
         layout: Layout = Markup.split(text, order.markup) if order.markup else PlainText(text)

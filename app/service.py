@@ -53,7 +53,7 @@ class TranslationService:
         retries: bool = True,
     ) -> None:
         self.catalogue = Catalogue(models, pivots=pivots)
-        self._reader = Reader(self.catalogue)
+        self._reader = Reader(self.catalogue, scheduler.max_queued_tokens)
         self._scheduler = scheduler
         self._metrics = metrics
         self._retries = Retries(scheduler, metrics) if retries else None

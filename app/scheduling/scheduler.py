@@ -66,6 +66,11 @@ class Scheduler:
         for worker in self.workers:
             worker.start()
 
+    @property
+    def max_queued_tokens(self) -> int:
+        """Most source tokens that may wait, and so the most of one request."""
+        return self._backlog.max_queued_tokens
+
     def require_room(self, client: str, deadline: float) -> None:
         """Refuse early what could not be admitted or would be too late anyway, before any work goes into it.
 

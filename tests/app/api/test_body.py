@@ -112,6 +112,22 @@ async def test_another_type_or_encoding_is_415(client: httpx.AsyncClient, header
     assert_refused(await client.post("/translate", content=request_of(), headers=headers), 415)
 
 
+async def test_what_can_never_fit_is_not_read_to_its_end(
+    serve: Serve, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, read = backend.tokenizer.encode, []
+
+    def note(text: str, **options: str | None) -> list[int]:
+        read.append(text)
+        return encode(text, **options)
+
+    async with serve(max_queued_tokens=20) as client:
+        monkeypatch.setattr(backend.tokenizer, "encode", note)
+        response = await client.post("/translate", content=request_of(q=[CANARY] * 100), headers=JSON)
+    assert "MAX_QUEUED_TOKENS" in assert_refused(response, 413)["error"]
+    assert len(read) == 11
+
+
 @pytest.mark.parametrize("bad", [5, None, "\ud800", "word " * 100, "a" * 10_001])
 async def test_it_is_all_or_nothing(client: httpx.AsyncClient, backend: DoubleBackend, bad: object) -> None:
     response = await client.post("/translate", content=request_of(q=["good", bad, "good"]), headers=JSON)
