@@ -61,8 +61,8 @@ data: {"translatedText":"Où est la gare ?","model":"tatoeba-en-fr","model_versi
 _EVENTS_MEAN = (
     "The answer, or with `Accept: text/event-stream` Server-Sent Events: `partial`, what is certain of text "
     "number `index`, whenever it has grown (only ever added to, save in markup); at last `done`, the answer "
-    "as it is without streaming, or `error`, an error's body. Lines that begin with a colon only keep the "
-    "connection alive."
+    "as it is without streaming (but no sentence that was shown is translated a second time), or `error`, "
+    "an error's body. Lines that begin with a colon only keep the connection alive."
 )
 
 

@@ -1,5 +1,6 @@
 """What looks broken is translated a second time, and told."""
 
+import asyncio
 import json
 
 import httpx
@@ -121,6 +122,23 @@ async def test_without_time_for_a_second_translation_the_first_one_stands(
     assert response.json()["details"][0]["degenerate"] == [LOOP, None]
     metrics = (await client.get("/metrics")).text
     assert 'dragoman_degenerate_retries_total{outcome="impossible"} 1.0' in metrics
+
+
+async def test_who_leaves_during_the_second_attempt_frees_the_engine(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    backend.is_slow_to_repeat = True
+    call = asyncio.create_task(translate(client, q=STUCK))
+    async with asyncio.timeout(10):
+        while len(backend.admitted) < 3:
+            await asyncio.sleep(0.01)
+        call.cancel()
+        await asyncio.wait((call,))
+        backend.gate.set()
+        while len(backend.cancelled) < 1:
+            await asyncio.sleep(0.01)
+    assert call.cancelled()
+    assert backend.cancelled == backend.admitted[2:]
 
 
 async def test_without_room_for_a_second_translation_the_first_one_stands(serve: Serve) -> None:
