@@ -51,7 +51,7 @@ class Reader:
             num_tokens += sum(len(request.source_ids) for request in items[-1].requests)
             if num_tokens > self._most_tokens:
                 # To read all of what cannot be taken in might take seconds.
-                raise TextTooLongError(field, "MAX_QUEUED_TOKENS", int(self._most_tokens), num_tokens)
+                raise TextTooLongError("q", "MAX_QUEUED_TOKENS", int(self._most_tokens), num_tokens)
         return items
 
     def _read_text(self, order: Order, text: str, field: str, source: str | None, target: str) -> Item:

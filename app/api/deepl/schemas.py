@@ -8,6 +8,7 @@ from app.api.schemas import Code, Text, Texts
 
 MAX_TEXTS: Final = 50
 """Of one request, as at DeepL."""
+_MAX_TAGS: Final = 100
 
 ModelType = Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"]
 
@@ -25,13 +26,21 @@ Splitting = Annotated[
 
 
 def _names(value: object) -> object:
-    return value.split(",") if isinstance(value, str) else value
+    return value.split(",", _MAX_TAGS) if isinstance(value, str) else value
 
 
 TagNames = Annotated[
     list[Text],
+    Field(max_length=_MAX_TAGS),
     BeforeValidator(_names),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "maxItems": _MAX_TAGS},
+            ]
+        }
+    ),
 ]
 
 
@@ -64,7 +73,8 @@ class DeepLTranslateRequest(BaseModel):
         default=None, description="Each text between two tags is translated, markup stays as it is"
     )
     ignore_tags: TagNames = Field(
-        default=[], description="Elements that are left alone; a list, or names between commas"
+        default=[],
+        description=f"Elements that are left alone; a list, or names between commas, at most {_MAX_TAGS}",
     )
     splitting_tags: TagNames = Field(default=[], description="No effect: every tag splits")
     preserve_formatting: Switch | None = Field(

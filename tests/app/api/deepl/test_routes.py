@@ -164,3 +164,9 @@ async def test_who_asks_too_often_is_told_when_to_come_back(serve: Serve) -> Non
     assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
     assert refused.json()["message"] == refused.json()["error"]
+
+
+@pytest.mark.parametrize("names", [["a"] * 101, "a," * 300_000])
+async def test_only_so_many_tags_can_be_ignored(client: httpx.AsyncClient, names: object) -> None:
+    answer = await client.post("/v2/translate", json=REQUEST | {"tag_handling": "xml", "ignore_tags": names})
+    assert (answer.status_code, answer.json()["field"]) == (400, "ignore_tags")
