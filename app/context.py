@@ -61,7 +61,7 @@ class Context:
             settings,
             KeyRing(settings.api_keys_file),
             RateLimit(settings.rate_limit),
-            Admission(settings.max_requests),
+            Admission(settings.max_requests, settings.max_held_bytes),
             tracing=_tracing() if settings.traces == "on" else None,
         )
 

@@ -178,6 +178,12 @@ class LimitSettings(BaseModel):
         ge=1,
         description="Most requests that are served at a time; one client gets at most four fifths of them",
     )
+    max_held_bytes: int = Field(
+        default=268_435_456,
+        ge=1024,
+        description="Most bytes of bodies being read and of texts being served; one client gets at most four "
+        "fifths of them",
+    )
     max_body_bytes: int = Field(default=1_048_576, ge=1024, description="Most bytes of a request body")
     max_items: int = Field(default=256, ge=1, description="Most texts in one request")
     max_chars: int = Field(default=10_000, ge=1, description="Most characters of one text")
@@ -220,6 +226,13 @@ class LimitSettings(BaseModel):
     request_timeout_ms: int = Field(
         default=30_000, ge=1, le=3_600_000, description="Deadline of a request that names none, milliseconds"
     )
+
+    @field_validator("max_body_bytes")
+    @classmethod
+    def _holdable(cls, size: int, others: ValidationInfo) -> int:
+        if size > others.data.get("max_held_bytes", size):
+            raise ValueError("must be at most DRAGOMAN_MAX_HELD_BYTES")
+        return size
 
     @field_validator("request_timeout_ms")
     @classmethod

@@ -51,10 +51,9 @@ async def admit(request: Request, context: Context) -> Admitted:
         RateExceededError: If it asked too often.
     """
     context.lifecycle.require_ready()
-    if (refusal := context.admission.refusal(_known_client(request, context))) is not None:
-        raise refusal
     settings = context.settings
-    values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
+    with context.admission.reading(_known_client(request, context), _size(request, settings.max_body_bytes)):
+        values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
     client = _client(request, context, _key(request, values))
     context.rates.charge(client)
     context.keys.count(client.removeprefix("key:"))
@@ -68,8 +67,14 @@ async def translated(context: Context, order: Order, drafts: Drafts | None = Non
         ServiceError: If there is no room for it, or it is too late.
         TranslationError: If it cannot be served.
     """
-    async with context.admission.turn(order.client, order.deadline):
+    async with context.admission.turn(order.client, order.deadline, sum(map(len, order.texts))):
         return await context.service.translate(order, drafts)
+
+
+def _size(request: Request, most: int) -> int:
+    """Bytes that a body will have at most; what says that it has more is refused unread."""
+    declared = request.headers.get("content-length", "")
+    return min(int(declared), most) if declared.isdecimal() else most
 
 
 def client_of(request: Request, context: Context) -> str:

@@ -93,7 +93,8 @@ async def detect(request: Request) -> Response:
     values, client = await admit(request, context)
     body = validate(schemas.DetectRequest, values, is_form=is_form(request))
     check_lengths(fields_of(body.q), context.settings)
-    async with context.admission.turn(client, time.monotonic() + seconds_allowed(None, context.settings)):
+    deadline = time.monotonic() + seconds_allowed(None, context.settings)
+    async with context.admission.turn(client, deadline, len(body.q)):
         found = await context.service.detect(body.q)
     return answered(Detections, [detected(language) for language in found])
 

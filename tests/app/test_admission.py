@@ -13,6 +13,7 @@ from app.admission import Admission, Turn
 from app.errors import DeadlinePassedError, HouseFullError
 
 ROOM = 20
+BYTES = 10_000
 FOREVER = float("inf")
 
 
@@ -41,7 +42,7 @@ class House(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.admission = Admission(ROOM, Clock())
+        self.admission = Admission(ROOM, BYTES, Clock())
         self.inside: Counter[str] = Counter()
 
     @rule(target=places, client=st.sampled_from("abc"))
@@ -66,7 +67,7 @@ class House(RuleBasedStateMachine):
     @invariant()
     def the_count_is_exact(self) -> None:
         assert self.admission.in_house == self.inside.total() <= ROOM
-        assert self.admission._of_client == +self.inside
+        assert self.admission._places._of_client == +self.inside
 
     @invariant()
     def there_is_room_for_another_client(self) -> None:
@@ -78,7 +79,7 @@ TestHouse = House.TestCase
 
 
 def test_a_lone_client_gets_four_fifths_and_whoever_comes_next_still_gets_in() -> None:
-    admission = Admission(ROOM)
+    admission = Admission(ROOM, BYTES)
     assert sum(entered(admission, "greedy") for _ in range(2 * ROOM)) == ROOM * 4 // 5
     assert isinstance(admission.refusal("greedy"), HouseFullError)
     assert entered(admission, "modest")
@@ -88,7 +89,7 @@ def test_a_lone_client_gets_four_fifths_and_whoever_comes_next_still_gets_in() -
 
 
 def test_a_full_house_refuses_everybody() -> None:
-    admission = Admission(ROOM)
+    admission = Admission(ROOM, BYTES)
     for client in range(ROOM):
         assert entered(admission, str(client))
     for newcomer in ("0", "new", None):
@@ -97,7 +98,7 @@ def test_a_full_house_refuses_everybody() -> None:
 
 def test_a_refusal_tells_when_those_inside_will_have_been_answered() -> None:
     clock = Clock()
-    admission = Admission(ROOM, clock)
+    admission = Admission(ROOM, BYTES, clock)
     for _ in range(100):
         admission.enter("a", FOREVER)
         clock.now += 0.5
@@ -110,8 +111,24 @@ def test_a_refusal_tells_when_those_inside_will_have_been_answered() -> None:
     assert refusal.retry_after == pytest.approx(ROOM * 0.5, abs=1), "idle times are no work"
 
 
+def test_bodies_and_texts_share_their_room_like_places() -> None:
+    admission = Admission(ROOM, BYTES)
+    with admission.reading("greedy", 5000), admission.reading("greedy", 3000):
+        assert isinstance(admission.refusal("greedy", 1), HouseFullError)
+        with pytest.raises(HouseFullError), admission.reading("modest", 2001):
+            raise AssertionError
+        admission.enter("modest", FOREVER, 2000)
+        with pytest.raises(HouseFullError), admission.reading(None, 1):
+            raise AssertionError
+    admission.leave("modest", 2000)
+    with pytest.raises(RuntimeError), admission.reading(None, BYTES):
+        raise RuntimeError
+    assert admission._bytes.taken == 0
+    assert admission._bytes._of_client == {}
+
+
 def test_coming_too_late_takes_no_place() -> None:
-    admission = Admission(ROOM, clock := Clock())
+    admission = Admission(ROOM, BYTES, clock := Clock())
     clock.now = 5.0
     with pytest.raises(DeadlinePassedError):
         admission.enter("a", deadline=5.0)
@@ -137,7 +154,7 @@ def test_every_place_is_given_back_however_a_request_ends(
     """Cancelled before it began, while it ran, or when it was over already; failed; ended."""
 
     async def play() -> None:
-        admission = Admission(ROOM)
+        admission = Admission(ROOM, BYTES)
         tasks = []
         for client, ticks, end in visits:
             ends = asyncio.Event()
@@ -155,6 +172,6 @@ def test_every_place_is_given_back_however_a_request_ends(
                 asyncio.get_running_loop().call_later(0.001, ends.set)
         await asyncio.gather(*tasks, return_exceptions=True)
         assert admission.in_house == 0
-        assert admission._of_client == {}
+        assert admission._places._of_client == admission._bytes._of_client == {}
 
     asyncio.run(play())

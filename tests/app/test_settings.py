@@ -56,6 +56,8 @@ def test_values_come_from_the_environment_and_from_a_file(
         ("MAX_QUEUED_TOKENS", "0"),
         ("MAX_REQUESTS", "0"),
         ("FAIR_ROWS", "-1"),
+        ("MAX_HELD_BYTES", "0"),
+        ("MAX_BODY_BYTES", "268435457"),
         ("MAX_TIMEOUT_MS", "0"),
         ("REQUEST_TIMEOUT_MS", "600001"),
         ("MAX_BATCH_TOKENS", "1.5"),
