@@ -121,6 +121,24 @@ def test_three_signals_are_enough_for_any_connection() -> None:
         assert idle.recv(1) == b""
 
 
+def test_an_engine_that_is_stuck_is_seen_from_outside_and_does_not_keep_the_process() -> None:
+    with running(DOUBLE_SECONDS="60", DRAGOMAN_DRAIN_SECONDS="60", DRAGOMAN_WATCHDOG_SECONDS="0.5") as live:
+        clients = Clients(live, 2)
+        wait_for(lambda: _require_stuck(live), seconds=20)
+        end(live, signal.SIGTERM, signal.SIGTERM)
+        assert clients.outcomes() == [(503, "draining")] * 2
+    stacks = [line for line in live.log if line.startswith("  File ")]
+    assert any('double.py", line' in place and place.endswith("in _advance\n") for place in stacks)
+    assert sum('"event": "engine stuck"' in line for line in live.log) == 1
+
+
+def _require_stuck(live: Live) -> None:
+    with closing(HTTPConnection("127.0.0.1", live.port, timeout=10)) as connection:
+        connection.request("GET", "/livez")
+        if connection.getresponse().status != 503:
+            raise OSError("not stuck yet")
+
+
 def test_it_ends_while_it_loads() -> None:
     with started(*REAL, DRAGOMAN_CHECKPOINT=str(ROOT / "checkpoints")) as process:
         assert process.stderr is not None
