@@ -12,6 +12,7 @@ from pathlib import Path
 from app.background import in_background
 from app.checkpoints import checkpoint_folders
 from app.context import Context
+from app.lifecycle import Phase
 from app.logs import describe_fault
 from app.memory import reclaim_memory
 from app.running import Running
@@ -33,7 +34,7 @@ class Reloader:
 
     def __init__(self, running: Running, context: Context) -> None:
         self._running = running
-        self._asked = context.lifecycle.reload_asked
+        self._lifecycle = context.lifecycle
         self._metrics = context.metrics
         self._paths = context.settings.checkpoint
         self._seconds = context.settings.watch_seconds or None
@@ -45,7 +46,7 @@ class Reloader:
         while True:
             is_asked = await self._pause()
             now = await self._listing()
-            if is_asked or now == before != loaded:
+            if self._lifecycle.phase is Phase.READY and (is_asked or now == before != loaded):
                 loaded = now
                 await self._reload()
             before = now
@@ -58,10 +59,10 @@ class Reloader:
         """
         try:
             async with asyncio.timeout(self._seconds):
-                await self._asked.wait()
+                await self._lifecycle.reload_asked.wait()
         except TimeoutError:
             return False
-        self._asked.clear()
+        self._lifecycle.reload_asked.clear()
         return True
 
     async def _listing(self) -> Listing:
@@ -79,8 +80,9 @@ class Reloader:
         else:
             outcome = "replaced" if is_new else "unchanged"
             logger.info("reloaded", extra={"outcome": outcome})
-        await in_background(reclaim_memory)
         self._metrics.reloads.labels(outcome).inc()
+        await self._running.retire()
+        await in_background(reclaim_memory)
 
 
 def list_files(paths: Iterable[Path]) -> Listing:

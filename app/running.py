@@ -8,6 +8,7 @@ from app.backend import Backend
 from app.background import in_background
 from app.context import Context
 from app.generation import Generation
+from app.lifecycle import Cohort
 from app.warmup import warm_up
 from model.errors import TranslationError
 
@@ -29,6 +30,7 @@ class Running:
         self._context = context
         self._load = load
         self._generation: Generation | None = None
+        self._retiring: tuple[Generation, Cohort] | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -48,10 +50,8 @@ class Running:
     async def replace(self) -> bool:
         """Load again, beside what is served; once that is warm and verified, it answers what comes.
 
-        Requests in flight are answered by what they began with; then its memory is given back.
-
         Returns:
-            Whether anything was different; if not, nothing has changed hands.
+            Whether anything was different, and `retire` is due; if not, nothing has changed hands.
 
         Raises:
             Exception: Why it could not be loaded; what was served before goes on.
@@ -64,9 +64,16 @@ class Running:
             return False
         await self._serve(backend)
         if before is not None:
-            await self._context.lifecycle.part().gone()
-            await before.close(self._context.settings.drain_seconds)
+            self._retiring = before, self._context.lifecycle.part()
         return True
+
+    async def retire(self) -> None:
+        """Let what was replaced answer what began with it, then let go of it."""
+        if self._retiring is not None:
+            before, cohort = self._retiring
+            await cohort.gone()
+            await before.close(self._context.settings.drain_seconds)
+            self._retiring = None
 
     async def _serve(self, backend: Backend) -> None:
         try:
