@@ -72,10 +72,7 @@ class Reloader:
         try:
             is_new = await self._running.replace()
         except Exception as failure:
-            reason = (
-                {"reason": str(failure)} if isinstance(failure, TranslationError) else describe_fault(failure)
-            )
-            logger.error("reload failed; what was served before goes on", extra=reason)
+            logger.error("reload failed; what was served before goes on", extra=_reason(failure))
             outcome = "failed"
         else:
             outcome = "replaced" if is_new else "unchanged"
@@ -83,6 +80,12 @@ class Reloader:
         self._metrics.reloads.labels(outcome).inc()
         await self._running.retire()
         await in_background(reclaim_memory)
+
+
+def _reason(failure: Exception) -> dict[str, object]:
+    """What a person can act on; of other faults the places they came through."""
+    is_plain = isinstance(failure, (TranslationError, OSError))
+    return {"reason": str(failure)} if is_plain else describe_fault(failure)
 
 
 def list_files(paths: Iterable[Path]) -> Listing:
