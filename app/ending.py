@@ -38,6 +38,7 @@ class Ending:
         self._began: float | None = None
         self._asked_again: float | None = None
         self._cut: float | None = None
+        self._is_rest_refused = False
 
     @property
     def is_urgent(self) -> bool:
@@ -74,6 +75,8 @@ class Ending:
         return self._lifecycle.unfinished == 0 and elapsed >= _NOTICE_SECONDS
 
     def _is_cut_short(self, elapsed: float) -> bool:
-        if elapsed >= _WORK_SECONDS:
+        if elapsed >= _WORK_SECONDS and not self._is_rest_refused:
+            # Only once: a second time would interrupt the refusal itself.
+            self._is_rest_refused = True
             self._lifecycle.refuse_rest()
         return self._lifecycle.unfinished == 0 or elapsed >= _CUT_SECONDS

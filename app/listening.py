@@ -7,7 +7,6 @@ import os
 import select
 import socket
 import struct
-import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -72,9 +71,10 @@ async def take_in_last(listeners: Sequence[socket.socket], seconds: float) -> bo
 
 def _turn_away(listener: socket.socket) -> None:
     """Let the system ignore those who want to connect: they try again, and find the next process."""
-    if sys.platform == "linux":
-        instructions = ctypes.create_string_buffer(_DROP)
-        program = struct.pack("HP", 1, ctypes.addressof(instructions))
+    instructions = ctypes.create_string_buffer(_DROP)
+    program = struct.pack("HP", 1, ctypes.addressof(instructions))
+    try:
         listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
-    else:
+    except OSError:
+        # Not Linux itself, but what stands in for it: at least the queue gets no longer.
         listener.listen(0)

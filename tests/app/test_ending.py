@@ -80,6 +80,7 @@ def test_after_the_time_for_it_what_is_in_flight_is_refused(
     assert (lifecycle.told, lifecycle.is_cut_short, ending.is_urgent) == (["work"], True, True)
     clock.now += 0.3
     assert not ending.is_over()
+    assert not ending.is_over()
     assert lifecycle.told == ["work", "rest"]
     clock.now += 1
     assert ending.is_over()
