@@ -1,8 +1,6 @@
 """② … ⑧ The conductor: a text is split and encoded, decoded, and put together again."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from itertools import islice
@@ -18,6 +16,7 @@ from app.retries import Retries
 from app.scheduling.scheduler import Scheduler
 from app.stages import current
 from app.telemetry import Metrics
+from app.text_threads import TextThreads
 from model.request import Hypothesis
 from model.text.language import Detection
 from model.translation import SentenceTranslation
@@ -57,7 +56,7 @@ class TranslationService:
         self._scheduler = scheduler
         self._metrics = metrics
         self._retries = Retries(scheduler, metrics) if retries else None
-        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="text")
+        self._threads = TextThreads(2)
 
     def warm_up(self) -> None:
         """Load what the first request would otherwise wait for: statistics of letters, by word length."""
@@ -65,7 +64,7 @@ class TranslationService:
 
     def close(self) -> None:
         """End the threads that work on long texts."""
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.close()
 
     async def translate(self, order: Order, drafts: Drafts | None = None) -> list[Answer]:
         """Translate every text of an order, or none.
@@ -86,24 +85,24 @@ class TranslationService:
         stages = current()
         stages.items, stages.characters = len(order.texts), size
         with stages.during("split"):
-            items = await self._beside_loop(size, lambda: self._reader.read(order))
+            items = await self._beside_loop(order.client, size, lambda: self._reader.read(order))
         stages.split_off("encode", sum(item.encode_seconds for item in items))
         while any(item.ahead for item in items):
             items = await self._go_on(order, items, drafts)
         with stages.during("finish"):
-            return await self._beside_loop(size, lambda: [item.answer() for item in items])
+            return await self._beside_loop(order.client, size, lambda: [item.answer() for item in items])
 
-    async def detect(self, text: str) -> list[Detection]:
-        """Languages a text may be in, likeliest first."""
-        return await self._beside_loop(len(text), lambda: self._reader.detect(text))
+    async def detect(self, text: str, client: str = "") -> list[Detection]:
+        """Languages that a client's text may be in, likeliest first."""
+        return await self._beside_loop(client, len(text), lambda: self._reader.detect(text))
 
-    async def _beside_loop(self, size: int, work: Callable[[], Result]) -> Result:
-        """Run work on a text of this many characters where the event loop does not stall."""
+    async def _beside_loop(self, client: str, size: int, work: Callable[[], Result]) -> Result:
+        """Run work on a client's text of this many characters where the event loop does not stall."""
         if size <= _INLINE_CHARS:
             return work()
         # The thread is to find the request at hand, too.
         run = partial(copy_context().run, work)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+        return await self._threads.run(run, client=client, cost=size)
 
     async def _go_on(self, order: Order, items: Sequence[Item], drafts: Drafts | None) -> list[Item]:
         """All items, those that were under way a leg further."""
@@ -117,12 +116,12 @@ class TranslationService:
         )
         size = sum(map(len, order.texts))
         with current().during("finish"):
-            sentences = await self._beside_loop(size, lambda: _sentences(items, iter(results)))
+            sentences = await self._beside_loop(order.client, size, lambda: _sentences(items, iter(results)))
         if self._retries is not None and order.leaves_search:
             is_watched = drafts is not None
             sentences = await self._retries.improve(order, items, sentences, is_watched=is_watched)
         with current().during("finish"):
-            return await self._beside_loop(size, lambda: self._arrive(items, iter(sentences)))
+            return await self._beside_loop(order.client, size, lambda: self._arrive(items, iter(sentences)))
 
     def _arrive(self, items: Sequence[Item], sentences: Iterator[SentenceTranslation]) -> list[Item]:
         return [

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from app.api.body import Values, read_values
 from app.context import Context
 from app.drafts import Drafts
-from app.errors import AccessDeniedError, ClientGoneError, KeysUnreadableError
+from app.errors import AccessDeniedError, ClientGoneError, DeadlinePassedError, KeysUnreadableError
 from app.order import Answer, Order
 
 Result = TypeVar("Result")
@@ -61,14 +61,18 @@ async def admit(request: Request, context: Context) -> Admitted:
 
 
 async def translated(context: Context, order: Order, drafts: Drafts | None = None) -> list[Answer]:
-    """The answers to an order, which has its turn in the house from beginning to end.
+    """The answers to an order, which has its turn in the house until it is answered, or its deadline passes.
 
     Raises:
         ServiceError: If there is no room for it, or it is too late.
         TranslationError: If it cannot be served.
     """
-    async with context.admission.turn(order.client, order.deadline, sum(map(len, order.texts))):
-        return await context.service.translate(order, drafts)
+    try:
+        async with context.admission.turn(order.client, order.deadline, sum(map(len, order.texts))):
+            async with asyncio.timeout_at(order.deadline):
+                return await context.service.translate(order, drafts)
+    except TimeoutError:
+        raise DeadlinePassedError from None
 
 
 def _size(request: Request, most: int) -> int:

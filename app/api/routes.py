@@ -95,7 +95,7 @@ async def detect(request: Request) -> Response:
     check_lengths(fields_of(body.q), context.settings)
     deadline = time.monotonic() + seconds_allowed(None, context.settings)
     async with context.admission.turn(client, deadline, len(body.q)):
-        found = await context.service.detect(body.q)
+        found = await context.service.detect(body.q, client)
     return answered(Detections, [detected(language) for language in found])
 
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import threading
 from collections import Counter
 
 import httpx
 import pytest
 
 from app.main import create_app
+from app.reader import Reader
 from app.settings import Settings
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend
@@ -28,6 +30,21 @@ async def test_a_deadline_is_504(client: httpx.AsyncClient, backend: DoubleBacke
     assert (response.status_code, response.json()["code"]) == (504, "deadline_passed")
     assert 'rejected_total{reason="deadline_passed"} 1.0' in (await client.get("/metrics")).text
     backend.gate.set()
+
+
+async def test_a_deadline_that_passes_before_the_text_is_read_is_504(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others' long texts keep the threads busy meanwhile."""
+    gate = threading.Event()
+    monkeypatch.setattr(Reader, "detect", lambda *_: gate.wait(10))
+    async with serve() as client:
+        busy = [asyncio.create_task(client.post("/detect", json={"q": "a" * 5000})) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        late = await client.post("/translate", json=REQUEST | {"q": "a " * 2000, "timeout_ms": 50})
+        assert (late.status_code, late.json()["code"]) == (504, "deadline_passed")
+        gate.set()
+        await asyncio.gather(*busy)
 
 
 async def test_the_default_deadline_is_a_setting(serve: Serve, backend: DoubleBackend) -> None:
