@@ -41,9 +41,9 @@ def _serve(**options: str | None) -> None:
 
 def _run(settings: Settings) -> None:
     # Nothing else needs the application; --help and a bad setting answer at once.
-    from app.logs import set_up_logs
     from app.main import create_app
-    from app.server import serve as run
+    from app.process.server import serve as run
+    from app.telemetry.logs import set_up_logs
 
     set_up_logs(settings.log_level)
     run(create_app(settings), settings)

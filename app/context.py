@@ -3,20 +3,20 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.admission import Admission
+from app.access.admission import Admission
+from app.access.keys import KeyRing
+from app.access.rates import RateLimit
+from app.access.usage import Usage
 from app.errors import NotReadyError
-from app.keys import KeyRing
-from app.lifecycle import Lifecycle
-from app.rates import RateLimit
-from app.service import TranslationService
+from app.process.lifecycle import Lifecycle
+from app.process.watchdog import Watchdog
 from app.settings import Settings
-from app.telemetry import Metrics
-from app.usage import Usage
-from app.watchdog import Watchdog
+from app.telemetry.metrics import Metrics
+from app.translation.service import TranslationService
 from model.errors import ConfigError
 
 if TYPE_CHECKING:
-    from app.tracing import Tracing
+    from app.telemetry.tracing import Tracing
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Context:
 def _tracing() -> "Tracing":
     # It takes a while to load, and most do without.
     try:
-        from app.tracing import Tracing
+        from app.telemetry.tracing import Tracing
     except ModuleNotFoundError:
         raise ConfigError("traces", "off, unless the extra `otel` is installed", "on") from None
     return Tracing.from_environment()

@@ -16,8 +16,8 @@ from app.api.middleware import RequestContextMiddleware
 from app.api.shortcut import ShortcutMiddleware
 from app.backend import Backend
 from app.context import Context
-from app.reloading import Reloader
-from app.running import Load, Running
+from app.process.reloading import Reloader
+from app.process.running import Load, Running
 from app.settings import Settings
 
 _ROUTERS = (routes.router, deepl_router, probes.router)

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from app.backend import LoadedModel
-from app.logs import set_up_logs
 from app.main import create_app
-from app.server import serve
+from app.process.server import serve
 from app.settings import Settings
+from app.telemetry.logs import set_up_logs
 from model.checkpoint import load_checkpoint
 from model.decoding.observer import Observer
 from model.decoding.runner import Progress, Result, StepRecord

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # Little, but telling: refusals, keys, the whole way of a request, a helper's own assertions.
 TESTS = (
-    "tests/app/test_keys.py",
+    "tests/app/access/test_keys.py",
     "tests/app/api/test_access.py",
     "tests/app/api/test_errors.py",
 )

@@ -8,9 +8,9 @@ from starlette.types import Message, Scope, Send
 
 from app.api.errors import CLIENT_GONE
 from app.api.refusal import WIRE_STATUS
-from app.logs import new_request_id
-from app.stages import Stages, clock, server_timing
-from app.visit import Visit
+from app.telemetry.logs import new_request_id
+from app.telemetry.stages import Stages, clock, server_timing
+from app.telemetry.visit import Visit
 
 REQUEST_ID_HEADER = "X-Request-ID"
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")

@@ -9,9 +9,9 @@ from pydantic import TypeAdapter
 from app.api import schemas
 from app.api.body import JSON
 from app.backend import LoadedModel
-from app.order import Answer
-from app.route import Route
 from app.settings import Settings
+from app.translation.order import Answer
+from app.translation.route import Route
 from model.text.language import Detection
 from model.translation import Diagnosis
 

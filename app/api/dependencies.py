@@ -8,9 +8,9 @@ from fastapi import Depends, Request
 
 from app.api.body import Values, read_values
 from app.context import Context
-from app.drafts import Drafts
 from app.errors import AccessDeniedError, ClientGoneError, DeadlinePassedError, KeysUnreadableError
-from app.order import Answer, Order
+from app.translation.drafts import Drafts
+from app.translation.order import Answer, Order
 
 Result = TypeVar("Result")
 

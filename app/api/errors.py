@@ -26,7 +26,7 @@ from app.errors import (
     ServiceError,
     UnavailableError,
 )
-from app.telemetry import Metrics
+from app.telemetry.metrics import Metrics
 from model.errors import (
     ConfigError,
     InputError,

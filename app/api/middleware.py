@@ -14,9 +14,9 @@ from app.api.errors import respond
 from app.api.refusal import CODES, code_of
 from app.context import Context
 from app.errors import DrainingError
-from app.lifecycle import Phase
-from app.logs import request_id
-from app.stages import begin, end
+from app.process.lifecycle import Phase
+from app.telemetry.logs import request_id
+from app.telemetry.stages import begin, end
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from app.api.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_lengt
 from app.api.pace import Pace
 from app.api.refusal import WIRE_STATUS, code_of, refusal
 from app.api.transport import Flow, LingeringTransport
-from app.logs import new_request_id
+from app.telemetry.logs import new_request_id
 
 logger = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from app.api.dependencies import ContextOf, admit, context_of, translated, while
 from app.api.documentation import as_events, body_of, errors
 from app.api.streaming import stream, wants_events
 from app.api.validation import check_count, check_lengths, fields_of, seconds_allowed, validate
-from app.dialects import HTML
-from app.order import Answer, Order
 from app.settings import Settings
+from app.translation.dialects import HTML
+from app.translation.order import Answer, Order
 from model.text.language import language_name
 
 router = APIRouter(tags=["Translation"])

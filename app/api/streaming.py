@@ -22,8 +22,8 @@ from starlette.types import Receive, Scope, Send
 from app.api.body import JSON
 from app.api.dependencies import while_connected
 from app.api.errors import respond
-from app.drafts import Drafts
-from app.order import Answer
+from app.translation.drafts import Drafts
+from app.translation.order import Answer
 
 EVENT_STREAM: Final = "text/event-stream"
 _HEADERS: Final = {

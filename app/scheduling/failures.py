@@ -3,7 +3,7 @@
 import logging
 
 from app.errors import OutOfMemoryError, ServiceError
-from app.telemetry import FailureReason
+from app.telemetry.metrics import FailureReason
 from model.errors import DecodingError, InputError, NotFiniteError, TextTooLongError, TranslationError
 from model.request import Hypothesis
 

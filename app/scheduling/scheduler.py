@@ -13,8 +13,8 @@ from app.scheduling.exchange import Exchange
 from app.scheduling.failures import failure_reason
 from app.scheduling.rate import MeasuredRate
 from app.scheduling.worker import Worker
-from app.stages import current
-from app.telemetry import Metrics
+from app.telemetry.metrics import Metrics
+from app.telemetry.stages import current
 from model.errors import TextTooLongError
 from model.request import DecodeRequest, Hypothesis
 

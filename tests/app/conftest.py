@@ -12,9 +12,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.logs import JsonFormatter
 from app.main import create_app
 from app.settings import Settings
+from app.telemetry.logs import JsonFormatter
 from tests.app.double import DoubleBackend
 from tests.app.remote import Live, running
 

@@ -7,10 +7,10 @@ Options are environment variables, as for the real one. `DOUBLE_SECONDS` is how 
 import os
 
 from app.api import protocol
-from app.logs import set_up_logs
 from app.main import create_app
-from app.server import serve
+from app.process.server import serve
 from app.settings import Settings
+from app.telemetry.logs import set_up_logs
 from tests.app.double import DoubleBackend
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def test_a_bad_value_stops_the_start_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("app.logs.set_up_logs", lambda level: None)
+    monkeypatch.setattr("app.telemetry.logs.set_up_logs", lambda level: None)
     result = CliRunner().invoke(serve, options)
     assert result.exit_code == 2
     assert name in result.stderr

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 STAMPS = {
-    "keys.py": "when a file was written is told by the wall's clock",
-    "logs.py": "lines of the log",
-    "tracing.py": "where a trace lies in time; how long it took is told by a clock that never jumps",
+    "access/keys.py": "when a file was written is told by the wall's clock",
+    "telemetry/logs.py": "lines of the log",
+    "telemetry/tracing.py": "when a trace was; how long it took is told by a clock that never jumps",
 }
 APP = Path(__file__).resolve().parents[2] / "app"
 WALL_CLOCKS = (

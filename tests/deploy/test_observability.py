@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.telemetry import Metrics
+from app.telemetry.metrics import Metrics
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana/dashboards/dragoman.json").read_text(encoding="utf-8"))

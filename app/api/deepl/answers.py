@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from app.api.answers import translators
 from app.api.deepl.schemas import DeepLTranslateRequest, DeepLTranslateResponse, ModelType
-from app.order import Answer
+from app.translation.order import Answer
 from model.text.language import canonical_code
 
 

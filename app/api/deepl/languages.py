@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from app.api.deepl.schemas import DeepLLanguage
-from app.catalogue import Catalogue
+from app.translation.catalogue import Catalogue
 from model.text.language import language_name
 
 # Clients refuse to ask for plain EN or PT; to us, both variants are the language itself.

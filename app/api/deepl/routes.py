@@ -18,9 +18,9 @@ from app.api.dependencies import admit, client_of, context_of, translated, while
 from app.api.documentation import body_of, errors
 from app.api.validation import check_lengths, fields_of, seconds_allowed, validate
 from app.context import Context
-from app.dialects import HTML, XML, Dialect
-from app.order import Answer, Order
 from app.settings import Settings
+from app.translation.dialects import HTML, XML, Dialect
+from app.translation.order import Answer, Order
 from model.errors import InputError
 from model.text.document import Splitting
 

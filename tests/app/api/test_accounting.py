@@ -10,7 +10,7 @@ from starlette.types import Message
 
 from app.main import create_app
 from app.settings import Settings
-from app.telemetry import OUTCOMES
+from app.telemetry.metrics import OUTCOMES
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio

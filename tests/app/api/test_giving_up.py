@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from app.main import create_app
-from app.reader import Reader
 from app.settings import Settings
+from app.translation.reader import Reader
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
 from app.scheduling.scheduler import Scheduler
-from app.telemetry import Metrics
+from app.telemetry.metrics import Metrics
 from model.errors import DecodingError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from tests.app.double import DoubleBackend

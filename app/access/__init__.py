@@ -1,0 +1,1 @@
+"""① Who may come in, how often, and for how much."""

@@ -1,0 +1,127 @@
+"""① Who may come in: how many requests and characters are in the house, and how many are one client's.
+
+Nobody waits at the door: whoever is let in is read and then waits in the fair queue for the engines, and
+whoever is not is told at once when to come back.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from app.access.room import Room
+from app.errors import DeadlinePassedError, HouseFullError, UnavailableError
+from app.scheduling.rate import MeasuredRate
+
+
+class Admission:
+    """Counts the requests being served; the event loop only, so every method is one indivisible step.
+
+    Args:
+        max_requests: Most in the house.
+        max_held_bytes: Most bytes of bodies that are being read, and characters that are being served.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self, max_requests: int, max_held_bytes: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._places = Room(max_requests)
+        self._bytes = Room(max_held_bytes)
+        self._clock = clock
+        self._rate = MeasuredRate(workers=1)
+        self._since = 0.0
+
+    @property
+    def in_house(self) -> int:
+        """Requests that have a turn."""
+        return self._places.taken
+
+    def refusal(self, client: str | None, size: int = 0) -> UnavailableError | None:
+        """Why a request would not be let in just now, or None; cheap, and it changes nothing.
+
+        Args:
+            client: Whose it is; None if that is not known yet.
+            size: Bytes or characters of it.
+        """
+        if self._places.fits(1, client) and self._bytes.fits(size, client):
+            return None
+        # By then all who are in the house now have been answered.
+        return HouseFullError(self._rate.seconds_for(self.in_house))
+
+    @contextmanager
+    def reading(self, client: str | None, size: int) -> Iterator[None]:
+        """Room for a body while it is read.
+
+        Args:
+            client: Whose it is; those who are not known yet share what one client gets.
+            size: Bytes that it says it has, or may have.
+
+        Raises:
+            HouseFullError: If there is no room for it, or for what would follow.
+        """
+        client = client or ""
+        self._require_room(client, size)
+        self._bytes.take(size, client)
+        try:
+            yield
+        finally:
+            self._bytes.take(-size, client)
+
+    def turn(self, client: str, deadline: float, size: int = 0) -> "Turn":
+        """A place in the house for as long as the block lasts, however it ends.
+
+        Args:
+            client: Whose request it is.
+            deadline: When its answer becomes worthless, on the clock.
+            size: Characters of its texts.
+
+        Raises:
+            HouseFullError: On entering, if there is no room, or none for this client.
+            DeadlinePassedError: On entering, if it comes too late already.
+        """
+        return Turn(self, client, deadline, size)
+
+    def enter(self, client: str, deadline: float, size: int = 0) -> None:
+        """See `turn`; whoever came in has to `leave`."""
+        self._require_room(client, size)
+        now = self._clock()
+        if deadline <= now:
+            raise DeadlinePassedError
+        if self.in_house == 0:
+            self._since = now
+        self._places.take(1, client)
+        self._bytes.take(size, client)
+
+    def leave(self, client: str, size: int = 0) -> None:
+        """Give a place back."""
+        now = self._clock()
+        self._rate.record(1, now - self._since)
+        self._since = now
+        self._places.take(-1, client)
+        self._bytes.take(-size, client)
+
+    def _require_room(self, client: str, size: int) -> None:
+        refusal = self.refusal(client, size)
+        if refusal is not None:
+            raise refusal
+
+
+class Turn:
+    """See `Admission.turn`."""
+
+    __slots__ = ("_admission", "_client", "_deadline", "_size")
+
+    def __init__(self, admission: Admission, client: str, deadline: float, size: int) -> None:
+        self._admission = admission
+        self._client = client
+        self._deadline = deadline
+        self._size = size
+
+    async def __aenter__(self) -> None:
+        self._admission.enter(self._client, self._deadline, self._size)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admission.leave(self._client, self._size)

@@ -1,0 +1,1 @@
+"""⑨ What operators see: metrics, log lines, traces."""

@@ -1,0 +1,1 @@
+"""② … ⑧ One request: texts become sentences, translations become texts."""

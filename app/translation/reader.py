@@ -1,0 +1,89 @@
+"""② ③ An order becomes sentences for the decoder: language, checkpoint, runs of text, token ids."""
+
+import math
+
+from app.translation.catalogue import Catalogue
+from app.translation.item import Item
+from app.translation.markup import Layout, Markup, PlainText
+from app.translation.order import Order
+from app.translation.route import Route
+from model.errors import TextTooLongError
+from model.passage import with_alternatives
+from model.request import DecodeOptions
+from model.text.language import Detection, LanguageDetector
+
+# What concerns the translation that is asked for, not a text that is on its way to it.
+_ONLY_ON_THE_LAST_LEG = frozenset({"min_length", "max_length", "return_alignment"})
+
+
+class Reader:
+    """Turns orders into items; thread-safe.
+
+    Args:
+        catalogue: The loaded checkpoints.
+        most_tokens: Of one order; whatever is over it could never be decoded.
+    """
+
+    def __init__(self, catalogue: Catalogue, most_tokens: float = math.inf) -> None:
+        self._catalogue = catalogue
+        self._most_tokens = most_tokens
+        self._detector = LanguageDetector(catalogue.languages)
+
+    def detect(self, text: str) -> list[Detection]:
+        """Languages the text may be in, likeliest first."""
+        return self._detector.detect(text)
+
+    def read(self, order: Order) -> list[Item]:
+        """Every text of an order, ready to be decoded.
+
+        Raises:
+            InputError: If a language, pair, model or text cannot be served.
+            ConfigError: If the decoding options contradict each other or the checkpoint's limits.
+        """
+        target = self._catalogue.language("target", order.target)
+        source = None if order.source is None else self._catalogue.language("source", order.source)
+        if order.model is not None:
+            self._catalogue.named(order.model)
+        items: list[Item] = []
+        num_tokens = 0
+        for text, field in zip(order.texts, order.fields, strict=True):
+            items.append(self._read_text(order, text, field, source, target))
+            num_tokens += sum(len(request.source_ids) for request in items[-1].requests)
+            if num_tokens > self._most_tokens:
+                # To read all of what cannot be taken in might take seconds.
+                raise TextTooLongError("q", "MAX_QUEUED_TOKENS", int(self._most_tokens), num_tokens)
+        return items
+
+    def _read_text(self, order: Order, text: str, field: str, source: str | None, target: str) -> Item:
+        layout: Layout = Markup.split(text, order.markup) if order.markup else PlainText(text)
+        detection = None if source is not None else self._detect_for(order, target, " ".join(layout.texts))
+        language = detection.language if detection is not None else source or target
+        if language == target:
+            return Item(field=field, layout=layout, detection=detection)
+        route = self._catalogue.route((language, target), order.model)
+        options = _options(order, route)
+        return Item.begin(layout, route, options, field=field, detection=detection, splitting=order.splitting)
+
+    def _detect_for(self, order: Order, target: str, text: str) -> Detection:
+        """The likeliest language that can be translated into the target, or is the target already."""
+        ranked = self.detect(text)
+        usable = (
+            found
+            for found in ranked
+            if found.language == target or target in self._catalogue.targets(found.language, order.model)
+        )
+        return next(usable, ranked[0])
+
+
+def _options(order: Order, route: Route) -> tuple[DecodeOptions, ...]:
+    """How to decode each leg.
+
+    Raises:
+        ConfigError: If the options contradict each other or a checkpoint's limits.
+    """
+    *earlier, last = route.legs
+    asked = with_alternatives(last.model.card.options(order.decoding), order.alternatives)
+    if not earlier:
+        return (asked,)
+    common = {name: value for name, value in order.decoding.items() if name not in _ONLY_ON_THE_LAST_LEG}
+    return (*(leg.model.card.options(common) for leg in earlier), asked)

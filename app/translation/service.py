@@ -1,0 +1,152 @@
+"""② … ⑧ The conductor: a text is split and encoded, decoded, and put together again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from app.backend import LoadedModel
+from app.scheduling.scheduler import Scheduler
+from app.telemetry.metrics import Metrics
+from app.telemetry.stages import current
+from app.translation.catalogue import Catalogue
+from app.translation.drafts import Drafts
+from app.translation.item import Item
+from app.translation.order import Answer, Order
+from app.translation.reader import Reader
+from app.translation.retries import Retries
+from app.translation.text_threads import TextThreads
+from model.request import Hypothesis
+from model.text.language import Detection
+from model.translation import SentenceTranslation
+
+Result = TypeVar("Result")
+
+# Detecting, splitting and encoding 2,000 characters takes a few milliseconds, which the event loop
+# can spare; more goes to a thread. Handing over costs about 0.1 ms, so short texts stay.
+_INLINE_CHARS = 2_000
+
+
+class TranslationService:
+    """Translates and detects; everything HTTP is somewhere else.
+
+    Args:
+        models: The loaded checkpoints, the preferred one of a pair first.
+        scheduler: Decodes sentences.
+        metrics: Where tokens and broken translations are counted.
+        pivots: Whether texts may go through a language between.
+        retries: Whether what looks broken is translated a second time.
+
+    Attributes:
+        catalogue: The loaded checkpoints, by language pair.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[LoadedModel],
+        scheduler: Scheduler,
+        metrics: Metrics,
+        *,
+        pivots: bool = True,
+        retries: bool = True,
+    ) -> None:
+        self.catalogue = Catalogue(models, pivots=pivots)
+        self._reader = Reader(self.catalogue, scheduler.max_queued_tokens)
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._retries = Retries(scheduler, metrics) if retries else None
+        self._threads = TextThreads(2)
+
+    def warm_up(self) -> None:
+        """Load what the first request would otherwise wait for: statistics of letters, by word length."""
+        self._reader.detect("Congratulations, everything is ready")
+
+    def close(self) -> None:
+        """End the threads that work on long texts."""
+        self._threads.close()
+
+    async def translate(self, order: Order, drafts: Drafts | None = None) -> list[Answer]:
+        """Translate every text of an order, or none.
+
+        Args:
+            order: What one client asks for.
+            drafts: Are kept up to date while the translations grow.
+
+        Raises:
+            InputError: If a language, pair, model or text cannot be served.
+            ConfigError: If the decoding options contradict each other or the checkpoint's limits.
+            UnavailableError: If there is no room for it now.
+            DeadlinePassedError: If its deadline came first.
+            TranslationError: If a sentence could not be decoded.
+        """
+        self._scheduler.require_room(order.client, order.deadline)
+        size = sum(map(len, order.texts))
+        stages = current()
+        stages.items, stages.characters = len(order.texts), size
+        with stages.during("split"):
+            items = await self._beside_loop(order.client, size, lambda: self._reader.read(order))
+        stages.split_off("encode", sum(item.encode_seconds for item in items))
+        while any(item.ahead for item in items):
+            items = await self._go_on(order, items, drafts)
+        with stages.during("finish"):
+            return await self._beside_loop(order.client, size, lambda: [item.answer() for item in items])
+
+    async def detect(self, text: str, client: str = "") -> list[Detection]:
+        """Languages that a client's text may be in, likeliest first."""
+        return await self._beside_loop(client, len(text), lambda: self._reader.detect(text))
+
+    async def _beside_loop(self, client: str, size: int, work: Callable[[], Result]) -> Result:
+        """Run work on a client's text of this many characters where the event loop does not stall."""
+        if size <= _INLINE_CHARS:
+            return work()
+        # The thread is to find the request at hand, too.
+        run = partial(copy_context().run, work)
+        return await self._threads.run(run, client=client, cost=size)
+
+    async def _go_on(self, order: Order, items: Sequence[Item], drafts: Drafts | None) -> list[Item]:
+        """All items, those that were under way a leg further."""
+        if drafts is not None:
+            drafts.begin(items)
+        results = await self._scheduler.submit(
+            [(item.ahead[0].model.card.name, request) for item in items for request in item.requests],
+            order.deadline,
+            drafts,
+            client=order.client,
+        )
+        size = sum(map(len, order.texts))
+        with current().during("finish"):
+            sentences = await self._beside_loop(order.client, size, lambda: _sentences(items, iter(results)))
+        if self._retries is not None and order.leaves_search:
+            is_watched = drafts is not None
+            sentences = await self._retries.improve(order, items, sentences, is_watched=is_watched)
+        with current().during("finish"):
+            return await self._beside_loop(order.client, size, lambda: self._arrive(items, iter(sentences)))
+
+    def _arrive(self, items: Sequence[Item], sentences: Iterator[SentenceTranslation]) -> list[Item]:
+        return [
+            self._counted(item, list(islice(sentences, len(item.requests)))) if item.ahead else item
+            for item in items
+        ]
+
+    def _counted(self, item: Item, sentences: Sequence[SentenceTranslation]) -> Item:
+        label = "-".join(item.ahead[0].pair)
+        source = sum(len(sentence.request.source_ids) for sentence in sentences)
+        target = sum(len(sentence.best.token_ids) for sentence in sentences)
+        current().count(label, source, target)
+        self._metrics.source_tokens.labels(label).inc(source)
+        self._metrics.target_tokens.labels(label).inc(target)
+        for sentence in sentences:
+            if sentence.diagnosis is not None:
+                self._metrics.degenerate.labels(sentence.diagnosis.kind).inc()
+        return item.go_on(sentences)
+
+
+def _sentences(items: Sequence[Item], results: Iterator[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
+    """What became of the sentences of all items, in order."""
+    return [
+        sentence
+        for item in items
+        if item.ahead
+        for sentence in item.sentences(list(islice(results, len(item.requests))))
+    ]

@@ -1,0 +1,50 @@
+"""The last connections: accepted if the system has them, ignored if not, and never reset."""
+
+import asyncio
+import socket
+import sys
+
+import pytest
+
+from app.process.listening import listen, take_in_last
+from model.errors import ConfigError
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_has_connected_is_accepted_and_who_comes_later_ignored() -> None:
+    accepted = 0
+
+    async def welcome(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal accepted
+        accepted += 1
+        writer.close()
+
+    with listen("127.0.0.1", 0) as listener:
+        address = listener.getsockname()
+        server = await asyncio.start_server(welcome, sock=listener, backlog=1)
+        listener.listen(100)
+        clients = [socket.create_connection(address, timeout=10) for _ in range(30)]
+        assert await take_in_last([listener], 10)
+        if sys.platform == "linux":
+            with pytest.raises(TimeoutError), socket.create_connection(address, timeout=0.2):
+                pass
+        server.close()
+        async with asyncio.timeout(10):
+            while accepted < len(clients):
+                await asyncio.sleep(0.005)
+        for client in clients:
+            assert client.recv(1) == b""
+            client.close()
+    assert accepted == 30
+
+
+async def test_it_does_not_wait_for_ever() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=10):
+        assert not await take_in_last([listener], 0.05)
+
+
+async def test_an_address_that_is_taken_is_named() -> None:
+    with listen("127.0.0.1", 0) as listener, pytest.raises(ConfigError) as refusal:
+        listen("127.0.0.1", listener.getsockname()[1])
+    assert refusal.value.field == "port"

@@ -1,0 +1,76 @@
+"""What a checkpoint makes of its golden sentences, through the engines that are to serve it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from app.engine_backend import EngineBackend
+from app.process.warmup import warm_up
+from app.settings import Settings
+from model.checkpoint.manifest import PROVENANCE, read_json, write_provenance
+from model.errors import CheckpointError
+from tests.app.remote import ROOT
+from tests.model.native_library import needs_native
+
+EMBEDDED = ROOT / "checkpoints" / "everyday-en-fr"
+PRECISIONS = [
+    pytest.param("auto", "auto", id="int8", marks=needs_native),
+    pytest.param("auto", "bfloat16", id="bfloat16", marks=needs_native),
+    pytest.param("auto", "float32", id="float32", marks=needs_native),
+    pytest.param("off", "float32", id="pytorch"),
+]
+
+
+def backend_of(folder: Path, native: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> EngineBackend:
+    monkeypatch.setenv("DRAGOMAN_NATIVE", native)
+    settings = Settings(_env_file=None, checkpoint=(folder,), device="cpu", precision=precision, workers=2)
+    return EngineBackend.load(settings)
+
+
+@pytest.mark.parametrize(("native", "precision"), PRECISIONS)
+def test_the_embedded_checkpoint_translates_as_when_it_was_written(
+    native: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = backend_of(EMBEDDED, native, precision, monkeypatch)
+    directions = {(each.source_language, each.target_language) for each in backend.models()[0].golden}
+    assert directions == {("en", "fr"), ("fr", "en")}
+    warm_up(backend)
+    backend.close()
+
+
+def test_scrambled_weights_with_the_right_checksums_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finite, of the right shapes, vouched for: only translating shows what they are worth."""
+    folder = shutil.copytree(EMBEDDED, tmp_path / "scrambled")
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {name: weight.flip(0).contiguous() for name, weight in weights.items()}, folder / "model.safetensors"
+    )
+    resign(folder)
+    backend = backend_of(folder, "auto", "auto", monkeypatch)
+    with pytest.raises(CheckpointError, match=r"everyday-en-fr cannot be served: its golden sentences"):
+        warm_up(backend)
+    backend.close()
+
+
+def test_a_single_scrambled_layer_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = shutil.copytree(EMBEDDED, tmp_path / "scrambled")
+    weights = load_file(folder / "model.safetensors")
+    layer = [name for name in weights if name.startswith("decoder.layers.0.")]
+    save_file(
+        weights | {name: weights[name].flip(0).contiguous() for name in layer}, folder / "model.safetensors"
+    )
+    resign(folder)
+    backend = backend_of(folder, "auto", "auto", monkeypatch)
+    with pytest.raises(CheckpointError, match="golden sentences"):
+        warm_up(backend)
+    backend.close()
+
+
+def resign(folder: Path) -> None:
+    """Make the checksums agree with the files again."""
+    kept = {key: value for key, value in read_json(folder / PROVENANCE).items() if key != "files"}
+    write_provenance(folder, kept)

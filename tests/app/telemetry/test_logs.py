@@ -1,0 +1,53 @@
+"""One JSON line an event; never what a user sent."""
+
+import json
+import logging
+
+import httpx
+import pytest
+
+from app.telemetry.logs import request_id
+from tests.app.conftest import Lines
+from tests.app.double import DoubleBackend
+
+CANARY = "zanzibar"
+
+
+def test_an_event_is_one_line_with_its_extras(lines: Lines) -> None:
+    token = request_id.set("r-1")
+    logging.getLogger("app.test").info("some\nthing", extra={"endpoint": "/translate"})
+    request_id.reset(token)
+    event = lines()[-1]
+    assert (event["event"], event["request_id"], event["endpoint"]) == ("some\nthing", "r-1", "/translate")
+    assert (event["level"], event["logger"]) == ("info", "app.test")
+
+
+def test_of_a_fault_the_place_is_written_but_not_the_message(lines: Lines) -> None:
+    try:
+        raise ValueError(CANARY)
+    except ValueError as fault:
+        logging.getLogger("app.test").error("failed", exc_info=fault)
+    event = lines()[-1]
+    assert event["fault"] == "ValueError"
+    assert "test_logs.py" in event["trace"][0]
+    assert CANARY not in json.dumps(event)
+
+
+@pytest.mark.anyio
+async def test_no_text_and_no_key_reaches_the_log(
+    client: httpx.AsyncClient,
+    backend: DoubleBackend,
+    lines: Lines,
+) -> None:
+    request = {"q": CANARY, "source": "en", "target": "fr", "api_key": CANARY}
+    headers = {"Authorization": f"Bearer {CANARY}", "X-Request-ID": "mine"}
+    await client.post("/translate", json=request, headers=headers)
+    await client.post("/translate", json=request | {CANARY: 1})
+    await client.get(f"/{CANARY}")
+    backend.poison = CANARY
+    await client.post("/translate", json=request)
+    ours = [event for event in lines() if event["logger"].startswith("app.")]
+    assert len([event for event in ours if event["event"] == "request"]) == 4
+    assert ours[0]["request_id"] == "mine"
+    assert CANARY not in json.dumps(ours)
+    assert CANARY not in (await client.get("/metrics")).text

@@ -1,0 +1,47 @@
+"""The table of metrics in the documentation is what the registry has."""
+
+import os
+from pathlib import Path
+
+from prometheus_client.core import Metric
+
+from app.telemetry.metrics import PREFIX, Metrics
+
+PAGE = Path(__file__).parents[3] / "docs/monitoring.md"
+BEGIN, END = "<!-- metrics: begin -->\n", "<!-- metrics: end -->"
+
+
+def _labels(metrics: Metrics) -> dict[str, tuple[str, ...]]:
+    collectors = metrics.registry._collector_to_names
+    return {each._name: each._labelnames for each in collectors if hasattr(each, "_labelnames")}
+
+
+def _seen(family: Metric) -> list[str]:
+    return [label for sample in family.samples for label in sample.labels]
+
+
+def _row(family: Metric, labels: tuple[str, ...]) -> str:
+    name = family.name + ("_total" if family.type == "counter" else "")
+    shown = f"{name}{{{','.join(labels)}}}" if labels else name
+    return f"| `{shown.removeprefix(f'{PREFIX}_')}` | {family.type} | {family.documentation} |\n"
+
+
+def _table() -> str:
+    metrics = Metrics()
+    metrics.watch_memory(lambda: {"allocated": 1})
+    metrics.watch_keys(lambda: {"somebody": 1})
+    families = [family for family in metrics.registry.collect() if family.name.startswith(PREFIX)]
+    labels = {family.name: tuple(set(_seen(family)) - {"le"}) for family in families} | _labels(metrics)
+    rows = [_row(family, labels[family.name]) for family in families]
+    return f"| `{PREFIX}_…` | kind | |\n|---|---|---|\n" + "".join(rows)
+
+
+def test_every_metric_is_documented_as_it_is() -> None:
+    """Run with DRAGOMAN_WRITE_GOLDEN=1 to accept a change."""
+    before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    documented, end, after = rest.partition(END)
+    assert (begin, end) == (BEGIN, END)
+    if os.environ.get("DRAGOMAN_WRITE_GOLDEN"):
+        documented = _table()
+        PAGE.write_text(before + begin + documented + end + after, "utf-8")
+    assert documented == _table()

@@ -1,0 +1,86 @@
+"""Which way a text goes from one language into another."""
+
+import pytest
+
+from app.translation.catalogue import Catalogue
+from app.translation.route import Route
+from model.card import Pair
+from model.errors import InputError, UnsupportedLanguageError
+from tests.app.double import DoubleBackend
+
+Checkpoint = tuple[str, tuple[Pair, ...]]
+
+
+def catalogue_of(*checkpoints: Checkpoint, pivots: bool = True) -> Catalogue:
+    return Catalogue(DoubleBackend(*checkpoints).models(), pivots=pivots)
+
+
+EUROPE: tuple[Checkpoint, ...] = (
+    ("de-fr", (("de", "fr"),)),
+    ("fr-es", (("fr", "es"), ("fr", "en"))),
+    ("de-en", (("de", "en"), ("en", "de"))),
+    ("en-es", (("en", "es"), ("en", "it"))),
+)
+
+
+def route(catalogue: Catalogue, source: str, target: str) -> Route:
+    return catalogue.route((source, target), None)
+
+
+def test_a_direct_way_is_the_first_checkpoint_s_that_has_it() -> None:
+    catalogue = catalogue_of(*EUROPE, ("another", (("de", "fr"), ("de", "en"))))
+    way = route(catalogue, "de", "fr")
+    assert (way.models, way.versions, way.pivot) == ("de-fr", "1+cccccccc", None)
+
+
+def test_english_is_the_language_between_where_it_can_be() -> None:
+    way = route(catalogue_of(*EUROPE), "de", "es")
+    assert (way.models, way.pivot) == ("de-en>en-es", "en")
+    assert way.versions == "1+cccccccc>1+cccccccc"
+    assert [leg.pair for leg in way.legs] == [("de", "en"), ("en", "es")]
+
+
+def test_else_it_is_the_first_that_the_checkpoints_name() -> None:
+    catalogue = catalogue_of(
+        ("a", (("de", "nl"), ("de", "fr"))), ("b", (("fr", "es"),)), ("c", (("nl", "es"), ("en", "es")))
+    )
+    assert route(catalogue, "de", "es").pivot == "nl"
+
+
+def test_one_checkpoint_can_be_both_legs() -> None:
+    way = route(catalogue_of(("both", (("de", "en"), ("en", "fr")))), "de", "fr")
+    assert (way.models, way.pivot) == ("both>both", "en")
+
+
+def test_two_legs_are_the_most() -> None:
+    catalogue = catalogue_of(("a", (("de", "en"),)), ("b", (("en", "fr"),)), ("c", (("fr", "es"),)))
+    with pytest.raises(UnsupportedLanguageError, match="`target` must be one of en, fr"):
+        route(catalogue, "de", "es")
+
+
+def test_targets_are_all_that_can_be_reached_direct_ones_first() -> None:
+    catalogue = catalogue_of(*EUROPE)
+    assert catalogue.targets("de") == ("fr", "en", "es", "it")
+    assert catalogue.targets("de", "de-fr") == ("fr",)
+    assert catalogue.targets("it") == ()
+
+
+def test_a_checkpoint_that_is_named_goes_no_detour() -> None:
+    with pytest.raises(UnsupportedLanguageError, match="`target` must be one of en"):
+        catalogue_of(*EUROPE).route(("de", "it"), "de-en")
+    with pytest.raises(InputError, match="`model` must be one of de-fr, fr-es, de-en, en-es"):
+        catalogue_of(*EUROPE).route(("de", "it"), "other")
+
+
+def test_detours_can_be_turned_off() -> None:
+    catalogue = catalogue_of(*EUROPE, pivots=False)
+    assert catalogue.targets("de") == ("fr", "en")
+    with pytest.raises(UnsupportedLanguageError, match="`target` must be one of en, fr"):
+        route(catalogue, "de", "es")
+
+
+def test_many_languages_are_no_burden() -> None:
+    codes = [f"{first}{second}" for first in "abcdefgh" for second in "abcdefghijklmnop"]
+    pairs = tuple((source, target) for source in codes for target in codes if source != target)
+    catalogue = catalogue_of(("all", pairs))
+    assert len(catalogue.targets("aa")) == len(codes) - 1

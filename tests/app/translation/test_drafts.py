@@ -1,0 +1,92 @@
+"""Texts that grow: sentences in order, words whole, gaps as they will be."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from app.backend import LoadedModel
+from app.translation.catalogue import Catalogue
+from app.translation.dialects import HTML
+from app.translation.drafts import Drafts
+from app.translation.item import Item
+from app.translation.order import Order
+from app.translation.reader import Reader
+from model.request import Hypothesis
+from tests.app.double import DoubleBackend
+
+
+@pytest.fixture
+def model(backend: DoubleBackend) -> LoadedModel:
+    return backend.models()[0]
+
+
+def items_of(model: LoadedModel, *texts: str, is_html: bool = False) -> list[Item]:
+    order = Order(
+        texts=texts,
+        fields=tuple(f"q[{i}]" for i in range(len(texts))),
+        source="en",
+        target="fr",
+        deadline=0.0,
+        markup=HTML if is_html else None,
+    )
+    return Reader(Catalogue([model])).read(order)
+
+
+def ids(model: LoadedModel, words: str) -> tuple[int, ...]:
+    return tuple(model.tokenizer.encode(words)[:-1])
+
+
+def hypotheses(model: LoadedModel, words: str) -> Sequence[Hypothesis]:
+    return [Hypothesis(ids(model, words), -1.0, -1.0, (), finished=True)]
+
+
+def drafts_of(model: LoadedModel, *texts: str, is_html: bool = False) -> Drafts:
+    drafts = Drafts()
+    drafts.begin(items_of(model, *texts, is_html=is_html))
+    return drafts
+
+
+def test_a_sentence_behind_waits_for_the_one_before(model: LoadedModel) -> None:
+    drafts = drafts_of(model, "  First one.\n\nSecond one.")
+    assert drafts.take() == []
+    drafts.finished(1, hypotheses(model, "second done."))
+    assert drafts.news.is_set()
+    assert drafts.take() == []
+    drafts.grew(0, ids(model, "first do"))
+    assert drafts.take() == [(0, "  FIRST")]
+    assert drafts.take() == []
+    drafts.grew(0, ids(model, "first do it"))
+    drafts.grew(0, ids(model, "first do it now"))
+    assert drafts.take() == [(0, "  FIRST DO IT")]
+    drafts.finished(0, hypotheses(model, "first do it now."))
+    assert drafts.take() == [(0, "  FIRST DO IT NOW.\n\nSECOND DONE.")]
+
+
+def test_texts_grow_each_for_itself(model: LoadedModel) -> None:
+    drafts = drafts_of(model, "One.", "", "42", "Two. Three.")
+    drafts.grew(2, ids(model, "three x"))
+    drafts.grew(1, ids(model, "two x"))
+    drafts.grew(0, ids(model, "one x"))
+    assert drafts.take() == [(0, "ONE"), (3, "TWO")]
+    drafts.finished(1, hypotheses(model, "two."))
+    assert drafts.take() == [(3, "TWO. THREE")]
+
+
+def test_markup_is_cut_behind_what_is_certain(model: LoadedModel) -> None:
+    drafts = drafts_of(model, "<p>One.</p> <b>42</b><i>Two. Three.</i>", is_html=True)
+    drafts.grew(0, ids(model, "a & b"))
+    assert drafts.take() == [(0, "<p>A &amp;")]
+    drafts.finished(0, hypotheses(model, "a & b"))
+    assert drafts.take() == [(0, "<p>A &amp; B")]
+    drafts.grew(1, ids(model, "two x"))
+    assert drafts.take() == [(0, "<p>A &amp; B</p> <b>42</b><i>TWO")]
+    drafts.finished(1, hypotheses(model, "two."))
+    drafts.finished(2, hypotheses(model, "three."))
+    assert drafts.take() == [(0, "<p>A &amp; B</p> <b>42</b><i>TWO. THREE.")]
+
+
+def test_a_search_that_found_nothing_shows_nothing(model: LoadedModel) -> None:
+    drafts = drafts_of(model, "One.")
+    drafts.finished(0, [])
+    assert not drafts.news.is_set()
+    assert drafts.take() == []

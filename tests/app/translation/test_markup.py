@@ -1,0 +1,114 @@
+"""Markup comes back byte for byte; every text between tags is found."""
+
+import html
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.translation.dialects import HTML, XML, Dialect
+from app.translation.markup import Markup
+
+TAGS = ["<p>", "</p>", "<b", "<br/>", "<script>", "</script>", "<pre>", "</pre>", "<a href='x>y'>", "</"]
+OTHER_MARKUP = [
+    "<!-- c -->",
+    "<!--",
+    "<![CDATA[x]]>",
+    "<!doctype html>",
+    "<?pi?>",
+    "&amp;",
+    "&#233;",
+    "&bogus",
+]
+PIECES = st.sampled_from([*TAGS, *OTHER_MARKUP, "<", ">", "word", " ", "\n", "é"])
+
+
+@given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from([HTML, XML, XML.ignoring(["p"])]))
+def test_untranslated_it_is_what_it_was(source: str, dialect: Dialect) -> None:
+    markup = Markup.split(source, dialect)
+    assert "".join(markup.pieces) == source
+    assert markup.rebuild(markup.texts) == source
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("plain", ("plain",)),
+        ("", ()),
+        ("<p>one <b>two</b>\nthree</p>", ("one ", "two", "\nthree")),
+        ("a &lt;b&gt; &eacute; c", ("a <b> é c",)),
+        ("<script>x</script>y<style>z</style>", ("y",)),
+        ('<p translate="no">x<b>y</b></p>z', ("z",)),
+        ('<p translate="no">x<br>y</p>z', ("z",)),
+        ("<code>x</code> in <pre>y</pre>", (" in ",)),
+        ("<!-- x -->y", ("y",)),
+        ("5 < 6 and 7 > 6", ("5 < 6 and 7 > 6",)),
+        ('<img alt="x">y', ("y",)),
+    ],
+)
+def test_what_is_text(source: str, texts: tuple[str, ...]) -> None:
+    assert Markup.split(source).texts == texts
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("<doc><T1>one</T1> two<br/>three</doc>", ("one", " two", "three")),
+        ("<script>x</script>y<code>z</code>", ("x", "y", "z")),
+        ("<?xml version='1.0'?><é:a b='>'>x</é:a><_c>y</_c>", ("x", "y")),
+        ("<![CDATA[a < b]]>x<!-- y -->", ("x",)),
+        ("Tom &amp; Jerry", ("Tom & Jerry",)),
+        ('<p translate="no">x</p>z', ("z",)),
+        ("one <x>two <b>three</b> <X/></x> four", ("one ", " four")),
+        ("one <x id='1'/> two", ("one ", " two")),
+    ],
+)
+def test_what_is_text_in_xml(source: str, texts: tuple[str, ...]) -> None:
+    assert Markup.split(source, XML.ignoring(["x"])).texts == texts
+
+
+def test_html_can_leave_more_alone() -> None:
+    dialect = HTML.ignoring(["B"])
+    assert Markup.split("<code>x</code><b>y</b><i>z</i>", dialect).texts == ("z",)
+
+
+def test_a_translation_cannot_become_markup() -> None:
+    assert Markup.split("<p>x</p>").rebuild(["a < b & <i>"]) == "<p>a &lt; b &amp; &lt;i&gt;</p>"
+
+
+def test_unchanged_texts_keep_their_spelling() -> None:
+    assert Markup.split("<p>&eacute;</p>x").rebuild(["é", "y"]) == "<p>&eacute;</p>y"
+
+
+def test_a_beginning_ends_with_its_last_text() -> None:
+    page = Markup.split("<p>a</p> <b>b</b><i>c</i>")
+    assert page.texts == ("a", " ", "b", "c")
+    assert [page.beginning(("x", " ", "y", "z")[:count]) for count in range(5)] == [
+        "", "<p>x", "<p>x</p> ", "<p>x</p> <b>y", "<p>x</p> <b>y</b><i>z",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "piece", ["<", "<a ", "<a b='", "<!--", "</", "<script>", "<a '>", "<a \"'>", "&", "<p>", "<code>"]
+)
+@pytest.mark.parametrize("dialect", [HTML, XML])
+def test_no_input_takes_long(piece: str, dialect: Dialect) -> None:
+    source = (piece * 10_000)[:10_000]
+    began = time.process_time()
+    assert Markup.split(source, dialect).rebuild(Markup.split(source, dialect).texts) == source
+    assert time.process_time() - began < 0.5
+
+
+@given(st.text(st.sampled_from("ab \n\t\x7f\x85\x81\0<"), max_size=8), st.integers(0, 0xA0))
+def test_controls_that_were_references_stay_such(text: str, code: int) -> None:
+    source = f"<p>{text}&#{code};&Tab;&NewLine;x</p>"
+    markup = Markup.split(source)
+    rebuilt = markup.rebuild([run + "!" for run in markup.texts])
+    assert controls(rebuilt) <= controls(source)
+    assert [html.unescape(run) for run in Markup.split(rebuilt).texts] == [run + "!" for run in markup.texts]
+
+
+def controls(text: str) -> set[str]:
+    return {character for character in text if unicodedata.category(character) == "Cc"}
