@@ -72,8 +72,10 @@ class Lifecycle:
 
     def enter(self) -> None:
         """A request came; the current task answers it."""
-        self._cohorts[asyncio.current_task()] = self._cohort
-        self._cohort.size += 1
+        # A signal may begin to drain between any two of these steps.
+        cohort = self._cohort
+        cohort.size += 1
+        self._cohorts[asyncio.current_task()] = cohort
 
     def leave(self) -> None:
         """The current task's request has its answer."""

@@ -55,6 +55,24 @@ async def test_what_comes_while_draining_is_not_to_be_finished() -> None:
     assert lifecycle.unfinished == 0
 
 
+async def test_a_signal_may_come_while_a_request_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    lifecycle, end = Lifecycle(), asyncio.Event()
+    task = asyncio.create_task(visit(lifecycle, end))
+    current_task = asyncio.current_task
+
+    def interrupted() -> asyncio.Task[object] | None:
+        monkeypatch.undo()
+        lifecycle.drain()
+        return current_task()
+
+    monkeypatch.setattr(asyncio, "current_task", interrupted)
+    await asyncio.sleep(0)
+    assert (lifecycle.in_flight, lifecycle.unfinished) == (1, 1)
+    end.set()
+    await task
+    assert (lifecycle.in_flight, lifecycle.unfinished) == (0, 0)
+
+
 async def test_only_a_ready_process_serves_and_a_draining_one_never_again() -> None:
     lifecycle = Lifecycle()
     with pytest.raises(NotReadyError):
