@@ -78,7 +78,7 @@ class Worker:
             for driver in self._drivers.values():
                 if not driver.is_idle:
                     self._advance(driver)
-        self._has_ended = True
+        self._silent_since, self._has_ended = None, True
 
     def _wait(self) -> list[Job] | None:
         self._silent_since = None

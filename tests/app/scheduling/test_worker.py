@@ -71,9 +71,10 @@ def test_it_works_on_its_own_thread_and_ends_when_told(
     assert heard.taken_jobs == jobs
     assert heard.threads == {"engine-0"}
     exchange.stop()
-    worker.join()
+    assert worker.join(5)
     exchange.put([job(backend, "late")])
     assert len(heard.taken_jobs) == 3
+    assert worker.silent_since() is None
 
 
 @pytest.mark.parametrize("event", ["an arrival", "a client that leaves", "the end"])
