@@ -84,22 +84,15 @@ class Exchange:
         with self._lock:
             return self._backlog.tokens_before(client)
 
-    def withdraw(self, jobs: Iterable[Job]) -> int:
-        """Nobody waits for these any more: they are gone at once, or after the step they are in.
-
-        Returns:
-            How many of them were still waiting; the others run, or have ended.
-        """
-        queued = 0
+    def withdraw(self, jobs: Sequence[Job]) -> None:
+        """Nobody waits for these any more: they are gone at once, or after the step they are in."""
         with self._lock:
+            queued = [job for job in jobs if self._backlog.remove(job)]
             for job in jobs:
-                if self._backlog.remove(job):
-                    queued += 1
-                elif (desk := self._release(job)) is not None:
+                if (desk := self._release(job)) is not None:
                     desk.withdrawn.append(job)
                     desk.call()
-            self._call_for({job.model for job in jobs} if queued else ())
-        return queued
+            self._call_for({job.model for job in queued})
 
     def wait(self, desk: Desk) -> list[Job] | None:
         """Wait until a worker has something to do; returns at once if it has.

@@ -25,10 +25,6 @@ Sentence = tuple[str, DecodeRequest]
 Results = list[list[Hypothesis]]
 
 
-# Far more than a step takes; what is slower than this is stuck.
-_STEP_SECONDS = 2.0
-
-
 class Scheduler:
     """Admits sentences, lets the workers take them one by one, and gives each caller its own back.
 
@@ -144,7 +140,7 @@ class Scheduler:
         for call in set(self._calls.values()):
             call.refuse(DrainingError())
 
-    def stop(self, seconds: float = _STEP_SECONDS) -> bool:
+    def stop(self, seconds: float) -> bool:
         """End the workers' threads after the step they are at.
 
         Args:
@@ -205,7 +201,9 @@ class Scheduler:
             del self._calls[job]
         call.done.cancel()
         if call.unanswered:
-            queued = self._exchange.withdraw(call.jobs)
+            self._exchange.withdraw(call.jobs)
+            # Those that were overdue have left the backlog before.
+            queued = sum(job.taken is None for job in call.jobs)
             self._metrics.count_cancelled(queued=queued, decoding=call.unanswered - queued)
 
     def _resolve(self, turn: Turn) -> None:

@@ -29,7 +29,7 @@ async def scheduling(
         yield scheduler
     finally:
         backend.gate.set()
-        scheduler.stop()
+        assert scheduler.stop(5)
 
 
 def sentences(
@@ -163,6 +163,25 @@ async def test_a_deadline_that_passes_in_the_queue_is_never_decoded(backend: Dou
         assert sample(scheduler, "cancelled_total", stage="queued") == 1
         backend.gate.set()
         await held
+    assert len(backend.admitted) == 1
+
+
+async def test_a_worker_that_sees_first_that_a_sentence_is_overdue_changes_no_account(
+    backend: DoubleBackend,
+) -> None:
+    async with scheduling(backend) as scheduler:
+        held = await hold(scheduler, backend)
+        late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(0.1)))
+        await until(lambda: sample(scheduler, "queue_depth") == 1)
+        # Nobody is told of the deadline before the worker has gone on.
+        time.sleep(0.2)
+        backend.gate.set()
+        time.sleep(0.2)
+        with pytest.raises(DeadlinePassedError):
+            await late
+        await held
+        assert sample(scheduler, "cancelled_total", stage="queued") == 1
+        assert sample(scheduler, "cancelled_total", stage="decoding") == 0
     assert len(backend.admitted) == 1
 
 

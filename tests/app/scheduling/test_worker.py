@@ -93,7 +93,7 @@ def test_whatever_happens_in_a_long_turn_ends_it_after_the_step_it_is_at(
     if event == "an arrival":
         exchange.put([job(backend, "new " * 50)])
     elif event == "a client that leaves":
-        assert exchange.withdraw([long]) == 0
+        exchange.withdraw([long])
     else:
         exchange.stop()
     backend.seconds = 0.0
