@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -35,8 +36,8 @@ class TextThreads:
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="text")
 
     def close(self) -> None:
-        """End the threads after what they are at."""
-        self._pool.shutdown(cancel_futures=True)
+        """End the threads after what they are at, which nobody waits for: it may take seconds."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, work: Callable[[], Result], *, client: str, cost: int) -> Result:
         """Work on a thread; who is cancelled meanwhile leaves the thread to the next one when it is free.
@@ -53,7 +54,7 @@ class TextThreads:
         except BaseException:
             self._leave()
             raise
-        future.add_done_callback(lambda _: None if loop.is_closed() else _tell(loop, self._leave))
+        future.add_done_callback(lambda _: _tell(loop, self._leave))
         return await asyncio.wrap_future(future)
 
     async def _enter(self, client: str, cost: int) -> None:
@@ -80,4 +81,6 @@ class TextThreads:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    loop.call_soon_threadsafe(callback)
+    # The loop may be gone by now, and with it whoever waited.
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(callback)

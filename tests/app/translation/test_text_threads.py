@@ -39,6 +39,15 @@ async def test_a_modest_client_does_not_wait_behind_the_pile_of_another() -> Non
     threads.close()
 
 
+async def test_the_end_waits_for_no_thread() -> None:
+    threads, gate = TextThreads(1), threading.Event()
+    work = asyncio.create_task(threads.run(lambda: gate.wait(10), client="a", cost=1))
+    await asyncio.sleep(0)
+    threads.close()
+    gate.set()
+    assert await work
+
+
 VISITS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(0, 3), st.booleans()), max_size=25
 )
