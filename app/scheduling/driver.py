@@ -78,8 +78,9 @@ class Driver:
 
     def drop(self, job: Job) -> None:
         """Forget a job, wherever it is."""
-        self._suspects.pop(job, None)
-        self._shown.pop(job, None)
+        self._clear(job)
+        if not self._suspects:
+            self._groups.clear()
         sentence = self._sentences.pop(job, None)
         if sentence is not None:
             del self._jobs[sentence]
@@ -119,7 +120,7 @@ class Driver:
         try:
             sentence = self._engine.add(request)
         except Exception as fault:
-            self._suspects.pop(job, None)
+            self._clear(job)
             self._refused.append((job, as_failure(fault)))
             return
         self._jobs[sentence] = job
@@ -142,8 +143,7 @@ class Driver:
             self._groups += [jobs[middle:], jobs[:middle]]
             return []
         for job in jobs:
-            self._suspects.pop(job, None)
-            self._shown.pop(job, None)
+            self._clear(job)
         return [(job, as_failure(fault)) for job in jobs]
 
     def _recall(self) -> list[Job]:
@@ -159,6 +159,10 @@ class Driver:
     def _forget(self, sentence: Sentence) -> None:
         job = self._jobs.pop(sentence)
         del self._sentences[job]
+        self._clear(job)
+
+    def _clear(self, job: Job) -> None:
+        """Neither suspect nor shown any more."""
         self._suspects.pop(job, None)
         self._shown.pop(job, None)
 

@@ -169,6 +169,37 @@ def test_suspects_can_be_dropped(backend: DoubleBackend, driver: Driver, job: Ne
     assert set(finish(driver)) == {jobs[0]}
 
 
+def test_nothing_is_kept_of_suspects_that_are_gone(
+    backend: DoubleBackend,
+    engine: DoubleEngine,
+    driver: Driver,
+    job: NewJob,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend.poison = "bad"
+    jobs = [job(text, is_followed=True) for text in ("a", "bad", "c", "d")]
+    for each in jobs:
+        driver.add(each)
+    driver.advance()
+    for each in jobs[2:]:
+        driver.drop(each)
+
+    def refuse(_request: DecodeRequest) -> Sentence:
+        raise InputError("no", "q")
+
+    monkeypatch.setattr(engine, "add", refuse)
+    assert set(finish(driver)) == set(jobs[:2])
+    assert driver._shown == {}
+    monkeypatch.undo()
+    for each in jobs:
+        driver.add(each)
+    driver.advance()
+    for each in jobs:
+        driver.drop(each)
+    assert driver.is_idle
+    assert driver._groups == []
+
+
 def test_a_sample_that_starts_again_draws_the_same_numbers(
     backend: DoubleBackend, driver: Driver, job: NewJob
 ) -> None:
