@@ -51,6 +51,6 @@ def test_they_answer_as_ever() -> None:
     statuses = [status for flood in floods for status in flood.statuses]
     assert set(statuses) == {200, 503}
     assert statuses.count(503) > statuses.count(200)
-    # Ten times what a quiet machine of two cores needs; it has the clients to bear as well.
-    assert statistics.median(probes) < 0.5
-    assert statistics.median(scrapes) < 1
+    # Twenty times what a quiet machine of two cores needs; it has the clients to bear as well.
+    assert statistics.median(probes) < 1
+    assert statistics.median(scrapes) < 2
