@@ -106,7 +106,9 @@ class KeyMissingError(AccessDeniedError):
     """No API key came with the request."""
 
     def __init__(self) -> None:
-        super().__init__("an API key is required, as `Authorization: Bearer KEY` or in `api_key`")
+        super().__init__(
+            "an API key is required: `Authorization: Bearer KEY`, or `api_key` where LibreTranslate has it"
+        )
 
 
 class KeyInvalidError(AccessDeniedError):

@@ -28,8 +28,8 @@ _VALUES: Final = {
 }
 
 
-def refuse_unsupported(values: Values) -> None:
-    """Refuse what would be ignored otherwise, before the request is looked at any closer.
+def supported(values: Values) -> Values:
+    """The fields of a request, once none is among them that would be ignored; null is as good as absent.
 
     Raises:
         RequestError: Naming the field.
@@ -42,6 +42,7 @@ def refuse_unsupported(values: Values) -> None:
     for (name, value), reason in _VALUES.items():
         if str(values.get(name)).lower() == value:
             raise _refusal(f"`{name}` cannot be `{value}`: {reason}", name)
+    return {name: value for name, value in values.items() if name not in UNSUPPORTED}
 
 
 def check_texts(values: Values, settings: Settings) -> None:

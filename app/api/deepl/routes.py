@@ -13,7 +13,7 @@ from app.api.body import Values, is_form, read_values
 from app.api.deepl import schemas
 from app.api.deepl.answers import translate_response
 from app.api.deepl.languages import source_languages, target_languages
-from app.api.deepl.refusals import check_texts, refuse_unsupported, renamed
+from app.api.deepl.refusals import check_texts, renamed, supported
 from app.api.dependencies import admit, client_of, context_of, translated, while_connected
 from app.api.documentation import body_of, errors
 from app.api.validation import check_lengths, fields_of, seconds_allowed, validate
@@ -61,9 +61,8 @@ async def translate(request: Request) -> Response:
     """
     context = context_of(request)
     values, client = await admit(request, context)
-    refuse_unsupported(values)
     check_texts(values, context.settings)
-    body = validate(schemas.DeepLTranslateRequest, values, is_form=is_form(request))
+    body = validate(schemas.DeepLTranslateRequest, supported(values), is_form=is_form(request))
     fields = fields_of(body.text, "text")
     check_lengths(fields, context.settings)
     order = _order(body, fields, client, context.settings)

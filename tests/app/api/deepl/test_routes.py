@@ -5,6 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.api.deepl.refusals import UNSUPPORTED
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend, write_keys
 
@@ -41,6 +42,12 @@ async def test_forms(client: httpx.AsyncClient) -> None:
     assert [each["billed_characters"] for each in translations] == [3, 0, 3]
     one = await client.post("/v2/translate", data={"text": "one", "target_lang": "FR"})
     assert one.json()["translations"][0]["text"] == "ONE"
+
+
+async def test_null_is_as_good_as_absent(client: httpx.AsyncClient) -> None:
+    nulls = dict.fromkeys([*UNSUPPORTED, "source_lang", "formality", "tag_handling", "model_type", "context"])
+    answer = await client.post("/v2/translate", json=REQUEST | nulls)
+    assert answer.json()["translations"][0]["text"] == "ONE TWO"
 
 
 @pytest.mark.parametrize("off", [0, "0", False])
