@@ -21,10 +21,11 @@ from app.api.dependencies import ContextOf, admit, context_of, translated, while
 from app.api.documentation import as_events, body_of, errors
 from app.api.streaming import stream, wants_events
 from app.api.validation import check_count, check_lengths, fields_of, seconds_allowed, validate
+from app.context import Context
 from app.settings import Settings
 from app.translation.dialects import HTML
 from app.translation.order import Answer, Order
-from model.text.language import language_name
+from model.text.language import Detection, language_name
 
 router = APIRouter(tags=["Translation"])
 
@@ -85,7 +86,7 @@ def _order(
     summary="Detect the language of a text",
     response_model=list[schemas.DetectedLanguage],
     openapi_extra=body_of(schemas.DetectRequest),
-    responses=errors(401, 403, 413, 415, 422, 429, 500, 503),
+    responses=errors(401, 403, 413, 415, 422, 429, 500, 503, 504),
 )
 async def detect(request: Request) -> Response:
     """Languages that the text may be in, likeliest first."""
@@ -93,10 +94,14 @@ async def detect(request: Request) -> Response:
     values, client = await admit(request, context)
     body = validate(schemas.DetectRequest, values, is_form=is_form(request))
     check_lengths(fields_of(body.q), context.settings)
-    deadline = time.monotonic() + seconds_allowed(None, context.settings)
-    async with context.admission.turn(client, deadline, len(body.q)):
-        found = await context.service.detect(body.q, client)
+    found = await while_connected(request, _detected(context, body.q, client))
     return answered(Detections, [detected(language) for language in found])
+
+
+async def _detected(context: Context, text: str, client: str) -> list[Detection]:
+    deadline = time.monotonic() + seconds_allowed(None, context.settings)
+    async with context.admission.turn(client, deadline, len(text)):
+        return await context.service.detect(text, client, deadline)
 
 
 @router.get("/languages", summary="List languages", responses=errors(500, 503))

@@ -1,5 +1,6 @@
 """② … ⑧ The conductor: a text is split and encoded, decoded, and put together again."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from functools import partial
@@ -7,6 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 from app.backend import LoadedModel
+from app.errors import DeadlinePassedError
 from app.scheduling.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.stages import current
@@ -92,9 +94,17 @@ class TranslationService:
         with stages.during("finish"):
             return await self._beside_loop(order.client, size, lambda: [item.answer() for item in items])
 
-    async def detect(self, text: str, client: str = "") -> list[Detection]:
-        """Languages that a client's text may be in, likeliest first."""
-        return await self._beside_loop(client, len(text), lambda: self._reader.detect(text))
+    async def detect(self, text: str, client: str, deadline: float) -> list[Detection]:
+        """Languages that a client's text may be in, likeliest first.
+
+        Raises:
+            DeadlinePassedError: If the deadline, seconds of the monotonic clock, came first.
+        """
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._beside_loop(client, len(text), lambda: self._reader.detect(text))
+        except TimeoutError:
+            raise DeadlinePassedError from None
 
     async def _beside_loop(self, client: str, size: int, work: Callable[[], Result]) -> Result:
         """Run work on a client's text of this many characters where the event loop does not stall."""

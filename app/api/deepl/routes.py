@@ -38,7 +38,7 @@ _TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "ta
 _LISTING: Final[dict[str, Any]] = {
     "response_model": list[schemas.DeepLLanguage],
     "openapi_extra": {"parameters": [_TYPE]},
-    "responses": errors(400, 401, 403, 500, 503),
+    "responses": errors(400, 401, 403, 413, 415, 500, 503),
 }
 _COUNT: Final[dict[str, Any]] = {
     "response_model": schemas.DeepLUsage,
@@ -101,8 +101,8 @@ async def _translated(context: Context, order: Order) -> list[Answer]:
 async def languages(request: Request) -> Response:
     """Languages that can be translated from, or with `type=target` into."""
     context = context_of(request)
-    client_of(request, context)
-    kind = validate(schemas.DeepLLanguagesRequest, await _values(request, context), is_form=True).type
+    values = await _values(request, context, client_of(request, context))
+    kind = validate(schemas.DeepLLanguagesRequest, values, is_form=True).type
     catalogue = context.service.catalogue
     listed = target_languages(catalogue) if kind == "target" else source_languages(catalogue)
     return answered(_LANGUAGES, listed)
@@ -130,10 +130,12 @@ async def glossary_language_pairs(request: Request) -> Response:
     return answered(_PAIRS, schemas.DeepLGlossaryPairs(supported_languages=[]))
 
 
-async def _values(request: Request, context: Context) -> Values:
+async def _values(request: Request, context: Context, client: str) -> Values:
     """Fields of the query and, where there is one, of the body; DeepL's own client sends GET with a form."""
     fields: Values = dict(request.query_params)
     if "content-type" in request.headers:
         settings = context.settings
-        fields |= await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
+        most = settings.max_body_bytes
+        with context.admission.reading(client, most):
+            fields |= await read_values(request, max_bytes=most, max_items=settings.max_items)
     return fields

@@ -47,6 +47,16 @@ async def test_a_deadline_that_passes_before_the_text_is_read_is_504(
         assert [response.json() for response in await asyncio.gather(*busy)] == [[], []]
 
 
+async def test_a_detection_has_a_deadline_too(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    async with serve(request_timeout_ms=50) as client:
+        monkeypatch.setattr(Reader, "detect", lambda *_: gate.wait(10) and [])
+        texts = [client.post("/detect", json={"q": "a" * 5000}) for _ in range(5)]
+        answers = await asyncio.gather(*texts)
+        assert [(each.status_code, each.json()["code"]) for each in answers] == [(504, "deadline_passed")] * 5
+        gate.set()
+
+
 async def test_the_default_deadline_is_a_setting(serve: Serve, backend: DoubleBackend) -> None:
     backend.gate.clear()
     async with serve(request_timeout_ms=30) as client:

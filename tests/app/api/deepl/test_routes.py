@@ -1,5 +1,7 @@
 """DeepL's paths beyond what its Python package sends: forms, other spellings, bodies of errors, accounts."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -105,6 +107,27 @@ async def test_languages_by_query_form_and_method(client: httpx.AsyncClient) -> 
     assert (await client.post("/v2/languages", data={"type": "target"})).json() == targets
     assert (await client.post("/v2/languages")).json() == sources
     assert (await client.get("/v2/languages?type=all")).json()["field"] == "type"
+
+
+async def test_a_list_that_is_asked_for_with_a_body_needs_room_for_it(serve: Serve) -> None:
+    """As every body does: what is held of them all has a bound."""
+    async with serve(max_body_bytes=1024, max_held_bytes=1500) as client:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> AsyncIterator[bytes]:
+            begun.set()
+            yield b"type="
+            await go_on.wait()
+            yield b"target"
+
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        first = asyncio.create_task(client.post("/v2/languages", content=slow(), headers=form))
+        await begun.wait()
+        second = await client.post("/v2/languages", data={"type": "target"})
+        assert (second.status_code, second.json()["code"]) == (503, "house_full")
+        go_on.set()
+        assert (await first).status_code == 200
+        assert (await client.post("/v2/languages", data={"type": "target"})).status_code == 200
 
 
 async def test_only_what_is_written_is_a_target(serve: Serve) -> None:
