@@ -1,0 +1,116 @@
+"""An order becomes sentences: whose language is which, by which options, and how much at most."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from app.translation.catalogue import Catalogue
+from app.translation.dialects import HTML, Dialect
+from app.translation.item import Item
+from app.translation.order import Order
+from app.translation.reader import Reader
+from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
+from model.text.document import Splitting
+from tests.app.double import DoubleBackend
+
+BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"), ("fr", "en"))))
+CATALOGUE = Catalogue(BACKEND.models())
+
+
+def read(
+    *texts: str,
+    source: str | None = "en",
+    target: str = "fr",
+    model: str | None = None,
+    markup: Dialect | None = None,
+    splitting: Splitting = "sentences",
+    decoding: Mapping[str, object] | None = None,
+    alternatives: int = 0,
+    most_tokens: float = float("inf"),
+) -> list[Item]:
+    order = Order(
+        texts=texts,
+        fields=tuple(f"q[{i}]" for i in range(len(texts))),
+        source=source,
+        target=target,
+        deadline=0.0,
+        markup=markup,
+        splitting=splitting,
+        decoding=decoding or {},
+        alternatives=alternatives,
+        model=model,
+    )
+    return Reader(CATALOGUE, most_tokens).read(order)
+
+
+def sentences(item: Item) -> list[str]:
+    return [BACKEND.tokenizer.decode(request.source_ids[:-1]).lower() for request in item.requests]
+
+
+def test_sentences_are_found_in_each_text() -> None:
+    first, second = read("One two. Three!\nfour", " \n")
+    assert sentences(first) == ["one two.", "three!", "four"]
+    assert (sentences(second), second.field) == ([], "q[1]")
+    (whole,) = read("One two. Three!\nfour", splitting="none")
+    assert sentences(whole) == ["one two. three! four"]
+
+
+def test_markup_is_no_text() -> None:
+    (item,) = read("<p>One <b>two</b></p>", markup=HTML)
+    assert sentences(item) == ["one", "two"]
+
+
+def test_a_text_in_the_target_language_has_arrived() -> None:
+    (item,) = read("One two.", source="fr")
+    assert (item.ahead, item.requests) == ((), [])
+    assert item.answer().text == "One two."
+    (detected,) = read("Où est la gare, s'il vous plaît ?", source=None)
+    assert detected.detection is not None
+    assert (detected.detection.language, detected.ahead) == ("fr", ())
+
+
+def test_only_a_language_that_can_be_translated_is_detected() -> None:
+    free, bound = (
+        read("Wo ist der Bahnhof?", source=None, target="en", model=model)[0].detection
+        for model in (None, "en-fr")
+    )
+    assert free is not None
+    assert bound is not None
+    assert free.language == "de"
+    assert bound.language in ("en", "fr")
+
+
+def test_lengths_hold_on_the_last_leg_alone_and_other_options_on_both() -> None:
+    (item,) = read(
+        "eins zwei", source="de", decoding={"max_length": 9, "no_repeat_ngram_size": 2}, alternatives=1
+    )
+    first, last = item.options
+    assert (first.max_length, last.max_length) == (None, 9)
+    assert (first.no_repeat_ngram_size, last.no_repeat_ngram_size) == (2, 2)
+    assert (first.num_hypotheses, last.num_hypotheses) == (1, 2)
+
+
+def test_what_could_never_be_decoded_is_read_no_further() -> None:
+    with pytest.raises(TextTooLongError, match="MAX_QUEUED_TOKENS: 8, at most 7"):
+        read("one two three", "four five six", "seven", most_tokens=7)
+
+
+@pytest.mark.parametrize(
+    ("wish", "fault"),
+    [
+        ({"target": "xx"}, UnsupportedLanguageError),
+        ({"source": "xx"}, UnsupportedLanguageError),
+        ({"source": "de", "model": "en-fr"}, UnsupportedLanguageError),
+        ({"model": "other"}, InputError),
+        ({"decoding": {"strategy": "greedy", "beam_size": 3, "min_length": 99}}, ConfigError),
+    ],
+)
+def test_what_cannot_be_served_is_refused(wish: dict[str, object], fault: type[Exception]) -> None:
+    with pytest.raises(fault):
+        read("one", **wish)  # type: ignore[arg-type]
+
+
+def test_a_sentence_that_is_too_long_names_its_text() -> None:
+    with pytest.raises(TextTooLongError) as refusal:
+        read("short", "word " * 50)
+    assert refusal.value.field == "q[1]"
