@@ -1,0 +1,98 @@
+"""One set of checkpoints in service: it is announced, watched, refused and let go of as a whole."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.context import Context
+from app.errors import DrainingError
+from app.process.generation import Generation
+from app.settings import Settings
+from app.translation.order import Order
+from tests.app.double import DoubleBackend
+
+pytestmark = pytest.mark.anyio
+
+
+class Shelf(DoubleBackend):
+    """Tells how often it was let go of."""
+
+    closings = 0
+
+    def close(self) -> None:
+        self.closings += 1
+
+
+@pytest.fixture
+def backend() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def context() -> Context:
+    return Context.of(Settings(_env_file=None))  # type: ignore[call-arg]
+
+
+@pytest.fixture
+async def generation(backend: Shelf, context: Context) -> AsyncIterator[Generation]:
+    generation = Generation(backend, context)
+    await generation.start()
+    yield generation
+    backend.gate.set()
+
+
+def order(*texts: str) -> Order:
+    fields = tuple(f"q[{i}]" for i in range(len(texts)))
+    return Order(texts=texts, fields=fields, source="en", target="fr", deadline=time.monotonic() + 30)
+
+
+async def held(generation: Generation, backend: Shelf) -> "asyncio.Task[object]":
+    """A translation in the middle of a step."""
+    backend.gate.clear()
+    task: asyncio.Task[object] = asyncio.create_task(generation.service.translate(order("one two")))
+    async with asyncio.timeout(5):
+        while not backend.entered.is_set():
+            await asyncio.sleep(0.002)
+    return task
+
+
+async def test_it_finishes_what_it_has_and_lets_go_of_everything(
+    generation: Generation, backend: Shelf, context: Context
+) -> None:
+    task = await held(generation, backend)
+    closing = asyncio.create_task(generation.close(drain_seconds=10))
+    await asyncio.sleep(0.01)
+    with pytest.raises(DrainingError):
+        await generation.service.translate(order("late"))
+    assert backend.closings == 0
+    backend.gate.set()
+    await closing
+    assert task.done()
+    assert backend.closings == 1
+    assert (context.lifecycle.refusers, context.watchdog._watched) == (set(), [])
+
+
+async def test_nothing_is_taken_from_under_an_engine_that_is_stuck(
+    generation: Generation, backend: Shelf, context: Context
+) -> None:
+    task = await held(generation, backend)
+    context.lifecycle.refuse_work()
+    await generation.close(drain_seconds=10)
+    assert backend.closings == 0
+    assert len(context.watchdog._watched) == 1, "so that somebody hears of it"
+    with pytest.raises(DrainingError):
+        await task
+
+
+async def test_it_is_announced_in_the_place_of_the_one_before(
+    generation: Generation, context: Context
+) -> None:
+    generation.announce()
+    other = DoubleBackend(("other", (("de", "en"),)))
+    Generation(other, context).announce()
+    exposition = context.metrics.exposition().decode()
+    assert 'model_info{checksum="cccc' in exposition
+    assert 'name="other"' in exposition
+    assert 'name="tiny"' not in exposition
