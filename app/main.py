@@ -40,27 +40,13 @@ def create_app(
     """
     settings = settings or Settings()
     context = Context.of(settings)
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        if backend is not None:
-            running = Running(context, lambda _: backend)
-            await running.start()
-            yield
-        else:
-            running = Running(context, load or partial(_load_engine, settings))
-            async with _beside(Reloader(running, context).run()):
-                yield
-        await running.stop()
-        if context.tracing is not None:
-            await asyncio.to_thread(context.tracing.close)
-
+    load = load or partial(_load_engine, settings)
     app = FastAPI(
         title="Dragoman",
         version=version("dragoman"),
         description="Translates text with models you own. Programs written for LibreTranslate or DeepL work "
         "unchanged.",
-        lifespan=lifespan,
+        lifespan=lambda _: _serving(context, backend, load),
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
@@ -75,6 +61,22 @@ def create_app(
     documentation.install(app)
     _add_middleware(app, context)
     return app
+
+
+@asynccontextmanager
+async def _serving(context: Context, backend: Backend | None, load: Load) -> AsyncIterator[None]:
+    """Load, serve as long as the block lasts, and let go of everything."""
+    if backend is not None:
+        running = Running(context, lambda _: backend)
+        await running.start()
+        yield
+    else:
+        running = Running(context, load)
+        async with _beside(Reloader(running, context).run()):
+            yield
+    await running.stop()
+    if context.tracing is not None:
+        await asyncio.to_thread(context.tracing.close)
 
 
 def _load_engine(settings: Settings, lender: Backend | None) -> Backend:

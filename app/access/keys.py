@@ -1,4 +1,4 @@
-"""API keys: known only by their SHA-256, compared in constant time, re-read when their file changes."""
+"""① API keys: known only by their SHA-256, compared in constant time, re-read when their file changes."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""How often one client may ask."""
+"""① How often one client may ask."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""How many characters each client has had translated."""
+"""⑨ How many characters each client has had translated."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The least pace at which bytes have to move while one side waits for the other."""
+"""① The least pace at which bytes have to move while one side waits for the other."""
 
 import asyncio
 from collections.abc import Callable
