@@ -78,7 +78,14 @@ class Reloader:
             outcome = "replaced" if is_new else "unchanged"
             logger.info("reloaded", extra={"outcome": outcome})
         self._metrics.reloads.labels(outcome).inc()
-        await self._running.retire()
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        try:
+            await self._running.retire()
+        except Exception as fault:
+            # It answers nobody any more, and must not be in the way of the next reload.
+            logger.error("what was served before could not be closed", exc_info=fault)
         await in_background(reclaim_memory)
 
 

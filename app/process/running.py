@@ -70,10 +70,9 @@ class Running:
     async def retire(self) -> None:
         """Let what was replaced answer what began with it, then let go of it."""
         if self._retiring is not None:
-            before, cohort = self._retiring
+            (before, cohort), self._retiring = self._retiring, None
             await cohort.gone()
             await before.close(self._context.settings.drain_seconds)
-            self._retiring = None
 
     async def _serve(self, backend: Backend) -> None:
         try:

@@ -190,6 +190,26 @@ class _Broken(DoubleEngine):
         raise CheckpointError("not a number")
 
 
+async def test_what_cannot_be_closed_is_in_nobodys_way(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    old, new, newer = map(edition, "abc")
+    async with serving(Shelf(old, new, newer)) as (app, client):
+        monkeypatch.setattr(old, "close", _fail)
+        ask(app)
+        await reloads(app, "replaced")
+        ask(app)
+        await reloads(app, "replaced", 2)
+        assert await version(client) == "1+cccccccc"
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        "what was served before could not be closed"
+    ]
+
+
+def _fail() -> None:
+    raise OSError("the device is gone")
+
+
 async def test_what_is_the_same_changes_nothing() -> None:
     old, same = edition("a"), edition("a")
     shelf = Shelf(old, same)
