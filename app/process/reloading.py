@@ -99,7 +99,9 @@ def list_files(paths: Iterable[Path]) -> Listing:
     """What lies in the checkpoint folders; nothing if there are none."""
     try:
         folders = checkpoint_folders(paths)
-        return frozenset(_entry(file) for folder in folders for file in folder.iterdir())
+        files = (file for folder in folders for file in folder.iterdir())
+        # A link that leads nowhere must not hide the others.
+        return frozenset(_entry(file) for file in files if file.exists())
     except (ConfigError, OSError):
         # Somebody is just moving them; the next look tells more.
         return frozenset()

@@ -133,7 +133,7 @@ async def glossary_language_pairs(request: Request) -> Response:
 async def _values(request: Request, context: Context, client: str) -> Values:
     """Fields of the query and, where there is one, of the body; DeepL's own client sends GET with a form."""
     fields: Values = dict(request.query_params)
-    if "content-type" in request.headers:
+    if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
         settings = context.settings
         most = settings.max_body_bytes
         with context.admission.reading(client, most):

@@ -26,7 +26,7 @@ Splitting = Annotated[
 
 
 def _names(value: object) -> object:
-    return value.split(",", _MAX_TAGS) if isinstance(value, str) else value
+    return [name.strip() for name in value.split(",", _MAX_TAGS)] if isinstance(value, str) else value
 
 
 TagNames = Annotated[

@@ -106,6 +106,8 @@ async def test_languages_by_query_form_and_method(client: httpx.AsyncClient) -> 
     assert (await client.request("GET", "/v2/languages", data={"type": "target"})).json() == targets
     assert (await client.post("/v2/languages", data={"type": "target"})).json() == targets
     assert (await client.post("/v2/languages")).json() == sources
+    json = {"Content-Type": "application/json"}
+    assert (await client.get("/v2/languages?type=target", headers=json)).json() == targets, "without a body"
     assert (await client.get("/v2/languages?type=all")).json()["field"] == "type"
 
 
@@ -194,6 +196,13 @@ async def test_who_asks_too_often_is_told_when_to_come_back(serve: Serve) -> Non
     assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
     assert refused.json()["message"] == refused.json()["error"]
+
+
+@pytest.mark.parametrize("names", [["X", "ph"], "x,ph", "ph , x"])
+async def test_names_of_tags_may_have_space_around_them(client: httpx.AsyncClient, names: object) -> None:
+    wish = {"text": "one <x>two</x> <ph>three</ph>", "tag_handling": "xml", "ignore_tags": names}
+    (translation,) = (await client.post("/v2/translate", json=REQUEST | wish)).json()["translations"]
+    assert translation["text"] == "ONE <x>two</x> <ph>three</ph>"
 
 
 @pytest.mark.parametrize("names", [["a"] * 101, "a," * 300_000])
