@@ -46,7 +46,10 @@ class Admission:
         """
         if self._places.fits(1, client) and self._bytes.fits(size, client):
             return None
-        # By then all who are in the house now have been answered.
+        return self.full()
+
+    def full(self) -> HouseFullError:
+        """That there is no room, and when there will be: once all who are in the house are answered."""
         return HouseFullError(self._rate.seconds_for(self.in_house))
 
     @contextmanager

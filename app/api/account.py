@@ -34,7 +34,7 @@ class Account:
 
     def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
         self._headers = Headers(scope=scope)
-        self.request_id = _request_id(self._headers)
+        self.request_id = sane_request_id(self._headers.get(REQUEST_ID_HEADER, ""))
         self.stages = Stages()
         self.has_begun = False
         self._began = clock()
@@ -101,6 +101,6 @@ class Account:
             yield _CLOSE
 
 
-def _request_id(headers: Headers) -> str:
-    given = headers.get(REQUEST_ID_HEADER, "")
+def sane_request_id(given: str) -> str:
+    """A caller's id if it is short and plain, else a new one."""
     return given if _SANE_ID.fullmatch(given) else new_request_id()

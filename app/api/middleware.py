@@ -11,7 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.account import Account
 from app.api.errors import respond
+from app.api.porter import WORK
 from app.api.refusal import CODES, code_of
+from app.api.turnstile import Turnstile
 from app.context import Context
 from app.errors import DrainingError
 from app.process.lifecycle import Phase
@@ -37,6 +39,7 @@ class RequestContextMiddleware:
         self._app = app
         self._context = context
         self._endpoints = frozenset(endpoints)
+        self._turnstile = Turnstile()
         context.metrics.expect_endpoints(endpoints)
         context.metrics.expect_rejections(CODES)
         context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
@@ -64,6 +67,9 @@ class RequestContextMiddleware:
 
     async def _answer(self, account: Account, scope: Scope, receive: Receive) -> None:
         try:
+            if scope["path"] in WORK and not self._turnstile.passes():
+                with account.stages.during("queue"):
+                    await self._turnstile.wait(scope["client"][0] if scope.get("client") else "")
             await self._app(_without_head(scope), receive, account.send)
         except Exception as fault:
             # The last line of defence: without it the server would answer in its own words.

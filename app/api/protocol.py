@@ -15,12 +15,15 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from app.api.account import sane_request_id
 from app.api.close_delimited import delimit_by_closing
 from app.api.door import Door
 from app.api.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_length, foreign_method
 from app.api.pace import Pace
-from app.api.refusal import WIRE_STATUS, code_of, refusal
+from app.api.porter import Porter
+from app.api.refusal import WIRE_STATUS, code_of, full_house, refusal
 from app.api.transport import Flow, LingeringTransport
+from app.errors import HouseFullError
 from app.telemetry.logs import new_request_id
 
 logger = logging.getLogger(__name__)
@@ -48,6 +51,7 @@ class Protocol(HttpToolsProtocol):
         server_state: Of uvicorn's server.
         app_state: What each request's scope begins with.
         door: Of uvicorn's server, the same for all its connections.
+        porter: Likewise.
         count_refusal: Is told the error code of a refusal that ends no request the application knows.
     """
 
@@ -59,10 +63,13 @@ class Protocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         door: Door,
+        porter: Porter,
         count_refusal: Callable[[str], None],
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._door = door
+        self._porter = porter
+        self._visitor: str | None = None
         self._count_refusal = count_refusal
         self.url = b""
         self._buffer = bytearray()
@@ -100,6 +107,7 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._door.leave(self)
+        self._depart()
         self._receiving.stop()
         self._reading.stop()
         self._unset_keepalive_if_required()
@@ -143,6 +151,7 @@ class Protocol(HttpToolsProtocol):
         self._num_chunking = 0
         self._missing = 0
         self._foreign_method: bytes | None = None
+        self._full_house: HouseFullError | None = None
 
     def _advance(self) -> None:
         """Parse what came of the request at hand."""
@@ -218,6 +227,8 @@ class Protocol(HttpToolsProtocol):
         except WireError as fault:
             self._fault = fault
             raise
+        if not self._is_let_in():
+            return
         super().on_headers_complete()
         self._door.occupy(self)
         if self._foreign_method:
@@ -238,8 +249,24 @@ class Protocol(HttpToolsProtocol):
         length = body_length(self.parser.get_method(), self.url, version, self.headers)
         self._is_in_head = False
         self._missing = length or 0
+        self._is_chunked = length is None
         # The version before knows no invitations.
         self.expect_100_continue &= version != "1.0"
+
+    def _is_let_in(self) -> bool:
+        """Whether there is room for what the request brings; if not, it is told so when it was read."""
+        fields = self.headers
+        visitor = self._porter.visitor(self.parser.get_method(), self.url, fields, self.client)
+        if visitor is None:
+            return True
+        self._full_house = self._porter.refusal(visitor, fields)
+        if self._full_house is None:
+            self._porter.enter(visitor)
+            self._visitor = visitor
+        elif self._is_chunked or self._missing > _UNREAD_BYTES or self.expect_100_continue:
+            # The rest of it, which may not even be on its way, is not worth waiting for.
+            self._tell_full_house(self._full_house, ends=True)
+        return self._full_house is None
 
     def on_body(self, body: bytes) -> None:
         """Pass it on."""
@@ -247,11 +274,16 @@ class Protocol(HttpToolsProtocol):
             self._missing -= len(body)
         else:
             self._num_chunking -= len(body)
-        super().on_body(body)
+        if self._full_house is None:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """See that the next request can follow."""
         if self._is_in_head:
+            return
+        if self._full_house is not None:
+            self._tell_full_house(self._full_house, ends=not self.parser.should_keep_alive())
+            self._expect_head()
             return
         if not self.cycle.response_started:
             self.cycle.keep_alive = self._is_kept_alive
@@ -261,6 +293,7 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with what the client sent ahead."""
         self._door.rest(self)
+        self._depart()
         super().on_response_complete()
         if self._buffer:
             self._advance()
@@ -299,6 +332,21 @@ class Protocol(HttpToolsProtocol):
             self._line.abort()
         else:
             self._refuse(503)
+
+    def _tell_full_house(self, error: HouseFullError, *, ends: bool) -> None:
+        if self._is_closing():
+            return
+        self._porter.count_refusal(self.url)
+        given = next((value for name, value in self.headers if name == b"x-request-id"), b"")
+        self._line.write(full_house(error, sane_request_id(given.decode("latin-1")), ends=ends))
+        if ends:
+            self._hang_up()
+
+    def _depart(self) -> None:
+        """What the client brought is done, or nobody waits for it any more."""
+        if self._visitor is not None:
+            self._porter.leave(self._visitor)
+            self._visitor = None
 
     def _refuse(self, status: int) -> None:
         """Answer if that is still possible, and hang up."""

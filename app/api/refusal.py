@@ -1,8 +1,11 @@
 """⑨ The answer to what is no request, or never becomes a whole one."""
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
+
+from app.errors import UnavailableError
 
 _REASONS: Final = {
     400: ("malformed_request", "this is not an HTTP/1.1 request"),
@@ -28,16 +31,33 @@ def code_of(status: int) -> str:
 def refusal(status: int, request_id: str) -> bytes:
     """Head and body of an answer that ends the connection; there is nothing of the client's in it."""
     code, error = _REASONS[status]
-    body = json.dumps({"error": error, "code": code, "request_id": request_id})
-    fields: dict[str, object] = {
+    body = {"error": error, "code": code, "request_id": request_id}
+    return _answer(status, body, {"Connection": "close"} | ({"Retry-After": "1"} if status == 503 else {}))
+
+
+def full_house(error: UnavailableError, request_id: str, *, ends: bool) -> bytes:
+    """Head and body of an answer to a request that nobody looks at.
+
+    Args:
+        error: When to come back.
+        request_id: The caller's, if it is sane.
+        ends: Whether the connection ends with it.
+    """
+    # `message` is where DeepL's clients look.
+    body = {"error": str(error), "code": "house_full", "request_id": request_id, "message": str(error)}
+    ending = {"Connection": "close"} if ends else {}
+    return _answer(503, body, {"Retry-After": str(error.retry_after)} | ending)
+
+
+def _answer(status: int, content: Mapping[str, str], special: Mapping[str, str]) -> bytes:
+    body = json.dumps(content)
+    fields = {
         "Content-Type": "application/json",
-        "Content-Length": len(body),
+        "Content-Length": str(len(body)),
         "X-Content-Type-Options": "nosniff",
-        "X-Request-ID": request_id,
-        "Connection": "close",
+        "X-Request-ID": content["request_id"],
+        **special,
     }
-    if status == 503:
-        fields["Retry-After"] = 1
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         *(f"{name}: {fields[name]}" for name in fields),

@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.api.door import Door
+from app.api.porter import Porter
 from app.api.protocol import Protocol
 from app.context import Context
 from app.process.descriptors import claim_descriptors
@@ -38,6 +39,8 @@ _GRACE_SECONDS = 5
 _URGENT_SECONDS = 1
 # Who connected a moment before we stopped listening has sent its request within this.
 _LATE_SECONDS = 0.2
+# Few, as each takes about a tenth of a millisecond.
+_CONNECTIONS_A_TURN = 16
 # How long accepting those who have connected may take.
 _QUEUE_SECONDS = 1.0
 
@@ -121,7 +124,8 @@ def _has_terminal() -> bool:
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     metrics: Metrics = app.state.context.metrics
     door = Door(room=claim_descriptors())
-    protocol = partial(Protocol, door=door, count_refusal=metrics.refuse_on_the_wire)
+    porter = Porter(settings.max_requests, app.state.context.admission, metrics)
+    protocol = partial(Protocol, door=door, porter=porter, count_refusal=metrics.refuse_on_the_wire)
     return uvicorn.Config(
         app,
         http=cast(type[asyncio.Protocol], protocol),
@@ -135,9 +139,9 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         forwarded_allow_ips=settings.trusted_proxies or None,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        # asyncio takes in as many connections at once, and where no descriptor is left it tries as often in
-        # vain, each time with a log line and a timer that tries again: more and more of them.
-        backlog=1,
+        # asyncio takes in as many in one turn of its loop; where no descriptor is left it tries as often in
+        # vain, each time with a log line and a timer that tries again.
+        backlog=_CONNECTIONS_A_TURN,
     )
 
 

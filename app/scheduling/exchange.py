@@ -35,11 +35,14 @@ class Desk:
     declined: dict[str, Job] = field(default_factory=dict)
 
     def call(self) -> None:
+        """Make it look up, now or after the turn it is at; turns are short."""
+        self.is_called = True
+        self.bell.notify()
+
+    def hurry(self) -> None:
         """Make it look up, now or after the step it is at."""
-        if not self.is_called:
-            self.is_called = True
-            self.interrupt()
-            self.bell.notify()
+        self.interrupt()
+        self.call()
 
 
 class Exchange:
@@ -91,7 +94,7 @@ class Exchange:
             for job in jobs:
                 if (desk := self._release(job)) is not None:
                     desk.withdrawn.append(job)
-                    desk.call()
+                    desk.hurry()
             self._call_for({job.model for job in queued})
 
     def wait(self, desk: Desk) -> list[Job] | None:

@@ -8,8 +8,11 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from app.access.admission import Admission
 from app.api.door import Door
+from app.api.porter import Porter
 from app.api.protocol import Protocol
+from app.telemetry.metrics import Metrics
 
 
 class Seen(NamedTuple):
@@ -27,9 +30,10 @@ class Wire(asyncio.Transport):
 
     Args:
         door: Shared with other connections.
+        porter: Likewise.
     """
 
-    def __init__(self, door: Door | None = None) -> None:
+    def __init__(self, door: Door | None = None, porter: Porter | None = None) -> None:
         super().__init__()
         self.written = b""
         self.seen: list[Seen] = []
@@ -39,7 +43,12 @@ class Wire(asyncio.Transport):
         config = Config(self.answer, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
         self.refusals: list[str] = []
         self.protocol = Protocol(
-            config, ServerState(), {}, door=door or Door(room=10), count_refusal=self.refusals.append
+            config,
+            ServerState(),
+            {},
+            door=door or Door(room=10),
+            porter=porter or Porter(10, Admission(10, 1000), Metrics()),
+            count_refusal=self.refusals.append,
         )
         self.protocol.connection_made(self)
 

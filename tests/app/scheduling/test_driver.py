@@ -53,7 +53,10 @@ def finish(driver: Driver) -> dict[Job, Outcome]:
     raise AssertionError("it never ends")
 
 
-def test_a_turn_ends_with_a_sentence(driver: Driver, engine: DoubleEngine, job: NewJob) -> None:
+def test_a_turn_ends_with_a_sentence(
+    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.scheduling.driver._TURN_SECONDS", 10.0)
     short, long = job("a"), job("a b c d e")
     driver.add(short)
     driver.add(long)

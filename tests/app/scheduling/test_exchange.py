@@ -120,15 +120,25 @@ def test_nobody_overtakes_a_sentence_that_finds_no_room() -> None:
     assert alone.running == [large, small]
 
 
-def test_who_has_declined_is_not_disturbed_by_later_arrivals() -> None:
+def test_only_who_leaves_interrupts_a_step() -> None:
+    exchange, (alone,) = players(1)
+    leaving = job(6)
+    exchange.put([leaving, job(6)])
+    alone.look()
+    exchange.put([job(5)])
+    assert alone.interrupts == 0
+    exchange.withdraw([leaving])
+    assert alone.interrupts == 1
+
+
+def test_who_has_declined_is_not_called_by_later_arrivals() -> None:
     exchange, (alone,) = players(1)
     exchange.put([job(60)])
     alone.look()
     exchange.put([job(50)])
     alone.look()
-    before = alone.interrupts
     exchange.put([job(1) for _ in range(20)])
-    assert alone.interrupts == before
+    assert not alone.desk.is_called
 
 
 def test_room_at_one_worker_is_found_when_the_other_declines() -> None:
