@@ -5,12 +5,15 @@ import logging
 from app.backend import Backend
 from app.context import Context
 from app.process.background import in_background
+from app.process.lifecycle import Phase
 from app.scheduling.scheduler import Scheduler
 from app.translation.service import TranslationService
 
 logger = logging.getLogger(__name__)
 
-# Far more than a step takes; what is slower than this is stuck.
+# How long the steps at hand may take: while another generation serves, nobody waits for them; at the end of
+# the process somebody does, and far more than a step takes is enough.
+_PATIENT_SECONDS = 60.0
 _STEP_SECONDS = 2.0
 _HURRIED_SECONDS = 0.1
 
@@ -72,12 +75,17 @@ class Generation:
         """
         await self._scheduler.drain(drain_seconds)
         self.service.close()
-        lifecycle = self._context.lifecycle
-        patience = _HURRIED_SECONDS if lifecycle.is_cut_short else _STEP_SECONDS
-        if await in_background(lambda: self._scheduler.stop(patience)):
-            self.backend.close()
+        if await in_background(lambda: self._scheduler.stop(self._patience)):
+            await in_background(self.backend.close)
             self._context.watchdog.forget(self._scheduler.workers)
-        lifecycle.refusers.discard(self._scheduler.refuse_all)
+        self._context.lifecycle.refusers.discard(self._scheduler.refuse_all)
+
+    @property
+    def _patience(self) -> float:
+        lifecycle = self._context.lifecycle
+        if lifecycle.is_cut_short:
+            return _HURRIED_SECONDS
+        return _STEP_SECONDS if lifecycle.phase is Phase.DRAINING else _PATIENT_SECONDS
 
 
 def _fair_rows(backend: Backend) -> int:

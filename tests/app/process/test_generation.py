@@ -86,6 +86,21 @@ async def test_nothing_is_taken_from_under_an_engine_that_is_stuck(
         await task
 
 
+async def test_a_slow_step_is_waited_for_while_the_process_goes_on(
+    generation: Generation, backend: Shelf, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.process.generation._STEP_SECONDS", 0.01)
+    context.lifecycle.become_ready()
+    task = await held(generation, backend)
+    task.cancel()
+    closing = asyncio.create_task(generation.close(drain_seconds=10))
+    await asyncio.sleep(0.1)
+    assert backend.closings == 0
+    backend.gate.set()
+    await closing
+    assert (backend.closings, context.watchdog._watched) == (1, [])
+
+
 async def test_it_is_announced_in_the_place_of_the_one_before(
     generation: Generation, context: Context
 ) -> None:
