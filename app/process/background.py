@@ -12,6 +12,22 @@ Result = TypeVar("Result")
 
 async def in_background(work: Callable[[], Result]) -> Result:
     """What `work` returns or raises; whoever stops waiting leaves it to itself."""
+    return await start(work)
+
+
+def start(
+    work: Callable[[], Result], *, name: str = "background", ended: Callable[[], None] | None = None
+) -> asyncio.Future[Result]:
+    """Begin work; cancelling what this returns leaves it to itself.
+
+    Args:
+        work: What to do there.
+        name: Of the thread.
+        ended: Is called on the event loop once the thread is free, whether anybody waits for it or not.
+
+    Raises:
+        RuntimeError: If the system grants no thread.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
 
@@ -23,12 +39,16 @@ async def in_background(work: Callable[[], Result]) -> Result:
             settle = partial(done.set_exception, failure)
         # The loop may be gone by now, and with it whoever waited.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_unless_done, done, settle)
+            loop.call_soon_threadsafe(_tell, done, settle, ended)
 
-    threading.Thread(target=run, name="background", daemon=True).start()
-    return await done
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return done
 
 
-def _unless_done(future: asyncio.Future[Result], settle: Callable[[], None]) -> None:
+def _tell(
+    future: asyncio.Future[Result], settle: Callable[[], None], ended: Callable[[], None] | None
+) -> None:
     if not future.done():
         settle()
+    if ended is not None:
+        ended()

@@ -74,7 +74,6 @@ class Generation:
             drain_seconds: How long the work that was admitted may take.
         """
         await self._scheduler.drain(drain_seconds)
-        self.service.close()
         if await in_background(lambda: self._scheduler.stop(self._patience)):
             await in_background(self.backend.close)
             self._context.watchdog.forget(self._scheduler.workers)

@@ -64,10 +64,6 @@ class TranslationService:
         """Load what the first request would otherwise wait for: statistics of letters, by word length."""
         self._reader.detect("Congratulations, everything is ready")
 
-    def close(self) -> None:
-        """End the threads that work on long texts."""
-        self._threads.close()
-
     async def translate(self, order: Order, drafts: Drafts | None = None) -> list[Answer]:
         """Translate every text of an order, or none.
 

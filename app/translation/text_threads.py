@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from app.process.background import start
 from app.scheduling.fair_queue import FairQueue
 
 Result = TypeVar("Result")
@@ -33,11 +32,6 @@ class TextThreads:
     def __init__(self, count: int) -> None:
         self._free = count
         self._waiting: FairQueue[_Visitor] = FairQueue()
-        self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="text")
-
-    def close(self) -> None:
-        """End the threads after what they are at, which nobody waits for: it may take seconds."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, work: Callable[[], Result], *, client: str, cost: int) -> Result:
         """Work on a thread; who is cancelled meanwhile leaves the thread to the next one when it is free.
@@ -48,14 +42,12 @@ class TextThreads:
             cost: How long it may take, e.g. characters; at least 1.
         """
         await self._enter(client, cost)
-        loop = asyncio.get_running_loop()
         try:
-            future = self._pool.submit(work)
-        except BaseException:
+            done = start(work, name="text", ended=self._leave)
+        except RuntimeError:
             self._leave()
             raise
-        future.add_done_callback(lambda _: _tell(loop, self._leave))
-        return await asyncio.wrap_future(future)
+        return await done
 
     async def _enter(self, client: str, cost: int) -> None:
         if self._free:
@@ -78,9 +70,3 @@ class TextThreads:
                 visitor.called.set_result(None)
                 return
         self._free += 1
-
-
-def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    # The loop may be gone by now, and with it whoever waited.
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(callback)

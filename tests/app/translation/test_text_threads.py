@@ -19,7 +19,6 @@ async def test_work_is_done_elsewhere_and_its_failures_come_back() -> None:
         await threads.run(lambda: 1 // 0, client="a", cost=1)
     await asyncio.sleep(0.01)
     assert threads._free == 2
-    threads.close()
 
 
 async def test_a_modest_client_does_not_wait_behind_the_pile_of_another() -> None:
@@ -36,16 +35,25 @@ async def test_a_modest_client_does_not_wait_behind_the_pile_of_another() -> Non
     gate.set()
     await asyncio.gather(held, modest, *pile)
     assert order.index("modest") <= 1
-    threads.close()
 
 
-async def test_the_end_waits_for_no_thread() -> None:
-    threads, gate = TextThreads(1), threading.Event()
-    work = asyncio.create_task(threads.run(lambda: gate.wait(10), client="a", cost=1))
-    await asyncio.sleep(0)
-    threads.close()
-    gate.set()
-    assert await work
+async def test_the_end_of_the_process_waits_for_no_thread() -> None:
+    """Of a megabyte of markup, reading takes seconds."""
+    assert await TextThreads(1).run(lambda: threading.current_thread().daemon, client="a", cost=1)
+
+
+async def test_where_there_are_no_threads_the_next_one_gets_its_chance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threads = TextThreads(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError):
+            await threads.run(list, client="a", cost=1)
+    assert await threads.run(list, client="a", cost=1) == []
 
 
 VISITS = st.lists(
@@ -73,6 +81,5 @@ def test_every_thread_is_given_back_whoever_is_cancelled(
                 await asyncio.sleep(0.001)
         assert threads._free == count
         assert len(threads._waiting) == 0
-        threads.close()
 
     asyncio.run(play())
