@@ -15,6 +15,8 @@ __all__ = ["FORM", "JSON", "Values", "is_form", "read_values"]
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
+# Of a content type; a longer one, full of parameters, would keep the event loop busy for long.
+_MOST_CHARACTERS = 256
 _UTF16_OR_32_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
@@ -49,7 +51,7 @@ def is_form(request: Request) -> bool:
 def _media_type(content_type: str) -> str:
     header = Message()
     header["content-type"] = content_type
-    media_type = header.get_content_type() if content_type else ""
+    media_type = header.get_content_type() if 0 < len(content_type) <= _MOST_CHARACTERS else ""
     if media_type not in (JSON, FORM):
         raise RequestError(415, "unsupported_media_type", f"Content-Type must be {JSON} or {FORM}")
     charset = header.get_content_charset("utf-8")

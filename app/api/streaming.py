@@ -35,6 +35,8 @@ _HEARTBEAT: Final = b": still translating\n\n"
 _HEARTBEAT_SECONDS: Final = 15.0
 # Eyes see no difference below this, and a long text need not be sent again for every token.
 _PACE_SECONDS: Final = 0.04
+# Nobody names more; a head full of them would keep the event loop busy for long.
+_MOST_RANGES: Final = 32
 
 Events = AsyncGenerator[bytes, None]
 Translate = Callable[[Drafts], Coroutine[object, object, Sequence[Answer]]]
@@ -48,7 +50,7 @@ def wants_events(request: Request) -> bool:
 
 @lru_cache(maxsize=64)
 def _prefers_events(accept: str) -> bool:
-    ranges = [_media_range(part) for part in accept.split(",")]
+    ranges = [_media_range(part) for part in accept.split(",", _MOST_RANGES)[:_MOST_RANGES]]
     accepted = sorted((each for each in ranges if each[0] > 0), key=lambda each: -each[0])
     known = (kind for _, kind in accepted if kind in (EVENT_STREAM, JSON, "application/*", "*/*"))
     return next(known, JSON) == EVENT_STREAM

@@ -57,6 +57,8 @@ def texts_of(events: list[Event], index: int = 0) -> list[str]:
         ("text/event-stream;q=high", False),
         ("*/*", False),
         ("text/html", False),
+        ("text/html, " * 31 + "text/event-stream", True),
+        ("text/html, " * 32 + "text/event-stream", False),
         ("", False),
     ],
 )
