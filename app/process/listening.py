@@ -3,12 +3,14 @@
 import asyncio
 import ctypes
 import errno
+import math
 import os
 import select
 import socket
 import struct
+import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from model.errors import ConfigError
 
@@ -18,6 +20,40 @@ _TURNS_SECONDS: Final = 0.05
 # From <linux/filter.h>: the program of one instruction, "return 0", which drops every packet.
 _SO_ATTACH_FILTER: Final = 26
 _DROP: Final = struct.pack("HBBI", 0x06, 0, 0, 0)
+# How long descriptors count as short after one was lacking.
+_SHORT_SECONDS: Final = 10.0
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Listener(socket.socket):
+    """Gives one connection a turn of the event loop while descriptors are short, else as many as asked for.
+
+    Where none is left, asyncio would try as often in vain in each turn, each time with a log line and a timer
+    that tries again: more and more of them. And those that come back would all go to clients who have left.
+    """
+
+    _short_until = -math.inf
+    _is_turn_over = False
+
+    def accept(self) -> "tuple[socket.socket, Any]":
+        """The next connection.
+
+        Raises:
+            BlockingIOError: If there is none, or no more in this turn.
+            OSError: If the system has no descriptor for it.
+        """
+        if self._is_turn_over:
+            self._is_turn_over = False
+            raise BlockingIOError
+        try:
+            accepted = super().accept()
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                self._short_until = time.monotonic() + _SHORT_SECONDS
+                self._is_turn_over = True
+            raise
+        self._is_turn_over = time.monotonic() < self._short_until
+        return accepted
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -31,10 +67,11 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError:
         raise ConfigError("host", "an address of this machine", host) from None
     try:
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        plain = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         field, value = ("host", host) if error.errno == errno.EADDRNOTAVAIL else ("port", port)
         raise ConfigError(field, f"free to listen on ({os.strerror(error.errno or 0)})", value) from None
+    listener = Listener(family, socket.SOCK_STREAM, fileno=plain.detach())
     # Else a body waits up to 40 ms for the client to acknowledge its head. Connections inherit this;
     # asyncio itself only asks for it where a socket names its protocol, which this one does not.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

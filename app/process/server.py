@@ -139,8 +139,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         forwarded_allow_ips=settings.trusted_proxies or None,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        # asyncio takes in as many in one turn of its loop; where no descriptor is left it tries as often in
-        # vain, each time with a log line and a timer that tries again.
+        # asyncio takes in as many in one turn of its loop.
         backlog=_CONNECTIONS_A_TURN,
     )
 

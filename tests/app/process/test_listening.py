@@ -1,12 +1,14 @@
 """The last connections: accepted if the system has them, ignored if not, and never reset."""
 
 import asyncio
+import errno
+import math
 import socket
 import sys
 
 import pytest
 
-from app.process.listening import listen, take_in_last
+from app.process.listening import Listener, listen, take_in_last
 from model.errors import ConfigError
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +44,38 @@ async def test_who_has_connected_is_accepted_and_who_comes_later_ignored() -> No
 async def test_it_does_not_wait_for_ever() -> None:
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=10):
         assert not await take_in_last([listener], 0.05)
+
+
+async def test_that_no_descriptor_is_left_is_told_once_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_listener: socket.socket) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    told: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, details: told.append(details["message"]))
+    with listen("127.0.0.1", 0) as listener:
+        async with await asyncio.start_server(lambda *_: None, sock=listener, backlog=16):
+            monkeypatch.setattr(socket.socket, "accept", fail)
+            with socket.create_connection(listener.getsockname(), timeout=10):
+                async with asyncio.timeout(10):
+                    while not told:
+                        await asyncio.sleep(0.005)
+                monkeypatch.undo()
+                assert told == ["socket.accept() out of system resource"]
+
+
+async def test_while_descriptors_are_short_there_is_one_connection_a_turn() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        assert isinstance(listener, Listener)
+        clients = [socket.create_connection(listener.getsockname(), timeout=10) for _ in range(3)]
+        clients.append(listener.accept()[0])
+        listener._short_until = math.inf
+        clients.append(listener.accept()[0])
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+        clients.append(listener.accept()[0])
+        for client in clients:
+            client.close()
 
 
 async def test_an_address_that_is_taken_is_named() -> None:
