@@ -41,16 +41,14 @@ def context_of(request: Request) -> Context:
 async def admit(request: Request, context: Context) -> Admitted:
     """The body of a client that may ask, and not too often.
 
-    Whether the service takes work is decided first: what came before it began to drain is served.
     The key is looked at before the fields, so that a wrong one always gets the same answer.
 
     Raises:
-        UnavailableError: While the service loads, once it drains, and while there is no room.
+        UnavailableError: While there is no room.
         RequestError: If the body cannot be read.
         AccessDeniedError: If the client has no valid key.
         RateExceededError: If it asked too often.
     """
-    context.lifecycle.require_ready()
     settings = context.settings
     with context.admission.reading(_known_client(request, context), _size(request, settings.max_body_bytes)):
         values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
@@ -107,11 +105,14 @@ def _client(request: Request, context: Context, key: str | None) -> str:
 
 
 def _key(request: Request, values: Values) -> str | None:
-    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() in _SCHEMES and credentials.strip():
-        return credentials.strip()
-    key = values.get("api_key")
+    key = key_in(request.headers.get("authorization", "")) or values.get("api_key")
     return key if isinstance(key, str) else None
+
+
+def key_in(authorization: str) -> str | None:
+    """The key that such a header carries, if it does."""
+    scheme, _, credentials = authorization.partition(" ")
+    return credentials.strip() or None if scheme.lower() in _SCHEMES else None
 
 
 async def while_connected(request: Request, work: Coroutine[object, object, Result]) -> Result:

@@ -67,9 +67,8 @@ class RequestContextMiddleware:
 
     async def _answer(self, account: Account, scope: Scope, receive: Receive) -> None:
         try:
-            if scope["path"] in WORK and not self._turnstile.passes():
-                with account.stages.during("queue"):
-                    await self._turnstile.wait(scope["client"][0] if scope.get("client") else "")
+            if scope["method"] == "POST" and scope["path"] in WORK:
+                await self._begin(account, scope)
             await self._app(_without_head(scope), receive, account.send)
         except Exception as fault:
             # The last line of defence: without it the server would answer in its own words.
@@ -78,6 +77,13 @@ class RequestContextMiddleware:
             if not self._context.lifecycle.is_cut_short:
                 raise
             await self._explain(DrainingError(), account, scope, receive)
+
+    async def _begin(self, account: Account, scope: Scope) -> None:
+        """Whether it is served is decided when it comes: what came before the end began is served."""
+        self._context.lifecycle.require_ready()
+        if not self._turnstile.passes():
+            with account.stages.during("queue"):
+                await self._turnstile.wait(scope["client"][0] if scope.get("client") else "")
 
     async def _explain(self, fault: Exception, account: Account, scope: Scope, receive: Receive) -> None:
         response = respond(fault, Request(scope, receive))

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from app.access.admission import Admission
 from app.access.room import Room
+from app.api.dependencies import key_in
 from app.api.head import Field
-from app.errors import HouseFullError
-from app.telemetry.metrics import Metrics
+from app.context import Context
+from app.errors import AccessDeniedError, HouseFullError, KeysUnreadableError
 
 logger = logging.getLogger(__name__)
 
@@ -26,29 +26,39 @@ _PER_LINE: Final = 1000
 class Porter:
     """Counts the requests of one server that bring work, from their heads to their answers.
 
-    A client is told here by its credentials as they stand in the head, or else by its address;
-    `Admission` looks more closely.
-
     Args:
-        max_requests: Most at a time.
-        admission: Knows how fast the house empties.
-        metrics: Where those are counted who are turned away.
+        context: Knows how much room there is, how fast it empties, and whose a key is.
     """
 
-    def __init__(self, max_requests: int, admission: Admission, metrics: Metrics) -> None:
-        self._room = Room(max_requests)
-        self._admission = admission
-        self._metrics = metrics
+    def __init__(self, context: Context) -> None:
+        self._room = Room(context.settings.max_requests)
+        self._keys = context.keys
+        self._is_behind_proxies = bool(context.settings.trusted_proxies)
+        self._admission = context.admission
+        self._metrics = context.metrics
         self._num_refused = 0
 
     def visitor(
         self, method: bytes, target: bytes, fields: Sequence[Field], address: tuple[str, int] | None
     ) -> str | None:
-        """Whose request this is, if it brings work; None if it does not."""
+        """Whose request this is, if it brings work; None if it does not.
+
+        That is the owner of its key, or else its address. Behind a proxy, which would seem to be a single
+        client, it is its connection: only further inside are clients told apart by what the proxy says.
+        """
         if method != b"POST" or target.partition(b"?")[0].decode("latin-1") not in WORK:
             return None
-        credentials = next((value for name, value in fields if name == b"authorization"), b"")
-        return credentials.decode("latin-1") or (address[0] if address else "unknown")
+        authorization = next((value for name, value in fields if name == b"authorization"), None)
+        if authorization is not None and (owner := self._owner(key_in(authorization.decode("latin-1")))):
+            return f"key:{owner}"
+        return str(address) if self._is_behind_proxies or address is None else address[0]
+
+    def _owner(self, key: str | None) -> str | None:
+        try:
+            return self._keys.identify(key)
+        except (AccessDeniedError, KeysUnreadableError):
+            # Such a request is refused further inside.
+            return None
 
     def refusal(self, visitor: str, fields: Sequence[Field]) -> HouseFullError | None:
         """Why a request cannot be let in just now, or None.

@@ -124,8 +124,9 @@ def _has_terminal() -> bool:
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     metrics: Metrics = app.state.context.metrics
     door = Door(room=claim_descriptors())
-    porter = Porter(settings.max_requests, app.state.context.admission, metrics)
-    protocol = partial(Protocol, door=door, porter=porter, count_refusal=metrics.refuse_on_the_wire)
+    protocol = partial(
+        Protocol, door=door, porter=Porter(app.state.context), count_refusal=metrics.refuse_on_the_wire
+    )
     return uvicorn.Config(
         app,
         http=cast(type[asyncio.Protocol], protocol),

@@ -1,13 +1,15 @@
 """Who is turned away at the first sight of a head."""
 
+import hashlib
 import json
+from pathlib import Path
 
 import pytest
 
-from app.access.admission import Admission
 from app.api.porter import Porter
-from app.telemetry.metrics import Metrics
-from tests.app.api.wire import Wire
+from app.context import Context
+from app.settings import Settings
+from tests.app.api.wire import Wire, porter_of
 
 pytestmark = pytest.mark.anyio
 
@@ -23,8 +25,9 @@ class House:
     """A porter whose house has room for two, and connections to it."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics()
-        self.porter = Porter(2, Admission(2, 1000), self.metrics)
+        context = Context.of(Settings(_env_file=None, max_requests=2))
+        self.metrics = context.metrics
+        self.porter = Porter(context)
 
     def wire(self) -> Wire:
         return Wire(porter=self.porter)
@@ -129,18 +132,40 @@ async def test_who_wants_to_leave_may(house: House) -> None:
 
 
 async def test_one_client_leaves_room_for_another() -> None:
-    porter = Porter(10, Admission(10, 1000), Metrics())
+    porter = porter_of(10)
     while porter.refusal("greedy", ()) is None:
         porter.enter("greedy")
     assert porter.refusal("modest", ()) is None
 
 
-def test_clients_are_told_by_their_credentials_or_else_by_their_address(house: House) -> None:
-    fields = [(b"host", b"here"), (b"authorization", b"Bearer abc")]
-    address = ("10.0.0.1", 4711)
-    assert house.porter.visitor(b"POST", b"/translate?x=1", fields, address) == "Bearer abc"
-    assert house.porter.visitor(b"POST", b"/v2/translate", fields[:1], address) == "10.0.0.1"
-    assert house.porter.visitor(b"GET", b"/translate", fields, address) is None
+@pytest.mark.parametrize(
+    ("authorization", "visitor"),
+    [
+        (b"Bearer right", "key:alice"),
+        (b"DeepL-Auth-Key right", "key:alice"),
+        (b"Bearer invented", "10.0.0.1"),
+        (b"Basic right", "10.0.0.1"),
+        (b"", "10.0.0.1"),
+    ],
+)
+def test_clients_are_told_apart_by_keys_that_are_ours_or_else_by_address(
+    tmp_path: Path, authorization: bytes, visitor: str
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"alice:{hashlib.sha256(b'right').hexdigest()}\n")
+    porter = porter_of(2, api_keys_file=keys)
+    fields = [(b"host", b"here"), (b"authorization", authorization)]
+    assert porter.visitor(b"POST", b"/translate?x=1", fields, ("10.0.0.1", 4711)) == visitor
+
+
+def test_behind_a_proxy_nobody_is_taken_for_somebody_else() -> None:
+    porter = porter_of(2, trusted_proxies="10.0.0.1")
+    visitors = {porter.visitor(b"POST", b"/detect", (), ("10.0.0.1", port)) for port in (1, 2)}
+    assert len(visitors) == 2
+
+
+def test_what_is_not_posted_brings_no_work(house: House) -> None:
+    assert house.porter.visitor(b"GET", b"/translate", (), ("10.0.0.1", 4711)) is None
 
 
 async def test_a_page_of_another_origin_is_answered_further_inside(house: House) -> None:
@@ -151,7 +176,7 @@ async def test_a_page_of_another_origin_is_answered_further_inside(house: House)
 
 
 async def test_a_connection_that_is_lost_leaves(house: House) -> None:
-    porter = Porter(1, Admission(1, 1000), Metrics())
+    porter = porter_of(1)
     wire = Wire(porter=porter)
     head, _, _ = request().partition(BODY)
     await wire.send(head)

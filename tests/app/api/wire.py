@@ -8,11 +8,16 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from app.access.admission import Admission
 from app.api.door import Door
 from app.api.porter import Porter
 from app.api.protocol import Protocol
-from app.telemetry.metrics import Metrics
+from app.context import Context
+from app.settings import Settings
+
+
+def porter_of(max_requests: int, **settings: object) -> Porter:
+    """One whose house has so much room."""
+    return Porter(Context.of(Settings(_env_file=None, max_requests=max_requests, **settings)))
 
 
 class Seen(NamedTuple):
@@ -47,7 +52,7 @@ class Wire(asyncio.Transport):
             ServerState(),
             {},
             door=door or Door(room=10),
-            porter=porter or Porter(10, Admission(10, 1000), Metrics()),
+            porter=porter or porter_of(10),
             count_refusal=self.refusals.append,
         )
         self.protocol.connection_made(self)
