@@ -12,7 +12,7 @@ from typing import Final
 from app.scheduling.fair_queue import FairQueue
 
 _TOGETHER: Final = 16
-_IN_A_CROWD: Final = 4
+_IN_A_CROWD: Final = 1
 
 
 @dataclass(eq=False, slots=True)
