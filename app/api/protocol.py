@@ -227,7 +227,7 @@ class Protocol(HttpToolsProtocol):
         except WireError as fault:
             self._fault = fault
             raise
-        if not self._is_let_in():
+        if not self._let_in():
             return
         super().on_headers_complete()
         self._door.occupy(self)
@@ -253,8 +253,12 @@ class Protocol(HttpToolsProtocol):
         # The version before knows no invitations.
         self.expect_100_continue &= version != "1.0"
 
-    def _is_let_in(self) -> bool:
-        """Whether there is room for what the request brings; if not, it is told so when it was read."""
+    def _let_in(self) -> bool:
+        """Let the request in, or tell it that there is no room, at the latest once it was read.
+
+        Returns:
+            Whether it is in.
+        """
         fields = self.headers
         visitor = self._porter.visitor(self.parser.get_method(), self.url, fields, self.client)
         if visitor is None:
