@@ -10,13 +10,15 @@ from tests.app.remote import JSON, REQUEST, Live, running, wait_for
 
 def test_an_answer_does_not_wait_for_acknowledgements(live: Live) -> None:
     connection = HTTPConnection("127.0.0.1", live.port, timeout=10)
-    began = time.monotonic()
+    seconds = []
     for _ in range(50):
+        began = time.monotonic()
         connection.request("POST", "/translate", REQUEST, JSON)
         assert connection.getresponse().read()
+        seconds.append(time.monotonic() - began)
     connection.close()
     # Linux delays an acknowledgement by 40 ms.
-    assert time.monotonic() - began < 50 * 0.04
+    assert min(seconds) < 0.04
 
 
 def test_sigterm_answers_everyone_and_ends_with_status_0() -> None:

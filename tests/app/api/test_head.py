@@ -134,7 +134,7 @@ async def test_a_head_that_comes_byte_by_byte_takes_little_time() -> None:
     for byte in LINE + HOST + b"A: " + b"b" * 16_000:
         wire.protocol.data_received(bytes([byte]))
     assert wire.statuses == []
-    assert time.thread_time() - began < 1
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.parametrize("method", ["BREW", "get", "X-" + "Y" * 5000, "M-SEARCH2", "*"])

@@ -1,7 +1,6 @@
 """JSON that costs more than its bytes is refused, whatever else it is."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -29,13 +28,11 @@ CROWDS = {
 
 
 @pytest.mark.parametrize("text", CROWDS.values(), ids=CROWDS)
-def test_a_crowd_is_refused_in_little_time(text: str) -> None:
-    began = time.thread_time()
-    with pytest.raises(RequestError) as refusal:
+def test_a_crowd_is_refused_for_being_one(text: str) -> None:
+    """Before all its faults are listed, which takes a second."""
+    with pytest.raises(RequestError, match=r"too many (keys|objects and numbers)") as refusal:
         parse_object(text)
     assert (refusal.value.status, refusal.value.code) == (422, "invalid_body")
-    # Without the limits, the first take a second by the time that all their faults are listed.
-    assert time.thread_time() - began < 0.25
 
 
 def test_many_texts_are_no_crowd() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.app.remote import DOUBLE, JSON, REAL, ROOT, Live, running, wait_for
 
-SLOW = {"DOUBLE_SECONDS": "4", "DRAGOMAN_DRAIN_SECONDS": "60"}
+SLOW = {"DOUBLE_SECONDS": "8", "DRAGOMAN_DRAIN_SECONDS": "60"}
 # A signal that comes again within 0.2 s is an echo.
 LATER = 0.5
 
@@ -69,8 +69,8 @@ def test_the_second_signal_refuses_what_is_in_flight(number: signal.Signals) -> 
         clients = Clients(live, 5)
         seconds = end(live, signal.SIGTERM, number)
         assert clients.outcomes() == [(503, "draining")] * 5
-    # About one where nobody else needs the processor; waiting for the step at hand would be 4.
-    assert seconds < 3.9
+    # About one where nobody else needs the processor; waiting for the step at hand would be 8.
+    assert seconds < 7
 
 
 def test_a_stream_ends_with_an_error_event() -> None:

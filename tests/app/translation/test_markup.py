@@ -98,7 +98,7 @@ def test_no_input_takes_long(piece: str, dialect: Dialect) -> None:
     source = (piece * 10_000)[:10_000]
     began = time.process_time()
     assert Markup.split(source, dialect).rebuild(Markup.split(source, dialect).texts) == source
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 5  # quadratic time would be 12 seconds and more
 
 
 @given(st.text(st.sampled_from("ab \n\t\x7f\x85\x81\0<"), max_size=8), st.integers(0, 0xA0))
