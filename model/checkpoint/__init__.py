@@ -16,6 +16,7 @@ from model.card import ModelCard
 from model.checkpoint.discovery import checkpoint_folders
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import FORMAT_VERSION, record, record_evaluation
+from model.checkpoint.rewriting import replace_card
 from model.checkpoint.shortlist import add_shortlist
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "load_checkpoint",
     "record",
     "record_evaluation",
+    "replace_card",
     "save_checkpoint",
 ]

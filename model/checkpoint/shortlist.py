@@ -3,15 +3,13 @@
 The file is optional; it is listed in provenance.json like every other, and checked as they are.
 """
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from model.checkpoint.atomic import written_whole
-from model.checkpoint.manifest import PROVENANCE, read_json, write_provenance
+from model.checkpoint.rewriting import rewritten
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
 from model.shortlist import Shortlist
@@ -49,11 +47,6 @@ def add_shortlist(folder: Path, shortlist: Shortlist, origin: Mapping[str, objec
     Raises:
         CheckpointError: If the folder cannot be read or written; it is as it was then.
     """
-    provenance = {key: value for key, value in read_json(folder / PROVENANCE).items() if key != "files"}
-    with written_whole(folder) as temporary:
-        for path in folder.iterdir():
-            if path.name != SHORTLIST:
-                shutil.copyfile(path, temporary / path.name)
+    with rewritten(folder, {"shortlist": origin}) as temporary:
         arrays = {name: getattr(shortlist, name) for name in _ARRAYS}
         (temporary / SHORTLIST).write_bytes(save(arrays))
-        write_provenance(temporary, {**provenance, "shortlist": origin})

@@ -22,6 +22,7 @@ _COMMANDS: Mapping[str, str] = {
     "shortlist": "model.cli.shortlist:shortlist",
     "train": "model.cli.train:train",
     "translate": "model.cli.translate:translate",
+    "tune": "model.cli.tune:tune",
 }
 
 

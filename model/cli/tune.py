@@ -1,0 +1,162 @@
+"""`dragoman tune`: the length penalty and beam size that suit a checkpoint, kept as its defaults."""
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from tqdm import tqdm
+
+from model.cli.languages import Languages, language_options
+from model.cli.main import Misuse
+from model.cli.setup import Setup, only_checkpoint
+
+if TYPE_CHECKING:
+    from model.card import ModelCard
+    from model.training.tuning import Metric, Trial, TunedText
+
+_PENALTIES = (0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
+_SAMPLE_LINES = 200
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option("--source-file", metavar="F", help="Validation sentences, one a line; .gz or plain.")
+@click.option("--reference-file", metavar="R", help="Their references; without it, F has two columns.")
+@click.option(
+    "--corpus",
+    "corpora",
+    type=(str, str),
+    metavar="PAIR FILE",
+    multiple=True,
+    help="In their place: the languages of the columns, such as en-fr, and a tab-separated file; each "
+    "direction that the checkpoint translates counts the same. May be repeated.",
+)
+@click.option(
+    "--length-penalty",
+    "penalties",
+    type=click.FloatRange(min=0, max=10),
+    multiple=True,
+    default=_PENALTIES,
+    show_default=True,
+    help="To try; may be repeated.",
+)
+@click.option(
+    "--beam-size",
+    "beam_sizes",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="To try; may be repeated. The checkpoint's own by default.",
+)
+@click.option(
+    "--metric",
+    type=click.Choice(["bleu", "chrf"]),
+    default="bleu",
+    show_default=True,
+    help="What chooses: its mean over the directions.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many lines of each file.")
+@click.option("--dry-run", is_flag=True, help="Only show what comes out.")
+@click.option("--device", default="auto", show_default=True, envvar="DRAGOMAN_DEVICE", help="Where to run.")
+@click.option(
+    "--precision", default="auto", show_default=True, envvar="DRAGOMAN_PRECISION", help="What to compute in."
+)
+@language_options
+def tune(
+    checkpoint: Path,
+    source_file: str | None,
+    reference_file: str | None,
+    corpora: tuple[tuple[str, str], ...],
+    penalties: tuple[float, ...],
+    beam_sizes: tuple[int, ...],
+    metric: "Metric",
+    limit: int | None,
+    dry_run: bool,
+    device: str,
+    precision: str,
+    languages: Languages,
+) -> None:
+    r"""Choose how CHECKPOINT searches by translating validation text, and keep it as its default.
+
+    The checkpoint gets another checksum; whoever asks for another search still gets that.
+    Use text that is neither trained on nor reported.
+
+    \b
+    Examples:
+      dragoman tune runs/mine/checkpoints/best --source-file valid.en --reference-file valid.fr -s en -t fr
+      dragoman tune runs/mine/checkpoints/best --corpus en-fr valid.tsv.gz --beam-size 4 --beam-size 6
+    """
+    from model.checkpoint import replace_card
+    from model.training.tuning import best_trial, searches, translate_with, try_searches
+
+    if (source_file is None) == (not corpora):
+        raise Misuse("either --source-file or --corpus must be given")
+    folder = only_checkpoint(checkpoint)
+    translator = Setup(folder, device, precision).load()
+    card = translator.card
+    if source_file is not None:
+        texts = [_text(source_file, reference_file, limit, card, languages)]
+    else:
+        texts = [text for pair, file in corpora for text in _directions(pair, file, limit, card)]
+    candidates = searches(card.decoding, beam_sizes, penalties)
+    total = len(candidates) * sum(len(text.sources) for text in texts)
+    with tqdm(unit=" sentences", total=total, disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
+        trials = list(try_searches(texts, candidates, translate_with(translator, bar.update)))
+    chosen = best_trial(trials, metric)
+    click.echo("\n".join(_table(trials, chosen)))
+    if not dry_run:
+        names = [Path(file).name for file in ([source_file] if source_file else [f for _, f in corpora])]
+        noted = {"text": names, "metric": metric, "tried": [trial.to_dict() for trial in trials]}
+        replace_card(folder, dataclasses.replace(card, decoding=chosen.options), {"tuning": noted})
+        click.echo(f"Written: {folder}")
+
+
+def _text(
+    source_file: str, reference_file: str | None, limit: int | None, card: "ModelCard", languages: Languages
+) -> "TunedText":
+    from model.training.tuning import TunedText
+
+    sources, references = _columns(source_file, reference_file, limit)
+    return TunedText(languages.resolve(card, "\n".join(sources[:_SAMPLE_LINES])), sources, references)
+
+
+def _directions(pair: str, file: str, limit: int | None, card: "ModelCard") -> "Iterator[TunedText]":
+    """Those directions of a tab-separated file that the checkpoint translates."""
+    from model.training.tuning import TunedText
+
+    source, _, target = pair.partition("-")
+    columns = _columns(file, None, limit)
+    known = [each for each in ((source, target), (target, source)) if each in card.pairs]
+    if not known:
+        translated = ", ".join("-".join(each) for each in card.pairs)
+        raise Misuse(f"--corpus must name languages of {translated}, but names {pair} instead")
+    for each in known:
+        sides = columns if each == (source, target) else columns[::-1]
+        yield TunedText(each, *sides)
+
+
+def _columns(file: str, other: str | None, limit: int | None) -> tuple[list[str], list[str]]:
+    from model.training.data.config import CorpusConfig
+    from model.training.data.corpus import read_pairs
+
+    # The codes only name the columns here.
+    config = CorpusConfig(path=file, target_path=other, source_language="source", target_language="target")
+    pairs = list(islice(read_pairs(config), limit))
+    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+
+def _table(trials: "Sequence[Trial]", chosen: "Trial") -> Iterator[str]:
+    """A line a trial: search, mean scores, and those of each direction where there are several."""
+    directions = list(trials[0].scores)
+    names = ["-".join(pair) for pair in directions] if len(directions) > 1 else []
+    yield "\t".join(["beam", "length penalty", "BLEU", "chrF", *names])
+    for trial in trials:
+        means = [f"{trial.score('bleu'):.2f}", f"{trial.score('chrf'):.2f}"]
+        each = [f"{trial.scores[pair].bleu:.1f} {trial.scores[pair].chrf:.1f}" for pair in directions]
+        mark = ["← chosen"] if trial is chosen else []
+        search = [str(trial.options.beam_size), f"{trial.options.length_penalty:g}"]
+        yield "\t".join([*search, *means, *(each if names else []), *mark])
+    yield f"signature\t{trials[0].scores[directions[0]].bleu_signature}"

@@ -1,0 +1,112 @@
+"""ⓕ Which search suits a network: held-out text translated with one after the other, and scored.
+
+A length penalty cannot be learnt and differs from network to network; on small data the best is often
+worth half a BLEU point. So it is chosen on validation text, never on the text that is reported.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+from model.card import Pair
+from model.request import DecodeOptions
+from model.training.reporting.scores import TranslationScores, score_translations
+from model.translator import Translator
+
+Metric = Literal["bleu", "chrf"]
+Translate = Callable[[Sequence[str], Pair, DecodeOptions], Sequence[str]]
+"""Texts of a direction, translated as the options say."""
+
+
+@dataclass(frozen=True)
+class TunedText:
+    """Held-out text of one direction.
+
+    Attributes:
+        pair: (source, target) codes.
+        sources: To translate.
+        references: One for each.
+    """
+
+    pair: Pair
+    sources: Sequence[str]
+    references: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one search gave.
+
+    Attributes:
+        options: How was searched.
+        scores: By direction.
+    """
+
+    options: DecodeOptions
+    scores: Mapping[Pair, TranslationScores]
+
+    def score(self, metric: Metric) -> float:
+        """Mean of a metric over the directions."""
+        return sum(float(getattr(each, metric)) for each in self.scores.values()) / len(self.scores)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return {
+            "beam_size": self.options.beam_size,
+            "length_penalty": self.options.length_penalty,
+            "scores": {"-".join(pair): vars(scores) for pair, scores in self.scores.items()},
+        }
+
+
+def searches(
+    present: DecodeOptions, beam_sizes: Sequence[int], length_penalties: Sequence[float]
+) -> list[DecodeOptions]:
+    """All combinations, as beam search, the present search first if it is one of them.
+
+    Args:
+        present: What the checkpoint does by default; everything else stays as it is there.
+        beam_sizes: None given: the present one.
+        length_penalties: None given: the present one.
+    """
+    grid = product(beam_sizes or [present.beam_size], length_penalties or [present.length_penalty])
+    options = [
+        DecodeOptions.from_dict(
+            {**vars(present), "strategy": "beam", "beam_size": beam, "length_penalty": penalty}
+        )
+        for beam, penalty in grid
+    ]
+    return sorted(dict.fromkeys(options), key=lambda each: each != present)
+
+
+def try_searches(
+    texts: Sequence[TunedText], candidates: Sequence[DecodeOptions], translate: Translate
+) -> Iterator[Trial]:
+    """Translate and score all texts with each candidate, one trial after the other."""
+    for options in candidates:
+        yield Trial(
+            options,
+            {
+                text.pair: score_translations(
+                    translate(text.sources, text.pair, options), text.references, text.pair[1]
+                )
+                for text in texts
+            },
+        )
+
+
+def best_trial(trials: Sequence[Trial], metric: Metric) -> Trial:
+    """The highest score; of equal ones the first, so that what is there stays."""
+    return max(trials, key=lambda trial: trial.score(metric))
+
+
+def translate_with(translator: Translator, progress: Callable[[int], object] | None = None) -> Translate:
+    """A checkpoint's own way, without second attempts: the search alone is to be judged."""
+
+    def translate(sources: Sequence[str], pair: Pair, options: DecodeOptions) -> list[str]:
+        translations = translator.translate(
+            sources, source=pair[0], target=pair[1], options=options, progress=progress
+        )
+        return [translation.text for translation in translations]
+
+    return translate

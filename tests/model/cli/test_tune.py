@@ -1,0 +1,87 @@
+"""`dragoman tune`: it tries searches on text, and keeps the best in the checkpoint."""
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from model.checkpoint import load_checkpoint
+from model.cli.main import main
+from model.request import DecodeOptions
+from tests.conftest import PHRASES
+
+
+@pytest.fixture
+def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(tiny_checkpoint, tmp_path / "copy")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "valid.tsv.gz"
+    path.write_bytes(gzip.compress("".join(f"{en}\t{fr}\n" for en, fr in PHRASES).encode()))
+    return path
+
+
+def tune(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["tune", *map(str, arguments), "--device", "cpu"])
+
+
+def test_the_best_search_becomes_the_default_of_a_sound_checkpoint(folder: Path, corpus: Path) -> None:
+    before = load_checkpoint(folder)
+    result = tune(folder, "--corpus", "en-fr", corpus, "--length-penalty", "0.5", "--beam-size", "3")
+    assert result.exit_code == 0, result.output
+    header, trial, *_ = result.stdout.splitlines()
+    assert header.split("\t") == ["beam", "length penalty", "BLEU", "chrF", "en-fr", "fr-en"]
+    assert trial.split("\t")[:2] == ["3", "0.5"]
+    assert trial.endswith("← chosen")
+    after = load_checkpoint(folder)
+    chosen = DecodeOptions.from_dict({**vars(before.card.decoding), "beam_size": 3, "length_penalty": 0.5})
+    assert after.card.decoding == chosen
+    assert after.checksum != before.checksum
+    assert after.config == before.config
+    tuning = after.provenance["tuning"]
+    assert isinstance(tuning, dict)
+    assert (tuning["text"], tuning["metric"], len(tuning["tried"])) == (["valid.tsv.gz"], "bleu", 1)
+    kept = {key: value for key, value in after.provenance.items() if key not in ("tuning", "files")}
+    assert kept == {key: value for key, value in before.provenance.items() if key != "files"}
+
+
+def test_of_equal_searches_the_present_one_stays(folder: Path, corpus: Path) -> None:
+    present = load_checkpoint(folder).card.decoding
+    result = tune(
+        folder, "--corpus", "fr-en", corpus, *("--length-penalty", "0.9"), *("--length-penalty", "1.0")
+    )
+    first = result.stdout.splitlines()[1].split("\t")
+    assert first[:2] == [str(present.beam_size), "1"]
+    assert first[-1] == "← chosen"
+    assert load_checkpoint(folder).card.decoding == present
+
+
+def test_a_dry_run_changes_nothing(folder: Path, corpus: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    result = tune(folder, "--corpus", "en-fr", corpus, "--limit", "2", "--dry-run")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 1 + 6 + 1
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_two_files_are_one_direction(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("".join(f"{fr}\n" for _, fr in PHRASES))
+    (tmp_path / "r").write_text("".join(f"{en}\n" for en, _ in PHRASES))
+    files = ["--source-file", tmp_path / "s", "--reference-file", tmp_path / "r"]
+    result = tune(folder, *files, "-s", "fr", "-t", "en", "--length-penalty", "1", "--metric", "chrf")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0].split("\t") == ["beam", "length penalty", "BLEU", "chrF"]
+
+
+def test_what_cannot_be_tuned_on_is_a_misuse(folder: Path, corpus: Path) -> None:
+    for wrong, message in (
+        ([], "either --source-file or --corpus"),
+        (["--corpus", "en-de", corpus], "names en-de instead"),
+    ):
+        result = tune(folder, *wrong)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert message in result.stderr
