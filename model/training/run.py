@@ -16,7 +16,7 @@ from model.checkpoint.atomic import restore
 from model.checks import require
 from model.config import TransformerConfig
 from model.engines import torch_engine
-from model.errors import TrainingError
+from model.errors import ConfigError, TrainingError
 from model.golden import GOLDEN
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import BatchStream
@@ -30,6 +30,7 @@ from model.training.resumption import check_unchanged
 from model.training.run_folder import RunFolder, write_text_whole
 from model.training.run_state import has_run_state
 from model.training.shelf import CheckpointShelf
+from model.training.starting import start_from
 from model.training.train_config import TrainConfig
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.update import Updater
@@ -69,7 +70,7 @@ class Run:
         self._described = self._describe_data()
         self.shape = network_config(config, self._data.tokenizer)
         self.journal = self._open_journal(resuming)
-        self.network = Transformer(self.shape).to(self._device)
+        self.network = self._first_network(resuming).to(self._device)
         self.trainer = self._build_trainer(hook)
         if resuming:
             self.trainer.resume()
@@ -94,6 +95,19 @@ class Run:
             heat_maps=self.config.validation.heat_maps,
         )
         return reason
+
+    def _first_network(self, resuming: bool) -> Transformer:
+        network = Transformer(self.shape)
+        origin = self.config.run.start_from
+        if origin is not None and not resuming:
+            known = start_from(Path(origin), network, self._data.tokenizer)
+            logger.info(
+                "starting from %s, which knows %d of the %d pieces",
+                origin,
+                known,
+                self.shape.target_vocab_size,
+            )
+        return network
 
     @contextmanager
     def _closing(self) -> Iterator[None]:
@@ -128,11 +142,12 @@ class Run:
 
     def _begun_with(self) -> dict[str, Any]:
         try:
-            begun: dict[str, Any] = json.loads(self.folder.config.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            # Values that are newer than the run have been what they are by default.
+            begun = TrainConfig.from_dict(json.loads(self.folder.config.read_text(encoding="utf-8")))
+        except (OSError, ValueError, ConfigError) as error:
             message = f"cannot resume: {self.folder.config}, which the run began with, cannot be read"
             raise TrainingError(f"{message} ({error})") from error
-        return begun
+        return begun.to_dict()
 
     def _describe_data(self) -> dict[str, object]:
         index = self._data.pairs.index

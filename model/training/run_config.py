@@ -22,6 +22,8 @@ class RunConfig:
         max_epochs: Passes over the data; 0 for no limit.
         save_every: Steps between two saved states, from which `--resume` goes on.
         log_every: Steps between two lines of the log.
+        start_from: Folder of a checkpoint whose weights the run begins with; its network must be of the
+            same shape, its vocabulary may be another.
         device: Where to compute; `auto` takes a GPU if there is one.
         precision: Of the matrix products; weights and optimiser stay in float32. `float16` needs CUDA.
         threads: Numeric threads on the CPU; 0 leaves it to torch.
@@ -38,6 +40,7 @@ class RunConfig:
     max_epochs: int = 0
     save_every: int = 500
     log_every: int = 20
+    start_from: str | None = None
     device: Device = "auto"
     precision: Precision = "float32"
     threads: int = 0
@@ -48,6 +51,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         require(bool(self.folder), "folder", "a path", self.folder)
+        require(self.start_from != "", "start_from", "the folder of a checkpoint", self.start_from)
         for name in ("seed", "max_steps", "max_epochs", "threads"):
             require_integer(name, getattr(self, name), 0)
         require_number("max_minutes", self.max_minutes, 0)

@@ -161,7 +161,11 @@ def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same values with paths relative to `folder` resolved."""
     corpora = [entry for key in LISTS for entry in _entries(values.get(key))]
     places = [(entry, name) for entry in corpora for name in ("path", "target_path")]
-    places += [(values.get("vocabulary"), "reuse"), (values.get("run"), "folder")]
+    places += [
+        (values.get("vocabulary"), "reuse"),
+        (values.get("run"), "folder"),
+        (values.get("run"), "start_from"),
+    ]
     for section, name in places:
         if isinstance(section, dict) and isinstance(section.get(name), str):
             section[name] = str(_tidy(folder / section[name]))

@@ -108,6 +108,8 @@ class VocabularyConfig:
         byte_fallback: Spell what is not covered in bytes rather than lose it; `unigram` and `bpe` only.
         minimum_frequency: For `word`: rarer words are unknown.
         lowercase: Fold case on both sides before anything else.
+        required_characters: These get a piece of their own, however rare they are; `unigram` and `bpe` only.
+        split_digits: No piece holds two digits, so that any number can be carried over; likewise.
         separate_punctuation: Put spaces around punctuation, as word vocabularies need.
         max_sentences: A random sample of at most so many sentences is learned from.
         reuse: Folder of a tokenizer to copy rather than train; every other field is then ignored.
@@ -119,6 +121,8 @@ class VocabularyConfig:
     character_coverage: float = 0.9995
     byte_fallback: bool = True
     minimum_frequency: int = 1
+    required_characters: str = ""
+    split_digits: bool = False
     lowercase: bool = False
     separate_punctuation: bool = False
     max_sentences: int = 2_000_000
@@ -130,7 +134,7 @@ class VocabularyConfig:
         require_number("character_coverage", self.character_coverage, 0.5, 1)
         require_integer("minimum_frequency", self.minimum_frequency, 1)
         require_integer("max_sentences", self.max_sentences, 1)
-        for name in ("shared", "byte_fallback", "lowercase", "separate_punctuation"):
+        for name in ("shared", "byte_fallback", "split_digits", "lowercase", "separate_punctuation"):
             require_flag(name, getattr(self, name))
 
 

@@ -135,6 +135,8 @@ def _model(sentences: Sequence[str], config: VocabularyConfig, tags: Mapping[str
         # For words the frequency alone decides, not the rarity of their letters.
         "character_coverage": 1.0 if config.kind == "word" else config.character_coverage,
         "byte_fallback": config.byte_fallback and is_subword,
+        "split_digits": config.split_digits and is_subword,
+        "required_chars": config.required_characters if is_subword else "",
         "control_symbols": list(tags.values()),
         # Unicode is normalised before; SentencePiece's own rules would change full-width forms.
         "normalization_rule_name": "identity",

@@ -75,7 +75,7 @@ def plain_config(config: TrainConfig) -> dict[str, Any]:
         values["vocabulary"],
         values["run"],
     ]:
-        for name in {"path", "target_path", "reuse", "folder"}.intersection(section):
+        for name in {"path", "target_path", "reuse", "folder", "start_from"}.intersection(section):
             if section[name] is not None:
                 section[name] = "/".join(Path(section[name]).parts[-2:])
     return values

@@ -53,6 +53,24 @@ def test_bytes_spell_what_has_no_piece(tmp_path: Path) -> None:
     assert tokenizer.decode(tokenizer.encode_target("chien 犬")) == "chien 犬"
 
 
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_required_characters_have_a_piece_however_rare(tmp_path: Path, kind: str) -> None:
+    for required in ("", "犬ß"):
+        config = VocabularyConfig(kind=kind, size=75, byte_fallback=False, required_characters=required)  # type: ignore[arg-type]
+        tokenizer = train_tokenizer(PAIRS, config, target_languages=["fr"], folder=tmp_path)
+        assert {"犬", "ß"}.issubset(tokenizer.pieces(range(75))) is bool(required)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_split_digits_leave_no_piece_with_two(tmp_path: Path, kind: str) -> None:
+    pairs = [(f"{source} 2024", f"{target} 2024") for source, target in PAIRS]
+    for split in (False, True):
+        config = VocabularyConfig(kind=kind, size=65, byte_fallback=False, split_digits=split)  # type: ignore[arg-type]
+        tokenizer = train_tokenizer(pairs, config, target_languages=["fr"], folder=tmp_path)
+        longest = max(sum(map(str.isdigit, piece)) for piece in tokenizer.pieces(range(65)))
+        assert (longest == 1) is split
+
+
 def test_full_width_forms_stay(tmp_path: Path) -> None:
     pairs = [(source, "你好，世界！") for source, _ in PAIRS]
     config = VocabularyConfig(kind="char", size=500)
