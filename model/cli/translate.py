@@ -1,9 +1,10 @@
-"""`dragoman translate`: lines or a document, from a file or standard input."""
+"""`dragoman translate`: lines, a document or a whole corpus, from a file or standard input."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -11,8 +12,11 @@ from tqdm import tqdm
 
 from model.cli.decoding import decoding_options
 from model.cli.languages import Languages, language_options
+from model.cli.line_forms import LineForm, line_end
+from model.cli.main import Misuse
 from model.cli.setup import Setup, setup_options
-from model.errors import InputError
+from model.cli.text_files import STANDARD, ResumableFile, read_lines, shows_progress, written
+from model.errors import TextTooLongError
 
 if TYPE_CHECKING:
     from model.card import Pair
@@ -25,18 +29,42 @@ _SAMPLE_LINES = 20
 
 
 @click.command()
-@click.argument("file", type=click.File("rb"), default="-")
+@click.argument("file", type=click.File("rb"), default=STANDARD)
 @language_options
 @click.option("--document", is_flag=True, help="Translate the input as one text rather than line by line.")
 @click.option(
-    "-o", "--output", type=click.File("wb"), default="-", help="Where to write; default standard output."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    default=STANDARD,
+    help="Where to write, packed if the name ends in .gz; default standard output.",
+)
+@click.option(
+    "--column", type=click.IntRange(min=1), help="Translate this tab-separated column of each line alone."
+)
+@click.option(
+    "--pairs", is_flag=True, help="Write source and translation, tab-separated: a corpus to train on."
+)
+@click.option(
+    "--skip-long", is_flag=True, help="Leave a line over the checkpoint's limit empty; otherwise an error."
+)
+@click.option(
+    "--resume", is_flag=True, help="Write FILE.part, renamed when whole, and go on with what is there of it."
+)
+@click.option(
+    "--progress/--no-progress", default=None, help="Show lines per second; by default on a terminal only."
 )
 @setup_options
 @decoding_options
 def translate(
     file: BinaryIO,
-    output: BinaryIO,
+    output: str,
     document: bool,
+    column: int | None,
+    pairs: bool,
+    skip_long: bool,
+    resume: bool,
+    progress: bool | None,
     languages: Languages,
     setup: Setup,
     decoding: Mapping[str, object],
@@ -44,79 +72,105 @@ def translate(
     r"""Translate FILE, or standard input.
 
     Every line of UTF-8 text becomes one line of translation, blank ones stay blank; large files
-    are streamed. White space comes back as it was.
+    are streamed. White space comes back as it was. A name that ends in .gz is a packed file.
 
     \b
     Examples:
       echo "Good morning." | dragoman translate --source en --target fr
       dragoman translate -s en -t fr --beam-size 8 book.txt -o livre.txt
+      dragoman translate -s en -t fr mono.en.gz --pairs --skip-long --resume -o pairs.tsv.gz
     """
+    form = LineForm(column, pairs)
+    if document and (pairs or column or resume or skip_long):
+        raise Misuse("--document goes with none of --column, --pairs, --skip-long and --resume")
+    if resume and output == STANDARD:
+        raise Misuse("--resume needs --output")
+    unfinished = ResumableFile(Path(output)) if resume else None
+    if unfinished is not None and unfinished.is_whole:
+        click.echo(f"{output} is whole already", err=True)
+        return
     translator = setup.load()
     options = translator.card.options(decoding) if decoding else None
-    if document:
-        text = "".join(_lines(file))
-        pair = languages.resolve(translator.card, text)
-        output.write(_Job(translator, pair, options).document(text).encode())
-        return
-    lines = _lines(file)
-    sample = list(islice(lines, 1 if file.isatty() else _SAMPLE_LINES))
-    pair = languages.resolve(translator.card, "".join(sample))
-    at_once = 1 if file.isatty() else _LINES_AT_ONCE
-    for translated in _Job(translator, pair, options).lines(chain(sample, lines), at_once):
-        output.write(translated.encode())
-        output.flush()
+    lines = read_lines(file)
+    sample = list(lines if document else islice(lines, 1 if file.isatty() else _SAMPLE_LINES))
+    pair = languages.resolve(translator.card, "".join(form.source(line, "the input") for line in sample))
+    job = _Job(translator, pair, options, form, skip_long, shows_progress(progress))
+    with written(output) if unfinished is None else unfinished.appended() as target:
+        if document:
+            target.write(job.document("".join(sample)).encode())
+            return
+        done = 0 if unfinished is None else unfinished.lines
+        at_once = 1 if file.isatty() else _LINES_AT_ONCE
+        for translated in job.lines(chain(sample, lines), done, at_once):
+            target.write(translated.encode())
+            target.flush()
+    if job.too_long:
+        click.echo(f"{len(job.too_long)} lines over the limit were left empty", err=True)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What stays the same from chunk to chunk."""
+    """What stays the same from chunk to chunk.
+
+    Attributes:
+        too_long: What was left empty: `line N`.
+    """
 
     translator: "Translator"
     pair: "Pair"
     options: "DecodeOptions | None"
+    form: LineForm
+    skips_long: bool
+    shows_progress: bool
+    too_long: list[str] = field(default_factory=list)
 
     def document(self, text: str) -> str:
         """One text, with progress by sentences."""
-        with _progress("sentences") as bar:
-            return self._translate([text], ["the text"], bar)
+        with self._progress("sentences") as bar:
+            return self._translations([text], ["the text"], bar)[0]
 
-    def lines(self, lines: Iterable[str], at_once: int) -> Iterator[str]:
-        """Chunks of translated lines, as soon as they are there."""
-        remaining = iter(lines)
-        done = 0
-        with _progress("lines") as bar:
+    def lines(self, lines: Iterable[str], done: int, at_once: int) -> Iterator[str]:
+        """Chunks of translated lines, as soon as they are there.
+
+        Args:
+            lines: With their ends.
+            done: So many of them are translated already.
+            at_once: Most lines of a chunk.
+        """
+        remaining = islice(lines, done, None)
+        with self._progress("lines", done) as bar:
             while chunk := list(islice(remaining, at_once)):
                 fields = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
-                yield self._translate(chunk, fields)
+                sources = list(map(self.form.source, chunk, fields))
+                translations = self._translations(sources, fields)
+                yield "".join(map(self.form.rendered, sources, translations))
                 done += len(chunk)
                 bar.update(len(chunk))
 
-    def _translate(self, texts: list[str], fields: list[str], bar: "tqdm[None] | None" = None) -> str:
+    def _translations(
+        self, texts: list[str], fields: list[str], bar: "tqdm[None] | None" = None
+    ) -> list[str]:
+        """Of each text; of one that is too long nothing, if that is to be."""
         source, target = self.pair
-        translations = self.translator.translate(
-            texts,
-            source=source,
-            target=target,
-            options=self.options,
-            fields=fields,
-            progress=None if bar is None else bar.update,
-        )
-        return "".join(translation.text for translation in translations)
+        while True:
+            try:
+                translations = self.translator.translate(
+                    texts,
+                    source=source,
+                    target=target,
+                    options=self.options,
+                    fields=fields,
+                    progress=None if bar is None else bar.update,
+                )
+            except TextTooLongError as error:
+                if not self.skips_long or error.field is None:
+                    raise
+                self.too_long.append(error.field)
+                place = fields.index(error.field)
+                texts = [*texts[:place], line_end(texts[place]), *texts[place + 1 :]]
+            else:
+                return [translation.text for translation in translations]
 
-
-def _lines(file: BinaryIO) -> Iterator[str]:
-    """Lines with their ends, split at line feeds alone.
-
-    Raises:
-        InputError: If a line is not UTF-8, by its number.
-    """
-    for number, line in enumerate(file, start=1):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(f"line {number} of the input must be UTF-8: {error.reason}") from error
-
-
-def _progress(unit: str) -> "tqdm[None]":
-    """A bar on standard error where that is a terminal, else nothing."""
-    return tqdm(unit=f" {unit}", disable=not sys.stderr.isatty(), file=sys.stderr)
+    def _progress(self, unit: str, done: int = 0) -> "tqdm[None]":
+        """A bar on standard error, or nothing."""
+        return tqdm(unit=f" {unit}", initial=done, disable=not self.shows_progress, file=sys.stderr)

@@ -1,5 +1,6 @@
 """`dragoman translate`: lines stay lines, documents keep their shape, errors name the line."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -124,3 +125,82 @@ def test_a_reader_that_leaves_is_no_error(tiny_checkpoint: Path) -> None:
 def test_a_full_disk_is_one_line(run: Run) -> None:
     result = run("translate", "-s", "en", "-t", "fr", "-o", "/dev/full", stdin="Thank you.")
     assert (result.exit_code, result.stderr) == (1, "dragoman: No space left on device\n")
+
+
+def test_packed_files_in_and_out(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.gz").write_bytes(gzip.compress(b"Merci.\n\nBonjour.\n"))
+    result = run("translate", "-s", "fr", "-t", "en", tmp_path / "in.gz", "-o", tmp_path / "out.gz")
+    assert (result.exit_code, result.output) == (0, "")
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"Thank you.\n\nGood morning.\n"
+
+
+def test_a_packed_file_that_was_cut_is_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.gz").write_bytes(gzip.compress(os.urandom(1000).hex().encode())[:-20])
+    result = run("translate", "-s", "fr", "-t", "en", tmp_path / "in.gz")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "must be gzip throughout" in result.stderr
+
+
+def test_a_column_becomes_pairs_to_train_on(run: Run, tmp_path: Path) -> None:
+    lines = "x\tThank you.\n\ny\t The cat sleeps. \n"
+    result = run("translate", "-s", "en", "-t", "fr", "--column", "2", "--pairs", stdin=lines)
+    assert result.stdout == "Thank you.\tMerci.\n\t\nThe cat sleeps.\tLe chat dort.\n"
+    plain = run("translate", "-s", "en", "-t", "fr", "--column", "2", stdin=lines)
+    assert plain.stdout == "Merci.\n\n Le chat dort. \n"
+
+
+def test_a_tab_in_a_sentence_is_no_column(run: Run) -> None:
+    result = run("translate", "-s", "en", "-t", "fr", "--pairs", stdin="Thank you.\tThank you.")
+    assert result.stdout.count("\t") == 1
+
+
+def test_a_line_without_the_column_is_named(run: Run) -> None:
+    result = run("translate", "-s", "en", "-t", "fr", "--column", "2", stdin="a\tThank you.\n" * 30 + "b\n")
+    assert result.exit_code == 1
+    assert result.stderr == "dragoman: line 31 has 1 tab-separated columns, but needs 2\n"
+
+
+def test_long_lines_are_left_empty_and_counted_when_asked_for(run: Run) -> None:
+    text = "Thank you.\n" + "cat " * 80 + "\nThank you.\n" + "dog " * 80
+    result = run("translate", "-s", "en", "-t", "fr", "--skip-long", stdin=text)
+    assert (result.exit_code, result.stdout) == (0, "Merci.\n\nMerci.\n")
+    assert result.stderr == "2 lines over the limit were left empty\n"
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.tsv.gz"])
+def test_what_was_interrupted_goes_on(run: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / "in").write_text("Thank you.\nGood morning.\nThe cat sleeps.\n")
+    (tmp_path / f"{name}.part").write_bytes(b"kept\nas it is\nLe ch")
+    arguments = ("translate", "-s", "en", "-t", "fr", tmp_path / "in", "--resume", "-o", tmp_path / name)
+    assert run(*arguments).exit_code == 0
+    read = gzip.decompress if name.endswith(".gz") else bytes
+    assert read((tmp_path / name).read_bytes()) == b"kept\nas it is\nLe chat dort.\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", name]
+    again = run(*arguments)
+    assert (again.exit_code, again.stderr) == (0, f"{tmp_path / name} is whole already\n")
+
+
+def test_what_fails_leaves_what_was_done_to_go_on_with(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LINES_AT_ONCE", 2)
+    (tmp_path / "in").write_text("Thank you.\n" * 3 + "cat " * 80)
+    arguments = ("translate", "-s", "en", "-t", "fr", tmp_path / "in", "--resume", "-o", tmp_path / "out")
+    assert run(*arguments).exit_code == 1
+    assert (tmp_path / "out.part").read_text() == "Merci.\n" * 2
+    assert not (tmp_path / "out").exists()
+    assert run(*arguments, "--skip-long").exit_code == 0
+    assert (tmp_path / "out").read_text() == "Merci.\n" * 3
+
+
+def test_progress_can_be_asked_for(run: Run) -> None:
+    assert "1 lines" in run("translate", "-s", "en", "-t", "fr", "--progress", stdin="Thank you.").stderr
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--document", "--pairs"], ["--document", "--column", "1"], ["--resume"], ["--document", "--skip-long"]],
+)
+def test_options_that_contradict_each_other_are_a_misuse(run: Run, wrong: list[str]) -> None:
+    result = run("translate", "-s", "en", "-t", "fr", *wrong, stdin="Thank you.")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
