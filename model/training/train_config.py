@@ -14,7 +14,13 @@ from model.errors import ConfigError
 from model.presets import preset
 from model.request import DecodeOptions
 from model.training.config_fields import build
-from model.training.data.config import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.data.config import (
+    AugmentationConfig,
+    BatchConfig,
+    CleaningConfig,
+    CorpusConfig,
+    VocabularyConfig,
+)
 from model.training.objective_config import ObjectiveConfig
 from model.training.optimisation_config import OptimisationConfig
 from model.training.run_config import CardConfig, RunConfig, ValidationConfig
@@ -71,6 +77,7 @@ class TrainConfig:
         corpora: What to train on.
         validation_corpora: What to translate for the scores; their weights play no part.
         cleaning: Which pairs are dropped.
+        augmentation: Which altered copies of pairs are made.
         vocabulary: How text becomes token ids.
         batches: How pairs are grouped.
         network: The network.
@@ -86,6 +93,7 @@ class TrainConfig:
     corpora: tuple[CorpusConfig, ...]
     validation_corpora: tuple[CorpusConfig, ...] = ()
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
     batches: BatchConfig = field(default_factory=BatchConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)

@@ -1,7 +1,7 @@
 """ⓑ Parallel text worth learning from, with a count of what was dropped and why."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -39,8 +39,7 @@ class CleaningReport:
             self.dropped[reason] = self.dropped.get(reason, 0) + number
 
     def __str__(self) -> str:
-        reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in self.dropped.items())
-        return f"{self.kept:,} pairs kept; dropped: {reasons or 'none'}"
+        return f"{self.kept:,} pairs kept; dropped: {named_counts(self.dropped)}"
 
 
 class Cleaner:
@@ -106,6 +105,11 @@ def clean_pairs(
     """
     report = CleaningReport() if report is None else report
     return Cleaner(config).clean(pairs, source_language, target_language, report)
+
+
+def named_counts(counts: Mapping[str, int]) -> str:
+    """Counts by name for a person to read, e.g. `148 duplicate, 2 too long`."""
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
 
 
 def _folded(text: str) -> str:

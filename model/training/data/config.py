@@ -9,6 +9,7 @@ CorpusFormat = Literal["auto", "tsv", "aligned", "json", "jsonl"]
 VocabularyKind = Literal["unigram", "bpe", "word", "char"]
 
 CORPUS_FORMATS: tuple[CorpusFormat, ...] = ("auto", "tsv", "aligned", "json", "jsonl")
+AUGMENTATION_KINDS = ("no_final_stop", "capitals", "lowercase", "typing_errors", "joined", "copied")
 VOCABULARY_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe", "word", "char")
 
 
@@ -164,3 +165,40 @@ class BatchConfig:
         require_integer("pool_size", self.pool_size, 1)
         require_integer("prefetch", self.prefetch, 0)
         require_integer("seed", self.seed, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentationConfig:
+    """Altered copies of clean pairs, beside them: so that a network knows what people type.
+
+    A rate is how many copies of each pair are expected: 0 none, 0.1 of every tenth, 2 two of each. A pair
+    that a kind cannot alter has none of it. Copies are drawn as often as their corpus' weight says.
+
+    Attributes:
+        no_final_stop: Both sides without final punctuation.
+        capitals: Both sides in capitals, as far as a script has them; none of sources without case.
+        lowercase: Source in lower case; half of them without final punctuation, on both sides.
+        typing_errors: One or two slips in long words of the source.
+        joined: Two or three pairs as one, as in a passage or where a sentence's end was missed.
+        copied: The same made-up name, figure, address, code … on both sides: in place of a name or number
+            that they share, beside the sentence, or alone.
+        seed: Of all choices; the same pair gives the same copies.
+    """
+
+    no_final_stop: float = 0.0
+    capitals: float = 0.0
+    lowercase: float = 0.0
+    typing_errors: float = 0.0
+    joined: float = 0.0
+    copied: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for kind in self.rates:
+            require_number(kind, getattr(self, kind), 0, 100)
+        require_integer("seed", self.seed, 0)
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Expected copies of each pair, by kind."""
+        return {kind: getattr(self, kind) for kind in AUGMENTATION_KINDS}

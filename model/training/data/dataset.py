@@ -4,7 +4,8 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import numpy as np
 
 from model.errors import CorpusError
 from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE, Tokenizer
+from model.training.data.augmentation.augmenter import AUGMENTATION_VERSION
 from model.training.data.cleaning import CleaningReport
-from model.training.data.config import CleaningConfig, CorpusConfig
+from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.corpus import corpus_files
 from model.training.data.pair_dataset import (
     SECTION_DTYPE,
@@ -26,15 +28,21 @@ from model.training.data.pair_dataset import (
     write_index,
 )
 from model.training.data.token_store import TokenWriter
-from model.training.data.tokenisation import tokenised_chunks
+from model.training.data.tokenisation import TokenChunk, tokenised_chunks
 
 __all__ = ["PairDataset", "data_fingerprint", "prepare"]
 
 _FORMAT_VERSION = 1
+_NO_COPIES = AugmentationConfig()
 
 
 def prepare(
-    corpora: Sequence[CorpusConfig], tokenizer_folder: Path, cleaning: CleaningConfig, folder: Path
+    corpora: Sequence[CorpusConfig],
+    tokenizer_folder: Path,
+    cleaning: CleaningConfig,
+    folder: Path,
+    *,
+    augmentation: AugmentationConfig = _NO_COPIES,
 ) -> PairDataset:
     """Tokenise corpora into a work folder, or open it if it holds just that already.
 
@@ -46,20 +54,23 @@ def prepare(
         tokenizer_folder: Holds the tokenizer that makes the ids.
         cleaning: What to drop.
         folder: Of the tokenised pairs; what it held before is replaced.
+        augmentation: Which altered copies to add.
 
     Raises:
         CorpusError: If a corpus cannot be read, ids cannot be written, or no pair is left.
         TokenizerError: If the tokenizer cannot be read.
     """
     tokenizer = Tokenizer.load(tokenizer_folder)
-    fingerprint = data_fingerprint(corpora, tokenizer_folder, cleaning)
+    fingerprint = data_fingerprint(corpora, tokenizer_folder, cleaning, augmentation)
     if (finished := _finished(folder, fingerprint)) is not None:
         return finished
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         unfinished.mkdir(parents=True)
-        _write(corpora, tokenizer, cleaning, fingerprint, unfinished)
+        report = CleaningReport()
+        chunks = tokenised_chunks(corpora, tokenizer, cleaning, report, augmentation)
+        _write(chunks, report, tokenizer, fingerprint, unfinished)
         if folder.exists():
             shutil.rmtree(folder)
         unfinished.rename(folder)
@@ -71,7 +82,10 @@ def prepare(
 
 
 def data_fingerprint(
-    corpora: Sequence[CorpusConfig], tokenizer_folder: Path, cleaning: CleaningConfig
+    corpora: Sequence[CorpusConfig],
+    tokenizer_folder: Path,
+    cleaning: CleaningConfig,
+    augmentation: AugmentationConfig = _NO_COPIES,
 ) -> str:
     """SHA-256 of everything the token ids depend on: contents of the files, not their places or dates.
 
@@ -82,6 +96,8 @@ def data_fingerprint(
     for corpus in corpora:
         values = dataclasses.asdict(corpus) | {"path": None, "target_path": None}
         parts.append([values, *(_checksum(path) for path in corpus_files(corpus))])
+    if any(augmentation.rates.values()):  # data without copies are what they were before there were any
+        parts.append([AUGMENTATION_VERSION, dataclasses.asdict(augmentation)])
     files = [tokenizer_folder / name for name in (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)]
     parts.extend([path.name, _checksum(path)] for path in files if path.exists())
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -105,22 +121,37 @@ def _finished(folder: Path, fingerprint: str) -> PairDataset | None:
 
 
 def _write(
-    corpora: Sequence[CorpusConfig],
-    tokenizer: Tokenizer,
-    cleaning: CleaningConfig,
-    fingerprint: str,
-    folder: Path,
+    chunks: Iterable[TokenChunk], report: CleaningReport, tokenizer: Tokenizer, fingerprint: str, folder: Path
 ) -> None:
-    """Write token files, section numbers and, last, the index."""
-    report = CleaningReport()
+    """Write token files, section numbers and, last, the index; the report is whole once the chunks are."""
+    sections, augmented = _write_pairs(chunks, tokenizer, folder)
+    if report.kept == 0:
+        raise CorpusError(f"nothing is left of the corpus after cleaning: {report}")
+    index = DatasetIndex(
+        fingerprint=fingerprint,
+        sections=sections,
+        source_vocab_size=tokenizer.source_vocab_size,
+        target_vocab_size=tokenizer.target_vocab_size,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        kept=report.kept,
+        dropped=dict(report.dropped),
+        augmented=augmented,
+    )
+    write_index(index, folder)
+
+
+def _write_pairs(
+    chunks: Iterable[TokenChunk], tokenizer: Tokenizer, folder: Path
+) -> tuple[tuple[Section, ...], dict[str, int]]:
+    """Sections, and how many altered copies of each kind there are."""
     sections: list[Section] = []
+    augmented: Counter[str] = Counter()
     with ExitStack() as files:
         sources = files.enter_context(TokenWriter(folder, SOURCE, tokenizer.source_vocab_size))
         targets = files.enter_context(TokenWriter(folder, TARGET, tokenizer.target_vocab_size))
         numbers = files.enter_context((folder / SECTIONS_FILE).open("wb"))
-        for corpus, (source_language, target_language), pairs in tokenised_chunks(
-            corpora, tokenizer, cleaning, report
-        ):
+        for corpus, (source_language, target_language), pairs, kinds in chunks:
             section = Section(
                 source_language=source_language, target_language=target_language, weight=corpus.weight
             )
@@ -129,16 +160,5 @@ def _write(
             sources.append([pair.source for pair in pairs])
             targets.append([pair.target for pair in pairs])
             numbers.write(np.full(len(pairs), sections.index(section), dtype=SECTION_DTYPE).tobytes())
-    if report.kept == 0:
-        raise CorpusError(f"nothing is left of the corpus after cleaning: {report}")
-    index = DatasetIndex(
-        fingerprint=fingerprint,
-        sections=tuple(sections),
-        source_vocab_size=tokenizer.source_vocab_size,
-        target_vocab_size=tokenizer.target_vocab_size,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        kept=report.kept,
-        dropped=dict(report.dropped),
-    )
-    write_index(index, folder)
+            augmented.update(kinds)
+    return tuple(sections), dict(augmented)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +45,7 @@ class DatasetIndex:
         bos_id: Of the tokenizer; begins decoder inputs.
         kept: Undirected pairs that went through cleaning.
         dropped: Those that did not, by reason.
+        augmented: Altered copies of directed pairs, by kind.
     """
 
     fingerprint: str
@@ -55,6 +56,7 @@ class DatasetIndex:
     bos_id: int
     kept: int
     dropped: dict[str, int]
+    augmented: dict[str, int] = field(default_factory=dict)
 
 
 class PairDataset:

@@ -8,14 +8,15 @@ import torch
 
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import Batch, BatchStream
+from model.training.data.cleaning import named_counts
 from model.training.data.config import BatchConfig, CleaningConfig
 from model.training.data.dataset import prepare
 from model.training.data.pair_dataset import PairDataset
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
+from model.training.held_out import HeldOut, held_out_texts
 from model.training.run_folder import RunFolder
 from model.training.train_config import TrainConfig
-from model.training.validation import HeldOut, held_out_texts
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +63,16 @@ def prepare_data(config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool
     """
     held_out = held_out_texts(config.validation_corpora, config.validation.max_sentences)
     tokenizer = Tokenizer.load(folder.tokenizer) if keep_tokenizer else _make_tokenizer(config, folder)
-    pairs = prepare(config.corpora, folder.tokenizer, config.cleaning, folder.data / "train")
-    logger.info("training on %d directed pairs; dropped: %s", len(pairs), pairs.index.dropped or "none")
+    pairs = prepare(
+        config.corpora,
+        folder.tokenizer,
+        config.cleaning,
+        folder.data / "train",
+        augmentation=config.augmentation,
+    )
+    logger.info("training on %d directed pairs; dropped: %s", len(pairs), named_counts(pairs.index.dropped))
+    if pairs.index.augmented:
+        logger.info("altered copies among them: %s", named_counts(pairs.index.augmented))
     held_out_pairs = None
     if config.validation_corpora:
         place = folder.data / "validation"

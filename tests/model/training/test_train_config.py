@@ -76,7 +76,7 @@ def test_no_file_is_needed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (TOML + "[netwrk]\n", "`netwrk` must be one of batches, "),
+        (TOML + "[netwrk]\n", "`netwrk` must be one of augmentation, batches, "),
         (TOML + "[batches]\nmax_token = 3\n", r"`batches\.max_token` must be one of max_tokens"),
         (TOML.replace("model_dim", "model_dimm"), r"`network\.model_dimm` must be one of preset, "),
         (TOML.replace("model_dim = 128", "pad_id = 7"), r"`network\.pad_id` must be one of preset, "),

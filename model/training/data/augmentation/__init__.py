@@ -1,0 +1,1 @@
+"""ⓓ Altered copies of training pairs, so that a network meets what people type, not only whole sentences."""

@@ -1,0 +1,80 @@
+"""ⓓ Capitals, lower case and slips of the finger, as people type."""
+
+import re
+import unicodedata
+from random import Random
+
+from model.training.data.augmentation.sentences import without_final_stop
+from model.training.data.augmentation.surroundings import Surroundings, base, is_spaceless
+from model.training.data.corpus import SentencePair
+
+_LONG_WORD = re.compile(r"[^\W\d_]{5,}")
+_DOTTED_AND_DOTLESS_I = frozenset({"tr", "az"})
+_MOST_ERRORS = 2
+
+
+def in_capitals(pair: SentencePair, around: Surroundings, _: Random) -> SentencePair | None:
+    """Both sides in capitals, as far as their scripts have them; None if the source's has not.
+
+    Nothing in a source without case could tell that its translation is to be in capitals.
+    """
+    source = upper(pair.source, around.source_language)
+    if source == pair.source or is_spaceless(around.source_language):
+        return None
+    return SentencePair(source, upper(pair.target, around.target_language))
+
+
+def in_lower_case(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
+    """A source in lower case and its translation as it was; half of the time both without final stop."""
+    source = lower(pair.source, around.source_language)
+    if source == pair.source:
+        return None
+    altered = SentencePair(source, pair.target)
+    bare = without_final_stop(altered, around, generator) if generator.random() < 0.5 else None
+    return bare or altered
+
+
+def with_typing_errors(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
+    """One or two slips in long words of the source; None if it has none, or is not typed by letters."""
+    if is_spaceless(around.source_language):
+        return None
+    words = list(_LONG_WORD.finditer(pair.source))
+    if not words:
+        return None
+    source = pair.source
+    chosen = generator.sample(words, min(len(words), generator.randint(1, _MOST_ERRORS)))
+    for match in sorted(chosen, key=lambda match: match.start(), reverse=True):
+        source = source[: match.start()] + _mistyped(match.group(), generator) + source[match.end() :]
+    return SentencePair(source, pair.target)
+
+
+def upper(text: str, language: str) -> str:
+    """Capitals, with the Turkish İ where it is one."""
+    return (text.replace("i", "İ") if base(language) in _DOTTED_AND_DOTLESS_I else text).upper()
+
+
+def lower(text: str, language: str) -> str:
+    """Small letters, with the Turkish ı where it is one."""
+    if base(language) in _DOTTED_AND_DOTLESS_I:
+        text = text.replace("İ", "i").replace("I", "ı")
+    return text.lower()
+
+
+def _mistyped(word: str, generator: Random) -> str:
+    """The word with one slip behind its first letter, which people get right; or without its accents."""
+    plain = _without_marks(word)
+    if plain != word and generator.random() < 0.5:
+        return plain
+    place = generator.randrange(1, len(word) - 1)
+    slip = generator.choice(("swapped", "missing", "doubled"))
+    if slip == "swapped" and word[place] != word[place + 1]:
+        return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+    if slip == "doubled":
+        return word[: place + 1] + word[place:]
+    return word[:place] + word[place + 1 :]
+
+
+def _without_marks(word: str) -> str:
+    decomposed = unicodedata.normalize("NFD", word)
+    bare = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+    return unicodedata.normalize("NFC", bare)
