@@ -7,4 +7,5 @@ structures    what goes in and comes out, as the library lays it out in memory
 tensors       where the numbers of a tensor lie, whoever holds it
 network       a network's packed weights, shared by all threads
 session       one running batch
+operators     what a training step computes here
 """

@@ -4,11 +4,11 @@ import ctypes
 import logging
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from model.errors import NativeError
 from model.native.build import VARIANTS, library_path
@@ -23,7 +23,7 @@ from model.native.structures import (
 
 logger = logging.getLogger(__name__)
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 ENVIRONMENT = "DRAGOMAN_NATIVE"
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -89,6 +89,12 @@ class Library:
         self.session_drop = self._functions.dragoman_session_drop
         self.session_num_free_entries = self._functions.dragoman_session_num_free_entries
         self.session_free = self._functions.dragoman_session_free
+
+    def function(self, name: str, arguments: Sequence[Any]) -> Callable[..., None]:
+        """A function that gives nothing back."""
+        function = getattr(self._functions, name)
+        function.restype, function.argtypes = None, list(arguments)
+        return cast(Callable[..., None], function)
 
     def network_create(self, *arguments: object) -> int:
         """See dragoman_network_create."""

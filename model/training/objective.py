@@ -11,6 +11,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
+from model.fused.library import operators_for
+from model.fused.smoothed_loss import FusedSmoothedLoss
+from model.native.operators import Operators
+
 _ROWS_AT_ONCE = 256
 """Rows turned into float32 at a time on a CPU: 256 × 8,000 × 4 bytes stay in the cache."""
 
@@ -59,10 +63,18 @@ def label_smoothed_loss(logits_NTV: Tensor, labels_NT: Tensor, smoothing: Smooth
         labels_NT: Reference tokens, `pad_id` where there is none.
         smoothing: q.
     """
-    logits_MV = logits_NTV.reshape(-1, logits_NTV.shape[-1])
+    logits_MV, labels_M = logits_NTV.reshape(-1, logits_NTV.shape[-1]), labels_NT.flatten()
+    if operators := operators_for(logits_MV):
+        return _natively(logits_MV[:, : smoothing.vocab_size], labels_M, smoothing, operators)
     apply = cast(Callable[[Tensor, Tensor, Smoothing], tuple[Tensor, Tensor]], _SmoothedCrossEntropy.apply)
-    smoothed, cross_entropy = apply(logits_MV, labels_NT.flatten(), smoothing)
+    smoothed, cross_entropy = apply(logits_MV, labels_M, smoothing)
     return SummedLoss(smoothed, cross_entropy)
+
+
+def _natively(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing, operators: Operators) -> SummedLoss:
+    numbers = smoothing.share, smoothing.other, smoothing.pad_id
+    apply = cast(Callable[..., tuple[Tensor, Tensor]], FusedSmoothedLoss.apply)
+    return SummedLoss(*apply(logits_MV, labels_M, *numbers, operators))
 
 
 class _Context(FunctionCtx):

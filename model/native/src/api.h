@@ -11,7 +11,7 @@
 
 namespace dragoman {
 
-constexpr int32_t kAbiVersion = 4;
+constexpr int32_t kAbiVersion = 5;
 
 // A tensor by the name it has in the checkpoint.
 struct NamedTensor {

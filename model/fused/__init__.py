@@ -1,0 +1,8 @@
+"""ⓔ What a training step computes in one pass on a CPU, where plain PyTorch takes many.
+
+Each operator gives what its reference in plain PyTorch gives, which takes over wherever the operator
+cannot: on other devices, in other number types, under torch.compile, without the native library.
+
+library         finds the native library, and lends it PyTorch's threads
+smoothed_loss   label-smoothed cross entropy
+"""

@@ -1,0 +1,41 @@
+"""Finds the native operators for some tensors, and lends them PyTorch's threads."""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from model.native.operators import Operators, load_operators
+
+NUMBER_TYPES = torch.float32, torch.bfloat16
+
+
+def operators_for(*tensors: Tensor) -> Operators | None:
+    """The native operators, if they can compute with these tensors; None means: plain PyTorch."""
+    if torch.compiler.is_compiling():
+        return None
+    if any(tensor.device.type != "cpu" or tensor.dtype not in NUMBER_TYPES for tensor in tensors):
+        return None
+    return installed_operators()
+
+
+@cache
+def installed_operators() -> Operators | None:
+    """Of the fastest library that this processor runs."""
+    operators = load_operators()
+    if operators is not None:
+        operators.lend_threads(address_of_threads())
+    return operators
+
+
+def address_of_threads() -> int | None:
+    """GOMP_parallel of the OpenMP that PyTorch brings along; None where it brings another."""
+    torch_folder = Path(torch.__file__).parent
+    for folder in (torch_folder / "lib", torch_folder.with_name("torch.libs")):
+        for path in sorted(folder.glob("libgomp*.so*")):
+            run = getattr(ctypes.CDLL(str(path)), "GOMP_parallel", None)
+            if run is not None:
+                return ctypes.cast(run, ctypes.c_void_p).value
+    return None

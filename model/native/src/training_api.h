@@ -1,0 +1,11 @@
+// What a training step computes natively: plain C, for ctypes. Nothing here can fail but for want of memory.
+#pragma once
+
+#include "parallel.h"
+#include "smoothed_loss.h"
+
+#define DRAGOMAN_TRAINING_API extern "C" __attribute__((visibility("default")))
+
+DRAGOMAN_TRAINING_API void dragoman_lend_threads(dragoman::RunOnThreads run);
+DRAGOMAN_TRAINING_API void dragoman_smoothed_loss(const dragoman::LossRows* rows, double* sums);
+DRAGOMAN_TRAINING_API void dragoman_smoothed_loss_gradient(const dragoman::LossRows* rows, float scale, void* gradient);
