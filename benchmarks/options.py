@@ -1,5 +1,7 @@
 """Options that every benchmark has, and how a report leaves."""
 
+import logging
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,3 +123,9 @@ def entrants(names: Sequence[str]) -> list[Contestant]:
         return line_up(names)
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
+
+
+def show_training_log() -> None:
+    """Let a run say on standard error how far it is."""
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    logging.getLogger("model").setLevel(logging.INFO)

@@ -33,7 +33,7 @@ class Text:
     def bleu(self, translations: Translations) -> float:
         """SacreBLEU of detokenised translations."""
         texts = [self.checkpoint.tokenizer.decode(ids) for ids in translations]
-        return score_translations(texts, self.references, self.target).bleu
+        return score_translations(texts, [self.references], self.target).bleu
 
 
 def read_text(

@@ -16,7 +16,8 @@ from model.cli.setup import Setup, only_checkpoint
 
 if TYPE_CHECKING:
     from model.card import ModelCard
-    from model.training.tuning import Metric, Trial, TunedText
+    from model.training.held_out import HeldOut
+    from model.training.tuning import Metric, Trial
 
 _PENALTIES = (0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
 _SAMPLE_LINES = 200
@@ -116,16 +117,16 @@ def tune(
 
 def _text(
     source_file: str, reference_file: str | None, limit: int | None, card: "ModelCard", languages: Languages
-) -> "TunedText":
-    from model.training.tuning import TunedText
+) -> "HeldOut":
+    from model.training.held_out import HeldOut
 
     sources, references = _columns(source_file, reference_file, limit)
-    return TunedText(languages.resolve(card, "\n".join(sources[:_SAMPLE_LINES])), sources, references)
+    return HeldOut(*languages.resolve(card, "\n".join(sources[:_SAMPLE_LINES])), sources, references)
 
 
-def _directions(pair: str, file: str, limit: int | None, card: "ModelCard") -> "Iterator[TunedText]":
+def _directions(pair: str, file: str, limit: int | None, card: "ModelCard") -> "Iterator[HeldOut]":
     """Those directions of a tab-separated file that the checkpoint translates."""
-    from model.training.tuning import TunedText
+    from model.training.held_out import HeldOut
 
     source, _, target = pair.partition("-")
     columns = _columns(file, None, limit)
@@ -135,17 +136,17 @@ def _directions(pair: str, file: str, limit: int | None, card: "ModelCard") -> "
         raise Misuse(f"--corpus must name languages of {translated}, but names {pair} instead")
     for each in known:
         sides = columns if each == (source, target) else columns[::-1]
-        yield TunedText(each, *sides)
+        yield HeldOut(*each, *sides)
 
 
-def _columns(file: str, other: str | None, limit: int | None) -> tuple[list[str], list[str]]:
+def _columns(file: str, other: str | None, limit: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     from model.training.data.config import CorpusConfig
     from model.training.data.corpus import read_pairs
 
     # The codes only name the columns here.
     config = CorpusConfig(path=file, target_path=other, source_language="source", target_language="target")
     pairs = list(islice(read_pairs(config), limit))
-    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+    return tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs)
 
 
 def _table(trials: "Sequence[Trial]", chosen: "Trial") -> Iterator[str]:

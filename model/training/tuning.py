@@ -11,27 +11,13 @@ from typing import Literal
 
 from model.card import Pair
 from model.request import DecodeOptions
+from model.training.held_out import HeldOut
 from model.training.reporting.scores import TranslationScores, score_translations
 from model.translator import Translator
 
 Metric = Literal["bleu", "chrf"]
 Translate = Callable[[Sequence[str], Pair, DecodeOptions], Sequence[str]]
 """Texts of a direction, translated as the options say."""
-
-
-@dataclass(frozen=True)
-class TunedText:
-    """Held-out text of one direction.
-
-    Attributes:
-        pair: (source, target) codes.
-        sources: To translate.
-        references: One for each.
-    """
-
-    pair: Pair
-    sources: Sequence[str]
-    references: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -80,15 +66,15 @@ def searches(
 
 
 def try_searches(
-    texts: Sequence[TunedText], candidates: Sequence[DecodeOptions], translate: Translate
+    texts: Sequence[HeldOut], candidates: Sequence[DecodeOptions], translate: Translate
 ) -> Iterator[Trial]:
     """Translate and score all texts with each candidate, one trial after the other."""
     for options in candidates:
         yield Trial(
             options,
             {
-                text.pair: score_translations(
-                    translate(text.sources, text.pair, options), text.references, text.pair[1]
+                text.direction: score_translations(
+                    translate(text.sources, text.direction, options), [text.references], text.target_language
                 )
                 for text in texts
             },

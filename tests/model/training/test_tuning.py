@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from model.card import Pair
 from model.request import DecodeOptions
-from model.training.tuning import TunedText, best_trial, searches, try_searches
+from model.training.held_out import HeldOut
+from model.training.tuning import best_trial, searches, try_searches
 
 REFERENCES = ("one two three four five", "six seven eight nine ten")
 TEXTS = (
-    TunedText(("en", "fr"), ("a", "b"), REFERENCES),
-    TunedText(("fr", "en"), ("c", "d"), REFERENCES),
+    HeldOut("en", "fr", ("a", "b"), REFERENCES),
+    HeldOut("fr", "en", ("c", "d"), REFERENCES),
 )
 
 

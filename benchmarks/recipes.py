@@ -1,0 +1,96 @@
+"""A training file with changes laid over it, for a machine whose data and runs lie elsewhere."""
+
+import copy
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from model.training.train_config import LISTS, TrainConfig, load_train_config
+
+ROOT = Path(__file__).parents[1]
+_DATA = ROOT / "data"
+"""Where the files in examples/ expect the corpora."""
+
+Values = dict[str, Any]
+
+
+def read_changes(files: Sequence[Path], assignments: Sequence[str]) -> Values:
+    """Changes to a training file, the later ones laid over the earlier ones.
+
+    Args:
+        files: TOML files with some sections of a training file.
+        assignments: `section.name=value`, the value in TOML's syntax; a bare word is text.
+
+    Raises:
+        click.UsageError: If one of them cannot be read.
+    """
+    changes: Values = {}
+    for file in files:
+        try:
+            changes = merged(changes, tomllib.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise click.UsageError(f"{file} cannot be read as TOML: {error}") from error
+    for assignment in assignments:
+        changes = merged(changes, _assigned(assignment))
+    return changes
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
+    """Values with changes laid over them, table by table."""
+    result = copy.deepcopy(dict(values))
+    for name, change in changes.items():
+        earlier = result.get(name)
+        if isinstance(earlier, Mapping) and isinstance(change, Mapping):
+            result[name] = merged(earlier, change)
+        else:
+            result[name] = copy.deepcopy(change)
+    return result
+
+
+def read_recipe(
+    file: Path, changes: Mapping[str, Any], *, data: Path | None = None, folder: Path | None = None
+) -> TrainConfig:
+    """The training file with the changes.
+
+    Args:
+        file: As `dragoman train --config` takes it.
+        changes: In the shape of such a file.
+        data: Where the corpora lie that the file expects in `data/`; None leaves them there.
+        folder: Of the run; None takes the file's.
+
+    Raises:
+        ConfigError: If the configuration cannot work.
+    """
+    if folder is not None:
+        changes = merged(changes, {"run": {"folder": str(folder)}})
+    config = load_train_config(file, changes)
+    if data is None:
+        return config
+    values = config.to_dict()
+    for corpus in (corpus for name in LISTS for corpus in values[name]):
+        for name in ("path", "target_path"):
+            if corpus[name] is not None:
+                corpus[name] = _elsewhere(Path(corpus[name]), data)
+    return TrainConfig.from_dict(values)
+
+
+def _elsewhere(path: Path, data: Path) -> str:
+    place = path.resolve()
+    return str(data / place.relative_to(_DATA)) if place.is_relative_to(_DATA) else str(path)
+
+
+def _assigned(assignment: str) -> Values:
+    name, equals, value = assignment.partition("=")
+    if not equals:
+        raise click.UsageError(f"{assignment!r} must be section.name=value")
+    try:
+        return tomllib.loads(assignment)
+    except tomllib.TOMLDecodeError:
+        quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+        try:
+            return tomllib.loads(f'{name} = "{quoted}"')
+        except tomllib.TOMLDecodeError as error:
+            raise click.UsageError(f"{assignment!r} must be section.name=value ({error})") from error

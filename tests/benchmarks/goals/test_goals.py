@@ -1,0 +1,87 @@
+"""A goal from one command to its report, in several calls, on made-up text."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from benchmarks.goals.__main__ import UNFINISHED, main
+from model.checkpoint import load_checkpoint
+from tests.model.training.parallel_text import made_up_pairs
+
+SMALLER = """
+[vocabulary]
+kind = "char"
+size = 64
+byte_fallback = false
+[batches]
+max_tokens = 800
+[network]
+model_dim = 16
+num_heads = 2
+num_encoder_layers = 1
+num_decoder_layers = 1
+ffn_dim = 16
+[schedule]
+warmup_steps = 2
+[validation]
+every = 3
+max_sentences = 4
+samples = 0
+[run]
+max_steps = 6
+save_every = 1
+log_every = 1
+precision = "float32"
+device = "cpu"
+plots = false
+[decoding]
+max_length = 5
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data" / "multi30k"
+    folder.mkdir(parents=True)
+    for seed, (name, count) in enumerate({"train": 60, "val": 6, "test_2016_flickr": 5}.items()):
+        columns = zip(*made_up_pairs(count, seed), strict=True)
+        for code, texts in zip(("en", "de"), columns, strict=True):
+            text = "".join(f"{line}\n" for line in texts)
+            (folder / f"{name}.{code}.gz").write_bytes(gzip.compress(text.encode()))
+    return folder.parent
+
+
+def call(tmp_path: Path, data: Path, *more: str) -> Result:
+    (tmp_path / "smaller.toml").write_text(SMALLER)
+    options = ["--data", str(data), "--run", str(tmp_path / "run"), "--with", str(tmp_path / "smaller.toml")]
+    where = ["--device", "cpu", "--output", str(tmp_path / "results"), "--tune-sentences", "2"]
+    return CliRunner().invoke(main, ["multi30k-de-en", *options, *where, *more])
+
+
+def test_one_command_given_again_until_it_is_done(tmp_path: Path, data: Path) -> None:
+    first = call(tmp_path, data, "--max-minutes", "1e-9")
+    assert (first.exit_code, (tmp_path / "results").exists()) == (UNFINISHED, False)
+    assert "give the same command again" in first.stderr
+    done = call(tmp_path, data)
+    assert done.exit_code == 0, done.output + str(done.exception)
+    report: dict[str, Any] = json.loads((tmp_path / "results" / "goals-multi30k-en-de.json").read_text())
+    of_kind = {kind: [r for r in report["results"] if r["kind"] == kind] for kind in ("goal", "validation")}
+    assert [result["name"] for result in of_kind["goal"]] == ["multi30k-de-en", "multi30k-en-de"]
+    assert all(result["sentences"] == 5 for result in of_kind["goal"])
+    assert all(result["bleu_signature"].startswith("nrefs:1|") for result in of_kind["goal"])
+    assert [result["step"] for result in of_kind["validation"]] == [3, 6]
+    assert str(tmp_path) not in (tmp_path / "results" / "goals-multi30k-en-de.json").read_text()
+    best = load_checkpoint(tmp_path / "run" / "checkpoints" / "best")
+    tuning, evaluations = best.provenance["tuning"], best.provenance["evaluations"]
+    assert isinstance(tuning, dict)
+    assert isinstance(evaluations, dict)
+    assert len(tuning["tried"]) == 12
+    assert set(evaluations) == {"multi30k-de-en", "multi30k-en-de"}
+    again = call(tmp_path, data)
+    tables = [result.stdout[result.stdout.index("### Goals") :] for result in (done, again)]
+    assert (again.exit_code, tables[1]) == (0, tables[0])
+    assert load_checkpoint(best.folder).checksum == best.checksum

@@ -1,0 +1,60 @@
+"""Training files with changes laid over them, and data that lies elsewhere."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from benchmarks.recipes import ROOT, merged, read_changes, read_recipe
+
+RECIPES = sorted((ROOT / "examples" / "goals").glob("*-en-*.toml"))
+LAID_OVER = {"multi30k": "cpu-multi30k.toml", "tatoeba": "cpu-tatoeba.toml"}
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_works_as_it_is_and_on_a_cpu(recipe: Path) -> None:
+    assert len(RECIPES) == 6
+    config = read_recipe(recipe, {})
+    assert config.card.name == recipe.stem
+    assert Path(config.run.folder) == ROOT / "runs" / "goals" / recipe.stem
+    assert config.corpora[0].path.startswith(str(ROOT / "data"))
+    assert config.corpora[0].bidirectional
+    assert config.validation_corpora[0].bidirectional
+    other = recipe.with_name(LAID_OVER[recipe.stem.partition("-")[0]])
+    smaller = read_recipe(recipe, read_changes([other], []))
+    assert smaller.run.max_minutes > 0
+    assert smaller.network.overrides["model_dim"] <= config.network.overrides["model_dim"]
+
+
+def test_data_and_run_may_lie_elsewhere(tmp_path: Path) -> None:
+    config = read_recipe(RECIPES[0], {}, data=tmp_path / "d", folder=tmp_path / "r")
+    assert config.corpora[0].path == str(tmp_path / "d" / "multi30k" / "train.en.gz")
+    assert config.corpora[0].target_path == str(tmp_path / "d" / "multi30k" / "train.de.gz")
+    assert config.run.folder == str(tmp_path / "r")
+
+
+def test_a_corpus_that_is_not_in_the_data_folder_stays(tmp_path: Path) -> None:
+    changes = {"corpora": [{"path": "/far/x.tsv", "source_language": "en", "target_language": "de"}]}
+    assert read_recipe(RECIPES[0], changes, data=tmp_path).corpora[0].path == "/far/x.tsv"
+
+
+def test_later_changes_win_value_by_value(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text("[run]\nmax_steps = 5\nseed = 2\n[network]\nmodel_dim = 64\n")
+    changes = read_changes([tmp_path / "one.toml"], ["run.max_steps=7", "run.device=cpu", "run.compile=true"])
+    assert changes == {
+        "run": {"max_steps": 7, "seed": 2, "device": "cpu", "compile": True},
+        "network": {"model_dim": 64},
+    }
+    assert merged({"a": {"b": 1}}, {"a": 2}) == {"a": 2}
+
+
+@pytest.mark.parametrize("wrong", ["run.max_steps", "run max_steps=1 2"])
+def test_what_is_no_assignment_is_refused(wrong: str) -> None:
+    with pytest.raises(click.UsageError, match=r"must be section\.name=value"):
+        read_changes([], [wrong])
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text("[[")
+    with pytest.raises(click.UsageError, match=r"x\.toml"):
+        read_changes([tmp_path / "x.toml"], [])
