@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from model.decoding.pytorch.network import Network
+    from model.native.tensors import Weights
 
 logger = logging.getLogger(__name__)
 
@@ -108,18 +109,39 @@ def _factory(checkpoint: Checkpoint, device: str, precision: str) -> EngineFacto
     place = resolve_device(device)
     if place == "cpu":
         try:
-            return _native_factory(checkpoint, resolve_precision(precision, place, is_native=True))
+            return native_factory(
+                checkpoint.config,
+                checkpoint.weights,
+                resolve_precision(precision, place, is_native=True),
+                never_produced=checkpoint.tokenizer.target_tag_ids,
+            )
         except NativeError as reason:
             logger.info("decoding with PyTorch, not natively: %s", reason)
     return torch_factory(checkpoint, place, resolve_precision(precision, place, is_native=False))
 
 
-def _native_factory(checkpoint: Checkpoint, precision: Precision) -> EngineFactory:
+def native_factory(
+    config: TransformerConfig,
+    weights: "Weights",
+    precision: Precision,
+    *,
+    never_produced: Collection[int] = (),
+) -> EngineFactory:
+    """A network on the CPU, in the native library.
+
+    Args:
+        config: Its shape.
+        weights: See NativeNetwork; they are copied.
+        precision: What to compute in.
+        never_produced: See `torch_runner`.
+
+    Raises:
+        NativeError: If there is no library, or it cannot compute such a network.
+    """
     from model.decoding.native_runner import NativeRunner
     from model.native.network import NativeNetwork
 
-    config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
-    network = NativeNetwork(config, checkpoint.weights, precision)
+    network = NativeNetwork(config, weights, precision)
     logger.info("decoding natively: %s, %s", network.binding.name, precision)
     return EngineFactory(
         config=config,

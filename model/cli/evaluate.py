@@ -199,7 +199,7 @@ def _evaluation(
         seconds=seconds,
         device=translator.device,
         precision=translator.precision,
-        scores=score_translations(translations, references, pair[1]),
+        scores=score_translations(translations, [references], pair[1]),
     )
 
 

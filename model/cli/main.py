@@ -19,6 +19,7 @@ _COMMANDS: Mapping[str, str] = {
     "export": "model.cli.export:export",
     "golden": "model.cli.golden:golden",
     "inspect": "model.cli.inspect:inspect",
+    "report": "model.cli.report:report",
     "shortlist": "model.cli.shortlist:shortlist",
     "train": "model.cli.train:train",
     "translate": "model.cli.translate:translate",

@@ -37,7 +37,7 @@ def train(config: Path | None, resume: bool, **options: object) -> None:
     step = run.trainer.position.step
     if reason == "interrupted":
         raise Failure(f"interrupted at step {step}, whose state is saved; continue with --resume")
-    click.echo(f"Ended by {reason} at step {step}; checkpoints, plots and scores are in {run.folder.root}")
+    click.echo(f"Ended by {reason} at step {step}; checkpoints, scores and report are in {run.folder.root}")
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ from model.checkpoint import save_checkpoint
 from model.checkpoint.atomic import restore
 from model.checks import require
 from model.config import TransformerConfig
-from model.engines import torch_engine
 from model.errors import ConfigError, TrainingError
 from model.golden import GOLDEN
 from model.text.tokenizer import Tokenizer
@@ -35,6 +36,7 @@ from model.training.train_config import TrainConfig
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.update import Updater
 from model.training.validation import Validator
+from model.training.validation_decoder import new_decoder
 from model.transformer import Transformer
 
 logger = logging.getLogger(__name__)
@@ -77,7 +79,7 @@ class Run:
             logger.info("resuming at step %d", self.trainer.position.step)
 
     def run(self) -> EndReason:
-        """Train to the end, then leave plots and `provenance.json` in the folder.
+        """Train to the end, then leave `provenance.json` and a report in the folder.
 
         Raises:
             TrainingError: As Trainer.run.
@@ -85,15 +87,8 @@ class Run:
         with self._closing():
             reason = self.trainer.run()
         validations = self.journal.events("validation")
-        conclude(
-            self.folder,
-            self.journal,
-            self.describe(validations[-1] if validations else None),
-            tokenizer=self._data.tokenizer,
-            held_out=self._data.held_out,
-            curves=self.config.run.plots,
-            heat_maps=self.config.validation.heat_maps,
-        )
+        described = self.describe(validations[-1] if validations else None)
+        conclude(self.folder, described | {"ended_by": reason}, report=self.config.run.plots)
         return reason
 
     def _first_network(self, resuming: bool) -> Transformer:
@@ -161,6 +156,7 @@ class Run:
     def _open_journal(self, resuming: bool) -> Journal:
         if not resuming:
             self.folder.log.unlink(missing_ok=True)
+            shutil.rmtree(self.folder.translations, ignore_errors=True)
         wanted = self.config.run.tensorboard
         return Journal(self.folder.log, tensorboard_writer(self.folder.tensorboard) if wanted else None)
 
@@ -191,18 +187,15 @@ class Run:
     def _build_validator(self, data: PreparedData) -> Validator | None:
         if not data.held_out:
             return None
-        network = Transformer(self.shape).to(self._device)
         tags = data.tokenizer.target_tag_ids
-        engine = torch_engine(network.eval(), device=self._device, never_produced=tags)
         return Validator(
-            network,
-            engine.decode,
+            Transformer(self.shape).to(self._device),
+            partial(new_decoder, never_produced=tags),
             tokenizer=data.tokenizer,
             held_out=data.held_out,
             loss_batches=one_pass(data.held_out_pairs, self.config.validation.batch_tokens, self._device),
             options=self.config.decoding,
             precision=self.config.run.precision,
-            samples=self.config.validation.samples,
         )
 
     def _save_checkpoint(self, folder: Path, weights: Mapping[str, Tensor], step: int) -> None:

@@ -29,7 +29,7 @@ class RunConfig:
         threads: Numeric threads on the CPU; 0 leaves it to torch.
         compile: Use torch.compile.
         checkpoint_precision: What checkpoints store the weights in; float32 keeps every bit.
-        plots: Draw curves at the end (extra `train`).
+        plots: Write a report with pictures at the end (extra `train`); `dragoman report` does so later.
         tensorboard: Write TensorBoard events as well (extra `train`).
     """
 
@@ -78,7 +78,7 @@ class ValidationConfig:
         keep_best: Checkpoints kept beside `best` and `last`: those with the n best scores.
         max_sentences: Sentences translated for each direction; 0 translates all.
         samples: Translations written into the log for each direction.
-        heat_maps: Sentences of each direction whose attention is drawn at the end.
+        heat_maps: Sentences of each direction whose attention the report shows.
         batch_tokens: Size of the batches that measure the loss.
     """
 
@@ -88,7 +88,7 @@ class ValidationConfig:
     keep_best: int = 0
     max_sentences: int = 0
     samples: int = 3
-    heat_maps: int = 0
+    heat_maps: int = 1
     batch_tokens: int = 8192
 
     def __post_init__(self) -> None:

@@ -9,7 +9,8 @@ runs/NAME/
   checkpoints/last     the newest checkpoint folder
   checkpoints/best     the one with the best score so far
   checkpoints/step-N   the n best, if asked for
-  plots/               curves as PNG
+  translations/        of the held-out text: validation's first, best and last
+  report/              what became of it, to open in a browser: index.html
   tensorboard/         events, if asked for
   provenance.json      what was trained on what, how long, with which scores
 """
@@ -60,9 +61,14 @@ class RunFolder:
         return self.root / "checkpoints"
 
     @property
-    def plots(self) -> Path:
-        """Curves and heat maps."""
-        return self.root / "plots"
+    def translations(self) -> Path:
+        """Validation's translations at first, at best and at last."""
+        return self.root / "translations"
+
+    @property
+    def report(self) -> Path:
+        """The page and its pictures."""
+        return self.root / "report"
 
     @property
     def tensorboard(self) -> Path:

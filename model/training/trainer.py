@@ -13,6 +13,7 @@ from model.training.averaging import WeightAverages
 from model.training.device_batches import DeviceBatches
 from model.training.random_state import capture_random_state, restore_random_state
 from model.training.reporting.journal import Journal
+from model.training.reporting.kept_translations import KeptTranslations, Translations
 from model.training.reporting.measurements import Measurements
 from model.training.reporting.progress import Progress
 from model.training.run_folder import RunFolder
@@ -86,6 +87,7 @@ class Trainer:
         self._shelf = shelf
         self._journal = journal
         self._hook = hook
+        self._kept_translations = KeptTranslations(folder.translations)
         self._averages = WeightAverages(updater.network, config.optimisation)
         self._measurements = Measurements(forgives_overflow=config.run.precision == "float16")
         self._progress = Progress(config.run)
@@ -166,7 +168,11 @@ class Trainer:
             raise DivergenceError(f"{error}; last good checkpoint: {kept}; {advice}") from error
         if values is not None:
             position = self.position
-            reached = {"epoch": round(position.epoch, 4), "tokens": position.tokens}
+            reached = {
+                "epoch": round(position.epoch, 4),
+                "tokens": position.tokens,
+                "seconds": round(position.seconds, 1),
+            }
             self._journal.record("update", position.step, values | reached)
             self._progress.show(position.step, position.seconds / 60, position.epoch, values)
 
@@ -174,14 +180,17 @@ class Trainer:
         step = self.position.step
         self._averages.take_snapshot()
         weights = self._averages.current()
-        score = None
+        result = score = None
         if self._validator is not None:
             result = self._validator.validate(weights)
             score = result.score(self._config.validation.metric)
             reached = {"epoch": round(self.position.epoch, 4)}
-            self._journal.record("validation", step, result.to_dict() | reached)
+            values = result.to_dict(self._config.validation.samples)
+            self._journal.record("validation", step, values | reached)
             logger.info("step %d: %s", step, result.summary())
         is_best = score is not None and self.stopping.record(score)
+        if result is not None:
+            self._kept_translations.keep(Translations(step, result.texts), is_best=is_best)
         self._shelf.put(step, weights, score, is_best=is_best)
         self.position.validated_step = step
 
@@ -217,6 +226,7 @@ class Trainer:
             place = self._folder.state
             raise TrainingError(f"the run's state {place} is of another layout: {error}") from error
         self._journal.rewind(state.step)
+        self._kept_translations.rewind(state.step)
 
     def _take_up(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         self._updater.load_state(tensors, values["updater"])

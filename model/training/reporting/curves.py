@@ -1,6 +1,8 @@
-"""ⓕ The run's curves as PNG: loss, learning rate, and the scores of the translations."""
+"""ⓕ The run's curves as PNG: losses, scores, learning rate, gradient, speed; of each what the journal has."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,57 +14,113 @@ if TYPE_CHECKING:
 Draw = Callable[["Axes"], None]
 
 
-def write_curves(events: Sequence[Event], folder: Path) -> list[Path]:
-    """Draw `loss.png`, `learning_rate.png` and `scores.png`.
+@dataclass(frozen=True)
+class Curve:
+    """A line, or several, in one picture.
+
+    Attributes:
+        name: Of the file.
+        title: For people.
+        unit: Of the vertical axis.
+        lines: Points by label.
+        has_points: Whether the points are few enough to be marked.
+        across: What the horizontal axis counts.
+    """
+
+    name: str
+    title: str
+    unit: str
+    lines: dict[str, list[tuple[float, float]]]
+    has_points: bool = False
+    across: str = "step"
+
+
+def write_curves(events: Sequence[Event], folder: Path) -> dict[str, Path]:
+    """Draw a PNG of everything that the journal has values of.
 
     Args:
         events: The journal's.
         folder: Where to write; made if need be.
 
     Returns:
-        The files. Needs matplotlib, which the extra `train` brings.
+        The files by their title. Needs matplotlib, which the extra `train` brings.
     """
-    updates = [event for event in events if event["kind"] == "update"]
-    validations = [event for event in events if event["kind"] == "validation"]
-    drawings: Mapping[str, tuple[str, Draw]] = {
-        "loss": ("nats a target token", lambda axes: _draw_loss(axes, updates, validations)),
-        "learning_rate": ("learning rate", lambda axes: _draw(axes, updates, "learning_rate", "rate")),
-        "scores": ("score of the validation text", lambda axes: _draw_scores(axes, validations)),
-    }
-    return [_write(folder / f"{name}.png", *drawing) for name, drawing in drawings.items()]
+    drawn = {}
+    for curve in _curves(events):
+        if any(curve.lines.values()):
+            drawn[curve.title] = folder / f"{curve.name}.png"
+            write_picture(drawn[curve.title], curve.across, curve.unit, partial(_draw, curve))
+    return drawn
 
 
-def _write(path: Path, label: str, draw: Draw) -> Path:
+def write_picture(path: Path, across: str, upwards: str, draw: Draw) -> None:
+    """Write a PNG with one drawing in it; its folder is made if need be."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot(xlabel="step", ylabel=label)
+    axes = figure.add_subplot(xlabel=across, ylabel=upwards)
     draw(axes)
     axes.grid(alpha=0.3)
-    if axes.lines:
-        axes.legend()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    return path
+    figure.savefig(path, dpi=110)
 
 
-def _draw(axes: "Axes", events: Sequence[Event], name: str, label: str, marker: str = "") -> None:
-    if events:
-        axes.plot([e["step"] for e in events], [e[name] for e in events], marker=marker, label=label)
+def _draw(curve: Curve, axes: "Axes") -> None:
+    for label, points in curve.lines.items():
+        if points:
+            marker = "o" if curve.has_points else ""
+            axes.plot(*zip(*points, strict=True), marker=marker, markersize=4, label=label)
 
 
-def _draw_loss(axes: "Axes", updates: Sequence[Event], validations: Sequence[Event]) -> None:
-    _draw(axes, updates, "loss", "training, smoothed labels")
-    _draw(axes, updates, "cross_entropy", "training, cross entropy")
-    _draw(axes, validations, "cross_entropy", "validation, cross entropy", "o")
+def _curves(events: Sequence[Event]) -> list[Curve]:
+    updates = [event for event in events if event["kind"] == "update"]
+    validations = [event for event in events if event["kind"] == "validation"]
+    losses = {
+        "training, smoothed labels": _points(updates, "loss"),
+        "training, cross entropy": _points(updates, "cross_entropy"),
+        "validation, cross entropy": _points(validations, "cross_entropy"),
+    }
+    return [
+        Curve("loss", "Loss", "nats a target token", losses),
+        Curve("bleu", "BLEU", "BLEU", _by_direction(validations, "bleu"), has_points=True),
+        Curve("chrf", "chrF", "chrF", _by_direction(validations, "chrf"), has_points=True),
+        _single(updates, "learning_rate", "Learning rate", "rate"),
+        _single(updates, "gradient_norm", "Gradient norm before clipping", "L2 norm"),
+        _single(updates, "tokens_per_second", "Throughput", "tokens/s"),
+        _over_time(updates),
+        _single(updates, "padding_share", "Padding", "share of what is computed"),
+        _single(updates, "mfu", "Model FLOPs utilisation", "share of the device's peak"),
+    ]
 
 
-def _draw_scores(axes: "Axes", validations: Sequence[Event]) -> None:
-    for pair in validations[-1]["directions"] if validations else ():
-        for metric, label in (("bleu", "BLEU"), ("chrf", "chrF")):
-            scored = [
-                {"step": e["step"], **e["directions"][pair]} for e in validations if pair in e["directions"]
-            ]
-            _draw(axes, scored, metric, f"{pair} {label}", "o")
+def _single(events: Sequence[Event], value: str, title: str, unit: str) -> Curve:
+    return Curve(value, title, unit, {unit: _points(events, value)})
+
+
+def _over_time(updates: Sequence[Event]) -> Curve:
+    """Where a run stood still or slowed down is seen over the hours, not over the steps."""
+    timed = [event for event in updates if "seconds" in event]
+    points = [(event["seconds"] / 60, event["tokens_per_second"]) for event in timed]
+    return Curve(
+        "throughput_over_time", "Throughput over time", "tokens/s", {"tokens/s": points}, across="minutes"
+    )
+
+
+def _points(events: Sequence[Event], value: str) -> list[tuple[float, float]]:
+    return [(event["step"], event[value]) for event in events if value in event]
+
+
+def _by_direction(validations: Sequence[Event], metric: str) -> dict[str, list[tuple[float, float]]]:
+    pairs = dict.fromkeys(pair for event in validations for pair in event["directions"])
+    return {
+        pair: [
+            (event["step"], event["directions"][pair][metric])
+            for event in validations
+            if pair in event["directions"]
+        ]
+        for pair in pairs
+    }

@@ -1,10 +1,18 @@
 """ⓕ BLEU and chrF of translations, by sacreBLEU, with the signatures that make them comparable."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+
+from model.training.run_config import Metric
+
+References = Sequence[Sequence[str | None]]
+"""Columns: the first reference of every sentence, then the second, …; None where one has fewer."""
+
+METRIC_NAMES: Mapping[Metric, str] = {"bleu": "BLEU", "chrf": "chrF"}
 
 _TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 """sacreBLEU's tokenizer for target languages that put no spaces between words."""
@@ -28,14 +36,24 @@ class TranslationScores:
 
 
 def score_translations(
-    translations: Sequence[str], references: Sequence[str], target_language: str
+    translations: Sequence[str], references: References, target_language: str
 ) -> TranslationScores:
-    """Score translations against one reference each; case and punctuation count."""
-    bleu = BLEU(tokenize=_TOKENIZERS.get(target_language, "13a"))
-    chrf = CHRF()
+    """Score translations against their references; case and punctuation count."""
+    bleu, chrf = bleu_metric(target_language), CHRF()
+    columns = cast(Sequence[Sequence[str]], references)  # sacreBLEU takes None, but does not say so
     return TranslationScores(
-        bleu=float(bleu.corpus_score(translations, [references]).score),
+        bleu=float(bleu.corpus_score(translations, columns).score),
         bleu_signature=str(bleu.get_signature()),
-        chrf=float(chrf.corpus_score(translations, [references]).score),
+        chrf=float(chrf.corpus_score(translations, columns).score),
         chrf_signature=str(chrf.get_signature()),
     )
+
+
+def bleu_metric(target_language: str, *, for_sentences: bool = False) -> BLEU:
+    """BLEU as it is counted in a language.
+
+    Args:
+        target_language: Code.
+        for_sentences: Leave out n-grams longer than a sentence, so that short ones can score at all.
+    """
+    return BLEU(tokenize=_TOKENIZERS.get(target_language, "13a"), effective_order=for_sentences)

@@ -62,16 +62,22 @@ def test_a_run_leaves_what_its_folder_promises(finished: Run) -> None:
         "config.json",
         "data",
         "log.jsonl",
-        "plots",
         "provenance.json",
+        "report",
         "state",
         "tensorboard",
         "tokenizer",
+        "translations",
     }
     kept = {path.name.split("-")[0] for path in (root / "checkpoints").iterdir()}
     assert kept == {"best", "last", "step"}
-    plots = {path.relative_to(root / "plots").as_posix() for path in (root / "plots").rglob("*.png")}
-    assert {"loss.png", "learning_rate.png", "scores.png", "en-fr-1/cross-1.png"} <= plots
+    report = {path.relative_to(root / "report").as_posix() for path in (root / "report").rglob("*.*")}
+    assert {"index.html", "curves/loss.png", "by-length/bleu.png", "attention/en-fr-1/cross-1.png"} <= report
+    assert {path.name for path in (root / "translations").iterdir()} == {
+        "first.json",
+        "best.json",
+        "last.json",
+    }
 
 
 def test_its_journal_has_updates_and_validations(finished: Run) -> None:
@@ -212,12 +218,25 @@ def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
         Run(tiny_run(tmp_path), resume=True)
 
 
-def test_heat_maps_wait_for_a_checkpoint(tmp_path: Path) -> None:
-    sections: dict[str, Any] = {"validation": {"heat_maps": 1}}
-    config = tiny_run(tmp_path, **sections)
-    run = Run(config, hook=lambda step, update: run.trainer.interrupt())
+def test_a_run_that_is_interrupted_early_has_a_report_of_what_there_is(tmp_path: Path) -> None:
+    sections: dict[str, Any] = {"validation": {"heat_maps": 1}, "run": {"plots": True}}
+    run = Run(tiny_run(tmp_path, **sections), hook=lambda step, update: run.trainer.interrupt())
     assert run.run() == "interrupted"
-    assert not run.folder.plots.exists()
+    page = (run.folder.report / "index.html").read_text()
+    assert "ended by interrupted" in page
+    assert not (run.folder.report / "attention").exists()
+
+
+def test_translations_are_kept_over_a_kill_as_without_one(tmp_path: Path) -> None:
+    whole, _ = train(tmp_path, run={"folder": str(tmp_path / "whole")})
+    with pytest.raises(Killed):
+        train(tmp_path, hook=kill_at(7))
+    resumed, _ = train(tmp_path, resume=True)
+    for name in ("first", "best", "last"):
+        kept = f"{name}.json"
+        assert (resumed.folder.translations / kept).read_text() == (
+            whole.folder.translations / kept
+        ).read_text()
 
 
 def test_other_text_does_not_resume(tmp_path: Path) -> None:

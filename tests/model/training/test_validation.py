@@ -1,28 +1,21 @@
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 import torch
 
-from model.engines import torch_engine
-from model.errors import DecodingError, TranslationError
+from model.decoding.runner import Result
+from model.errors import DecodingError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.training.data.config import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
+from model.training.held_out import HeldOut, TranslatedText, encode_source
 from model.training.reporting.scores import TranslationScores
-from model.training.validation import (
-    Decode,
-    DirectionResult,
-    HeldOut,
-    ValidationResult,
-    Validator,
-    encode_source,
-    held_out_texts,
-)
+from model.training.validation import DirectionResult, ValidationResult, Validator
+from model.training.validation_decoder import NewDecoder, new_decoder
 from model.transformer import Transformer
 from tests.model.tiny_networks import tiny_config
-from tests.model.training.parallel_text import made_up_pairs, write_corpus
+from tests.model.training.parallel_text import made_up_pairs
 
 TEXTS = made_up_pairs(5)
 ENGLISH = HeldOut("en", "fr", tuple(e for e, _ in TEXTS), tuple(f for _, f in TEXTS))
@@ -44,79 +37,90 @@ def network(tokenizer: Tokenizer) -> Transformer:
 
 
 def validator(
-    tokenizer: Tokenizer, made: Transformer, decode: Decode, held_out: Sequence[HeldOut]
+    tokenizer: Tokenizer, made: Transformer, decoder: NewDecoder, held_out: Sequence[HeldOut]
 ) -> Validator:
     return Validator(
         made,
-        decode,
+        decoder,
         tokenizer,
         held_out=held_out,
         loss_batches=[],
         options=DecodeOptions(strategy="greedy", max_length=6),
         precision="float32",
-        samples=2,
     )
 
 
-def oracle(tokenizer: Tokenizer, answers: dict[str, str]) -> Decode:
-    """A decoder that knows the translation of every source."""
-    known = {
-        tuple(encode_source(tokenizer, source, language)): text
-        for source, text in answers.items()
-        for language in ("en", "fr")
-    }
+class Oracle:
+    """A decoder that knows the translation of some sources and refuses all others."""
 
-    def decode(requests: Sequence[DecodeRequest]) -> list[list[Hypothesis] | TranslationError]:
-        ids = [tuple(tokenizer.encode_target(known[request.source_ids])[:-1]) for request in requests]
-        return [[Hypothesis(found, 0.0, 0.0, (), finished=True)] for found in ids]
+    name = "oracle"
 
-    return decode
+    def __init__(self, tokenizer: Tokenizer, answers: dict[str, str]) -> None:
+        self._tokenizer = tokenizer
+        self._known = {
+            tuple(encode_source(tokenizer, source, language)): text
+            for source, text in answers.items()
+            for language in ("en", "fr")
+        }
+        self.is_closed = False
+
+    def decode(self, requests: Sequence[DecodeRequest]) -> list[Result]:
+        return [self._answer(self._known.get(request.source_ids)) for request in requests]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _answer(self, text: str | None) -> Result:
+        if text is None:
+            return DecodingError("no")
+        ids = tuple(self._tokenizer.encode_target(text)[:-1])
+        return [Hypothesis(ids, 0.0, 0.0, (), finished=True)]
 
 
 def test_the_oracle_scores_a_hundred_in_its_direction(tokenizer: Tokenizer) -> None:
     made = network(tokenizer)
-    answers = dict(TEXTS) | {french: "nothing at all" for _, french in TEXTS}
-    checked = validator(tokenizer, made, oracle(tokenizer, answers), [ENGLISH, FRENCH])
+    oracle = Oracle(tokenizer, dict(TEXTS) | {french: "nothing at all" for _, french in TEXTS})
+    checked = validator(tokenizer, made, lambda _: oracle, [ENGLISH, FRENCH])
     result = checked.validate(dict(made.named_parameters()))
     into_french, into_english = result.directions
     assert into_french.scores.bleu == pytest.approx(100)
     assert into_english.scores.bleu < 5
     assert result.score("bleu") == pytest.approx((into_french.scores.bleu + into_english.scores.bleu) / 2)
-    assert [sample.translation for sample in into_french.samples] == list(ENGLISH.references[:2])
+    assert result.texts[0] == TranslatedText(**vars(ENGLISH), translations=ENGLISH.references)
     assert "en→fr BLEU 100.00" in result.summary()
+    assert result.decoder == "oracle"
+    assert oracle.is_closed
 
 
 def test_the_real_decoder_runs_on_the_weights_it_is_given(tokenizer: Tokenizer) -> None:
     made = network(tokenizer)
-    checked = validator(tokenizer, made, torch_engine(made.eval()).decode, [ENGLISH])
+    checked = validator(tokenizer, made, new_decoder, [ENGLISH])
     weights = {name: weight.detach().clone() for name, weight in made.named_parameters()}
     first = checked.validate(weights)
     silenced = {name: torch.zeros_like(weight) for name, weight in weights.items()}
-    second = checked.validate(silenced)
-    assert first.directions[0].samples != second.directions[0].samples
-    assert checked.validate(weights).directions[0].samples == first.directions[0].samples
+    assert checked.validate(silenced).texts != first.texts
+    assert checked.validate(weights).texts == first.texts
 
 
 def test_what_the_decoder_refuses_counts_as_empty(tokenizer: Tokenizer) -> None:
-    def decode(requests: Sequence[DecodeRequest]) -> list[list[Hypothesis] | TranslationError]:
-        return [DecodingError("no"), *oracle(tokenizer, dict(TEXTS))(requests[1:])]
-
     made = network(tokenizer)
-    (found,) = (
-        validator(tokenizer, made, decode, [ENGLISH]).validate(dict(made.named_parameters())).directions
-    )
+    oracle = Oracle(tokenizer, dict(TEXTS[1:]))
+    checked = validator(tokenizer, made, lambda _: oracle, [ENGLISH])
+    (found,) = checked.validate(dict(made.named_parameters())).directions
     assert found.untranslated == 1
-    assert found.samples[0].translation == ""
+    assert found.text.translations[0] == ""
     assert 0 < found.scores.bleu < 100
 
 
 def test_plain_values_carry_scores_signatures_and_samples() -> None:
     scores = TranslationScores(30.0, "signature of BLEU", 50.0, "signature of chrF")
-    result = ValidationResult(2.5, (DirectionResult("en", "fr", scores, 0, ()),), 1.25)
-    assert result.to_dict() == {
+    text = TranslatedText("en", "fr", ("a", "b"), ("c", "d"), ("e", "f"))
+    result = ValidationResult(2.5, (DirectionResult(text, scores, 0),), "native float32", 1.25)
+    assert result.to_dict(samples=1) == {
         "cross_entropy": 2.5,
         "bleu": 30.0,
         "chrf": 50.0,
+        "decoder": "native float32",
         "seconds": 1.2,
         "directions": {
             "en-fr": {
@@ -125,18 +129,7 @@ def test_plain_values_carry_scores_signatures_and_samples() -> None:
                 "chrf": 50.0,
                 "chrf_signature": "signature of chrF",
                 "untranslated": 0,
-                "samples": [],
+                "samples": [{"source": "a", "reference": "c", "translation": "e"}],
             }
         },
     }
-
-
-def test_held_out_text_is_grouped_by_direction_and_bounded(tmp_path: Path) -> None:
-    both = write_corpus(tmp_path / "a.tsv", 5, bidirectional=True)
-    one = write_corpus(tmp_path / "b.tsv", 5, seed=1)
-    forward, backward = held_out_texts([both, one], max_sentences=2)
-    assert (forward.source_language, forward.target_language) == ("en", "fr")
-    assert (backward.source_language, backward.target_language) == ("fr", "en")
-    assert len(forward.sources) == 4
-    assert backward.sources == forward.references[:2]
-    assert len(held_out_texts([one], max_sentences=0)[0].sources) == 5

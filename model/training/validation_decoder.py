@@ -1,0 +1,81 @@
+"""ⓕ What translates held-out text: the native library where it computes such a network, else PyTorch."""
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from model.cores import available_cores
+from model.decoding.engine import DecodingEngine
+from model.decoding.parallel import decode_in_parallel
+from model.decoding.runner import Result
+from model.engines import native_factory, torch_engine
+from model.errors import NativeError
+from model.request import DecodeRequest
+from model.transformer import Transformer
+
+logger = logging.getLogger(__name__)
+
+
+class ValidationDecoder(Protocol):
+    """Translates with the weights of one validation."""
+
+    @property
+    def name(self) -> str:
+        """What computes, and in what; for the journal."""
+
+    def decode(self, requests: Sequence[DecodeRequest]) -> list[Result]:
+        """For each request its hypotheses, or why there are none."""
+
+    def close(self) -> None:
+        """Give back its memory."""
+
+
+@dataclass(frozen=True)
+class EngineDecoder:
+    """Engines that decode side by side; see ValidationDecoder."""
+
+    name: str
+    engines: Sequence[DecodingEngine]
+
+    def decode(self, requests: Sequence[DecodeRequest]) -> list[Result]:
+        """See ValidationDecoder."""
+        return decode_in_parallel(self.engines, requests)
+
+    def close(self) -> None:
+        """See ValidationDecoder."""
+        for engine in self.engines:
+            engine.close()
+
+
+NewDecoder = Callable[[Transformer], ValidationDecoder]
+"""Makes a decoder of a network's weights as they are now."""
+
+
+def new_decoder(network: Transformer, *, never_produced: Collection[int] = ()) -> ValidationDecoder:
+    """The fastest decoder of a network that translates as PyTorch does in float32.
+
+    On a CPU the native library in float32, an engine a numeric thread: the weights are packed anew from
+    memory, which takes milliseconds. On a GPU, or where the library cannot, PyTorch.
+
+    Args:
+        network: In evaluation mode; its weights may change once the decoder is closed.
+        never_produced: See `torch_runner`.
+    """
+    device = network.output.weight.device
+    if device.type == "cpu":
+        try:
+            return _native(network, never_produced)
+        except NativeError as reason:
+            logger.info("validating with PyTorch, not natively: %s", reason)
+    name = f"torch {str(network.output.weight.dtype).removeprefix('torch.')}"
+    return EngineDecoder(name, [torch_engine(network, device=device, never_produced=never_produced)])
+
+
+def _native(network: Transformer, never_produced: Collection[int]) -> ValidationDecoder:
+    weights = dict(network.named_parameters())
+    factory = native_factory(network.config, weights, "float32", never_produced=never_produced)
+    num_engines = min(available_cores(), torch.get_num_threads())
+    return EngineDecoder("native float32", [factory.make() for _ in range(num_engines)])

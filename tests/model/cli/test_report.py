@@ -1,0 +1,37 @@
+"""`dragoman report`: the report of a run, again or at last."""
+
+from pathlib import Path
+
+import pytest
+
+from model.training.run import Run as TrainingRun
+from tests.model.cli.conftest import Run
+from tests.model.training.tiny_runs import tiny_run
+
+
+def test_it_names_the_page_it_has_written(run: Run, tmp_path: Path) -> None:
+    training = TrainingRun(tiny_run(tmp_path))
+    training.run()
+    assert not training.folder.report.exists()
+    result = run("report", training.folder.root, "--attention", "1")
+    assert result.exit_code == 0
+    assert Path(result.stdout.strip()) == training.folder.report / "index.html"
+    assert (training.folder.report / "attention" / "en-fr-1" / "cross-1.png").exists()
+
+
+def test_what_is_no_run_is_one_line(run: Run, tmp_path: Path) -> None:
+    result = run("report", tmp_path)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "is not the folder of a run" in result.stderr
+
+
+def test_without_the_extra_it_says_what_to_install(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+
+    monkeypatch.setattr("model.training.reporting.report.write_report", missing)
+    result = run("report", tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr == "dragoman: a report needs matplotlib: pip install 'dragoman[train]'\n"
