@@ -182,6 +182,8 @@ class AugmentationConfig:
         joined: Two or three pairs as one, as in a passage or where a sentence's end was missed.
         copied: The same made-up name, figure, address, code … on both sides: in place of a name or number
             that they share, beside the sentence, or alone.
+        words: How often in an epoch each pair of single words is drawn that translate each other in a
+            corpus; times the corpus' weight.
         seed: Of all choices; the same pair gives the same copies.
     """
 
@@ -191,10 +193,11 @@ class AugmentationConfig:
     typing_errors: float = 0.0
     joined: float = 0.0
     copied: float = 0.0
+    words: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for kind in self.rates:
+        for kind in (*AUGMENTATION_KINDS, "words"):
             require_number(kind, getattr(self, kind), 0, 100)
         require_integer("seed", self.seed, 0)
 
@@ -202,3 +205,8 @@ class AugmentationConfig:
     def rates(self) -> dict[str, float]:
         """Expected copies of each pair, by kind."""
         return {kind: getattr(self, kind) for kind in AUGMENTATION_KINDS}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is anything to add to a corpus."""
+        return self.words > 0 or any(self.rates.values())

@@ -96,7 +96,7 @@ def data_fingerprint(
     for corpus in corpora:
         values = dataclasses.asdict(corpus) | {"path": None, "target_path": None}
         parts.append([values, *(_checksum(path) for path in corpus_files(corpus))])
-    if any(augmentation.rates.values()):  # data without copies are what they were before there were any
+    if augmentation.is_on:  # data without copies are what they were before there were any
         parts.append([AUGMENTATION_VERSION, dataclasses.asdict(augmentation)])
     files = [tokenizer_folder / name for name in (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)]
     parts.extend([path.name, _checksum(path)] for path in files if path.exists())
@@ -151,10 +151,8 @@ def _write_pairs(
         sources = files.enter_context(TokenWriter(folder, SOURCE, tokenizer.source_vocab_size))
         targets = files.enter_context(TokenWriter(folder, TARGET, tokenizer.target_vocab_size))
         numbers = files.enter_context((folder / SECTIONS_FILE).open("wb"))
-        for corpus, (source_language, target_language), pairs, kinds in chunks:
-            section = Section(
-                source_language=source_language, target_language=target_language, weight=corpus.weight
-            )
+        for (source_language, target_language), weight, pairs, kinds in chunks:
+            section = Section(source_language=source_language, target_language=target_language, weight=weight)
             if section not in sections:
                 sections.append(section)
             sources.append([pair.source for pair in pairs])

@@ -1,11 +1,13 @@
 """ⓓ Clean text of every corpus and direction as token ids, a chunk at a time."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import compress, islice
 from typing import NamedTuple
 
 from model.text.tokenizer import Tokenizer
 from model.training.data.augmentation.augmenter import Augmenter, Copy
+from model.training.data.augmentation.word_pairs import MOST_SENTENCES, Segmenter, WordPairs, segments
 from model.training.data.cleaning import Cleaner, CleaningReport
 from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.corpus import SentencePair, read_pairs
@@ -23,10 +25,17 @@ class TokenPair(NamedTuple):
 
 
 class TokenChunk(NamedTuple):
-    """Some pairs of one corpus in one direction; of altered copies, also how each was altered."""
+    """Some pairs of one corpus in one direction.
 
-    corpus: CorpusConfig
+    Attributes:
+        direction: (source, target) codes.
+        weight: How often each pair is drawn in an epoch.
+        pairs: Token ids.
+        kinds: Of pairs that augmentation made: the kind of each.
+    """
+
     direction: tuple[str, str]
+    weight: float
     pairs: list[TokenPair]
     kinds: Sequence[str] = ()
 
@@ -47,7 +56,7 @@ def directed_sentences(
     """(source, target) sentences of every direction trained, for learning a vocabulary."""
     for corpus, pairs in clean_corpora(corpora, cleaning, CleaningReport()):
         for pair in pairs:
-            yield from (_turned(pair, corpus, direction) for direction in corpus.directions)
+            yield from (_turned([pair], corpus, direction)[0] for direction in corpus.directions)
 
 
 def tokenised_chunks(
@@ -62,58 +71,96 @@ def tokenised_chunks(
     """Token ids of all clean pairs: for each chunk of text, first one direction, then the other.
 
     A pair with a side longer than `cleaning.max_length_tokens` in any direction is dropped in all.
-    Altered copies of a chunk's pairs follow it.
+    Altered copies of a chunk's pairs follow it, and single words the corpus.
     """
-    augmenter = Augmenter(augmentation)
+    tokenisation = _Tokenisation(tokenizer, cleaning, augmentation)
     for corpus, pairs in clean_corpora(corpora, cleaning, report):
+        texts: list[SentencePair] = []
         while chunk := list(islice(pairs, chunk_size)):
-            turned = [[_turned(pair, corpus, way) for pair in chunk] for way in corpus.directions]
-            encoded = [
-                _encode(way, target, tokenizer)
-                for way, (_, target) in zip(turned, corpus.directions, strict=True)
-            ]
-            fits = [
-                all(_fits(pair, cleaning) for pair in directed) for directed in zip(*encoded, strict=True)
-            ]
-            report.recount(fits.count(False), "too_long")
-            for direction, way in zip(corpus.directions, encoded, strict=True):
-                yield TokenChunk(corpus, direction, list(compress(way, fits)))
-            for direction, texts in zip(corpus.directions, turned, strict=True):
-                copies = list(augmenter.copies(list(compress(texts, fits)), *direction))
-                if copies:
-                    yield _copied(copies, corpus, direction, tokenizer, cleaning)
+            plain, fitting = tokenisation.plain(chunk, corpus)
+            report.recount(len(chunk) - len(fitting), "too_long")
+            yield from plain
+            yield from tokenisation.copies(fitting, corpus)
+            if augmentation.words:
+                texts.extend(fitting[: MOST_SENTENCES - len(texts)])
+        if texts:
+            yield from tokenisation.words(texts, corpus)
 
 
-def _copied(
-    copies: Sequence[Copy],
-    corpus: CorpusConfig,
-    direction: tuple[str, str],
-    tokenizer: Tokenizer,
-    cleaning: CleaningConfig,
-) -> TokenChunk:
-    """Those copies that are not too long, and that the vocabulary can spell."""
-    encoded = _encode([copy.pair for copy in copies], direction[1], tokenizer)
-    usable = [
-        _fits(pair, cleaning)
-        and tokenizer.unk_id not in pair.source
-        and tokenizer.unk_id not in pair.target
-        and tokenizer.can_spell(pair.source)
-        for pair in encoded
-    ]
-    kinds = [copy.kind for copy in compress(copies, usable)]
-    return TokenChunk(corpus, direction, list(compress(encoded, usable)), kinds)
+class _Tokenisation:
+    """Chunks of text → chunks of token ids: as it stands, altered, and word by word."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, cleaning: CleaningConfig, augmentation: AugmentationConfig
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._max_length = cleaning.max_length_tokens
+        self._augmenter = Augmenter(augmentation)
+        self._weight_of_words = augmentation.words
+
+    def plain(
+        self, pairs: Sequence[SentencePair], corpus: CorpusConfig
+    ) -> tuple[list[TokenChunk], list[SentencePair]]:
+        """Each direction's chunk, and the pairs that are in them: those that fit in all directions."""
+        ways = [self._encode(_turned(pairs, corpus, way), way) for way in corpus.directions]
+        fits = [all(map(self._fits, directed)) for directed in zip(*ways, strict=True)]
+        chunks = [
+            TokenChunk(direction, corpus.weight, list(compress(way, fits)))
+            for direction, way in zip(corpus.directions, ways, strict=True)
+        ]
+        return chunks, list(compress(pairs, fits))
+
+    def copies(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> Iterator[TokenChunk]:
+        """Altered copies in each direction."""
+        for direction in corpus.directions:
+            copies = list(self._augmenter.copies(_turned(pairs, corpus, direction), *direction))
+            if copies:
+                yield self._usable(copies, direction, corpus.weight)
+
+    def words(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> Iterator[TokenChunk]:
+        """Single words in each direction, of their own weight."""
+        forward = corpus.directions[0]
+        found = WordPairs(pairs, forward, (self._source_segments(forward[1]), self._target_segments))
+        for direction in corpus.directions:
+            copies = [Copy("words", pair) for pair in found.directed(reverse=direction != forward)]
+            if copies:
+                yield self._usable(copies, direction, corpus.weight * self._weight_of_words)
+
+    def _usable(self, copies: Sequence[Copy], direction: tuple[str, str], weight: float) -> TokenChunk:
+        """Those copies that are not too long, and that the vocabulary can spell."""
+        encoded = self._encode([copy.pair for copy in copies], direction)
+        usable = [self._fits(pair) and self._can_spell(pair) for pair in encoded]
+        kinds = [copy.kind for copy in compress(copies, usable)]
+        return TokenChunk(direction, weight, list(compress(encoded, usable)), kinds)
+
+    def _encode(self, pairs: Sequence[SentencePair], direction: tuple[str, str]) -> list[TokenPair]:
+        tokenizer = self._tokenizer
+        sources = tokenizer.encode_batch([pair.source for pair in pairs], target_language=direction[1])
+        targets = tokenizer.encode_target_batch([pair.target for pair in pairs])
+        return [TokenPair(*sides) for sides in zip(sources, targets, strict=True)]
+
+    def _source_segments(self, target_language: str) -> Segmenter:
+        tokenizer = self._tokenizer
+        encode = partial(tokenizer.encode_batch, target_language=target_language)
+        return lambda texts: [segments(tokenizer.source_pieces(ids)) for ids in encode(texts)]
+
+    def _target_segments(self, texts: Sequence[str]) -> list[list[str]]:
+        tokenizer = self._tokenizer
+        return [segments(tokenizer.pieces(ids)) for ids in tokenizer.encode_target_batch(texts)]
+
+    def _fits(self, pair: TokenPair) -> bool:
+        return max(len(pair.source), len(pair.target)) <= self._max_length
+
+    def _can_spell(self, pair: TokenPair) -> bool:
+        unknown = self._tokenizer.unk_id
+        has_unknown = unknown in pair.source or unknown in pair.target
+        return not has_unknown and self._tokenizer.can_spell(pair.source)
 
 
-def _turned(pair: SentencePair, corpus: CorpusConfig, direction: tuple[str, str]) -> SentencePair:
-    """A pair with the side to be read first."""
-    return pair if direction[0] == corpus.source_language else SentencePair(pair.target, pair.source)
-
-
-def _encode(pairs: Sequence[SentencePair], target_language: str, tokenizer: Tokenizer) -> list[TokenPair]:
-    sources = tokenizer.encode_batch([pair.source for pair in pairs], target_language=target_language)
-    targets = tokenizer.encode_target_batch([pair.target for pair in pairs])
-    return [TokenPair(*sides) for sides in zip(sources, targets, strict=True)]
-
-
-def _fits(pair: TokenPair, cleaning: CleaningConfig) -> bool:
-    return max(len(pair.source), len(pair.target)) <= cleaning.max_length_tokens
+def _turned(
+    pairs: Sequence[SentencePair], corpus: CorpusConfig, direction: tuple[str, str]
+) -> Sequence[SentencePair]:
+    """Pairs with the side first that is to be read."""
+    if direction[0] == corpus.source_language:
+        return pairs
+    return [SentencePair(pair.target, pair.source) for pair in pairs]

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 from model.training.data.augmentation.inventions import ANYTHING, FIGURES, THINGS, name
@@ -10,10 +11,14 @@ from model.training.data.augmentation.surroundings import Surroundings, base, is
 from model.training.data.corpus import SentencePair
 
 _LATIN = "A-Za-zÀ-ÖØ-öø-ɏ"
-_NAME = re.compile(rf"(?<![{_LATIN}\d_@#./-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?![{_LATIN}\d_@-])")
-_FIGURE = re.compile(rf"(?<![{_LATIN}\d.,:/$€£¥#@+-])\d+(?:[.,:]\d+)*(?![{_LATIN}\d:/%-])")
+_NAME = rf"(?<![{_LATIN}\d_@#./-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?![{_LATIN}\d_@-])"
+_FIGURE = rf"(?<![{_LATIN}\d.,:/$€£¥#@+-])\d+(?:[.,:]\d+)*(?![{_LATIN}\d:/%-])"
+_NAME_OR_FIGURE = re.compile(f"{_NAME}|{_FIGURE}")
+_IN_HAN = {"Tom": "汤姆", "Mary": "玛丽", "John": "约翰", "Boston": "波士顿"}
+"""Names that Chinese sentences write in their own script; others are to be carried over as they are."""
+
 _BARE_SHARE = 0.06
-_REPLACED_BY_NAME = 0.75
+_NAMES_SHARE = 0.75
 _FRAMES = (
     "{text} {thing}",
     "{body} {thing}{stop}",
@@ -36,28 +41,38 @@ def with_something_carried(pair: SentencePair, around: Surroundings, generator: 
     if generator.random() < _BARE_SHARE:
         thing = generator.choice(ANYTHING)(generator)
         return SentencePair(thing, thing)
-    figures, names = _shared(_FIGURE, pair), _shared(_NAME, pair)
-    figures = [figure for figure in figures if figure != "1"]  # "1 dog" is no "7 dog"
-    names = [each for each in names if each.lower() not in around.common_words]
-    if figures and (not names or generator.random() < 0.5):
-        return _replaced(pair, _FIGURE, generator.choice(figures), generator.choice(FIGURES)(generator))
-    if names:
-        invention = name if generator.random() < _REPLACED_BY_NAME else generator.choice(THINGS)
-        return _replaced(pair, _NAME, generator.choice(names), invention(generator))
-    return _framed(pair, around, generator)
+    shared = list(_shared(pair, around))
+    if not shared:
+        return _framed(pair, around, generator)
+    ours, theirs = generator.choice(shared)
+    thing = _stand_in(ours, generator)
+    return SentencePair(_replaced(pair.source, ours, thing), _replaced(pair.target, theirs, thing))
 
 
-def _shared(pattern: re.Pattern[str], pair: SentencePair) -> list[str]:
-    """What is found exactly once on either side."""
-    ours, theirs = (Counter(pattern.findall(side)) for side in pair)
-    return [found for found, count in ours.items() if count == theirs[found] == 1]
+def _shared(pair: SentencePair, around: Surroundings) -> Iterator[tuple[str, str]]:
+    """Names and figures that stand exactly once on either side, as each side writes them."""
+    ours, theirs = (Counter(_NAME_OR_FIGURE.findall(side)) for side in pair)
+    once = {found for found, count in ours.items() if count == theirs[found] == 1}
+    for found in sorted(once - {"1"}):  # "1 dog" is no "7 dog"
+        if found.lower() not in around.common_words:
+            yield found, found
+    for latin, han in _IN_HAN.items():
+        if ours[latin] == pair.target.count(han) == 1:
+            yield latin, han
+        if pair.source.count(han) == theirs[latin] == 1:
+            yield han, latin
 
 
-def _replaced(pair: SentencePair, pattern: re.Pattern[str], found: str, thing: str) -> SentencePair:
-    def change(match: re.Match[str]) -> str:
-        return thing if match.group() == found else match.group()
+def _stand_in(found: str, generator: Random) -> str:
+    if found[0].isdigit():
+        return generator.choice(FIGURES)(generator)
+    return (name if generator.random() < _NAMES_SHARE else generator.choice(THINGS))(generator)
 
-    return SentencePair(pattern.sub(change, pair.source), pattern.sub(change, pair.target))
+
+def _replaced(text: str, found: str, thing: str) -> str:
+    if _NAME_OR_FIGURE.fullmatch(found) is None:
+        return text.replace(found, thing)
+    return _NAME_OR_FIGURE.sub(lambda match: thing if match.group() == found else match.group(), text)
 
 
 def _framed(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair:
@@ -74,7 +89,6 @@ def _framed(pair: SentencePair, around: Surroundings, generator: Random) -> Sent
 def _filled(frame: str, text: str, language: str, thing: str, mark: str) -> str:
     body, stop = split_stop(text)
     opening, closing = ("（", "）") if is_spaceless(language) else (" (", ")")
-    colon = "：" if is_spaceless(language) else _COLONS.get(base(language), ": ")
     return frame.format(
         text=text,
         body=body,
@@ -83,5 +97,5 @@ def _filled(frame: str, text: str, language: str, thing: str, mark: str) -> str:
         mark=mark,
         opening=opening,
         closing=closing,
-        colon=colon,
+        colon="：" if is_spaceless(language) else _COLONS.get(base(language), ": "),
     )

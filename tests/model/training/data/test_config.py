@@ -3,7 +3,13 @@ from collections.abc import Callable
 import pytest
 
 from model.errors import ConfigError
-from model.training.data.config import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.data.config import (
+    AugmentationConfig,
+    BatchConfig,
+    CleaningConfig,
+    CorpusConfig,
+    VocabularyConfig,
+)
 
 
 def corpus(**values: object) -> CorpusConfig:
@@ -36,6 +42,9 @@ def corpus(**values: object) -> CorpusConfig:
         (BatchConfig, "pool_size", 0),
         (BatchConfig, "prefetch", -1),
         (BatchConfig, "seed", 1.5),
+        (AugmentationConfig, "capitals", -0.1),
+        (AugmentationConfig, "words", float("nan")),
+        (AugmentationConfig, "seed", -1),
     ],
 )
 def test_bad_value_is_refused_by_name(make: Callable[..., object], field: str, value: object) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import CorpusError, TokenizerError
-from model.training.data.config import CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.data.dataset import data_fingerprint, prepare
 from model.training.data.pair_dataset import INDEX_FILE, PairDataset, read_index
 from model.training.data.tokenisation import directed_sentences
@@ -108,6 +108,22 @@ def test_fingerprint_is_of_contents_and_settings(
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"lowercase": True}))
     others.add(data_fingerprint([corpus], tokenizer_folder, CLEANING))
     assert len(others | {first}) == 5
+
+
+def test_altered_copies_are_counted_and_belong_to_the_work(
+    corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pairs"
+    plain = prepare([corpus], tokenizer_folder, CLEANING, folder)
+    assert plain.index.augmented == {}
+    other_seed = AugmentationConfig(seed=3)
+    assert data_fingerprint([corpus], tokenizer_folder, CLEANING, other_seed) == plain.index.fingerprint
+    augmentation = AugmentationConfig(no_final_stop=2.0)
+    dataset = prepare([corpus], tokenizer_folder, CLEANING, folder, augmentation=augmentation)
+    assert dataset.index.augmented == {"no_final_stop": 4 * COUNT}
+    assert (dataset.index.kept, len(dataset)) == (COUNT, 6 * COUNT)
+    assert dataset.weights.tolist() == [2.0] * 6 * COUNT
+    assert dataset.index.fingerprint != plain.index.fingerprint
 
 
 def test_nothing_left_after_cleaning(tokenizer_folder: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from model.errors import CorpusError
 from model.text.tokenizer import Tokenizer
 from model.training.data.cleaning import CleaningReport
-from model.training.data.config import CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.data.tokenisation import directed_sentences, tokenised_chunks
 from model.training.data.vocabulary import train_tokenizer
 from tests.model.training.parallel_text import made_up_pairs, write_corpus
@@ -60,6 +60,65 @@ def test_pair_too_long_in_tokens_is_dropped_in_both_directions(
     assert 0 < len(fitting) < COUNT
     assert len(forward.pairs) == len(backward.pairs) == len(fitting)
     assert report == CleaningReport(kept=len(fitting), dropped={"too_long": COUNT - len(fitting)})
+
+
+def test_altered_copies_follow_their_chunk(corpus: CorpusConfig, tokenizer: Tokenizer) -> None:
+    alterations = AugmentationConfig(no_final_stop=1, joined=1)
+    report = CleaningReport()
+    forward, backward, copies, turned = tokenised_chunks(
+        [corpus], tokenizer, CleaningConfig(), report, alterations
+    )
+    assert (report.kept, len(forward.pairs), len(backward.pairs)) == (COUNT, COUNT, COUNT)
+    assert [chunk.direction for chunk in (copies, turned)] == [("en", "fr"), ("fr", "en")]
+    assert copies.kinds == ["no_final_stop", "joined"] * COUNT
+    english, french = (side.removesuffix(".") for side in PAIRS[0])
+    assert copies.pairs[0].source == tokenizer.encode(english, target_language="fr")
+    assert copies.pairs[0].target == tokenizer.encode_target(french)
+    assert turned.pairs[0].source == tokenizer.encode(french, target_language="en")
+    assert turned.pairs[0].target == tokenizer.encode_target(english)
+    assert copies.weight == corpus.weight
+
+
+def test_copies_that_cannot_be_used_are_left_out(corpus: CorpusConfig, tokenizer: Tokenizer) -> None:
+    """Too long for the network, or with characters that the vocabulary lacks."""
+    longest = max(len(side) for pair in PAIRS for side in pair) + 3
+    cleaning = CleaningConfig(max_length_tokens=longest)
+    alterations = AugmentationConfig(joined=1, capitals=1, copied=3)
+    chunks = list(tokenised_chunks([corpus], tokenizer, cleaning, CleaningReport(), alterations))
+    copies = [pair for chunk in chunks[2:] for pair in chunk.pairs]
+    kinds = {kind for chunk in chunks for kind in chunk.kinds}
+    assert "copied" in kinds
+    assert "capitals" not in kinds  # this corpus has small letters alone, and so have its pieces
+    assert all(max(map(len, pair)) <= longest for pair in copies)
+    assert not any(tokenizer.unk_id in side for pair in copies for side in pair)
+
+
+def test_words_follow_their_corpus_with_a_weight_of_their_own(tmp_path: Path) -> None:
+    nouns = {"dog": "chien", "cat": "chat", "house": "maison", "tree": "arbre", "road": "route"}
+    lines = [f"{n} the {e} again.\tEncore {n} le {f}.\n" for e, f in nouns.items() for n in range(20, 30)]
+    (tmp_path / "words.tsv").write_text("".join(lines))
+    corpus = CorpusConfig(
+        path=str(tmp_path / "words.tsv"),
+        source_language="en",
+        target_language="fr",
+        weight=2.0,
+        bidirectional=True,
+    )
+    config = VocabularyConfig(kind="char", size=200)
+    tokenizer = train_tokenizer(
+        directed_sentences([corpus], CleaningConfig()),
+        config,
+        target_languages=["en", "fr"],
+        folder=tmp_path / "t",
+    )
+    alterations = AugmentationConfig(words=0.25)
+    chunks = list(tokenised_chunks([corpus], tokenizer, CleaningConfig(), CleaningReport(), alterations))
+    assert [chunk.weight for chunk in chunks] == [2.0, 2.0, 0.5, 0.5]
+    assert set(chunks[2].kinds) == {"words"}
+    dog = (tokenizer.encode("dog", target_language="fr"), tokenizer.encode_target("chien"))
+    chat = (tokenizer.encode("chat", target_language="en"), tokenizer.encode_target("cat"))
+    assert dog in chunks[2].pairs
+    assert chat in chunks[3].pairs
 
 
 def test_bad_line_stops(corpus: CorpusConfig, tokenizer: Tokenizer) -> None:

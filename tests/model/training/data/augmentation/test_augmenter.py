@@ -3,13 +3,19 @@ from collections import Counter
 
 import pytest
 
+from model.training.config_fields import build
 from model.training.data.augmentation.augmenter import ALTERATIONS, Augmenter
 from model.training.data.config import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.corpus import SentencePair
 from tests.model.training.parallel_text import made_up_pairs
 
+
+def every_rate(rate: float) -> AugmentationConfig:
+    return build(AugmentationConfig, dict.fromkeys(AUGMENTATION_KINDS, rate), "augmentation")
+
+
 PAIRS = [SentencePair(f"Remember {source}", target) for source, target in made_up_pairs(1000)]
-EVERYTHING = AugmentationConfig(**dict.fromkeys(AUGMENTATION_KINDS, 0.5))  # type: ignore[arg-type]
+EVERYTHING = every_rate(0.5)
 
 
 def copies(config: AugmentationConfig, pairs: list[SentencePair] = PAIRS) -> list[tuple[str, SentencePair]]:
@@ -17,8 +23,9 @@ def copies(config: AugmentationConfig, pairs: list[SentencePair] = PAIRS) -> lis
 
 
 def test_every_kind_has_an_alteration_and_a_rate() -> None:
-    rates = {field.name for field in dataclasses.fields(AugmentationConfig)} - {"seed"}
-    assert set(ALTERATIONS) == set(AUGMENTATION_KINDS) == rates
+    others = {"words", "seed"}
+    fields = {field.name for field in dataclasses.fields(AugmentationConfig)}
+    assert set(ALTERATIONS) == set(AUGMENTATION_KINDS) == set(EVERYTHING.rates) == fields - others
 
 
 def test_nothing_is_copied_by_default() -> None:
@@ -28,7 +35,7 @@ def test_nothing_is_copied_by_default() -> None:
 @pytest.mark.parametrize("kind", AUGMENTATION_KINDS)
 def test_a_rate_is_the_expected_number_of_copies(kind: str) -> None:
     for rate in (0.25, 2.0):
-        made = copies(AugmentationConfig(**{kind: rate}))
+        made = copies(build(AugmentationConfig, {kind: rate}, "augmentation"))
         assert {name for name, _ in made} == {kind}
         assert len(made) == pytest.approx(rate * len(PAIRS), rel=0.2)
 
@@ -45,6 +52,6 @@ def test_copies_of_a_pair_do_not_depend_on_its_place() -> None:
 
 
 def test_no_copy_is_its_pair() -> None:
-    always = AugmentationConfig(**dict.fromkeys(AUGMENTATION_KINDS, 1.0))  # type: ignore[arg-type]
+    always = every_rate(1.0)
     for pair in PAIRS[:200]:
         assert pair not in [copy for _, copy in copies(always, [pair])]

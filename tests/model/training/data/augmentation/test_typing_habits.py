@@ -1,0 +1,77 @@
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.training.data.augmentation.surroundings import Surroundings
+from model.training.data.augmentation.typing_habits import (
+    in_capitals,
+    in_lower_case,
+    lower,
+    upper,
+    with_typing_errors,
+)
+from model.training.data.corpus import SentencePair
+
+PAIR = SentencePair("Where is the Großstadt of Boston?", "Où est la métropole de Boston ?")
+WORDS = st.lists(st.text("abcdeéüß", min_size=1, max_size=9), min_size=1, max_size=8)
+
+
+def around(source: str, target: str) -> Surroundings:
+    return Surroundings(source, target, [PAIR])
+
+
+def test_capitals_are_on_both_sides() -> None:
+    assert in_capitals(PAIR, around("de", "fr"), Random(0)) == (
+        "WHERE IS THE GROSSSTADT OF BOSTON?",
+        "OÙ EST LA MÉTROPOLE DE BOSTON ?",
+    )
+
+
+def test_a_script_without_case_stays_as_it_is() -> None:
+    english, chinese = "Tom is here.", "Tom在这里。"
+    to_chinese = in_capitals(SentencePair(english, chinese), around("en", "zh"), Random(0))
+    assert to_chinese == ("TOM IS HERE.", "TOM在这里。")
+    assert in_capitals(SentencePair(chinese, english), around("zh", "en"), Random(0)) is None
+    assert in_capitals(SentencePair("ALREADY", "DÉJÀ"), around("en", "fr"), Random(0)) is None
+    assert in_lower_case(SentencePair("你好。", "Hello."), around("zh", "en"), Random(0)) is None
+
+
+def test_lower_case_is_the_source_alone_and_half_lose_their_stop() -> None:
+    seen = [in_lower_case(PAIR, around("de", "fr"), Random(seed)) for seed in range(100)]
+    whole = SentencePair("where is the großstadt of boston?", PAIR.target)
+    bare = SentencePair("where is the großstadt of boston", "Où est la métropole de Boston")
+    assert set(seen) == {whole, bare}
+    assert 30 < seen.count(bare) < 70
+
+
+@pytest.mark.parametrize(
+    ("language", "small", "large"), [("tr", "ılık iki", "ILIK İKİ"), ("en", "is in", "IS IN")]
+)
+def test_case_is_the_language_s(language: str, small: str, large: str) -> None:
+    assert upper(small, language) == large
+    assert lower(large, language) == small
+
+
+@given(WORDS, st.integers(0, 2**32))
+def test_slips_are_few_and_in_long_words_of_the_source(words: list[str], seed: int) -> None:
+    pair = SentencePair(" ".join(words), "Cible.")
+    altered = with_typing_errors(pair, around("de", "fr"), Random(seed))
+    if all(len(word) < 5 for word in words):
+        assert altered is None
+        return
+    assert altered is not None
+    assert altered.target == pair.target
+    typed = altered.source.split(" ")
+    changed = [(word, slip) for word, slip in zip(words, typed, strict=True) if word != slip]
+    assert len(changed) <= 2
+    for word, slip in changed:
+        assert len(word) >= 5
+        assert abs(len(word) - len(slip)) <= 1
+        assert slip[0] == word[0] or word[0] in "éü"
+
+
+def test_what_is_not_typed_by_letters_has_no_slips() -> None:
+    pair = SentencePair("我百分之百同意Harvard。", "I agree.")
+    assert with_typing_errors(pair, around("zh", "en"), Random(0)) is None
