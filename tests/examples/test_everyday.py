@@ -1,0 +1,90 @@
+"""The form of `examples/everyday.tsv`: words and phrases in English, French, German, Spanish and Chinese."""
+
+import re
+import unicodedata
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROWS = [
+    line.split("\t")
+    for line in (Path(__file__).parents[2] / "examples" / "everyday.tsv").read_text("utf-8").split("\n")[:-1]
+]
+COLUMNS = {"en": 0, "fr": 1, "de": 2, "es": 3, "zh": 4}
+LETTERS = {
+    "en": "A-Za-zé",
+    "fr": "A-Za-zÀÂÇÉÈÊËÎÏÔÙÛŒàâäçéèêëîïôöùûüÿœæ",
+    "de": "A-Za-zÄÖÜäöüßé",
+    "es": "A-Za-zÁÉÍÓÚÜÑáéíóúüñ",
+    "zh": r"A-Za-z\u4e00-\u9fff",
+}
+PUNCTUATION = dict.fromkeys(LETTERS, r" \d.,:;!?'()+@/%$€°-") | {
+    "es": r" \d.,:;!?¿¡'()+@/%$€°-",
+    "zh": r" \d.:+@/%°，。？！、：…-",
+}
+# In Latin letters or figures alone, these are the same in Chinese.
+SAME_IN_CHINESE = re.compile(r"[\d\W]+C?|\S+[.@]\S+")
+
+
+def column(language: str) -> list[str]:
+    return [row[COLUMNS[language]] for row in ROWS]
+
+
+def test_every_row_has_five_filled_columns() -> None:
+    assert len(ROWS) >= 2500
+    assert {len(row) for row in ROWS} == {5}
+    assert [row for row in ROWS if not all(row)] == []
+
+
+def test_no_english_text_stands_twice() -> None:
+    assert [text for text, count in Counter(column("en")).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("language", COLUMNS)
+def test_text_is_normalised_and_has_no_loose_blanks(language: str) -> None:
+    texts = column(language)
+    assert [text for text in texts if unicodedata.normalize("NFC", text) != text] == []
+    assert [text for text in texts if text != " ".join(text.split())] == []
+
+
+@pytest.mark.parametrize("language", COLUMNS)
+def test_text_is_in_the_characters_of_its_language(language: str) -> None:
+    allowed = re.compile(f"[{LETTERS[language]}{PUNCTUATION[language]}]+")
+    assert [text for text in column(language) if not allowed.fullmatch(text)] == []
+
+
+def test_chinese_is_chinese_where_it_is_not_a_figure_or_an_address() -> None:
+    latin = [text for text in column("zh") if not re.search(r"[\u4e00-\u9fff]", text)]
+    assert [text for text in latin if not SAME_IN_CHINESE.fullmatch(text)] == []
+
+
+def test_chinese_has_no_blanks_between_its_characters() -> None:
+    assert [text for text in column("zh") if re.search(r"[\u4e00-\u9fff，。？！、：] ", text)] == []
+
+
+def test_french_has_a_plain_blank_before_high_punctuation() -> None:
+    assert [text for text in column("fr") if re.search(r"[^ ][!?;]", text)] == []
+
+
+def test_spanish_opens_what_it_closes() -> None:
+    unbalanced = [t for t in column("es") if t.count("¿") != t.count("?") or t.count("¡") != t.count("!")]
+    assert unbalanced == []
+
+
+@pytest.mark.parametrize("language", ["fr", "de", "es", "zh"])
+def test_questions_and_exclamations_stay_what_they_are(language: str) -> None:
+    plain = str.maketrans({"？": "?", "！": "!"})
+    ends = [
+        (english, text)
+        for english, text in zip(column("en"), column(language), strict=True)
+        if (english[-1] in "?!" or text[-1] in "?!？！") and english[-1] != text.translate(plain)[-1]
+    ]
+    assert ends == []
+
+
+@pytest.mark.parametrize("language", ["fr", "de", "es", "zh"])
+def test_addresses_are_carried_over(language: str) -> None:
+    addresses = re.compile(r"[\w.:/]*[@/][\w.]+\.[a-z]+[/a-z]*|www[\w.]+", re.ASCII)
+    for english, text in zip(column("en"), column(language), strict=True):
+        assert addresses.findall(english) == addresses.findall(text)
