@@ -17,6 +17,9 @@ from model.errors import ConfigError
 
 Plot = Callable[[Path], object]
 
+UNFINISHED = 75
+"""Exit status where there is more to do: the system's own for `try again later`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from model.cli.grouping import Command, Option, grouped
 from model.training.train_config import LISTS, TrainConfig, load_train_config
 
 ROOT = Path(__file__).parents[1]
-_DATA = ROOT / "data"
+DATA = ROOT / "data"
 """Where the files in examples/ expect the corpora."""
 
 Values = dict[str, Any]
@@ -79,7 +80,7 @@ def read_recipe(
 
 def _elsewhere(path: Path, data: Path) -> str:
     place = path.resolve()
-    return str(data / place.relative_to(_DATA)) if place.is_relative_to(_DATA) else str(path)
+    return str(data / place.relative_to(DATA)) if place.is_relative_to(DATA) else str(path)
 
 
 def _assigned(assignment: str) -> Values:
@@ -94,3 +95,35 @@ def _assigned(assignment: str) -> Values:
             return tomllib.loads(f'{name} = "{quoted}"')
         except tomllib.TOMLDecodeError as error:
             raise click.UsageError(f"{assignment!r} must be section.name=value ({error})") from error
+
+
+def recipe_options(command: Command) -> Command:
+    """`--data`, `--with` and `--set` as `data` and `changes`; `--max-minutes`, `--device`, `--output`."""
+    folder = click.Path(file_okay=False, path_type=Path)
+    file = click.Path(exists=True, dir_okay=False, path_type=Path)
+    options: dict[str, Option] = {
+        "files": click.option(
+            "--with",
+            "files",
+            type=file,
+            multiple=True,
+            help="TOML file whose sections are laid over the recipe's; may be repeated.",
+        ),
+        "assignments": click.option(
+            "--set",
+            "assignments",
+            metavar="SECTION.NAME=VALUE",
+            multiple=True,
+            help="One value; may be repeated.",
+        ),
+    }
+    for option in (
+        click.option("--output", type=folder, help="Folder for Markdown and JSON."),
+        click.option("--device", default="auto", show_default=True, help="Where to translate."),
+        click.option(
+            "--max-minutes", type=click.FloatRange(min=0), default=0, help="Begin nothing long after so many."
+        ),
+        click.option("--data", type=folder, help="Folder with multi30k, tatoeba-en-fr, …; data/ by default."),
+    ):
+        option(command)
+    return grouped(command, options, "changes", read_changes)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from benchmarks.goals.__main__ import UNFINISHED, main
+from benchmarks.goals.__main__ import main
+from benchmarks.options import UNFINISHED
 from model.checkpoint import load_checkpoint
 from tests.model.training.parallel_text import made_up_pairs
 

@@ -1,0 +1,105 @@
+"""An experiment as a file: a training file, the changes to it that are to be compared, and how.
+
+    base = "../goals/multi30k-en-de.toml"     # relative to this file
+    steps = 3000                              # of each variant
+    every.network.model_dim = 128             # laid over the base for all of them
+
+    [variants."no smoothing"]
+    objective.label_smoothing = 0.0
+
+    [searches."beam 2"]                       # optional: each variant is translated with each search
+    beam_size = 2
+
+The base without any change of its own comes first, as `as it is`.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.recipes import merged, read_recipe
+from model.training.train_config import TrainConfig
+
+UNCHANGED = "as it is"
+_KEYS = ("base", "steps", "every", "variants", "searches")
+_FEW = 50
+"""Sentences that a run itself translates at its end: it is judged afterwards, by all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What is compared with what.
+
+    Attributes:
+        name: Of its file.
+        base: The training file.
+        steps: Updates of each variant.
+        every: Changes for all variants.
+        variants: Changes by name, the unchanged one first.
+        searches: Decode options by name; empty for what the recipe says.
+    """
+
+    name: str
+    base: Path
+    steps: int
+    every: Mapping[str, Any]
+    variants: Mapping[str, Mapping[str, Any]]
+    searches: Mapping[str, Mapping[str, Any]]
+
+    def config(self, variant: str, seed: int, *, data: Path | None, runs: Path) -> TrainConfig:
+        """The training file of a variant: as many updates for all, none stops early.
+
+        Args:
+            variant: Its name.
+            seed: Of its run.
+            data: Where the corpora lie; see `read_recipe`.
+            runs: Folder in which each run has one.
+
+        Raises:
+            ConfigError: If the variant cannot work.
+        """
+        judged_at_the_end = {"validation": {"every": self.steps, "max_sentences": _FEW, "samples": 0}}
+        length = {"max_steps": self.steps, "max_minutes": 0, "max_epochs": 0, "seed": seed}
+        changes = merged(merged(judged_at_the_end, self.every), self.variants[variant])
+        changes = merged(changes, {"run": length, "validation": {"patience": 0}})
+        folder = runs / self.name / f"{_slug(variant)}-{seed}"
+        return read_recipe(self.base, changes, data=data, folder=folder)
+
+
+def read_experiment(file: Path, changes: Mapping[str, Any], steps: int | None) -> Experiment:
+    """The experiment that a file describes.
+
+    Args:
+        file: See above.
+        changes: Laid over the base for all variants, after the file's own.
+        steps: In the place of the file's.
+
+    Raises:
+        click.UsageError: If it is not such a file.
+    """
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{file} cannot be read as TOML: {error}") from error
+    unknown = [key for key in values if key not in _KEYS]
+    if unknown or "base" not in values or not (steps or values.get("steps")):
+        raise click.UsageError(
+            f"{file} must hold base, steps and variants, and nothing but {', '.join(_KEYS)}"
+        )
+    return Experiment(
+        name=file.stem,
+        base=file.parent / values["base"],
+        steps=steps or values["steps"],
+        every=merged(values.get("every", {}), changes),
+        variants={UNCHANGED: {}, **values.get("variants", {})},
+        searches=values.get("searches", {}),
+    )
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")

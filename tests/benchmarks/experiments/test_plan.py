@@ -1,0 +1,58 @@
+"""Experiments as files: which runs they stand for."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from benchmarks.experiments.plan import UNCHANGED, Experiment, read_experiment
+from benchmarks.recipes import ROOT
+from model.request import DecodeOptions
+
+FILES = sorted((ROOT / "examples" / "experiments").glob("*.toml"))
+
+
+def config(experiment: Experiment, variant: str) -> dict[str, object]:
+    return experiment.config(variant, 3, data=None, runs=Path("/runs")).to_dict()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_every_variant_of_every_experiment_works_and_changes_something(file: Path) -> None:
+    experiment = read_experiment(file, {}, None)
+    assert len(experiment.variants) > 3
+    first = config(experiment, UNCHANGED)
+    folders = set()
+    for name in experiment.variants:
+        values = config(experiment, name)
+        run = values["run"]
+        assert isinstance(run, dict)
+        folders.add(run["folder"])
+        assert (run["max_steps"], run["seed"]) == (experiment.steps, 3)
+        if name != UNCHANGED:
+            assert {**values, "run": None} != {**first, "run": None}
+    assert len(folders) == len(experiment.variants)
+    for search in experiment.searches.values():
+        DecodeOptions.from_dict(dict(search))
+
+
+def test_changes_for_all_come_before_those_of_a_variant(tmp_path: Path) -> None:
+    base = ROOT / "examples" / "goals" / "multi30k-en-de.toml"
+    (tmp_path / "x.toml").write_text(
+        f'base = "{base}"\nsteps = 10\nevery.network.model_dim = 128\nevery.validation.every = 5\n'
+        "[variants.wide]\nnetwork.model_dim = 512\n"
+    )
+    experiment = read_experiment(tmp_path / "x.toml", {"network": {"ffn_dim": 64}}, 20)
+    usual, wide = (
+        experiment.config(name, 1, data=None, runs=tmp_path / "runs") for name in (UNCHANGED, "wide")
+    )
+    assert (usual.network.overrides["model_dim"], wide.network.overrides["model_dim"]) == (128, 512)
+    assert usual.network.overrides["ffn_dim"] == wide.network.overrides["ffn_dim"] == 64
+    assert (usual.run.max_steps, usual.validation.every, usual.validation.patience) == (20, 5, 0)
+    assert wide.run.folder == str(tmp_path / "runs" / "x" / "wide-1")
+
+
+@pytest.mark.parametrize("text", ["steps = 1", 'base = "b.toml"', 'base = "b"\nsteps = 1\nvariant = 2', "[["])
+def test_what_is_no_experiment_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(click.UsageError, match=r"x\.toml"):
+        read_experiment(tmp_path / "x.toml", {}, None)
