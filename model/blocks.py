@@ -12,6 +12,9 @@ from torch.nn import functional
 
 from model.config import TransformerConfig
 from model.dropout import Dropout
+from model.fused.attention import attend_sentences
+from model.fused.residual import norm_beside
+from model.positions import rotate
 
 
 class Attention(nn.Module):
@@ -25,6 +28,28 @@ class Attention(nn.Module):
         self.query = nn.Linear(dim, dim, bias=bias)
         self.key_value = nn.Linear(dim, 2 * dim, bias=bias)  # fused: keys, then values
         self.output = nn.Linear(dim, dim, bias=bias)
+
+    def forward(
+        self,
+        states_NQM: Tensor,
+        sources_NSM: Tensor,
+        mask: Tensor | None,
+        *,
+        causal: bool = False,
+        rotations_2QD: Tensor | None = None,
+        weights: list[Tensor] | None = None,
+    ) -> Tensor:
+        """(N, Q, M) of states that attend to sources, all positions at once; see `attend`."""
+        queries, keys_values = self.query(states_NQM), self.key_value(sources_NSM)
+        if self.training and weights is None and rotations_2QD is None:
+            rate = self.dropout.rate
+            joined = attend_sentences(queries, keys_values, self.num_heads, mask, causal=causal, rate=rate)
+            if joined is not None:
+                return self.output(joined)  # type: ignore[no-any-return]
+        queries, keys, values = map(self._split, (queries, *keys_values.chunk(2, -1)))
+        if rotations_2QD is not None:
+            queries, keys = rotate(queries, rotations_2QD), rotate(keys, rotations_2QD)
+        return self.attend(queries, keys, values, mask, causal=causal, weights=weights)
 
     def queries(self, states: Tensor) -> Tensor:
         """(N, Q, M) to (N, H, Q, D)."""
@@ -109,10 +134,15 @@ class Residual(nn.Module):
 
     def forward(self, states: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
         """(…, M) to (…, M); the stream itself is never normalised before the addition."""
-        if self.is_pre:
-            return states + self.dropout(block(self.norm(states)))  # type: ignore[no-any-return]
-        result: Tensor = self.norm(states + self.dropout(block(states)))
-        return result
+        if not self.is_pre:
+            result: Tensor = self.norm(self.dropout.add(states, block(states)))
+            return result
+        states, normed = self._norm_beside(states)
+        return self.dropout.add(states, block(normed))
+
+    def _norm_beside(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        together = norm_beside(states, self.norm) if self.training else None
+        return (states, self.norm(states)) if together is None else together
 
 
 class StandardDeviationNorm(nn.Module):

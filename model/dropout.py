@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from model.fused.residual import add_dropped, dropped
+
 _LEVELS = 1 << 16
 _INT64 = torch.iinfo(torch.int64)
 
@@ -24,7 +26,13 @@ class Dropout(nn.Module):
             return states
         if states.device.type != "cpu":
             return functional.dropout(states, self.rate)
-        return states * keep_mask(states, self.rate)
+        natively = dropped(states, self.rate)
+        return states * keep_mask(states, self.rate) if natively is None else natively
+
+    def add(self, stream: Tensor, update: Tensor) -> Tensor:
+        """The sum stream + dropout(update), both of the same shape."""
+        natively = add_dropped(stream, update, self.rate) if self.training else None
+        return stream + self(update) if natively is None else natively
 
 
 def keep_mask(like: Tensor, rate: float) -> Tensor:

@@ -347,16 +347,20 @@ class Layer(nn.Module):
         return result
 
     def _attend_to_self(self, states: Tensor, view: View, weights: list[Tensor] | None) -> Tensor:
-        queries, (keys, values) = self.attention.queries(states), self.attention.keys_values(states)
-        if (turns := view.rotations_2QD) is not None:
-            queries, keys = rotate(queries, turns), rotate(keys, turns)
-        return self.attention.attend(queries, keys, values, view.mask, causal=view.causal, weights=weights)
+        attended: Tensor = self.attention(
+            states,
+            states,
+            view.mask,
+            causal=view.causal,
+            rotations_2QD=view.rotations_2QD,
+            weights=weights,
+        )
+        return attended
 
     def _attend_to_source(self, states: Tensor, memory: Memory, weights: list[Tensor] | None) -> Tensor:
-        keys, values = self.cross.keys_values(memory.states_NSM)
-        return self.cross.attend(
-            self.cross.queries(states), keys, values, key_mask(memory.mask_NS), weights=weights
-        )
+        mask = key_mask(memory.mask_NS)
+        attended: Tensor = self.cross(states, memory.states_NSM, mask, weights=weights)
+        return attended
 
     def step(
         self, states_NKM: Tensor, window: Window, pool: LayerPool, weights: list[Tensor] | None

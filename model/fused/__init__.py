@@ -4,5 +4,7 @@ Each operator gives what its reference in plain PyTorch gives, which takes over 
 cannot: on other devices, in other number types, under torch.compile, without the native library.
 
 library         finds the native library, and lends it PyTorch's threads
+attention       attention over whole sentences
+residual        dropout, the addition to the stream, layer norm
 smoothed_loss   label-smoothed cross entropy
 """

@@ -10,6 +10,8 @@ from torch import Tensor
 from model.native.operators import Operators, load_operators
 
 NUMBER_TYPES = torch.float32, torch.bfloat16
+LANES = 16
+"""Rows of tensors must be multiples of so many numbers for most operators."""
 
 
 def operators_for(*tensors: Tensor) -> Operators | None:
@@ -19,6 +21,11 @@ def operators_for(*tensors: Tensor) -> Operators | None:
     if any(tensor.device.type != "cpu" or tensor.dtype not in NUMBER_TYPES for tensor in tensors):
         return None
     return installed_operators()
+
+
+def is_bfloat16(tensor: Tensor) -> bool:
+    """Whether its numbers are bfloat16; those of operators are float32 otherwise."""
+    return tensor.dtype == torch.bfloat16
 
 
 @cache

@@ -3,13 +3,19 @@
 Shapes: M rows, V vocabulary.
 """
 
-from typing import cast
-
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from model.native.operators import LossRows, Operators
+
+
+class _Context(FunctionCtx):
+    """What autograd hands from forward to backward."""
+
+    saved_tensors: tuple[Tensor, ...]
+    rows: LossRows
+    operators: Operators
 
 
 class FusedSmoothedLoss(torch.autograd.Function):
@@ -21,7 +27,7 @@ class FusedSmoothedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx,
+        ctx: _Context,
         logits_MV: Tensor,
         labels_M: Tensor,
         share: float,
@@ -49,17 +55,16 @@ class FusedSmoothedLoss(torch.autograd.Function):
         )
         smoothed, cross_entropy = map(torch.tensor, operators.smoothed_loss(rows))
         ctx.save_for_backward(logits_MV, labels_M, normalisers_M)
-        ctx.rows, ctx.operators = rows, operators  # type: ignore[attr-defined]
+        ctx.rows, ctx.operators = rows, operators
         ctx.mark_non_differentiable(cross_entropy)
         return smoothed, cross_entropy
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient of the logits."""
-        logits_MV = ctx.saved_tensors[0]  # type: ignore[attr-defined]
+        logits_MV = ctx.saved_tensors[0]
         gradient_MV = torch.empty(logits_MV.shape, dtype=logits_MV.dtype)
-        operators = cast(Operators, ctx.operators)  # type: ignore[attr-defined]
-        operators.smoothed_loss_gradient(ctx.rows, float(upstream[0]), gradient_MV.data_ptr())  # type: ignore[attr-defined]
+        ctx.operators.smoothed_loss_gradient(ctx.rows, float(upstream[0]), gradient_MV.data_ptr())
         return gradient_MV, None, None, None, None, None
 
 

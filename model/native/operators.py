@@ -5,7 +5,7 @@ The structures are laid out as in src/ (smoothed_loss.h and its neighbours).
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from ctypes import Structure, c_double, c_float, c_int32, c_int64, c_void_p
+from ctypes import Structure, c_double, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
 from typing import Any
 
@@ -31,11 +31,101 @@ class LossRows(Structure):
     )
 
 
+class DropoutStruct(Structure):
+    """A mask that follows from its seed; see dropout.h."""
+
+    _fields_ = (("seed", c_uint64), ("threshold", c_uint32), ("scale", c_float))
+
+
+class DroppedSum(Structure):
+    """A stream and what is added to it; see residual.h."""
+
+    _fields_ = (
+        ("stream", c_void_p),
+        ("update", c_void_p),
+        ("sum", c_void_p),
+        ("size", c_int64),
+        ("dropout", DropoutStruct),
+        ("update_is_bfloat16", c_int32),
+        ("sum_is_bfloat16", c_int32),
+        ("threads", c_int32),
+    )
+
+
+class NormedRows(Structure):
+    """Rows and their layer norm; see residual.h."""
+
+    _fields_ = (
+        ("rows_in", c_void_p),
+        ("gain", c_void_p),
+        ("shift", c_void_p),
+        ("normed", c_void_p),
+        ("means", c_void_p),
+        ("factors", c_void_p),
+        ("rows", c_int64),
+        ("width", c_int64),
+        ("epsilon", c_float),
+        ("normed_is_bfloat16", c_int32),
+        ("threads", c_int32),
+    )
+
+
+class NormGradients(Structure):
+    """Where the gradients of a layer norm go; see residual.h."""
+
+    _fields_ = (
+        ("upstream", c_void_p),
+        ("of_rows", c_void_p),
+        ("of_gain", c_void_p),
+        ("of_shift", c_void_p),
+    )
+
+
+class SentenceAttention(Structure):
+    """Queries, keys and values of whole sentences; see short_attention.h."""
+
+    _fields_ = (
+        ("queries", c_void_p),
+        ("keys", c_void_p),
+        ("values", c_void_p),
+        ("visible", c_void_p),
+        ("shares", c_void_p),
+        ("query_stride", c_int64),
+        ("key_stride", c_int64),
+        ("sentences", c_int64),
+        ("num_queries", c_int64),
+        ("num_keys", c_int64),
+        ("heads", c_int32),
+        ("width", c_int32),
+        ("scale", c_float),
+        ("is_causal", c_int32),
+        ("dropout", DropoutStruct),
+        ("is_bfloat16", c_int32),
+        ("threads", c_int32),
+    )
+
+
+class AttentionGradients(Structure):
+    """Where the gradients of attention go; see short_attention.h."""
+
+    _fields_ = (
+        ("of_joined", c_void_p),
+        ("of_queries", c_void_p),
+        ("of_keys", c_void_p),
+        ("of_values", c_void_p),
+    )
+
+
 _POINTER = ctypes.POINTER
 _FUNCTIONS: Mapping[str, Sequence[Any]] = {
     "lend_threads": (c_void_p,),
     "smoothed_loss": (_POINTER(LossRows), _POINTER(c_double)),
     "smoothed_loss_gradient": (_POINTER(LossRows), c_float, c_void_p),
+    "add_dropped": (_POINTER(DroppedSum),),
+    "norm_rows": (_POINTER(NormedRows),),
+    "norm_rows_gradient": (_POINTER(NormedRows), _POINTER(NormGradients)),
+    "attend_sentences": (_POINTER(SentenceAttention), c_void_p),
+    "attend_sentences_gradient": (_POINTER(SentenceAttention), _POINTER(AttentionGradients)),
 }
 
 
@@ -64,6 +154,26 @@ class Operators:
     def smoothed_loss_gradient(self, rows: LossRows, scale: float, gradient: int) -> None:
         """Writes the gradient of `scale` times the smoothed loss."""
         self._functions["smoothed_loss_gradient"](rows, scale, gradient)
+
+    def add_dropped(self, dropped: DroppedSum) -> None:
+        """Writes the sum."""
+        self._functions["add_dropped"](dropped)
+
+    def norm_rows(self, norm: NormedRows) -> None:
+        """Writes the norm, and what its gradient needs."""
+        self._functions["norm_rows"](norm)
+
+    def norm_rows_gradient(self, norm: NormedRows, gradients: NormGradients) -> None:
+        """Writes the gradients; `norm.normed` is that of what the norm gave."""
+        self._functions["norm_rows_gradient"](norm, gradients)
+
+    def attend_sentences(self, attention: SentenceAttention, joined: int) -> None:
+        """Writes the joined heads, and the shares that the gradient needs."""
+        self._functions["attend_sentences"](attention, joined)
+
+    def attend_sentences_gradient(self, attention: SentenceAttention, gradients: AttentionGradients) -> None:
+        """Writes the gradients of queries, keys and values."""
+        self._functions["attend_sentences_gradient"](attention, gradients)
 
 
 @cache

@@ -9,3 +9,19 @@ void dragoman_smoothed_loss(const LossRows* rows, double* sums) { smoothed_loss(
 void dragoman_smoothed_loss_gradient(const LossRows* rows, float scale, void* gradient) {
   smoothed_loss_gradient(*rows, scale, gradient);
 }
+
+void dragoman_add_dropped(const DroppedSum* sum) { add_dropped(*sum); }
+
+void dragoman_norm_rows(const NormedRows* norm) { norm_rows(*norm); }
+
+void dragoman_norm_rows_gradient(const NormedRows* norm, const NormGradients* gradients) {
+  norm_rows_gradient(*norm, *gradients);
+}
+
+void dragoman_attend_sentences(const SentenceAttention* attention, void* joined) {
+  attend_sentences(*attention, joined);
+}
+
+void dragoman_attend_sentences_gradient(const SentenceAttention* attention, const AttentionGradients* gradients) {
+  attend_sentences_gradient(*attention, *gradients);
+}

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "parallel.h"
+#include "residual.h"
+#include "short_attention.h"
 #include "smoothed_loss.h"
 
 #define DRAGOMAN_TRAINING_API extern "C" __attribute__((visibility("default")))
@@ -9,3 +11,10 @@
 DRAGOMAN_TRAINING_API void dragoman_lend_threads(dragoman::RunOnThreads run);
 DRAGOMAN_TRAINING_API void dragoman_smoothed_loss(const dragoman::LossRows* rows, double* sums);
 DRAGOMAN_TRAINING_API void dragoman_smoothed_loss_gradient(const dragoman::LossRows* rows, float scale, void* gradient);
+DRAGOMAN_TRAINING_API void dragoman_add_dropped(const dragoman::DroppedSum* sum);
+DRAGOMAN_TRAINING_API void dragoman_norm_rows(const dragoman::NormedRows* norm);
+DRAGOMAN_TRAINING_API void dragoman_norm_rows_gradient(const dragoman::NormedRows* norm,
+                                                       const dragoman::NormGradients* gradients);
+DRAGOMAN_TRAINING_API void dragoman_attend_sentences(const dragoman::SentenceAttention* attention, void* joined);
+DRAGOMAN_TRAINING_API void dragoman_attend_sentences_gradient(const dragoman::SentenceAttention* attention,
+                                                              const dragoman::AttentionGradients* gradients);
