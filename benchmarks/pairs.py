@@ -1,23 +1,33 @@
-"""Batches of random sentence pairs whose lengths differ as those of real text do."""
+"""Batches of random words in sentence pairs whose lengths are those of a corpus, or differ as such do."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from benchmarks.checkpoints import EMBEDDED
 from benchmarks.shapes import FIRST_WORD
 from model.config import TransformerConfig
+from model.text.tokenizer import Tokenizer
 from model.training.data.batch_plan import plan_epoch
 from model.training.data.batches import Batch
-from model.training.data.config import BatchConfig
+from model.training.data.config import BatchConfig, CorpusConfig
+from model.training.data.corpus import SentencePair, read_pairs
 from model.training.data.token_store import Lengths
 
 # Log-normal: half of the sources have up to 14 tokens, one in ten has more than 30.
 _MEDIAN, _SPREAD, _TRANSLATION_SPREAD = 14.0, 0.6, 0.2
 _SHORTEST, _LONGEST = 3, 128
-_EPOCH_BATCHES = 100
+_NUM_PAIRS = 30_000
+"""As many as there are in a small corpus: enough to fill batches with pairs of one length."""
+
+PairLengths = tuple[Lengths, Lengths]
+"""Source and target tokens of pairs, tag and EOS included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,19 +45,20 @@ class PairBatches:
     unsorted_padding_share: float
 
 
-def pair_batches(config: TransformerConfig, count: int, max_tokens: int, seed: int) -> PairBatches:
+def pair_batches(
+    config: TransformerConfig, count: int, max_tokens: int, seed: int, lengths: PairLengths
+) -> PairBatches:
     """The first batches of an epoch as our trainer plans it.
 
     Args:
         config: Of the network that is to read them.
-        count: How many; an epoch has about 100.
+        count: How many.
         max_tokens: Budget of a batch, padding charged: pairs × (longest source + longest target).
-        seed: Of lengths, order and tokens.
+        seed: Of order and tokens.
+        lengths: Of the pairs of an epoch.
     """
-    generator = np.random.default_rng(seed)
-    num_pairs = _EPOCH_BATCHES * max(1, max_tokens // int(2 * _MEDIAN))
-    sources, targets = _lengths(num_pairs, generator)
-    plan = plan_epoch(sources, targets, np.ones(num_pairs), BatchConfig(max_tokens=max_tokens), [seed])
+    sources, targets = lengths
+    plan = plan_epoch(sources, targets, np.ones(len(sources)), BatchConfig(max_tokens=max_tokens), [seed])
     tokens = torch.Generator().manual_seed(seed)
     chosen = (plan.batches[i % len(plan.batches)] for i in range(count))
     return PairBatches(
@@ -57,13 +68,34 @@ def pair_batches(config: TransformerConfig, count: int, max_tokens: int, seed: i
     )
 
 
-def _lengths(count: int, generator: np.random.Generator) -> tuple[Lengths, Lengths]:
-    """Source and target tokens of pairs, EOS included; translations are about as long as sources."""
-    sources = _MEDIAN * np.exp(_SPREAD * generator.standard_normal(count))
-    targets = sources * np.exp(_TRANSLATION_SPREAD * generator.standard_normal(count))
-    whole = (np.clip(np.rint(side), _SHORTEST, _LONGEST) for side in (sources, targets))
-    first, second = (side.astype(np.int32) for side in whole)
-    return first, second
+def usual_lengths(seed: int) -> PairLengths:
+    """Such as news and talks have; translations are about as long as sources."""
+    generator = np.random.default_rng(seed)
+    sources = _MEDIAN * np.exp(_SPREAD * generator.standard_normal(_NUM_PAIRS))
+    targets = sources * np.exp(_TRANSLATION_SPREAD * generator.standard_normal(_NUM_PAIRS))
+    return _whole(sources), _whole(targets)
+
+
+def corpus_lengths(file: Path, tokenizer_folder: Path = EMBEDDED) -> PairLengths:
+    """Of the first pairs of a tab-separated file, in a tokenizer's pieces.
+
+    Raises:
+        CorpusError: If the file cannot be read.
+    """
+    # The codes only name the columns.
+    config = CorpusConfig(path=str(file), source_language="source", target_language="target")
+    pairs = list(islice(read_pairs(config), _NUM_PAIRS))
+    tokenizer = Tokenizer.load(tokenizer_folder)
+    return _tokens(tokenizer, pairs, 0), _tokens(tokenizer, pairs, 1)
+
+
+def _tokens(tokenizer: Tokenizer, pairs: Sequence[SentencePair], side: int) -> Lengths:
+    ids = tokenizer.encode_target_batch([pair[side] for pair in pairs])
+    return _whole(np.array([len(each) + (1 if side == 0 else 0) for each in ids]))  # sources have a tag
+
+
+def _whole(lengths: "np.typing.NDArray[np.float64]") -> Lengths:
+    return np.clip(np.rint(lengths), _SHORTEST, _LONGEST).astype(np.int32)
 
 
 def _unsorted_padding_share(sources: Lengths, targets: Lengths, num_batches: int) -> float:

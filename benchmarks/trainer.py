@@ -13,8 +13,6 @@ from model.training.train_config import TrainConfig
 from model.training.update import Updater, sequence_loss
 from model.transformer import Transformer
 
-_CPU = torch.device("cpu")
-
 
 class Trainer(Protocol):
     """A contestant, with a network of its own.
@@ -28,7 +26,7 @@ class Trainer(Protocol):
     def name(self) -> str: ...  # noqa: D102 (see the class)
 
     @property
-    def precision(self) -> str: ...  # noqa: D102
+    def precision(self) -> Precision: ...  # noqa: D102
 
     def cross_entropy(self, batch: Batch) -> float:
         """−log P of the reference a target token, in nats, without dropout and before any update."""
@@ -38,15 +36,23 @@ class Trainer(Protocol):
 
 
 class DragomanTrainer:
-    """Our update, with label smoothing."""
+    """Our update, with label smoothing.
 
-    name = OURS
+    Args:
+        network: To begin with; copied.
+        precision: Of its matrix products.
+        device: Where to compute.
+        compiled: By torch.compile.
+    """
 
-    def __init__(self, network: Transformer, precision: Precision) -> None:
+    def __init__(
+        self, network: Transformer, precision: Precision, device: torch.device, *, compiled: bool = False
+    ) -> None:
+        self.name = f"{OURS}, compiled" if compiled else OURS
         self.precision = precision
-        self._network = copy.deepcopy(network)
-        config = TrainConfig(corpora=(), run=RunConfig(max_steps=1, precision=precision))
-        self._updater = Updater(self._network, network.config, config, _CPU)
+        self._network = copy.deepcopy(network).to(device)
+        run = RunConfig(max_steps=1, precision=precision, compile=compiled)
+        self._updater = Updater(self._network, network.config, TrainConfig(corpora=(), run=run), device)
 
     @torch.inference_mode()
     def cross_entropy(self, batch: Batch) -> float:
