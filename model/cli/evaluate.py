@@ -1,123 +1,52 @@
-"""`dragoman evaluate`: BLEU and chrF of a checkpoint on held-out text, and how fast it is."""
+"""`dragoman evaluate`: BLEU and chrF on held-out text, how sure they are, and whether they beat another's."""
 
 import dataclasses
 import json
-import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from tqdm import tqdm
 
 from model.cli.decoding import decoding_options
+from model.cli.evaluation.comparing import Comparing, comparing_options
+from model.cli.evaluation.judge import Judge
+from model.cli.evaluation.report import Evaluation
+from model.cli.evaluation.systems import CheckpointSystem, System, TranslationsFile
+from model.cli.evaluation.text import EvaluationText, TextOptions, text_options
 from model.cli.languages import Languages, language_options
 from model.cli.setup import Setup, setup_options
 
 if TYPE_CHECKING:
-    from model.training.reporting.scores import TranslationScores
-    from model.training.reporting.sentence_bleu import ScoredSentence
-    from model.translator import Translator
+    from model.card import Pair
 
-_SAMPLE_LINES = 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """What is reported.
-
-    Attributes:
-        model: Name and version of the checkpoint.
-        pair: `source-target`.
-        sentences: How many lines were translated.
-        seconds: From text to text, without loading and warming up.
-        device: Where.
-        precision: In what.
-        scores: BLEU, chrF and their signatures.
-        lines: Each line with its own BLEU, where that was asked for.
-    """
-
-    model: str
-    pair: str
-    sentences: int
-    seconds: float
-    device: str
-    precision: str
-    scores: "TranslationScores"
-    lines: "tuple[ScoredSentence, ...]" = ()
-
-    @property
-    def sentences_per_second(self) -> float:
-        """Speed."""
-        return self.sentences / self.seconds
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
-        values = dataclasses.asdict(self)
-        scores = values.pop("scores")
-        if not self.lines:
-            del values["lines"]
-        return {**values, "sentences_per_second": self.sentences_per_second, **scores}
-
-    def to_record(self) -> dict[str, object]:
-        """What provenance keeps: the scores, not the speed of this machine."""
-        return {"sentences": self.sentences, "precision": self.precision, **dataclasses.asdict(self.scores)}
-
-    def __str__(self) -> str:
-        scores, speed = self.scores, f"{self.sentences_per_second:.1f} sentences/s"
-        return (
-            "".join(f"{line}\n" for line in self.lines)
-            + f"{self.model}, {self.pair}, {self.sentences} sentences\n"
-            f"BLEU  {scores.bleu:5.2f}  {scores.bleu_signature}\n"
-            f"chrF  {scores.chrf:5.2f}  {scores.chrf_signature}\n"
-            f"speed {speed} ({self.seconds:.2f} s, {self.device}, {self.precision})"
-        )
+_UNKNOWN = "und"
+"""ISO 639's code of a language that nobody has named."""
 
 
 @click.command()
-@click.option(
-    "--source-file", required=True, metavar="F", help="Sentences to translate, one a line; .gz or plain."
-)
-@click.option("--reference-file", metavar="R", help="Their references; without it, F has columns.")
-@click.option(
-    "--source-column",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Column of F, tab-separated.",
-)
-@click.option(
-    "--reference-column",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Column of the references.",
-)
+@text_options
+@click.option("--both", is_flag=True, help="The other direction, --target to --source, as well.")
+@comparing_options
 @click.option(
     "--sentence-bleu",
     type=click.IntRange(min=1),
     metavar="K",
     help="Show each line with its own BLEU of up to K words, 0 to 1.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many lines.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the translations here.")
 @click.option(
     "--record", metavar="NAME", help="Add the scores to the checkpoint's provenance under this name."
 )
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON; with --both a list.")
 @language_options
 @setup_options
 @decoding_options
 def evaluate(
-    source_file: str,
-    reference_file: str | None,
-    source_column: int,
-    reference_column: int,
+    text: TextOptions,
+    both: bool,
+    comparing: Comparing,
     sentence_bleu: int | None,
-    limit: int | None,
     output: Path | None,
     record: str | None,
     as_json: bool,
@@ -129,86 +58,61 @@ def evaluate(
 
     \b
     Examples:
+      dragoman evaluate --corpus en-fr.tsv.gz --source en --target fr --both
       dragoman evaluate --source-file test.en --reference-file test.fr -s en -t fr
-      dragoman evaluate --source-file en-fr.tsv.gz -s fr -t en --source-column 2 --reference-column 1
+      dragoman evaluate --corpus en-fr.tsv -s en -t fr --against runs/old/checkpoints/best
+      dragoman evaluate --reference-file test.fr --translations-file theirs.fr -t fr --confidence
     """
-    columns = (source_column, reference_column)
-    sources, references = _read(source_file, reference_file, columns, limit)
-    translator = setup.load()
-    pair = languages.resolve(translator.card, "\n".join(sources[:_SAMPLE_LINES]))
-    translations, seconds = _translate(translator, sources, pair, decoding)
+    comparing.check(both=both, output=output, record=record)
+    read = text.read(languages.source, languages.target, needs_sources=comparing.needs_sources)
+    system, baseline = _systems(comparing, setup, decoding)
+    pair = _pair([system, baseline], languages, read)
+    judge = Judge(
+        system,
+        baseline,
+        confidence=comparing.confidence,
+        resamples=comparing.resamples,
+        sentence_bleu=sentence_bleu,
+    )
+    found = [judge.evaluate(read, pair)]
+    if both:
+        found.append(judge.evaluate(read.reversed(), (pair[1], pair[0])))
     if output is not None:
-        output.write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
-    evaluation = _evaluation(translator, pair, translations, references, seconds)
+        output.write_text("".join(f"{line}\n" for line in found[0].translations), encoding="utf-8")
     if record is not None:
-        setup.record(f"{record} {evaluation.pair}", evaluation.to_record())
-    if sentence_bleu is not None:
-        lines = _scored_lines(sources, references, translations, sentence_bleu)
-        evaluation = dataclasses.replace(evaluation, lines=lines)
-    click.echo(json.dumps(evaluation.to_dict(), indent=2) if as_json else str(evaluation))
+        for evaluation in found:
+            setup.record(f"{record} {evaluation.pair}", evaluation.to_record())
+    _show(found, as_json=as_json, as_list=both)
 
 
-def _read(
-    source_file: str, reference_file: str | None, columns: tuple[int, int], limit: int | None
-) -> tuple[list[str], list[str]]:
-    """Sources and references; see `read_pairs` for the files and for what is refused."""
-    from model.training.data.config import CorpusConfig
-    from model.training.data.corpus import read_pairs
-
-    # The codes only name the columns here; the direction is settled when the checkpoint is known.
-    corpus = CorpusConfig(
-        path=source_file,
-        target_path=reference_file,
-        source_language="source",
-        target_language="reference",
-        source_column=columns[0] - 1,
-        target_column=columns[1] - 1,
-    )
-    pairs = list(islice(read_pairs(corpus), limit))
-    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+def _systems(
+    comparing: Comparing, setup: Setup, decoding: Mapping[str, object]
+) -> tuple[System, System | None]:
+    """What is judged, and what it is compared with."""
+    baseline: System | None = None
+    if comparing.against is not None:
+        other = dataclasses.replace(setup, checkpoint=comparing.against)
+        baseline = CheckpointSystem(other.load(), decoding)
+    elif comparing.against_file is not None:
+        baseline = TranslationsFile(comparing.against_file)
+    if comparing.translations_file is not None:
+        return TranslationsFile(comparing.translations_file), baseline
+    return CheckpointSystem(setup.load(), decoding), baseline
 
 
-def _translate(
-    translator: "Translator", sources: Sequence[str], pair: tuple[str, str], decoding: Mapping[str, object]
-) -> tuple[list[str], float]:
-    options = translator.card.options(decoding) if decoding else None
-    translator.translate(sources[:1], source=pair[0], target=pair[1], options=options)
-    fields = [f"line {number}" for number in range(1, len(sources) + 1)]
-    with tqdm(unit=" sentences", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
-        started = time.perf_counter()
-        translations = translator.translate(
-            sources, source=pair[0], target=pair[1], options=options, fields=fields, progress=bar.update
-        )
-        seconds = time.perf_counter() - started
-    return [translation.text for translation in translations], seconds
+def _pair(systems: Sequence[System | None], languages: Languages, text: EvaluationText) -> "Pair":
+    """The direction, by the first checkpoint; where all are files, as the options have it."""
+    for system in systems:
+        if isinstance(system, CheckpointSystem):
+            return languages.resolve(system.translator.card, text.sample)
+    if languages.target is None:
+        raise click.UsageError("--target is needed: it decides how words are counted")
+    return languages.source or _UNKNOWN, languages.target
 
 
-def _evaluation(
-    translator: "Translator",
-    pair: tuple[str, str],
-    translations: Sequence[str],
-    references: Sequence[str],
-    seconds: float,
-) -> Evaluation:
-    from model.training.reporting.scores import score_translations
-
-    return Evaluation(
-        model=f"{translator.card.name} {translator.card.version}",
-        pair="-".join(pair),
-        sentences=len(translations),
-        seconds=seconds,
-        device=translator.device,
-        precision=translator.precision,
-        scores=score_translations(translations, [references], pair[1]),
-    )
-
-
-def _scored_lines(
-    sources: Sequence[str], references: Sequence[str], translations: Sequence[str], max_order: int
-) -> "tuple[ScoredSentence, ...]":
-    from model.training.reporting.sentence_bleu import ScoredSentence, sentence_bleu
-
-    return tuple(
-        ScoredSentence(*row, bleu=sentence_bleu(row[2], row[1], max_order=max_order))
-        for row in zip(sources, references, translations, strict=True)
-    )
+def _show(evaluations: Sequence[Evaluation], *, as_json: bool, as_list: bool) -> None:
+    if as_json:
+        values = [evaluation.to_dict() for evaluation in evaluations]
+        click.echo(json.dumps(values if as_list else values[0], indent=2))
+    else:
+        click.echo("\n\n".join(map(str, evaluations)))

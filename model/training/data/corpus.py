@@ -66,7 +66,7 @@ def _checked(path: Path) -> Path:
     return path
 
 
-def _read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """Lines without their end; split at line feeds alone, so that U+2028 stays in a sentence."""
     number = 0
     try:
@@ -83,7 +83,7 @@ def _read_lines(path: Path) -> Iterator[str]:
 
 def _read_columns(config: CorpusConfig) -> Iterator[SentencePair]:
     needed = max(config.source_column, config.target_column) + 1
-    for number, line in enumerate(_read_lines(Path(config.path)), start=1):
+    for number, line in enumerate(read_lines(Path(config.path)), start=1):
         columns = line.split("\t") if line.strip() else [""] * needed  # cleaning counts a blank line as empty
         if len(columns) < needed:
             raise CorpusError(
@@ -94,7 +94,7 @@ def _read_columns(config: CorpusConfig) -> Iterator[SentencePair]:
 
 def _read_aligned(config: CorpusConfig) -> Iterator[SentencePair]:
     target_path = config.target_path or ""  # the configuration has checked that it is given
-    sides = zip_longest(_read_lines(Path(config.path)), _read_lines(Path(target_path)))
+    sides = zip_longest(read_lines(Path(config.path)), read_lines(Path(target_path)))
     for number, (source, target) in enumerate(sides, start=1):
         if source is None or target is None:
             shorter, longer = (config.path, target_path) if source is None else (target_path, config.path)
@@ -103,7 +103,7 @@ def _read_aligned(config: CorpusConfig) -> Iterator[SentencePair]:
 
 
 def _read_json(config: CorpusConfig) -> Iterator[SentencePair]:
-    text = "\n".join(_read_lines(Path(config.path)))
+    text = "\n".join(read_lines(Path(config.path)))
     entries = _parsed(text or "[]", config.path)
     if not isinstance(entries, list):
         raise CorpusError(f"{config.path}: must be a list of [source, target] pairs")
@@ -112,7 +112,7 @@ def _read_json(config: CorpusConfig) -> Iterator[SentencePair]:
 
 
 def _read_json_lines(config: CorpusConfig) -> Iterator[SentencePair]:
-    for number, line in enumerate(_read_lines(Path(config.path)), start=1):
+    for number, line in enumerate(read_lines(Path(config.path)), start=1):
         if line.strip():
             place = f"{config.path}:{number}"
             yield _pair(_parsed(line, place), config, place)

@@ -96,3 +96,94 @@ def test_scores_are_kept_with_the_checkpoint(
     assert evaluations["phrases en-fr"]["sentences"] == 6
     assert after.checksum == before.checksum
     assert {**after.provenance, "evaluations": None} == {**before.provenance, "evaluations": None}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, phrases: Phrases) -> Path:
+    path = tmp_path / "en-fr.tsv"
+    path.write_text("".join(f"{en}\t{fr}\n" for en, fr in phrases), encoding="utf-8")
+    return path
+
+
+def test_both_directions_of_a_corpus(run: Run, corpus: Path) -> None:
+    asked = ["evaluate", "--corpus", corpus, "--source", "fr", "--target", "en", "--both"]
+    reports = json.loads(run(*asked, "--json").stdout)
+    assert [(report["pair"], report["bleu"]) for report in reports] == [
+        ("fr-en", pytest.approx(100)),
+        ("en-fr", pytest.approx(100)),
+    ]
+    assert [line for line in run(*asked).stdout.splitlines() if "sentences" in line][::2] == [
+        "tiny 1, fr-en, 6 sentences",
+        "tiny 1, en-fr, 6 sentences",
+    ]
+
+
+def test_a_checkpoint_against_itself(run: Run, corpus: Path, tiny_checkpoint: Path) -> None:
+    asked = ["evaluate", "--corpus", corpus, "-s", "en", "-t", "fr", "--against", tiny_checkpoint]
+    report = json.loads(run(*asked, "--resamples", "50", "--json").stdout)
+    assert report["against"]["model"] == "tiny 1"
+    assert report["confidence"]["bleu"]["p_value"] == 1
+    assert report["confidence"]["chrf"]["mean"] == pytest.approx(100)
+    assert "bs:50|seed:12345" in report["confidence"]["bleu"]["signature"]
+    lines = run(*asked).stdout.splitlines()
+    assert lines[2].startswith("chrF  100.00  (mean 100.00 ± 0.00)  nrefs:1|bs:1000|seed:12345")
+    assert lines[4] == "against tiny 1"
+    assert lines[6] == "chrF  100.00  (mean 100.00 ± 0.00)  difference +0.00, p = 1.0000"
+    assert lines[7].startswith("speed ")
+
+
+def test_files_of_translations_need_no_checkpoint(
+    run: Run, aligned: tuple[Path, Path], tmp_path: Path, phrases: Phrases
+) -> None:
+    worse = tmp_path / "worse.fr"
+    worse.write_text("".join(f"autre chose {number}\n" for number in range(len(phrases))))
+    files = [
+        "--reference-file",
+        aligned[1],
+        "--translations-file",
+        aligned[1],
+        "--checkpoint",
+        tmp_path / "none",
+    ]
+    report = json.loads(run("evaluate", *files, "--against-file", worse, "-t", "fr", "--json").stdout)
+    assert (report["model"], report["pair"], report["bleu"]) == ("fr", "und-fr", pytest.approx(100))
+    assert (report["against"]["model"], report["against"]["chrf"]["score"] < 20) == ("worse.fr", True)
+    assert report["confidence"]["chrf"]["p_value"] < 0.05
+    assert "seconds" not in report
+    text = run("evaluate", *files, "-t", "fr", "--confidence").stdout
+    assert text.splitlines()[0] == "fr, und-fr, 6 sentences"
+    assert "speed" not in text
+
+
+def test_a_reference_more_is_a_chance_more(run: Run, aligned: tuple[Path, Path], tmp_path: Path) -> None:
+    worse = tmp_path / "worse.fr"
+    worse.write_text("autre chose\n" * 6)
+    asked = ["evaluate", "--source-file", aligned[0], "-s", "en", "-t", "fr", "--json"]
+    report = json.loads(run(*asked, "--reference-file", worse, "--reference-file", aligned[1]).stdout)
+    assert report["bleu"] == pytest.approx(100)
+    assert report["bleu_signature"].startswith("nrefs:2|")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--both", "-o", "x"], "--both translates two directions"),
+        (["--against", "a", "--against-file", "b"], "compare with one of them"),
+        (["--translations-file", "x", "--record", "name"], "nothing is translated"),
+        (["--reference-column", "two"], "'two' is not a column (2), a list (2,3) or an open range (2-)"),
+    ],
+)
+def test_options_that_cannot_be_meant_together(
+    run: Run, corpus: Path, arguments: list[str], message: str
+) -> None:
+    result = run("evaluate", "--corpus", corpus, "-s", "en", "-t", "fr", *arguments)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert message in result.stderr
+
+
+def test_as_many_translations_as_sentences(run: Run, aligned: tuple[Path, Path], tmp_path: Path) -> None:
+    few = tmp_path / "few.fr"
+    few.write_text("Bonjour.\n")
+    result = run("evaluate", "--reference-file", aligned[1], "--translations-file", few, "-t", "fr")
+    assert result.exit_code == 1
+    assert "1 translations of 6 sentences" in result.stderr

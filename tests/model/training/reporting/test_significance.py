@@ -1,0 +1,71 @@
+import random
+
+import pytest
+
+from model.training.reporting.scores import score_translations
+from model.training.reporting.significance import bootstrap, compare
+
+_WORDS = ("the", "cat", "dog", "house", "river", "sees", "finds", "small", "old", "green", "never")
+REFERENCES = [" ".join(random.Random(i).choices(_WORDS, k=8)) for i in range(60)]
+
+
+def damaged(share: float, seed: int) -> list[str]:
+    """Translations of which so many words are wrong."""
+    generator = random.Random(seed)
+    return [
+        " ".join("wrong" if generator.random() < share else word for word in reference.split())
+        for reference in REFERENCES
+    ]
+
+
+GOOD, BAD = damaged(0.1, 1), damaged(0.4, 2)
+
+
+def test_a_plain_difference_is_found() -> None:
+    found = compare(GOOD, BAD, [REFERENCES], "en")
+    plain = score_translations(GOOD, [REFERENCES], "en")
+    assert found.system["bleu"].score == pytest.approx(plain.bleu)
+    assert found.system["chrf"].score == pytest.approx(plain.chrf)
+    for metric in ("bleu", "chrf"):
+        system, baseline = found.system[metric], found.baseline[metric]
+        assert system.score > baseline.score + system.interval + baseline.interval
+        assert system.p_value is not None
+        assert system.p_value < 0.01
+        assert baseline.p_value is None
+        assert "bs:1000|seed:12345" in system.signature
+
+
+def test_chance_is_taken_for_chance() -> None:
+    found = compare(damaged(0.2, 3), damaged(0.2, 4), [REFERENCES], "en")
+    assert found.system["bleu"].p_value is not None
+    assert found.system["bleu"].p_value > 0.05
+
+
+def test_nothing_differs_from_itself() -> None:
+    found = compare(GOOD, GOOD, [REFERENCES], "en")
+    assert [estimate.p_value for estimate in found.system.values()] == [1.0, 1.0]
+
+
+def test_the_seed_decides_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = compare(GOOD, BAD, [REFERENCES], "en", resamples=100)
+    assert compare(GOOD, BAD, [REFERENCES], "en", resamples=100) == once
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    other = compare(GOOD, BAD, [REFERENCES], "en", resamples=100)
+    assert other.system["bleu"].mean != once.system["bleu"].mean
+    assert "bs:100|seed:7" in other.system["bleu"].signature
+
+
+def test_one_system_is_as_sure_alone_as_beside_another() -> None:
+    alone, beside = bootstrap(GOOD, [REFERENCES], "en"), compare(BAD, GOOD, [REFERENCES], "en")
+    for metric in ("bleu", "chrf"):
+        assert alone[metric].mean == pytest.approx(beside.baseline[metric].mean)
+        assert alone[metric].interval == pytest.approx(beside.baseline[metric].interval)
+        assert alone[metric].interval > 0
+    assert "bs:1000|seed:12345" in alone["bleu"].signature
+
+
+def test_more_references_with_gaps() -> None:
+    second = [None if i % 2 else text for i, text in enumerate(GOOD)]
+    found = bootstrap(GOOD, [REFERENCES, second], "en", resamples=40)
+    assert found["bleu"].score > bootstrap(GOOD, [REFERENCES], "en", resamples=40)["bleu"].score
+    assert "nrefs:var" in found["bleu"].signature
