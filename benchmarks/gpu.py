@@ -1,6 +1,6 @@
-"""What a GPU reaches: correctness first, then speed, peers and a profile, in one call of minutes.
+"""What a GPU reaches: correctness first, then speed, training, peers and a profile, in one call of minutes.
 
-python -m benchmarks.gpu --output runs/gpu
+python -m benchmarks.gpu --output runs/gpu --data FOLDER
 python -m benchmarks.gpu --device cpu --quick --output runs/gpu
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import torch
 
-from benchmarks.accelerated import correctness, peers, profile, speed
+from benchmarks.accelerated import correctness, goal, peers, profile, speed, training
 from benchmarks.accelerated.plan import Finding, Plan
 from benchmarks.machine import describe_machine, load_average
 from benchmarks.report import Report
@@ -22,6 +22,8 @@ _PARTS: Mapping[str, Callable[[Plan], Finding]] = {
     "correctness": correctness.check,
     "loop": speed.measure_loops,
     "latency": speed.measure_latency,
+    "training": training.race_steps,
+    "goal": goal.probe_goal,
     "peers": peers.race,
     "profile": profile.find_hot_spots,
 }
@@ -32,6 +34,8 @@ _FULL: dict[str, object] = {
     "source_tokens": 24,
     "tokens": 64,
     "batch_size": 32,
+    "training_tokens": 16384,
+    "probe_steps": 500,
     "rounds": 5,
 }
 _QUICK: dict[str, object] = {
@@ -41,6 +45,8 @@ _QUICK: dict[str, object] = {
     "source_tokens": 8,
     "tokens": 8,
     "batch_size": 4,
+    "training_tokens": 300,
+    "probe_steps": 20,
     "rounds": 1,
 }
 
@@ -63,6 +69,11 @@ _QUICK: dict[str, object] = {
     default=list(_PARTS),
     help="What to measure; all of it by default.",
 )
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the corpora, for the probe of a goal; without it, bundled phrases.",
+)
 @click.option("--seconds", default=540, show_default=True, help="After so long no further part begins.")
 @click.option("--seed", default=1, show_default=True, help="Of all that is random.")
 @click.option(
@@ -75,6 +86,7 @@ def main(
     quick: bool,
     precision: str,
     parts: tuple[str, ...],
+    data: Path | None,
     seconds: int,
     seed: int,
     output: Path | None,
@@ -88,6 +100,7 @@ def main(
         device=torch.device(device),
         precision=getattr(torch, precision),
         seed=seed,
+        data=data,
         **size,  # type: ignore[arg-type]
     )
     load, deadline = load_average(), time.monotonic() + seconds

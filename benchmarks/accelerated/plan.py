@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 
@@ -29,6 +30,9 @@ class Plan:
         source_tokens: Length of a source, EOS included.
         tokens: Length of a translation, for throughput.
         batch_size: Sentences at a time, beside other engines.
+        training_tokens: Of a training batch, padding charged.
+        probe_steps: Of the probe of a goal.
+        data: Folder of the goals' corpora; None takes what is bundled.
         rounds: Repetitions, of which the median counts.
         seed: Of all that is random.
     """
@@ -41,6 +45,9 @@ class Plan:
     source_tokens: int
     tokens: int
     batch_size: int
+    training_tokens: int
+    probe_steps: int
+    data: Path | None
     rounds: int
     seed: int
 

@@ -38,6 +38,8 @@ def test_every_part_has_figures(report: dict[str, Any]) -> None:
         "Correctness",
         "Decode loop",
         "One sentence, end to end",
+        "Training step, 300 tokens",
+        "Probe of a goal",
         "Batches of 4",
         "Profile of a step, 8 sentences",
     ]
@@ -50,6 +52,10 @@ def test_every_part_has_figures(report: dict[str, Any]) -> None:
     assert all(loop["tokens_per_second"] > 0 for loop in loops)
     assert {result["runner"] for result in of_kind(report, "latency")} == {"static", "exact"}
     assert all(result["seconds"] > 0 for result in of_kind(report, "race"))
+    assert [step["is_wrong"] for step in of_kind(report, "training step")] == [False, False]
+    (probe,) = of_kind(report, "probe")
+    assert probe["steps"] == 20
+    assert 0 < probe["share_in_steps"] <= 1.1
 
 
 def test_a_part_that_fails_is_told_and_stops_no_other(tmp_path: Path) -> None:
