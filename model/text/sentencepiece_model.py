@@ -97,6 +97,15 @@ class SentencePieceModel:
         self._check(ids)
         return self._pieces(ids)
 
+    def scored_pieces(self) -> dict[int, tuple[str, float]]:
+        """Pieces that text is cut into, with their scores, by id: none that is special or a single byte.
+
+        A unigram model's scores are logarithms of probabilities, a BPE model's the order of its merges.
+        """
+        ids = sorted(self._plain)
+        scores: list[float] = self._processor.get_score(ids)
+        return dict(zip(ids, zip(self._pieces(ids), scores, strict=True), strict=True))
+
     def _pieces(self, ids: Sequence[int]) -> list[str]:
         pieces: list[str] = self._processor.id_to_piece(list(ids))
         return pieces

@@ -187,6 +187,14 @@ class Tokenizer:
         """Source pieces, special ones included."""
         return self._source.pieces(ids)
 
+    def scored_source_pieces(self) -> dict[int, tuple[str, float]]:
+        """Pieces that sources are cut into, with their scores, by id (SentencePieceModel.scored_pieces)."""
+        return self._source.scored_pieces()
+
+    def scored_target_pieces(self) -> dict[int, tuple[str, float]]:
+        """The same of targets."""
+        return self._target.scored_pieces()
+
     def _tag(self, target_language: str | None) -> list[int]:
         if not self.language_tags:
             return []

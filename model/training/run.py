@@ -21,6 +21,7 @@ from model.errors import ConfigError, TrainingError
 from model.golden import GOLDEN
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import BatchStream
+from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data
 from model.training.device_batches import DeviceBatches
 from model.training.random_state import seed_everything
@@ -151,6 +152,7 @@ class Run:
             "validation": describe_data(self.config.validation_corpora),
             "pairs_kept": index.kept,
             "pairs_dropped": index.dropped,
+            "copies_added": index.augmented,
         }
 
     def _open_journal(self, resuming: bool) -> Journal:
@@ -167,6 +169,7 @@ class Run:
             config.batches,
             seed=config.run.seed,
             decoder_start_id=self.shape.decoder_start_id,
+            dropout=PieceDropouts.of(self._data.tokenizer, config.batches, seed=config.run.seed),
         )
         self._batches = DeviceBatches(stream, device)
         self._validator = self._build_validator(self._data)

@@ -38,32 +38,42 @@ class BatchPlan:
 class EpochPlanner:
     """Plans the epochs of one run, as one of its processes sees them; thread-safe.
 
+    Args:
+        dataset: Whose pairs are drawn.
+        config: Budget of a batch.
+        lengths: Tokens of each source and target to plan with.
+        seed: Of the order.
+        rank: This process among `world_size`.
+        world_size: Processes that share an epoch.
+
     Attributes:
         fingerprint: Of everything the order depends on.
     """
 
     def __init__(
-        self, dataset: PairDataset, config: BatchConfig, *, seed: int, rank: int, world_size: int
+        self,
+        dataset: PairDataset,
+        config: BatchConfig,
+        *,
+        lengths: tuple[Lengths, Lengths],
+        seed: int,
+        rank: int,
+        world_size: int,
     ) -> None:
-        self._dataset = dataset
+        self._weights = dataset.weights
+        self._lengths = lengths
         self._config = config
         self._seed = seed
         self._rank = rank
         self._world_size = world_size
         budget = [config.max_tokens, config.max_sentences, config.pool_size]
-        order = json.dumps([dataset.index.fingerprint, budget, seed, world_size])
+        dropout = [rate for rate in (config.piece_dropout, config.target_piece_dropout) if rate]
+        order = json.dumps([dataset.index.fingerprint, budget, seed, world_size, *dropout])
         self.fingerprint = hashlib.sha256(order.encode()).hexdigest()
         self.plan = lru_cache(maxsize=2)(self._plan)
 
     def _plan(self, epoch: int) -> BatchPlan:
-        dataset = self._dataset
-        whole = plan_epoch(
-            dataset.source_lengths,
-            dataset.target_lengths,
-            dataset.weights,
-            self._config,
-            [self._seed, epoch],
-        )
+        whole = plan_epoch(*self._lengths, self._weights, self._config, [self._seed, epoch])
         rounds = -(-len(whole.batches) // self._world_size)
         mine = [
             whole.batches[place % len(whole.batches)]

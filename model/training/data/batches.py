@@ -15,8 +15,11 @@ from model.errors import CorpusError
 from model.training.data.batch_plan import EpochPlanner
 from model.training.data.config import BatchConfig
 from model.training.data.pair_dataset import PairDataset
+from model.training.data.piece_dropout import PieceDropouts, VariedRows
 from model.training.data.prefetch import Prefetcher
 from model.training.data.token_store import Indices
+
+_NO_DROPOUT = PieceDropouts()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +75,8 @@ class BatchStream(Iterator[Batch]):
             equally many: the last round is filled up with the first batches of the epoch.
         world_size: Processes that share an epoch.
         decoder_start_id: First decoder input; the tokenizer's BOS if None.
+        dropout: How the cut into pieces varies from epoch to epoch. Batches are planned with the
+            lengths that it may give, and keep to their budget.
 
     Raises:
         ConfigError: If the longest pair alone is over the budget, or the rank is none.
@@ -86,16 +91,22 @@ class BatchStream(Iterator[Batch]):
         rank: int = 0,
         world_size: int = 1,
         decoder_start_id: int | None = None,
+        dropout: PieceDropouts = _NO_DROPOUT,
     ) -> None:
         require_integer("world_size", world_size, 1)
         require_integer("rank", rank, 0, world_size - 1)
-        longest = int((dataset.source_lengths + dataset.target_lengths).max())
+        sources = VariedRows(dataset.source_rows, dataset.source_lengths, dropout.source)
+        targets = VariedRows(dataset.target_rows, dataset.target_lengths, dropout.target)
+        longest = int((sources.lengths + targets.lengths).max())
         room = f"at least {longest}, which the longest pair takes"
-        require(longest <= config.max_tokens, "max_tokens", room, config.max_tokens)
+        require(longest <= config.max_tokens, "batches.max_tokens", room, config.max_tokens)
         seed = config.seed if seed is None else seed
-        self._planner = EpochPlanner(dataset, config, seed=seed, rank=rank, world_size=world_size)
+        lengths = (sources.lengths, targets.lengths)
+        self._planner = EpochPlanner(
+            dataset, config, lengths=lengths, seed=seed, rank=rank, world_size=world_size
+        )
         start_id = dataset.index.bos_id if decoder_start_id is None else decoder_start_id
-        self._maker = _BatchMaker(dataset, decoder_start_id=start_id)
+        self._maker = _BatchMaker(sources, targets, decoder_start_id=start_id, pad_id=dataset.index.pad_id)
         self._depth = config.prefetch
         self._epoch = self._next_index = 0
         self._running: Iterator[Batch] | None = None
@@ -164,23 +175,27 @@ def _batches_from(planner: EpochPlanner, maker: "_BatchMaker", epoch: int, first
 class _BatchMaker:
     """Pads the ids of some pairs and shifts the targets."""
 
-    def __init__(self, dataset: PairDataset, *, decoder_start_id: int) -> None:
-        self._dataset = dataset
+    def __init__(
+        self, sources: VariedRows, targets: VariedRows, *, decoder_start_id: int, pad_id: int
+    ) -> None:
+        self._sources = sources
+        self._targets = targets
         self._decoder_start_id = decoder_start_id
+        self._pad_id = pad_id
 
     def make(self, pairs: Indices, epoch: int, index: int) -> Batch:
-        dataset = self._dataset
-        labels_NT = dataset.padded_targets(pairs)
+        sources, targets = self._sources.rows(pairs, epoch), self._targets.rows(pairs, epoch)
+        labels_NT = targets.padded(self._pad_id)
         decoder_input_NT = np.full_like(labels_NT, self._decoder_start_id)
         decoder_input_NT[:, 1:] = labels_NT[:, :-1]
         # The EOS that the shift leaves in shorter rows stands over padded labels; it is padding too.
-        decoder_input_NT[:, 1:][labels_NT[:, 1:] == dataset.index.pad_id] = dataset.index.pad_id
+        decoder_input_NT[:, 1:][labels_NT[:, 1:] == self._pad_id] = self._pad_id
         return Batch(
-            source_NS=torch.from_numpy(dataset.padded_sources(pairs)),
+            source_NS=torch.from_numpy(sources.padded(self._pad_id)),
             decoder_input_NT=torch.from_numpy(decoder_input_NT),
             labels_NT=torch.from_numpy(labels_NT),
-            num_source_tokens=int(dataset.source_lengths[pairs].sum()),
-            num_target_tokens=int(dataset.target_lengths[pairs].sum()),
+            num_source_tokens=len(sources.tokens),
+            num_target_tokens=len(targets.tokens),
             epoch=epoch,
             index=index,
         )

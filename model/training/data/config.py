@@ -149,6 +149,10 @@ class BatchConfig:
         max_sentences: Bound on its pairs; None for no bound.
         pool_size: Pairs sorted by length together; a larger pool pads less.
         prefetch: Batches made ready ahead of time in a background thread; 0 for none.
+        piece_dropout: Probability that a piece of a source is cut into smaller ones, anew in every epoch
+            (https://arxiv.org/abs/1804.10959, https://arxiv.org/abs/1910.13267): so that unseen words
+            and typing errors, which are cut oddly, are no surprise. 0.05 to 0.1 suits small corpora.
+        target_piece_dropout: The same of targets.
         seed: Of the order, where `BatchStream` is not given one.
     """
 
@@ -156,6 +160,8 @@ class BatchConfig:
     max_sentences: int | None = None
     pool_size: int = 1_000_000
     prefetch: int = 8
+    piece_dropout: float = 0.0
+    target_piece_dropout: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -164,6 +170,8 @@ class BatchConfig:
             require_integer("max_sentences", self.max_sentences, 1)
         require_integer("pool_size", self.pool_size, 1)
         require_integer("prefetch", self.prefetch, 0)
+        for name in ("piece_dropout", "target_piece_dropout"):
+            require_number(name, getattr(self, name), 0, 1)
         require_integer("seed", self.seed, 0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.errors import CorpusError
-from model.training.data.token_store import Indices, TokenArray, TokenStore
+from model.training.data.token_store import Indices, Rows, TokenArray, TokenStore
 
 INDEX_FILE = "index.json"
 SECTIONS_FILE = "pairs.sections"
@@ -106,13 +106,13 @@ class PairDataset:
         section = self.index.sections[int(self._section_numbers[index])]
         return section.source_language, section.target_language
 
-    def padded_sources(self, indices: Indices) -> npt.NDArray[np.int64]:
-        """Several sources, shape (N, longest), padded."""
-        return self._sources.padded(indices, self.index.pad_id)
+    def source_rows(self, indices: Indices) -> Rows:
+        """Several sources."""
+        return self._sources.rows(indices)
 
-    def padded_targets(self, indices: Indices) -> npt.NDArray[np.int64]:
-        """Several targets, shape (N, longest), padded."""
-        return self._targets.padded(indices, self.index.pad_id)
+    def target_rows(self, indices: Indices) -> Rows:
+        """Several targets."""
+        return self._targets.rows(indices)
 
 
 def read_index(folder: Path) -> DatasetIndex:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,25 @@ Lengths = npt.NDArray[np.int32]
 def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
     """The narrower of two integer types that holds every id."""
     return np.uint16 if vocab_size <= np.iinfo(np.uint16).max + 1 else np.uint32
+
+
+class Rows(NamedTuple):
+    """Some sequences end to end.
+
+    Attributes:
+        tokens: Of all of them.
+        lengths: Tokens of each.
+    """
+
+    tokens: npt.NDArray[np.int64]
+    lengths: Lengths
+
+    def padded(self, pad_id: int) -> npt.NDArray[np.int64]:
+        """One a row, shape (len(lengths), longest), filled up with `pad_id`."""
+        is_token = np.arange(self.lengths.max())[None, :] < self.lengths[:, None]
+        padded = np.full(is_token.shape, pad_id, dtype=np.int64)
+        padded[is_token] = self.tokens
+        return padded
 
 
 class TokenWriter:
@@ -81,11 +100,9 @@ class TokenStore:
             raise IndexError(index)
         return self._tokens[self._offsets[index] : self._offsets[index + 1]]
 
-    def padded(self, indices: Indices, pad_id: int) -> npt.NDArray[np.int64]:
-        """Several sequences, shape (len(indices), longest), filled up with `pad_id`."""
-        lengths = self.lengths[indices][:, None]
-        places = np.arange(lengths.max())[None, :]
-        is_token = places < lengths
-        rows = np.full(is_token.shape, pad_id, dtype=np.int64)
-        rows[is_token] = self._tokens[(self._offsets[indices][:, None] + places)[is_token]]
-        return rows
+    def rows(self, indices: Indices) -> Rows:
+        """Several sequences."""
+        lengths = self.lengths[indices]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        places = np.arange(lengths.sum()) + np.repeat(self._offsets[indices] - (ends - lengths), lengths)
+        return Rows(self._tokens[places].astype(np.int64), lengths)

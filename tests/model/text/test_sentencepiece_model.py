@@ -64,3 +64,19 @@ def test_sampling_varies_the_pieces_but_not_the_text(path: Path, train_model: Tr
     assert len(set(map(tuple, samples))) > 1
     assert {model.decode(sample) for sample in samples} == {text}
     assert samples == [model.encode_sampled(text, alpha=0.1, seed=seed) for seed in range(10)]
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_scored_pieces_are_those_that_text_is_cut_into(
+    path: Path, train_model: TrainModel, kind: str
+) -> None:
+    path.write_bytes(train_model(model_type=kind))
+    model = SentencePieceModel(path)
+    scored = model.scored_pieces()
+    everything = model.pieces(range(model.size))
+    assert all(everything[id_] == piece for id_, (piece, _) in scored.items())
+    left_out = {piece for id_, piece in enumerate(everything) if id_ not in scored}
+    assert left_out == {piece for piece in everything if piece[0] == "<"}  # special ones, tags, bytes
+    scores = [score for _, score in scored.values()]
+    assert scores == sorted(scores, reverse=True)
+    assert all(score.is_integer() for score in scores) == (kind == "bpe")

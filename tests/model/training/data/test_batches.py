@@ -33,7 +33,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> PairDataset:
 
 
 def stream(dataset: PairDataset, config: BatchConfig = CONFIG, **values: int) -> BatchStream:
-    return BatchStream(dataset, config, **({"seed": 5} | values))
+    return BatchStream(dataset, config, **({"seed": 5} | values))  # type: ignore[arg-type]
 
 
 def content(batch: Batch) -> tuple[object, ...]:
@@ -161,7 +161,7 @@ def test_padding_share_is_what_the_batches_have(dataset: PairDataset) -> None:
 
 
 def test_bad_budget_and_rank_are_refused_by_name(dataset: PairDataset) -> None:
-    with pytest.raises(ConfigError, match=r"`max_tokens` must be at least .* the longest pair"):
+    with pytest.raises(ConfigError, match=r"`batches.max_tokens` must be at least .* the longest pair"):
         stream(dataset, BatchConfig(max_tokens=20))
     with pytest.raises(ConfigError, match="`rank`"):
         stream(dataset, rank=2, world_size=2)

@@ -42,6 +42,8 @@ def corpus(**values: object) -> CorpusConfig:
         (BatchConfig, "pool_size", 0),
         (BatchConfig, "prefetch", -1),
         (BatchConfig, "seed", 1.5),
+        (BatchConfig, "piece_dropout", 1.1),
+        (BatchConfig, "target_piece_dropout", -0.1),
         (AugmentationConfig, "capitals", -0.1),
         (AugmentationConfig, "words", float("nan")),
         (AugmentationConfig, "seed", -1),

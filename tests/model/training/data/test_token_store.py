@@ -26,9 +26,11 @@ def test_sequences_come_back(tmp_path: Path) -> None:
 
 
 def test_padded_rows(tmp_path: Path) -> None:
-    rows = written(tmp_path, 80_000).padded(np.array([2, 0, 1]), pad_id=4)
-    assert rows.dtype == np.int64
-    assert rows.tolist() == [[9, 8, 4], [5, 6, 7], [1, 4, 4]]
+    rows = written(tmp_path, 80_000).rows(np.array([2, 0, 1]))
+    assert (rows.tokens.tolist(), rows.lengths.tolist()) == ([9, 8, 5, 6, 7, 1], [2, 3, 1])
+    padded = rows.padded(pad_id=4)
+    assert padded.dtype == np.int64
+    assert padded.tolist() == [[9, 8, 4], [5, 6, 7], [1, 4, 4]]
 
 
 def test_small_vocabulary_takes_two_bytes() -> None:

@@ -1,0 +1,144 @@
+"""ⓓ Other cuts of the same text in every epoch, drawn for whole batches of token ids at once."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from model.text.tokenizer import Tokenizer
+from model.training.data.config import BatchConfig
+from model.training.data.piece_cuts import ScoredPieces, finer_cuts
+from model.training.data.token_store import Indices, Lengths, Rows
+
+_ROWS_AT_ONCE = 2**18
+_GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)
+_MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+class PieceDropout:
+    """Cuts pieces into smaller ones by chance; the ids remain a spelling of the same text.
+
+    The chance of a token depends on nothing but the seed, the epoch, its pair and its place, so that
+    a resumed run and other batches see the same cuts. Special ids and bytes are never touched.
+
+    Args:
+        pieces: Those that text is cut into.
+        vocab_size: Ids are below it.
+        rate: Probability that a piece which can be cut is cut.
+        seed: Of all chances.
+    """
+
+    def __init__(self, pieces: ScoredPieces, vocab_size: int, *, rate: float, seed: int) -> None:
+        self._seed = seed % 2**63
+        cuts = finer_cuts(pieces)
+        ways = [
+            [((id_,), 1 - rate if id_ in cuts else 1.0), *((ids, rate * p) for ids, p in cuts.get(id_, ()))]
+            for id_ in range(vocab_size)
+        ]
+        counts = np.array([len(options) for options in ways])
+        self._whole = np.cumsum(counts) - counts
+        spelt = [ids for options in ways for ids, _ in options]
+        self._lengths = np.array([len(ids) for ids in spelt])
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        self._ids = np.array([id_ for ids in spelt for id_ in ids])
+        shares = np.array([share for options in ways for _, share in options])
+        owners = np.repeat(np.arange(vocab_size), counts)
+        below = np.cumsum(shares) - shares
+        # Where the share of each way begins between its id and the next: one search finds way and id.
+        self._bounds = owners + (below - below[self._whole][owners]).clip(0, 1)
+        self._mean = np.bincount(owners, shares * self._lengths)
+        self._variance = np.bincount(owners, shares * self._lengths**2) - self._mean**2
+
+    def cut(self, rows: Rows, pairs: Indices, epoch: int, longest: int) -> Rows:
+        """The rows of some pairs as an epoch has them; what would be longer than `longest` stays whole."""
+        row_of_token = np.repeat(np.arange(len(rows.lengths)), rows.lengths)
+        starts = np.cumsum(rows.lengths) - rows.lengths
+        places = np.arange(len(rows.tokens)) - starts[row_of_token]
+        chances = _chances([self._seed, epoch], pairs[row_of_token], places)
+        ways = np.searchsorted(self._bounds, rows.tokens + chances, side="right") - 1
+        lengths = np.add.reduceat(self._lengths[ways], starts)
+        ways = np.where((lengths > longest)[row_of_token], self._whole[rows.tokens], ways)
+        counts = self._lengths[ways]
+        ends = np.cumsum(counts)
+        gathered = np.arange(ends[-1]) + np.repeat(self._starts[ways] - (ends - counts), counts)
+        return Rows(self._ids[gathered], np.add.reduceat(counts, starts).astype(np.int32))
+
+    def typical_lengths(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """What five of six cuts of each row stay below: expectation and one standard deviation."""
+        starts = np.cumsum(rows.lengths) - rows.lengths
+        mean = np.add.reduceat(self._mean[rows.tokens], starts)
+        variance = np.add.reduceat(self._variance[rows.tokens], starts)
+        lengths: npt.NDArray[np.float64] = mean + np.sqrt(variance.clip(0))
+        return lengths
+
+
+class PieceDropouts(NamedTuple):
+    """Those of the two sides of pairs; None leaves a side as it is."""
+
+    source: PieceDropout | None = None
+    target: PieceDropout | None = None
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, config: BatchConfig, *, seed: int) -> Self:
+        """What a configuration asks for."""
+        source, target = tokenizer.scored_source_pieces, tokenizer.scored_target_pieces
+        sizes = (tokenizer.source_vocab_size, tokenizer.target_vocab_size)
+        rates = (config.piece_dropout, config.target_piece_dropout)
+        return cls(
+            *(
+                PieceDropout(pieces(), size, rate=rate, seed=2 * seed + side) if rate else None
+                for side, (pieces, size, rate) in enumerate(zip((source, target), sizes, rates, strict=True))
+            )
+        )
+
+
+class VariedRows:
+    """One side of a dataset, as each epoch has it.
+
+    Args:
+        read: Gives the sequences of some pairs.
+        lengths: Tokens of each sequence.
+        dropout: How they vary; None for not at all.
+
+    Attributes:
+        lengths: To plan batches with: no sequence of a batch is longer than the longest of these.
+    """
+
+    def __init__(
+        self, read: Callable[[Indices], Rows], lengths: Lengths, dropout: PieceDropout | None
+    ) -> None:
+        self._read = read
+        self._dropout = dropout
+        self.lengths = lengths if dropout is None else _planned(read, lengths, dropout)
+
+    def rows(self, pairs: Indices, epoch: int) -> Rows:
+        """The sequences of some pairs."""
+        rows = self._read(pairs)
+        if self._dropout is None:
+            return rows
+        return self._dropout.cut(rows, pairs, epoch, int(self.lengths[pairs].max()))
+
+
+def _planned(read: Callable[[Indices], Rows], lengths: Lengths, dropout: PieceDropout) -> Lengths:
+    """Typical lengths, but none above the longest sequence there is: the network's bound holds."""
+    chunks = np.array_split(np.arange(len(lengths)), -(-len(lengths) // _ROWS_AT_ONCE))
+    typical = np.concatenate([dropout.typical_lengths(read(chunk)) for chunk in chunks])
+    planned: Lengths = np.ceil(typical).clip(max=lengths.max()).astype(np.int32)
+    return planned
+
+
+def _chances(seeds: list[int], pairs: Indices, places: Indices) -> npt.NDArray[np.float64]:
+    """Uniform in [0, 1): SplitMix64 of all that is given (https://doi.org/10.1145/2660193.2660195)."""
+    state = np.zeros(len(pairs), dtype=np.uint64)
+    for values in (*(np.full_like(pairs, seed) for seed in seeds), pairs, places):
+        state = _mixed(state + values.astype(np.uint64) + _GOLDEN_RATIO)
+    # 32 bits: an id and its chance are added, which must not round up to the next id.
+    chances: npt.NDArray[np.float64] = (state >> np.uint64(32)).astype(np.float64) / 2**32
+    return chances
+
+
+def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    state = (state ^ (state >> np.uint64(30))) * _MIXERS[0]
+    state = (state ^ (state >> np.uint64(27))) * _MIXERS[1]
+    return state ^ (state >> np.uint64(31))

@@ -1,0 +1,147 @@
+import json
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.text.tokenizer import Tokenizer
+from model.training.data.batches import BatchStream
+from model.training.data.config import BatchConfig, CleaningConfig, VocabularyConfig
+from model.training.data.dataset import prepare
+from model.training.data.pair_dataset import PairDataset
+from model.training.data.piece_dropout import PieceDropout, PieceDropouts, VariedRows
+from model.training.data.token_store import Rows
+from model.training.data.tokenisation import directed_sentences
+from model.training.data.vocabulary import train_tokenizer
+from tests.model.training.parallel_text import write_corpus
+
+TOKENS, PAIRS, COUNT = 12, 400, 150
+PIECES = {4: ("a", -2.0), 5: ("b", -2.5), 6: ("c", -3.1), 7: ("ab", -3.0), 8: ("bc", -3.5), 9: ("abc", -4.2)}
+CONFIG = BatchConfig(max_tokens=900, piece_dropout=0.3, target_piece_dropout=0.1, prefetch=3)
+ANY_LENGTH = 10**6
+
+
+def dropout(rate: float = 0.3, seed: int = 5) -> PieceDropout:
+    return PieceDropout(PIECES, 10, rate=rate, seed=seed)
+
+
+@pytest.fixture
+def rows() -> Rows:
+    """Many rows of the same tokens: special ones, pieces that can be cut, and some that cannot."""
+    row = [3, 9, 7, 4, 1, 8, 9, 9, 7, 6, 5, 2]
+    return Rows(np.array(row * PAIRS), np.full(PAIRS, TOKENS, dtype=np.int32))
+
+
+def texts(rows: Rows) -> list[str]:
+    ends = np.cumsum(rows.lengths)[:-1]
+    spelling = {id_: piece for id_, (piece, _) in PIECES.items()} | {1: "<1>", 2: "<2>", 3: "<3>"}
+    return ["".join(spelling[id_] for id_ in part.tolist()) for part in np.split(rows.tokens, ends)]
+
+
+def test_cut_rows_spell_the_same_text(rows: Rows) -> None:
+    varied = dropout().cut(rows, np.arange(PAIRS), 0, ANY_LENGTH)
+    assert texts(varied) == texts(rows)
+    assert len(varied.tokens) == varied.lengths.sum() > len(rows.tokens)
+
+
+def test_the_rate_is_the_share_of_pieces_that_are_cut(rows: Rows) -> None:
+    only = Rows(np.full(20_000, 7), np.full(2_000, 10, dtype=np.int32))
+    for rate in (0.1, 0.7):
+        varied = dropout(rate).cut(only, np.arange(2_000), 0, ANY_LENGTH)
+        assert (len(varied.tokens) - 20_000) / 20_000 == pytest.approx(rate, rel=0.1)
+    whole = dropout(0.0).cut(rows, np.arange(PAIRS), 0, ANY_LENGTH)
+    assert whole.tokens.tolist() == rows.tokens.tolist()
+
+
+def test_a_row_depends_on_seed_epoch_and_pair_alone(rows: Rows) -> None:
+    pairs = np.arange(PAIRS)
+    first = dropout().cut(rows, pairs, 0, ANY_LENGTH)
+    again = dropout().cut(rows, pairs[::-1].copy(), 0, ANY_LENGTH)
+    split = [np.split(each.tokens, np.cumsum(each.lengths)[:-1]) for each in (first, again)]
+    assert all((one == other).all() for one, other in zip(split[0], split[1][::-1], strict=True))
+    assert len({tuple(row.tolist()) for row in split[0]}) > PAIRS / 4
+    for other in (dropout(seed=6).cut(rows, pairs, 0, ANY_LENGTH), dropout().cut(rows, pairs, 1, ANY_LENGTH)):
+        assert other.tokens.tolist() != first.tokens.tolist()
+
+
+def test_what_would_be_too_long_stays_whole(rows: Rows) -> None:
+    free = dropout().cut(rows, np.arange(PAIRS), 0, ANY_LENGTH)
+    held = dropout().cut(rows, np.arange(PAIRS), 0, TOKENS + 2)
+    assert free.lengths.max() > TOKENS + 2
+    expected = np.where(free.lengths > TOKENS + 2, TOKENS, free.lengths)
+    assert held.lengths.tolist() == expected.tolist()
+
+
+def test_typical_lengths_are_seldom_passed(rows: Rows) -> None:
+    unit = dropout()
+    typical = unit.typical_lengths(rows)
+    lengths = unit.cut(rows, np.arange(PAIRS), 0, ANY_LENGTH).lengths
+    assert 0.05 < (lengths > typical).mean() < 0.3
+    assert typical[0] - lengths.std() == pytest.approx(lengths.mean(), rel=0.02)
+
+
+def test_no_plan_is_longer_than_the_longest_sequence() -> None:
+    all_rows = Rows(np.array([9, 9, 9, 9, 7, 5]), np.array([4, 2], dtype=np.int32))
+
+    def read(pairs: np.ndarray) -> Rows:
+        assert pairs.tolist() == [0, 1]
+        return all_rows
+
+    varied = VariedRows(read, all_rows.lengths, dropout())
+    assert varied.lengths.tolist() == [4, 3]
+    assert VariedRows(read, all_rows.lengths, None).rows(np.array([0, 1]), 0) is all_rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dropout")
+    corpus = write_corpus(folder / "a.tsv", COUNT, bidirectional=True)
+    sentences = directed_sentences([corpus], CleaningConfig())
+    config = VocabularyConfig(size=80, byte_fallback=False)
+    train_tokenizer(sentences, config, target_languages=["en", "fr"], folder=folder / "tokenizer")
+    prepare([corpus], folder / "tokenizer", CleaningConfig(), folder / "pairs")
+    return folder
+
+
+def stream(folder: Path, config: BatchConfig = CONFIG) -> BatchStream:
+    tokenizer = Tokenizer.load(folder / "tokenizer")
+    dropout = PieceDropouts.of(tokenizer, config, seed=5)
+    return BatchStream(PairDataset(folder / "pairs"), config, seed=5, dropout=dropout)
+
+
+def said(folder: Path, batches: BatchStream, number: int) -> list[str]:
+    tokenizer = Tokenizer.load(folder / "tokenizer")
+    labels = (batch.labels_NT.tolist() for batch in islice(batches, number))
+    return [tokenizer.decode(row) for rows in labels for row in rows]
+
+
+def test_batches_hold_the_same_text_in_other_pieces(folder: Path) -> None:
+    with stream(folder) as varied, stream(folder, BatchConfig(max_tokens=900)) as plain:
+        expected = sorted(said(folder, plain, plain.num_batches()))
+        assert sorted(said(folder, varied, varied.num_batches())) == expected
+
+
+def test_batches_keep_to_their_budget(folder: Path) -> None:
+    with stream(folder) as batches:
+        for batch in islice(batches, batches.num_batches()):
+            assert batch.source_NS.numel() + batch.labels_NT.numel() <= CONFIG.max_tokens
+            assert batch.num_source_tokens == int((batch.source_NS != 0).sum())
+            assert batch.num_target_tokens == int((batch.labels_NT != 0).sum())
+
+
+def test_a_resumed_stream_cuts_as_the_first_would_have(folder: Path) -> None:
+    with stream(folder) as uninterrupted, stream(folder) as before, stream(folder) as after:
+        number = uninterrupted.num_batches() + 3
+        expected = [batch.source_NS.tolist() for batch in islice(uninterrupted, number + 4)][number:]
+        list(islice(before, number))
+        after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+        assert [batch.source_NS.tolist() for batch in islice(after, 4)] == expected
+
+
+def test_without_a_rate_nothing_is_dropped(folder: Path) -> None:
+    tokenizer = Tokenizer.load(folder / "tokenizer")
+    assert PieceDropouts.of(tokenizer, BatchConfig(), seed=1) == (None, None)
+    source_alone = PieceDropouts.of(tokenizer, BatchConfig(piece_dropout=0.1), seed=1)
+    assert isinstance(source_alone.source, PieceDropout)
+    assert source_alone.target is None
