@@ -91,13 +91,16 @@ def _systems(
     """What is judged, and what it is compared with."""
     baseline: System | None = None
     if comparing.against is not None:
-        other = dataclasses.replace(setup, checkpoint=comparing.against)
-        baseline = CheckpointSystem(other.load(), decoding)
+        baseline = _loaded(dataclasses.replace(setup, checkpoint=comparing.against), decoding)
     elif comparing.against_file is not None:
         baseline = TranslationsFile(comparing.against_file)
     if comparing.translations_file is not None:
         return TranslationsFile(comparing.translations_file), baseline
-    return CheckpointSystem(setup.load(), decoding), baseline
+    return _loaded(setup, decoding), baseline
+
+
+def _loaded(setup: Setup, decoding: Mapping[str, object]) -> CheckpointSystem:
+    return CheckpointSystem(str(setup.checkpoint), setup.load(), decoding)
 
 
 def _pair(systems: Sequence[System | None], languages: Languages, text: EvaluationText) -> "Pair":

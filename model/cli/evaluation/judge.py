@@ -60,7 +60,12 @@ class Judge:
         if self._baseline is not None:
             other = self._baseline.translate(text, pair)
             found = compare(translations, other.translations, text.references, pair[1], resamples=resamples)
-            against = Baseline(model=self._baseline.name, scores=found.baseline, speed=other.speed)
+            against = Baseline(
+                model=self._baseline.name,
+                place=self._baseline.place,
+                scores=found.baseline,
+                speed=other.speed,
+            )
             return dataclasses.replace(evaluation, confidence=found.system, against=against)
         if self._confidence:
             confidence = bootstrap(translations, text.references, pair[1], resamples=resamples)

@@ -21,18 +21,20 @@ class Baseline:
 
     Attributes:
         model: Name and version of a checkpoint, or of a file.
+        place: Where it is.
         scores: BLEU, chrF and how sure they are.
         speed: None where it is a file.
     """
 
     model: str
+    place: str
     scores: "Estimates"
     speed: Speed | None
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""
         speed = self.speed.to_dict() if self.speed else {}
-        return {"model": self.model, **speed, **_plain(self.scores)}
+        return {"model": self.model, "place": self.place, **speed, **_plain(self.scores)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,7 @@ class Evaluation:
         if self.speed is not None:
             yield f"speed {self.speed}"
         if self.against is not None and self.confidence is not None:
-            yield f"against {self.against.model}"
+            yield f"against {self.against.model} ({self.against.place})"
             yield from _differences(self.confidence, self.against.scores)
             if self.against.speed is not None:
                 yield f"speed {self.against.speed}"

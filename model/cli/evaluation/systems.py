@@ -72,6 +72,10 @@ class System(Protocol):
     def name(self) -> str:
         """What people call it."""
 
+    @property
+    def place(self) -> str:
+        """Where it is: two checkpoints may have one name."""
+
     def translate(self, text: EvaluationText, pair: "Pair") -> Translated:
         """Its translations of a text."""
 
@@ -81,10 +85,12 @@ class CheckpointSystem:
     """A checkpoint that has been loaded; see System.
 
     Attributes:
+        place: The folder it was loaded from.
         translator: The checkpoint.
         decoding: How to decode, where not by its own defaults.
     """
 
+    place: str
     translator: "Translator"
     decoding: Mapping[str, object]
 
@@ -126,6 +132,11 @@ class TranslationsFile:
     def name(self) -> str:
         """Of the file."""
         return self.path.name
+
+    @property
+    def place(self) -> str:
+        """The file."""
+        return str(self.path)
 
     def translate(self, text: EvaluationText, pair: "Pair") -> Translated:
         """See System.

@@ -127,7 +127,7 @@ def test_a_checkpoint_against_itself(run: Run, corpus: Path, tiny_checkpoint: Pa
     assert "bs:50|seed:12345" in report["confidence"]["bleu"]["signature"]
     lines = run(*asked).stdout.splitlines()
     assert lines[2].startswith("chrF  100.00  (mean 100.00 ± 0.00)  nrefs:1|bs:1000|seed:12345")
-    assert lines[4] == "against tiny 1"
+    assert lines[4] == f"against tiny 1 ({tiny_checkpoint})"
     assert lines[6] == "chrF  100.00  (mean 100.00 ± 0.00)  difference +0.00, p = 1.0000"
     assert lines[7].startswith("speed ")
 
