@@ -28,7 +28,8 @@ class CorpusConfig:
         source_column: Counted from 0; for `tsv` and for the lists of `json` and `jsonl`.
         target_column: The same; further columns are ignored.
         weight: How often each pair is drawn in an epoch. 1 is once, 2 twice, 0.5 a fresh random
-            half in every epoch; so corpora of weights 3 and 1 are mixed 3 to 1 per pair.
+            half in every epoch; so corpora of weights 3 and 1 are mixed 3 to 1 per pair. The
+            vocabulary is learned from the same mixture.
         bidirectional: Train target → source as well: each pair appears as two directed pairs.
     """
 

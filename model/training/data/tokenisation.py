@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import compress, islice
+from random import Random
 from typing import NamedTuple
 
 from model.text.tokenizer import Tokenizer
@@ -14,6 +15,7 @@ from model.training.data.corpus import SentencePair, read_pairs
 
 CHUNK_SIZE = 8192
 
+_DRAWING_SEED = 1
 _NO_COPIES = AugmentationConfig()
 
 
@@ -53,10 +55,19 @@ def clean_corpora(
 def directed_sentences(
     corpora: Sequence[CorpusConfig], cleaning: CleaningConfig
 ) -> Iterator[tuple[str, str]]:
-    """(source, target) sentences of every direction trained, for learning a vocabulary."""
+    """(source, target) sentences of every direction trained, as often as an epoch draws them.
+
+    A vocabulary is learned from them, so that corpora of little weight have little say in it. Where all
+    weights are below 1 they are raised together: of the heaviest corpus no sentence is missing.
+    """
+    generator = Random(_DRAWING_SEED)  # noqa: S311  nothing secret
+    scale = 1 / min(1.0, max(corpus.weight for corpus in corpora))
     for corpus, pairs in clean_corpora(corpora, cleaning, CleaningReport()):
+        weight = corpus.weight * scale
         for pair in pairs:
-            yield from (_turned([pair], corpus, direction)[0] for direction in corpus.directions)
+            times = int(weight + generator.random())
+            for _ in range(times):
+                yield from (_turned([pair], corpus, direction)[0] for direction in corpus.directions)
 
 
 def tokenised_chunks(

@@ -105,8 +105,13 @@ def _learn(pairs: Iterable[tuple[str, str]], config: VocabularyConfig, tags: dic
 
 def _both_sides(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Every sentence of each pair; a pair and its reverse, as a bidirectional corpus has them, count once."""
-    for pair in dict.fromkeys((min(pair), max(pair)) for pair in pairs):
-        yield from pair
+    times: dict[tuple[str, str], int] = {}
+    for pair, count in Counter(pairs).items():
+        undirected = (min(pair), max(pair))
+        times[undirected] = max(times.get(undirected, 0), count)
+    for pair, count in times.items():
+        for _ in range(count):
+            yield from pair
 
 
 def _prepared(sentences: Iterable[str], settings: TokenizerSettings) -> list[str]:

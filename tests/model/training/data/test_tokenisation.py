@@ -31,6 +31,27 @@ def test_bidirectional_corpus_gives_both_orders(corpus: CorpusConfig) -> None:
     assert list(directed_sentences([corpus], CleaningConfig())) == expected
 
 
+@pytest.mark.parametrize(("weight", "least", "most"), [(3.0, 900, 900), (0.1, 10, 60), (1.5, 400, 500)])
+def test_sentences_come_as_often_as_an_epoch_draws_them(
+    tmp_path: Path, weight: float, least: int, most: int
+) -> None:
+    corpus = write_corpus(tmp_path / "b.tsv", 300, weight=weight, bidirectional=True)
+    other = write_corpus(tmp_path / "c.tsv", 20, seed=1)
+    sentences = list(directed_sentences([corpus, other], CleaningConfig()))
+    assert sentences == list(directed_sentences([corpus, other], CleaningConfig()))
+    sentences = sentences[:-20]
+    forward, backward = sentences[::2], sentences[1::2]
+    assert least <= len(forward) <= most
+    assert [(target, source) for source, target in forward] == backward
+
+
+def test_small_weights_alone_lose_no_sentence(tmp_path: Path) -> None:
+    corpora = [write_corpus(tmp_path / f"{w}.tsv", 300, seed=int(8 * w), weight=w) for w in (0.5, 0.125)]
+    sentences = list(directed_sentences(corpora, CleaningConfig()))
+    assert sentences[:300] == made_up_pairs(300, seed=4)
+    assert 40 < len(sentences[300:]) < 120
+
+
 def test_ids_of_both_directions(corpus: CorpusConfig, tokenizer: Tokenizer) -> None:
     report = CleaningReport()
     chunks = list(tokenised_chunks([corpus], tokenizer, CleaningConfig(), report, chunk_size=20))

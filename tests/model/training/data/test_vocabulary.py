@@ -96,6 +96,14 @@ def test_frequencies_do_not_double_in_a_bidirectional_corpus(tmp_path: Path) -> 
     assert tokenizer.pieces(range(tokenizer.target_vocab_size))[6:] == ["▁twice"]
 
 
+def test_what_comes_more_often_counts_more(tmp_path: Path) -> None:
+    config = VocabularyConfig(kind="word", size=20, minimum_frequency=2)
+    pairs = [("once", "einmal"), ("einmal", "once"), *[("again", "wieder"), ("wieder", "again")] * 2]
+    tokenizer = train_tokenizer(pairs, config, target_languages=["de"], folder=tmp_path)
+    words = tokenizer.pieces(range(4, tokenizer.target_vocab_size))
+    assert sorted(words) == ["▁again", "▁wieder"]
+
+
 def test_word_vocabulary_keeps_the_most_frequent_of_size(tmp_path: Path) -> None:
     config = VocabularyConfig(kind="word", size=9)
     tokenizer = train_tokenizer(PAIRS, config, target_languages=["fr"], folder=tmp_path)
