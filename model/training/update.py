@@ -28,6 +28,7 @@ class Update:
         gradient_norm: L2 norm over all weights before clipping.
         learning_rate: Of this update.
         num_tokens: Source and target tokens, without padding.
+        num_positions: The same with padding: what was computed on.
     """
 
     loss: Tensor
@@ -35,6 +36,7 @@ class Update:
     gradient_norm: Tensor
     learning_rate: float
     num_tokens: int
+    num_positions: int
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
@@ -99,7 +101,8 @@ class Updater:
         self._scaler.step(self.optimiser)
         self._scaler.update()
         num_tokens = sum(batch.num_source_tokens + batch.num_target_tokens for batch in batches)
-        return Update(loss, cross_entropy, norm, rate, num_tokens)
+        num_positions = sum(batch.source_NS.numel() + batch.labels_NT.numel() for batch in batches)
+        return Update(loss, cross_entropy, norm, rate, num_tokens, num_positions)
 
     def _accumulate_gradient(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
         """Gradient of the mean over all target tokens of all batches, and the two losses."""

@@ -44,9 +44,15 @@ class Measurements:
         }
         seconds = self._seconds + time.monotonic() - started
         num_tokens = sum(update.num_tokens for update in self._updates)
+        num_positions = sum(update.num_positions for update in self._updates)
         rate = self._updates[-1].learning_rate
         self._updates, self._seconds = [], 0.0
-        return {**means, "learning_rate": rate, "tokens_per_second": num_tokens / max(seconds, 1e-9)}
+        return {
+            **means,
+            "learning_rate": rate,
+            "tokens_per_second": num_tokens / max(seconds, 1e-9),
+            "padding_share": round(1 - num_tokens / num_positions, 4),
+        }
 
     def _mean(self, values: Sequence[float], name: str) -> float:
         for step, value in enumerate(values, start=self._first_step):

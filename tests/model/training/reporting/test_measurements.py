@@ -9,7 +9,8 @@ from model.training.update import Update
 
 
 def update(loss: float, norm: float = 1.0, rate: float = 0.1) -> Update:
-    return Update(torch.tensor(loss), torch.tensor(loss / 2), torch.tensor(norm), rate, num_tokens=100)
+    losses = torch.tensor(loss), torch.tensor(loss / 2)
+    return Update(*losses, torch.tensor(norm), rate, num_tokens=100, num_positions=125)
 
 
 def test_means_over_the_updates_since_the_last_reading() -> None:
@@ -21,6 +22,7 @@ def test_means_over_the_updates_since_the_last_reading() -> None:
     assert (values["loss"], values["cross_entropy"], values["gradient_norm"]) == (3.0, 1.5, 2.0)
     assert values["learning_rate"] == 0.2
     assert values["tokens_per_second"] == pytest.approx(200, rel=0.05)
+    assert values["padding_share"] == pytest.approx(0.2)
     assert measurements.read() is None
 
 
