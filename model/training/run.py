@@ -17,7 +17,7 @@ from model.checkpoint import save_checkpoint
 from model.checkpoint.atomic import restore
 from model.checks import require
 from model.config import TransformerConfig
-from model.errors import ConfigError, TrainingError
+from model.errors import ConfigError, DivergenceError, TrainingError
 from model.golden import GOLDEN
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import BatchStream
@@ -86,11 +86,18 @@ class Run:
             TrainingError: As Trainer.run.
         """
         with self._closing():
-            reason = self.trainer.run()
+            try:
+                reason = self.trainer.run()
+            except DivergenceError:
+                self._conclude("divergence")
+                raise
+        self._conclude(reason)
+        return reason
+
+    def _conclude(self, ended_by: str) -> None:
         validations = self.journal.events("validation")
         described = self.describe(validations[-1] if validations else None)
-        conclude(self.folder, described | {"ended_by": reason}, report=self.config.run.plots)
-        return reason
+        conclude(self.folder, described | {"ended_by": ended_by}, report=self.config.run.plots)
 
     def _first_network(self, resuming: bool) -> Transformer:
         network = Transformer(self.shape)

@@ -17,15 +17,14 @@ def summarise(record: RunRecord) -> list[Fact]:
 
 
 def _progress(record: RunRecord) -> Iterator[Fact]:
-    provenance, newest = record.provenance or {}, next(reversed(record.events), None)
+    provenance = record.provenance or {}
     if record.has_ended:
         yield "State", f"ended by {provenance['ended_by']}" if "ended_by" in provenance else "ended"
     else:
         yield "State", "under way, or stopped without a word"
-    if newest is not None:
-        yield "Steps", f"{newest['step']:,} ({newest['epoch']:.2f} epochs)"
     latest = next(reversed(record.updates), None)
     if latest is not None:
+        yield "Steps", f"{latest['step']:,} ({latest['epoch']:.2f} epochs)"
         yield "Tokens seen", f"{latest['tokens']:,} (source and target, without padding)"
         seconds = latest.get("seconds", provenance.get("seconds"))
         if seconds is not None:

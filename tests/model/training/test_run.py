@@ -262,9 +262,10 @@ def test_divergence_names_the_step_and_keeps_what_was_good(
             with torch.no_grad():
                 next(iter(run.network.parameters())).fill_(float("nan"))
 
-    run = Run(tiny_run(tmp_path), hook=poison)
+    run = Run(tiny_run(tmp_path, run={"plots": True}), hook=poison)
     with pytest.raises(DivergenceError, match=message):
         run.run()
+    assert "ended by divergence" in (run.folder.report / "index.html").read_text()
     assert load_run_state(run.folder.state).step == kept_step
     assert all(tensor.isfinite().all() for tensor in state_of(run).values())
 

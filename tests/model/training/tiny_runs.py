@@ -18,7 +18,7 @@ _TINY: dict[str, dict[str, Any]] = {
         "ffn_dim": 16,
     },
     "schedule": {"warmup_steps": 4},
-    "validation": {"every": 4, "max_sentences": 2, "samples": 1},
+    "validation": {"every": 4, "max_sentences": 2, "samples": 1, "heat_maps": 0},
     "run": {"max_steps": 8, "save_every": 3, "log_every": 2, "device": "cpu", "seed": 5, "plots": False},
     "decoding": {"strategy": "greedy", "max_length": 5},
 }
