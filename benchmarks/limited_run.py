@@ -1,14 +1,17 @@
 """A training run in pieces: each call goes on where the last one was, for so many minutes at most."""
 
 import json
+import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.training.processor import prepared_processor
 from model.training.run import Run
-from model.training.run_folder import write_text_whole
+from model.training.run_folder import RunFolder, write_text_whole
 from model.training.train_config import TrainConfig
+
+logger = logging.getLogger(__name__)
 
 _ENDED = "ended.json"
 _LIMITS = ("max_steps", "max_minutes", "max_epochs")
@@ -67,12 +70,25 @@ def train(config: TrainConfig, deadline: Deadline) -> Ending | None:
         written = json.loads(note.read_text(encoding="utf-8"))
         if written["limits"] == limits:
             return Ending(**written["ending"])
+    # A report takes time that a call may not have; it is for the end of all of them.
+    quiet = replace(config, run=replace(config.run, plots=False))
     with prepared_processor(config.run.threads):
-        run = Run(config, resume=True, hook=lambda *_: run.trainer.interrupt() if deadline.is_past else None)
+        run = Run(quiet, resume=True, hook=lambda *_: run.trainer.interrupt() if deadline.is_past else None)
         reason = run.run()
     if reason == "interrupted":
         return None
+    if config.run.plots:
+        _report(run.folder)
     position = run.trainer.position
     ending = Ending(reason, position.step, position.seconds / 60, position.tokens)
     write_text_whole(note, json.dumps({"limits": limits, "ending": vars(ending)}, indent=1) + "\n")
     return ending
+
+
+def _report(folder: RunFolder) -> None:
+    try:
+        from model.training.reporting.report import write_report
+
+        write_report(folder)
+    except ModuleNotFoundError as missing:
+        logger.warning("no report: it needs %s, which dragoman[train] brings", missing.name)

@@ -63,7 +63,10 @@ class Experiment:
         Raises:
             ConfigError: If the variant cannot work.
         """
-        judged_at_the_end = {"validation": {"every": self.steps, "max_sentences": _FEW, "samples": 0}}
+        judged_at_the_end = {
+            "validation": {"every": self.steps, "max_sentences": _FEW, "samples": 0},
+            "run": {"plots": False},
+        }
         length = {"max_steps": self.steps, "max_minutes": 0, "max_epochs": 0, "seed": seed}
         changes = merged(merged(judged_at_the_end, self.every), self.variants[variant])
         changes = merged(changes, {"run": length, "validation": {"patience": 0}})

@@ -44,3 +44,12 @@ def test_what_has_ended_is_not_loaded_again_unless_it_may_go_on(
     assert longer.step == 6
     written = json.loads((tmp_path / "run" / "ended.json").read_text())
     assert written["ending"]["step"] == 6
+
+
+def test_only_the_end_of_a_run_has_a_report(tmp_path: Path) -> None:
+    config = tiny_run(tmp_path, run={"max_steps": 2, "plots": True})
+    page = tmp_path / "run" / "report" / "index.html"
+    assert train(config, Deadline(0.0)) is None
+    assert not page.exists()
+    assert train(config, Deadline.after(0)) is not None
+    assert page.exists()
