@@ -77,7 +77,7 @@ class TextOptions:
     def _read_corpus(self, path: str, source: str | None, target: str | None) -> EvaluationText:
         if self.source_file or self.reference_files:
             raise click.UsageError("--corpus holds both sides: leave out --source-file and --reference-file")
-        if source is None or target is None:
+        if source in (None, "auto") or target is None:
             raise click.UsageError("--corpus needs --source and --target")
         if self.source_column is not None:
             return self._read_columns(path, self.source_column, (source, target))

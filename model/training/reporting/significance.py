@@ -64,7 +64,7 @@ def bootstrap(
         translations: One for each sentence.
         references: See `References`.
         target_language: Decides how BLEU counts words.
-        resamples: Texts to draw; time and memory (72 bytes a sentence) grow with it.
+        resamples: Texts to draw; time grows with it, and memory by 72 bytes a sentence.
     """
     columns = cast(Sequence[Sequence[str]], references)
     estimates: dict[Metric, Estimate] = {}

@@ -99,6 +99,7 @@ def test_references_alone_where_nothing_is_translated(tmp_path: Path) -> None:
         ({}, ("en", "fr"), "give --corpus, or --source-file"),
         ({"reference_files": ("r",)}, ("en", "fr"), "give --corpus, or --source-file"),
         ({"corpus": "c"}, ("en", None), "--corpus needs --source and --target"),
+        ({"corpus": "c"}, ("auto", "fr"), "--corpus needs --source and --target"),
         ({"corpus": "c", "source_file": "s"}, ("en", "fr"), "--corpus holds both sides"),
     ],
 )
