@@ -44,7 +44,14 @@ def _describe_file(path: Path) -> dict[str, object]:
 @cache
 def code_version() -> dict[str, str | None]:
     """Version of the package, and the commit where the code is a git checkout."""
-    return {"package": importlib.metadata.version("dragoman"), "commit": _commit()}
+    return {"package": _package(), "commit": _commit()}
+
+
+def _package() -> str | None:
+    try:
+        return importlib.metadata.version("dragoman")
+    except importlib.metadata.PackageNotFoundError:
+        return None  # run from a checkout that nobody installed: the commit says enough
 
 
 def _commit() -> str | None:

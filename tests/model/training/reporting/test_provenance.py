@@ -1,7 +1,9 @@
 import hashlib
+import importlib.metadata
 import json
 from pathlib import Path
 
+import pytest
 import torch
 
 from model.training.reporting.provenance import code_version, describe_data, describe_machine, provenance
@@ -49,3 +51,15 @@ def test_everything_to_know_and_no_place_or_corpus_text(tmp_path: Path) -> None:
 def test_code_and_machine_are_named() -> None:
     assert code_version()["package"]
     assert describe_machine(CPU)["torch"] == torch.__version__
+
+
+def test_a_checkout_that_nobody_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    code_version.cache_clear()
+    try:
+        assert code_version()["package"] is None
+    finally:
+        code_version.cache_clear()
