@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.manifest import PROVENANCE, read_json, write_provenance
-from tests.app.remote import REAL, ROOT, Live, running, wait_for
+from tests.app.remote import REAL, Live, running, wait_for
 from tests.app.traffic import Traffic
+from tests.embedded import EMBEDDED, NAME, WEIGHTS
 
-EMBEDDED = ROOT / "checkpoints" / "everyday-en-fr"
 WATCHING = {"command": REAL, "DRAGOMAN_WATCH_SECONDS": "0.25"}
 
 
-def put(folder: Path, version: str, name: str = "everyday-en-fr") -> Path:
+def put(folder: Path, version: str, name: str = NAME) -> Path:
     """A checkpoint of this version, appearing whole in the place of what was there."""
     whole = shutil.copytree(EMBEDDED, folder.with_name(f".{folder.name}.{version}"))
     config = read_json(whole / "config.json")
@@ -92,7 +92,7 @@ def test_new_checkpoints_are_served_without_losing_a_request(tmp_path: Path) -> 
 
 def test_a_bad_checkpoint_leaves_the_old_one_and_is_named(tmp_path: Path) -> None:
     folder = put(tmp_path / "served", "v1")
-    weights = folder / "model.safetensors"
+    weights = folder / WEIGHTS
     with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live, Traffic(live, 4) as traffic:
         content = bytearray(weights.read_bytes())
         content[-5000] ^= 1
@@ -117,22 +117,22 @@ def test_a_half_copied_checkpoint_is_refused_and_taken_up_when_it_is_whole(
     put(tmp_path / "served", "v1")
     source = put(tmp_path_factory.mktemp("source") / "second", "v1", name="second")
     second = tmp_path / "second"
-    content = (source / "model.safetensors").read_bytes()
+    content = (source / WEIGHTS).read_bytes()
     with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live:
         second.mkdir()
         for name in ("config.json", "provenance.json", "tokenizer.json", "tokenizer.model"):
             shutil.copy(source / name, second)
-        (second / "model.safetensors").write_bytes(content[: len(content) // 2])
+        (second / WEIGHTS).write_bytes(content[: len(content) // 2])
         require(lambda: reloads(live, "failed") == 1)
         assert len(json.loads(live.get("models"))) == 1
-        (second / "model.safetensors").write_bytes(content)
+        (second / WEIGHTS).write_bytes(content)
         require(lambda: reloads(live, "replaced") == 1)
-        assert {model["name"] for model in json.loads(live.get("models"))} == {"everyday-en-fr", "second"}
+        assert {model["name"] for model in json.loads(live.get("models"))} == {NAME, "second"}
         shutil.rmtree(second)
         require(lambda: len(json.loads(live.get("models"))) == 1)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.model", "config.json"])
+@pytest.mark.parametrize("file", [WEIGHTS, "tokenizer.model", "config.json"])
 def test_a_damaged_checkpoint_never_becomes_ready(file: str, tmp_path: Path) -> None:
     from tests.app.process.test_ending_live import started
 

@@ -18,7 +18,8 @@ from random import Random
 
 import pytest
 
-from tests.app.remote import REAL, ROOT, Live, running
+from tests.app.remote import REAL, Live, running
+from tests.embedded import EMBEDDED, NAME
 from tests.load.accounts import Accounts, scrape
 from tests.load.objectives import Level, are_met, table
 from tests.soak.actors import Diary, Visitor, over_and_over
@@ -30,14 +31,13 @@ SECONDS = float(os.environ.get("SOAK_SECONDS") or 600)
 WARM_UP_SECONDS = min(120.0, SECONDS / 3)
 RELOAD_SECONDS = 15.0
 LOOK_SECONDS = 1.0
-CHECKPOINT = ROOT / "checkpoints" / "everyday-en-fr"
 MOST_MEBIBYTES, MOST_DESCRIPTORS = 32.0, 4.0
 
 
 @pytest.mark.soak
 def test_nothing_grows_and_nothing_is_lost(tmp_path: Path) -> None:
-    folder = tmp_path / "everyday-en-fr"
-    copy_checkpoint(CHECKPOINT, folder)
+    folder = tmp_path / NAME
+    copy_checkpoint(EMBEDDED, folder)
     with running(command=REAL, DRAGOMAN_CHECKPOINT=str(folder), DRAGOMAN_WATCH_SECONDS="0") as live:
         diary = Diary()
         with _visited(live, folder, diary):

@@ -12,7 +12,6 @@ import os
 import random
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -23,10 +22,10 @@ from model.decoding.sentence import Sentence
 from model.engines import EngineFactory, engine_factory, torch_factory
 from model.precision import Precision
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from tests.embedded import EMBEDDED
 from tests.model.decoding.everyday_sentences import ENVIRONMENT, everyday_sentences
 from tests.model.native_library import needs_native
 
-CHECKPOINT = Path(__file__).parents[3] / "checkpoints" / "everyday-en-fr"
 STRATEGIES = {
     "greedy": DecodeOptions(strategy="greedy"),
     "beam": DecodeOptions(strategy="beam", beam_size=4, num_hypotheses=2),
@@ -42,7 +41,7 @@ _UNWANTED = -1
 
 @cache
 def checkpoint() -> Checkpoint:
-    return load_checkpoint(CHECKPOINT)
+    return load_checkpoint(EMBEDDED)
 
 
 @cache

@@ -13,9 +13,8 @@ from model.errors import ConfigError
 from model.interchange.export import export_checkpoint
 from model.request import DecodeOptions
 from model.translator import Translator
+from tests.embedded import EMBEDDED, ROOT
 
-ROOT = Path(__file__).parents[3]
-EMBEDDED = ROOT / "checkpoints" / "everyday-en-fr"
 GREEDY = DecodeOptions(strategy="greedy")
 
 

@@ -1,0 +1,10 @@
+"""The checkpoint that comes with Dragoman."""
+
+from pathlib import Path
+
+from model.checkpoint.discovery import checkpoint_folders
+
+ROOT = Path(__file__).parents[1]
+(EMBEDDED,) = checkpoint_folders(ROOT / "checkpoints")
+NAME = EMBEDDED.name
+WEIGHTS = min(file.name for file in EMBEDDED.glob("*.safetensors"))
