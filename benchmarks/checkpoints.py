@@ -7,11 +7,11 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from benchmarks.shapes import SHAPES, endless_network
 from model.card import ModelCard
-from model.checkpoint import save_checkpoint
+from model.checkpoint import checkpoint_folders, save_checkpoint
 from model.request import DecodeOptions
 from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE
 
-EMBEDDED = Path(__file__).parents[1] / "checkpoints" / "everyday-en-fr"
+(EMBEDDED,) = checkpoint_folders(Path(__file__).parents[1] / "checkpoints")
 LONGEST = 256
 # Below the score of any piece that was learnt: no text is ever cut into these.
 _UNUSED_SCORE = -100.0
@@ -30,7 +30,7 @@ def random_checkpoint(folder: Path, shape: str, seed: int) -> Path:
     """
     network = endless_network(SHAPES[shape], seed)
     tokenizer = folder.with_name(f"{folder.name}-tokenizer")
-    grown_tokenizer(tokenizer, SHAPES[shape].target_vocab_size)
+    resized_tokenizer(tokenizer, SHAPES[shape].target_vocab_size)
     save_checkpoint(
         folder,
         config=network.config,
@@ -50,16 +50,17 @@ def random_checkpoint(folder: Path, shape: str, seed: int) -> Path:
     return folder
 
 
-def grown_tokenizer(folder: Path, vocab_size: int) -> None:
-    """Write the embedded checkpoint's tokenizer, with made-up words added up to a size.
+def resized_tokenizer(folder: Path, vocab_size: int) -> None:
+    """Write the embedded checkpoint's tokenizer, without its rarest pieces or with made-up words.
 
     Args:
         folder: Made if need be.
-        vocab_size: At least that of the embedded one.
+        vocab_size: How many pieces it is to have.
     """
     folder.mkdir(parents=True, exist_ok=True)
     model = ModelProto()
     model.ParseFromString((EMBEDDED / SHARED_FILE).read_bytes())
+    del model.pieces[vocab_size:]
     for number in range(len(model.pieces), vocab_size):
         model.pieces.add(piece=f"\u2581w{number}x", score=_UNUSED_SCORE)
     model.trainer_spec.vocab_size = vocab_size
