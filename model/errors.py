@@ -12,7 +12,8 @@
     ├── NativeError                  the native library is not there, or cannot do what was asked
     └── TrainingError
         ├── CorpusError              parallel text that cannot be read or is empty
-        └── DivergenceError          the loss is no longer a number
+        ├── DivergenceError          the loss is no longer a number
+        └── LostProcessError         one of several processes that train together is gone
 
 `str(error)` is one line that a person can act on.
 """
@@ -106,3 +107,7 @@ class CorpusError(TrainingError):
 
 class DivergenceError(TrainingError):
     """The loss or a gradient is no longer a finite number."""
+
+
+class LostProcessError(TrainingError):
+    """One of several processes that train together is gone."""

@@ -1,18 +1,23 @@
 """`dragoman train`: a checkpoint folder from parallel text."""
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from model.cli.main import Failure
 from model.cli.train_options import nested, train_options
 from model.training.train_config import load_train_config
+
+if TYPE_CHECKING:
+    from model.training.world import World
 
 
 @click.command(params=train_options())
@@ -26,27 +31,56 @@ def train(config: Path | None, resume: bool, **options: object) -> None:
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # as torchrun says
+        with _among_others() as world:
+            _train(config, options, resume=resume, world=world)
+    else:
+        _train(config, options, resume=resume, world=None)
+
+
+def _train(config: Path | None, options: dict[str, object], *, resume: bool, world: "World | None") -> None:
     merged = load_train_config(config, nested(options))
     from model.training.processor import prepared_processor  # torch: not for --help or a bad value
     from model.training.run import Run
+    from model.training.world import ALONE
 
+    world = world or ALONE
     with prepared_processor(merged.run.threads):
-        run = Run(merged, resume=resume)
-        with _first_signal_calls(run.trainer.interrupt):
+        run = Run(merged, resume=resume, world=world)
+        with _first_signal_calls(run.trainer.interrupt, is_silent=not world.is_first):
             reason = run.run()
     step = run.trainer.position.step
     if reason == "interrupted":
         raise Failure(f"interrupted at step {step}, whose state is saved; continue with --resume")
-    click.echo(f"Ended by {reason} at step {step}; checkpoints, scores and report are in {run.folder.root}")
+    if world.is_first:
+        reached = f"Ended by {reason} at step {step}"
+        click.echo(f"{reached}; checkpoints, scores and report are in {run.folder.root}")
 
 
 @contextmanager
-def _first_signal_calls(interrupt: Callable[[], None]) -> Iterator[None]:
+def _among_others() -> "Iterator[World]":
+    """One of several processes; what ends them all is said by one of them."""
+    from model.training.distributed import joined
+
+    with joined() as world:
+        if not world.is_first:
+            logging.getLogger("model").setLevel(logging.ERROR)
+        try:
+            yield world
+        except Exception as error:
+            if world.tells(error):
+                raise
+            raise click.exceptions.Exit(1) from error
+
+
+@contextmanager
+def _first_signal_calls(interrupt: Callable[[], None], *, is_silent: bool) -> Iterator[None]:
     """Turn the first Ctrl-C or SIGTERM into a call; the second one ends the process at once."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         restore()
-        click.echo("\nending after this step and saving; once more ends at once", err=True)
+        if not is_silent:
+            click.echo("\nending after this step and saving; once more ends at once", err=True)
         interrupt()
 
     def restore() -> None:

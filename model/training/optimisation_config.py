@@ -17,7 +17,8 @@ class OptimisationConfig:
         weight_decay: Decoupled decay of matrices (https://arxiv.org/abs/1711.05101); biases, norms
             and embeddings have none.
         clip_norm: Longest gradient (L2 norm over all weights); 0 turns clipping off.
-        accumulate: Batches for one update; the gradient is that of one batch as large as all.
+        accumulate: Batches for one update; the gradient is that of one batch as large as all. Several
+            processes divide them.
         ema_decay: Exponential moving average of the weights, used for validation and checkpoints;
             0 turns it off.
         average_last: Validate and save the mean of the weights at the last n validations; 0 turns it off.

@@ -10,17 +10,23 @@ from torch import Tensor
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python's, NumPy's and torch's generators (CPU and every GPU)."""
+    """Seed Python's, NumPy's and torch's generators (CPU and GPU)."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
 
 
+def seed_share(seed: int, rank: int, step: int) -> None:
+    """Seed them all for what one of several processes draws in one update."""
+    words = np.random.SeedSequence([seed, rank, step]).generate_state(1, np.uint64)
+    seed_everything(int(words[0]))
+
+
 def capture_random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Every generator's state: tensors by name, and what JSON can hold."""
+    """Every generator's state, of GPUs the current one's: tensors by name, and what JSON can hold."""
     tensors = {"random.cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        tensors |= {f"random.cuda.{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+        tensors["random.cuda.0"] = torch.cuda.get_rng_state()
     legacy: dict[str, Any] = dict(np.random.get_state(legacy=False))
     tensors["random.numpy"] = torch.from_numpy(legacy["state"]["key"].astype(np.int64))
     numpy = {"pos": int(legacy["state"]["pos"]), "gauss": [int(legacy["has_gauss"]), float(legacy["gauss"])]}
@@ -30,9 +36,8 @@ def capture_random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:
 def restore_random_state(tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
     """Put every generator back to what `capture_random_state` saw, also after a trip through JSON."""
     torch.set_rng_state(tensors["random.cpu"])
-    for i in range(torch.cuda.device_count()):
-        if (state := tensors.get(f"random.cuda.{i}")) is not None:
-            torch.cuda.set_rng_state(state, i)
+    if torch.cuda.is_available() and "random.cuda.0" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda.0"])
     version, internal, gauss = plain["python"]
     random.setstate((version, tuple(internal), gauss))
     keys = tensors["random.numpy"].numpy().astype(np.uint32)

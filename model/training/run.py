@@ -38,6 +38,7 @@ from model.training.trainer import EndReason, Hook, Trainer
 from model.training.update import Updater
 from model.training.validation import Validator
 from model.training.validation_decoder import new_decoder
+from model.training.world import ALONE, World
 from model.transformer import Transformer
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ class Run:
         config: Everything about it.
         resume: Go on from the saved state; without one yet, say so and begin.
         hook: Called after every update.
+        world: The processes that train together; the first of them alone writes into the folder, which
+            all of them must see.
 
     Attributes:
         shape: Of the network.
@@ -63,20 +66,30 @@ class Run:
         CorpusError: If the data cannot be used.
     """
 
-    def __init__(self, config: TrainConfig, *, resume: bool = False, hook: Hook | None = None) -> None:
+    def __init__(
+        self, config: TrainConfig, *, resume: bool = False, hook: Hook | None = None, world: World = ALONE
+    ) -> None:
         self.config = config
         self.folder = RunFolder(Path(config.run.folder))
-        self._device = choose_device(config.run.device)
-        resuming = self._claim_folder(resume)
+        self._world = world
+        world.require_same("configuration", json.dumps(config.to_dict()))
+        require_batches_for_all(config, world)
+        self._device = choose_device(config.run.device, world)
+        resuming = bool(world.highest(self._claim_folder(resume) if world.is_first else False))
         seed_everything(config.run.seed)
-        self._data = prepare_data(config, self.folder, keep_tokenizer=resuming)
+        with world.in_turn():
+            keep_tokenizer = resuming or not world.is_first
+            self._data = prepare_data(config, self.folder, keep_tokenizer=keep_tokenizer)
+        world.require_same("data", self._data.pairs.index.fingerprint)
         self._described = self._describe_data()
         self.shape = network_config(config, self._data.tokenizer)
         self.journal = self._open_journal(resuming)
         self.network = self._first_network(resuming).to(self._device)
+        world.copy_from_first(list(self.network.parameters()))
         self.trainer = self._build_trainer(hook)
         if resuming:
             self.trainer.resume()
+            world.require_same("saved state", str(self.trainer.position))
             logger.info("resuming at step %d", self.trainer.position.step)
 
     def run(self) -> EndReason:
@@ -95,6 +108,8 @@ class Run:
         return reason
 
     def _conclude(self, ended_by: str) -> None:
+        if not self._world.is_first:
+            return
         validations = self.journal.events("validation")
         described = self.describe(validations[-1] if validations else None)
         conclude(self.folder, described | {"ended_by": ended_by}, report=self.config.run.plots)
@@ -153,6 +168,8 @@ class Run:
         return begun.to_dict()
 
     def _describe_data(self) -> dict[str, object]:
+        if not self._world.is_first:
+            return {}
         index = self._data.pairs.index
         return {
             "train": describe_data(self.config.corpora),
@@ -163,6 +180,8 @@ class Run:
         }
 
     def _open_journal(self, resuming: bool) -> Journal:
+        if not self._world.is_first:
+            return Journal(self.folder.log)
         if not resuming:
             self.folder.log.unlink(missing_ok=True)
             shutil.rmtree(self.folder.translations, ignore_errors=True)
@@ -175,6 +194,8 @@ class Run:
             self._data.pairs,
             config.batches,
             seed=config.run.seed,
+            rank=self._world.rank,
+            world_size=self._world.size,
             decoder_start_id=self.shape.decoder_start_id,
             dropout=PieceDropouts.of(self._data.tokenizer, config.batches, seed=config.run.seed),
         )
@@ -183,7 +204,7 @@ class Run:
         logger.info("%s parameters on %s", f"{self.network.num_parameters():,}", device)
         return Trainer(
             config,
-            Updater(self.network, self.shape, config, device),
+            Updater(self.network, self.shape, config, device, self._world),
             self._batches,
             validator=self._validator,
             folder=self.folder,
@@ -192,10 +213,11 @@ class Run:
             ),
             journal=self.journal,
             hook=hook,
+            world=self._world,
         )
 
     def _build_validator(self, data: PreparedData) -> Validator | None:
-        if not data.held_out:
+        if not (data.held_out and self._world.is_first):
             return None
         tags = data.tokenizer.target_tag_ids
         return Validator(
@@ -242,18 +264,32 @@ class Run:
             position=self.trainer.position,
             scores=scores,
             device=self._device,
+            processes=self._world.size,
         )
 
 
-def choose_device(name: str) -> torch.device:
-    """The device a configuration asks for.
+def require_batches_for_all(config: TrainConfig, world: World) -> None:
+    """Refuse more processes than an update has batches, and say so where these cannot be divided evenly.
+
+    Raises:
+        ConfigError: Naming `optimisation.accumulate`.
+    """
+    batches = config.optimisation.accumulate
+    least = f"at least {world.size}: a batch for each process"
+    require(batches >= world.size, "optimisation.accumulate", least, batches)
+    if batches % world.size:
+        logger.warning("%d batches an update leave some of %d processes waiting", batches, world.size)
+
+
+def choose_device(name: str, world: World = ALONE) -> torch.device:
+    """The device a configuration asks for; of several, that of this process.
 
     Raises:
         ConfigError: If there is no such device here.
     """
     has_cuda = torch.cuda.is_available()
     require(name != "cuda" or has_cuda, "run.device", "auto or cpu where there is no GPU", name)
-    return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
+    return world.device("cuda" if has_cuda and name != "cpu" else "cpu")
 
 
 def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConfig:

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from torch import Tensor
 
@@ -23,10 +23,12 @@ from model.training.stopping import EarlyStopping
 from model.training.train_config import TrainConfig
 from model.training.update import Update, Updater
 from model.training.validation import Validator
+from model.training.world import ALONE, World
 
 logger = logging.getLogger(__name__)
 
 EndReason = Literal["max_steps", "max_minutes", "max_epochs", "early_stopping", "interrupted"]
+_END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
 Hook = Callable[[int, Update], None]
 
 
@@ -61,6 +63,8 @@ class Trainer:
         shelf: Keeps checkpoints.
         journal: Keeps events.
         hook: Called after every update, for callers who want to watch or meddle.
+        world: The processes that train together. All update, measure and agree when to end; the first
+            alone logs, validates and saves.
 
     Attributes:
         position: How far it is.
@@ -78,6 +82,7 @@ class Trainer:
         shelf: CheckpointShelf,
         journal: Journal,
         hook: Hook | None = None,
+        world: World = ALONE,
     ) -> None:
         self._config = config
         self._updater = updater
@@ -87,10 +92,11 @@ class Trainer:
         self._shelf = shelf
         self._journal = journal
         self._hook = hook
+        self._world = world
         self._kept_translations = KeptTranslations(folder.translations)
         self._averages = WeightAverages(updater.network, config.optimisation)
         self._measurements = Measurements(forgives_overflow=config.run.precision == "float16")
-        self._progress = Progress(config.run)
+        self._progress = Progress(config.run, is_silent=not world.is_first)
         self._interrupted = False
         self.stopping = EarlyStopping(config.validation.patience)
         self.position = Position()
@@ -135,6 +141,7 @@ class Trainer:
 
     def _update(self) -> None:
         started = time.monotonic()
+        self._world.seed_update(self._config.run.seed, self.position.step + 1)
         batches = [next(self._batches) for _ in range(self._config.optimisation.accumulate)]
         self.position.step += 1
         update = self._updater.update(self.position.step, batches)
@@ -146,6 +153,12 @@ class Trainer:
         self._measurements.add(self.position.step, update, time.monotonic() - started)
 
     def _end_reason(self) -> EndReason | None:
+        """Why to end now, in which all processes agree: each has a clock, and signals, of its own."""
+        reason = self._own_end_reason()
+        agreed = self._world.highest(-1 if reason is None else _END_REASONS.index(reason))
+        return None if agreed < 0 else _END_REASONS[agreed]
+
+    def _own_end_reason(self) -> EndReason | None:
         run, position = self._config.run, self.position
         reasons: tuple[tuple[EndReason, bool], ...] = (
             ("interrupted", self._interrupted),
@@ -166,7 +179,7 @@ class Trainer:
             kept = self._shelf.last_good() or "none yet"
             advice = "try a lower learning rate or a longer warm-up"
             raise DivergenceError(f"{error}; last good checkpoint: {kept}; {advice}") from error
-        if values is not None:
+        if values is not None and self._world.is_first:
             position = self.position
             reached = {
                 "epoch": round(position.epoch, 4),
@@ -177,7 +190,11 @@ class Trainer:
             self._progress.show(position.step, position.seconds / 60, position.epoch, values)
 
     def _validate(self) -> None:
-        step = self.position.step
+        self.position.validated_step = self.position.step
+        if self._world.is_first:
+            self._judge(self.position.step)
+
+    def _judge(self, step: int) -> None:
         self._averages.take_snapshot()
         weights = self._averages.current()
         result = score = None
@@ -192,7 +209,6 @@ class Trainer:
         if result is not None:
             self._kept_translations.keep(Translations(step, result.texts), is_best=is_best)
         self._shelf.put(step, weights, score, is_best=is_best)
-        self.position.validated_step = step
 
     def save(self) -> None:
         """Save the run's state; what it holds is exactly what `resume` brings back.
@@ -200,6 +216,8 @@ class Trainer:
         Raises:
             TrainingError: If it cannot be written; the one before is kept.
         """
+        if not self._world.is_first:
+            return
         random_tensors, random_values = capture_random_state()
         tensors = self._updater.state_tensors() | self._averages.state_tensors() | random_tensors
         values = {
@@ -225,8 +243,9 @@ class Trainer:
         except (KeyError, TypeError) as error:
             place = self._folder.state
             raise TrainingError(f"the run's state {place} is of another layout: {error}") from error
-        self._journal.rewind(state.step)
-        self._kept_translations.rewind(state.step)
+        if self._world.is_first:
+            self._journal.rewind(state.step)
+            self._kept_translations.rewind(state.step)
 
     def _take_up(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         self._updater.load_state(tensors, values["updater"])

@@ -16,6 +16,7 @@ from model.training.optimisation import build_optimiser
 from model.training.run_config import Precision
 from model.training.schedule import Schedule
 from model.training.train_config import TrainConfig
+from model.training.world import ALONE, World
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,19 @@ class Updater:
         shape: The network's configuration.
         config: The run's.
         device: Where the network is.
+        world: The processes that share an update's batches.
 
     Raises:
         ConfigError: If the precision does not fit the device, or a cosine has no end.
     """
 
     def __init__(
-        self, network: nn.Module, shape: TransformerConfig, config: TrainConfig, device: torch.device
+        self,
+        network: nn.Module,
+        shape: TransformerConfig,
+        config: TrainConfig,
+        device: torch.device,
+        world: World = ALONE,
     ) -> None:
         precision = config.run.precision
         if precision == "float16" and device.type != "cuda":
@@ -85,13 +92,15 @@ class Updater:
         self._shape = shape
         self._config = config
         self._device = device
+        self._world = world
+        self._gradient_sum = world.gradient_sum(list(network.parameters()))
 
     def update(self, step: int, batches: Sequence[Batch]) -> Update:
         """One update from one or several batches, as if they were a single one.
 
         Args:
             step: Counted from 1; sets the learning rate.
-            batches: On the network's device.
+            batches: On the network's device; those that are elsewhere count, other processes work on them.
         """
         rate = self.schedule.rate(step)
         for group in self.optimiser.param_groups:
@@ -105,18 +114,23 @@ class Updater:
         return Update(loss, cross_entropy, norm, rate, num_tokens, num_positions)
 
     def _accumulate_gradient(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
-        """Gradient of the mean over all target tokens of all batches, and the two losses."""
+        """Gradient of the mean over all target tokens of all batches, wherever they are; the two losses."""
         self.network.train()
         self.optimiser.zero_grad(set_to_none=True)
         num_labels = sum(batch.num_target_tokens for batch in batches)
         totals = torch.zeros(2, device=self._device)
-        for batch in batches:
+        mine = [batch for batch in batches if not batch.is_elsewhere]
+        for number, batch in enumerate(mine, start=1):
             with autocast(self._device, self._config.run.precision):
                 loss = sequence_loss(
                     self._forward, batch, self._shape, self._config.objective.label_smoothing
                 )
+            if number == len(mine):
+                self._gradient_sum.begin()
             self._scaler.scale(loss.smoothed / num_labels).backward()
             totals += torch.stack([loss.smoothed.detach(), loss.cross_entropy]) / num_labels
+        self._gradient_sum.finish()
+        self._world.sum_(totals)
         return totals[0], totals[1]
 
     def _clip(self) -> Tensor:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +13,8 @@ from model.training.data.pair_dataset import PairDataset
 from model.training.data.token_store import Indices, Lengths
 
 _BUCKETS_PER_DOUBLING = 8
+_FORM = 1
+"""Of the order that follows from data, budget and seed; a saved position belongs to one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +38,13 @@ class BatchPlan:
 
 
 class EpochPlanner:
-    """Plans the epochs of one run, as one of its processes sees them; thread-safe.
+    """Plans the epochs of one run, the same in each of its processes; thread-safe.
 
     Args:
         dataset: Whose pairs are drawn.
         config: Budget of a batch.
         lengths: Tokens of each source and target to plan with.
         seed: Of the order.
-        rank: This process among `world_size`.
-        world_size: Processes that share an epoch.
 
     Attributes:
         fingerprint: Of everything the order depends on.
@@ -57,29 +57,19 @@ class EpochPlanner:
         *,
         lengths: tuple[Lengths, Lengths],
         seed: int,
-        rank: int,
-        world_size: int,
     ) -> None:
         self._weights = dataset.weights
         self._lengths = lengths
         self._config = config
         self._seed = seed
-        self._rank = rank
-        self._world_size = world_size
         budget = [config.max_tokens, config.max_sentences, config.pool_size]
         dropout = [rate for rate in (config.piece_dropout, config.target_piece_dropout) if rate]
-        order = json.dumps([dataset.index.fingerprint, budget, seed, world_size, *dropout])
+        order = json.dumps([dataset.index.fingerprint, budget, seed, _FORM, *dropout])
         self.fingerprint = hashlib.sha256(order.encode()).hexdigest()
         self.plan = lru_cache(maxsize=2)(self._plan)
 
     def _plan(self, epoch: int) -> BatchPlan:
-        whole = plan_epoch(*self._lengths, self._weights, self._config, [self._seed, epoch])
-        rounds = -(-len(whole.batches) // self._world_size)
-        mine = [
-            whole.batches[place % len(whole.batches)]
-            for place in range(self._rank, rounds * self._world_size, self._world_size)
-        ]
-        return replace(whole, batches=mine)
+        return plan_epoch(*self._lengths, self._weights, self._config, [self._seed, epoch])
 
 
 def plan_epoch(

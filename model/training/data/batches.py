@@ -26,6 +26,9 @@ _NO_DROPOUT = PieceDropouts()
 class Batch:
     """Sentence pairs ready for the network; all ids are int64, padded at the end.
 
+    Of a batch that another process works on, only numbers and shapes are here: its tensors are on the
+    `meta` device.
+
     Attributes:
         source_NS: [tag], pieces, EOS of each source.
         decoder_input_NT: Decoder start, then the labels without their last token: teacher forcing.
@@ -33,7 +36,7 @@ class Batch:
         num_source_tokens: Without padding.
         num_target_tokens: Without padding; the labels that count.
         epoch: Counted from 0.
-        index: Place in the epoch, counted from 0, among this rank's batches.
+        index: Place in the epoch, counted from 0.
     """
 
     source_NS: Tensor
@@ -44,6 +47,11 @@ class Batch:
     epoch: int
     index: int
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another process works on it."""
+        return self.labels_NT.is_meta
+
     def to(self, device: torch.device | str) -> Self:
         """The same batch there; where memory is pinned the copy overlaps with other work."""
         return self._each(lambda ids: ids.to(device, non_blocking=True))
@@ -53,6 +61,8 @@ class Batch:
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        if self.is_elsewhere:
+            return self
         return replace(
             self,
             source_NS=change(self.source_NS),
@@ -64,15 +74,16 @@ class Batch:
 class BatchStream(Iterator[Batch]):
     """Batches of one epoch after the other, without end; the next is made in the background.
 
-    The order follows from (seed, epoch) alone. Where it stands is `state_dict`: the batches handed
-    out, whatever was prefetched beyond them.
+    The order follows from (seed, epoch) alone, also where several processes share it: each sees all
+    batches, those of others as numbers only, so that together they train on just what one alone
+    would. Where a stream stands is `state_dict`: the batches handed out, whatever was prefetched
+    beyond them.
 
     Args:
         dataset: What to draw from, each pair as often as its corpus' weight says.
         config: Budget of a batch.
         seed: Of the order; `config.seed` if None.
-        rank: This process among `world_size`; each takes every `world_size`-th batch. All take
-            equally many: the last round is filled up with the first batches of the epoch.
+        rank: This process among `world_size`; it works on every `world_size`-th batch of an epoch.
         world_size: Processes that share an epoch.
         decoder_start_id: First decoder input; the tokenizer's BOS if None.
         dropout: How the cut into pieces varies from epoch to epoch. Batches are planned with the
@@ -102,12 +113,16 @@ class BatchStream(Iterator[Batch]):
         require(longest <= config.max_tokens, "batches.max_tokens", room, config.max_tokens)
         seed = config.seed if seed is None else seed
         lengths = (sources.lengths, targets.lengths)
-        self._planner = EpochPlanner(
-            dataset, config, lengths=lengths, seed=seed, rank=rank, world_size=world_size
+        self._planner = EpochPlanner(dataset, config, lengths=lengths, seed=seed)
+        self._maker = _BatchMaker(
+            sources,
+            targets,
+            decoder_start_id=dataset.index.bos_id if decoder_start_id is None else decoder_start_id,
+            pad_id=dataset.index.pad_id,
+            rank=rank,
+            world_size=world_size,
         )
-        start_id = dataset.index.bos_id if decoder_start_id is None else decoder_start_id
-        self._maker = _BatchMaker(sources, targets, decoder_start_id=start_id, pad_id=dataset.index.pad_id)
-        self._depth = config.prefetch
+        self._depth = config.prefetch * world_size  # of them, every `world_size`-th has content
         self._epoch = self._next_index = 0
         self._running: Iterator[Batch] | None = None
 
@@ -119,12 +134,12 @@ class BatchStream(Iterator[Batch]):
         return batch
 
     def num_batches(self, epoch: int | None = None) -> int:
-        """Batches this rank takes in an epoch, in the current one if None."""
+        """Batches of an epoch, all processes together; of the current one if None."""
         return len(self._planner.plan(self._epoch if epoch is None else epoch).batches)
 
     @property
     def padding_share(self) -> float:
-        """Share of padding among all positions computed in the current epoch, all ranks together."""
+        """Share of padding among all positions computed in the current epoch, all processes together."""
         return self._planner.plan(self._epoch).padding_share
 
     def state_dict(self) -> dict[str, int | str]:
@@ -135,12 +150,12 @@ class BatchStream(Iterator[Batch]):
         """Go on where a stream over the same data in the same order stood.
 
         Raises:
-            CorpusError: If the data, the batch budget, the seed or the world size is another.
+            CorpusError: If the data, the batch budget or the seed is another.
         """
         if state["order"] != self._planner.fingerprint:
             raise CorpusError(
-                "cannot resume: the corpus, its cleaning, the tokenizer, the batch settings, "
-                "the seed or the number of processes has changed since"
+                "cannot resume: the corpus, its cleaning, the tokenizer, the batch settings or "
+                "the seed has changed since"
             )
         self.close()
         self._epoch, self._next_index = int(state["epoch"]), int(state["batch"])
@@ -173,17 +188,28 @@ def _batches_from(planner: EpochPlanner, maker: "_BatchMaker", epoch: int, first
 
 
 class _BatchMaker:
-    """Pads the ids of some pairs and shifts the targets."""
+    """Pads the ids of some pairs and shifts the targets, if this process is to work on them."""
 
     def __init__(
-        self, sources: VariedRows, targets: VariedRows, *, decoder_start_id: int, pad_id: int
+        self,
+        sources: VariedRows,
+        targets: VariedRows,
+        *,
+        decoder_start_id: int,
+        pad_id: int,
+        rank: int,
+        world_size: int,
     ) -> None:
         self._sources = sources
         self._targets = targets
         self._decoder_start_id = decoder_start_id
         self._pad_id = pad_id
+        self._rank = rank
+        self._world_size = world_size
 
     def make(self, pairs: Indices, epoch: int, index: int) -> Batch:
+        if index % self._world_size != self._rank:
+            return self._outline(pairs, epoch, index)
         sources, targets = self._sources.rows(pairs, epoch), self._targets.rows(pairs, epoch)
         labels_NT = targets.padded(self._pad_id)
         decoder_input_NT = np.full_like(labels_NT, self._decoder_start_id)
@@ -196,6 +222,20 @@ class _BatchMaker:
             labels_NT=torch.from_numpy(labels_NT),
             num_source_tokens=len(sources.tokens),
             num_target_tokens=len(targets.tokens),
+            epoch=epoch,
+            index=index,
+        )
+
+    def _outline(self, pairs: Indices, epoch: int, index: int) -> Batch:
+        """What this process must know of a batch that another works on."""
+        sources, targets = self._sources.lengths_of(pairs, epoch), self._targets.lengths_of(pairs, epoch)
+        labels_NT = torch.empty(len(pairs), int(targets.max()), dtype=torch.int64, device="meta")
+        return Batch(
+            source_NS=torch.empty(len(pairs), int(sources.max()), dtype=torch.int64, device="meta"),
+            decoder_input_NT=labels_NT,
+            labels_NT=labels_NT,
+            num_source_tokens=int(sources.sum()),
+            num_target_tokens=int(targets.sum()),
             epoch=epoch,
             index=index,
         )

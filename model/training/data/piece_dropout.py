@@ -119,6 +119,10 @@ class VariedRows:
             return rows
         return self._dropout.cut(rows, pairs, epoch, int(self.lengths[pairs].max()))
 
+    def lengths_of(self, pairs: Indices, epoch: int) -> Lengths:
+        """Tokens of each of these sequences."""
+        return self.lengths[pairs] if self._dropout is None else self.rows(pairs, epoch).lengths
+
 
 def _planned(read: Callable[[Indices], Rows], lengths: Lengths, dropout: PieceDropout) -> Lengths:
     """Typical lengths, but none above the longest sequence there is: the network's bound holds."""

@@ -95,6 +95,7 @@ def provenance(
     position: object,
     scores: Mapping[str, Any] | None,
     device: torch.device,
+    processes: int = 1,
 ) -> dict[str, object]:
     """Everything to know about weights.
 
@@ -104,6 +105,7 @@ def provenance(
         position: The trainer's: steps, epochs, tokens, seconds.
         scores: Those of these very weights, as the journal has them; None if there are none.
         device: Where they were trained.
+        processes: How many trained them together, each on such a device.
     """
     reached = vars(position)
     return {
@@ -114,7 +116,7 @@ def provenance(
         "seconds": round(reached["seconds"], 1),
         "scores": None if scores is None else _without_samples(scores),
         "code": code_version(),
-        "machine": describe_machine(device),
+        "machine": describe_machine(device) | {"processes": processes},
         "config": plain_config(config),
     }
 

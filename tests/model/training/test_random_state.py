@@ -4,7 +4,12 @@ import random
 import numpy as np
 import torch
 
-from model.training.random_state import capture_random_state, restore_random_state, seed_everything
+from model.training.random_state import (
+    capture_random_state,
+    restore_random_state,
+    seed_everything,
+    seed_share,
+)
 
 
 def draws() -> tuple[float, float, float, float, float]:
@@ -34,3 +39,14 @@ def test_a_seed_repeats_everything() -> None:
     assert draws() == first
     seed_everything(5)
     assert draws() != first
+
+
+def test_shares_of_an_update_draw_differently_and_again_the_same() -> None:
+    def draw(seed: int, rank: int, step: int) -> float:
+        seed_share(seed, rank, step)
+        return float(torch.rand(()))
+
+    shares = [(seed, rank, step) for seed in (1, 2) for rank in (0, 1) for step in (1, 2)]
+    draws = [draw(*share) for share in shares]
+    assert len(set(draws)) == len(draws)
+    assert draws == [draw(*share) for share in shares]

@@ -41,6 +41,12 @@ def content(batch: Batch) -> tuple[object, ...]:
     return (batch.epoch, batch.index, batch.num_source_tokens, *(ids.tolist() for ids in tensors))
 
 
+def outline(batch: Batch) -> tuple[object, ...]:
+    """What every process knows of a batch."""
+    numbers = batch.num_source_tokens, batch.num_target_tokens, batch.epoch, batch.index
+    return (*numbers, batch.source_NS.shape, batch.decoder_input_NT.shape, batch.labels_NT.shape)
+
+
 def taken(batches: BatchStream, number: int) -> list[tuple[object, ...]]:
     return [content(batch) for batch in islice(batches, number)]
 
@@ -120,7 +126,6 @@ def test_position_can_be_set_back_on_a_running_stream(dataset: PairDataset) -> N
     "other",
     [
         {"seed": 6},
-        {"world_size": 2},
         {"config": BatchConfig(max_tokens=700)},
         {"config": BatchConfig(max_tokens=600, max_sentences=5)},
     ],
@@ -132,23 +137,30 @@ def test_resuming_in_another_order_is_refused(dataset: PairDataset, other: dict[
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 7])
-def test_ranks_share_an_epoch_in_equal_numbers(dataset: PairDataset, world_size: int) -> None:
-    alone = stream(dataset)
-    whole = [content(batch)[3:] for batch in islice(alone, alone.num_batches())]
-    parts = []
-    for rank in range(world_size):
-        batches = stream(dataset, rank=rank, world_size=world_size)
-        parts.append([content(batch)[3:] for batch in islice(batches, batches.num_batches())])
-    assert len({len(part) for part in parts}) == 1
-    in_turn = [batch for step in zip(*parts, strict=True) for batch in step]
-    assert in_turn == (whole + whole)[: len(in_turn)]
-    assert len(whole) <= len(in_turn) < len(whole) + world_size
+def test_processes_share_what_one_alone_would_see(dataset: PairDataset, world_size: int) -> None:
+    """Over the end of an epoch too, which no number of processes here divides."""
+    number = stream(dataset).num_batches() + 5
+    whole = list(islice(stream(dataset), number))
+    assert not any(batch.is_elsewhere for batch in whole)
+    streams = [stream(dataset, rank=rank, world_size=world_size) for rank in range(world_size)]
+    for batch, *seen in zip(whole, *(islice(each, number) for each in streams), strict=True):
+        (mine,) = (each for each in seen if not each.is_elsewhere)
+        assert content(mine) == content(batch)
+        assert {outline(each) for each in seen} == {outline(batch)}
 
 
-def test_more_ranks_than_batches(dataset: PairDataset) -> None:
-    config = BatchConfig(max_tokens=100_000)
-    counts = [stream(dataset, config, rank=rank, world_size=3).num_batches() for rank in range(3)]
-    assert counts == [1, 1, 1]
+def test_neighbours_go_to_different_processes(dataset: PairDataset) -> None:
+    """So that an update of three batches, wherever it begins in an epoch, leaves none of three idle."""
+    batches = stream(dataset, rank=1, world_size=3)
+    mine = [not batch.is_elsewhere for batch in islice(batches, batches.num_batches())]
+    assert all(sum(mine[start : start + 3]) == 1 for start in range(len(mine) - 2))
+
+
+def test_another_number_of_processes_goes_on_at_the_same_place(dataset: PairDataset) -> None:
+    alone, shared = stream(dataset), stream(dataset, rank=0, world_size=2)
+    taken(alone, 4)
+    shared.load_state_dict(alone.state_dict())
+    assert content(next(shared)) == content(next(alone))
 
 
 def test_padding_share_is_what_the_batches_have(dataset: PairDataset) -> None:

@@ -104,10 +104,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def stream(folder: Path, config: BatchConfig = CONFIG) -> BatchStream:
+def stream(folder: Path, config: BatchConfig = CONFIG, rank: int = 0, world_size: int = 1) -> BatchStream:
     tokenizer = Tokenizer.load(folder / "tokenizer")
     dropout = PieceDropouts.of(tokenizer, config, seed=5)
-    return BatchStream(PairDataset(folder / "pairs"), config, seed=5, dropout=dropout)
+    pairs = PairDataset(folder / "pairs")
+    return BatchStream(pairs, config, seed=5, rank=rank, world_size=world_size, dropout=dropout)
 
 
 def said(folder: Path, batches: BatchStream, number: int) -> list[str]:
@@ -128,6 +129,14 @@ def test_batches_keep_to_their_budget(folder: Path) -> None:
             assert batch.source_NS.numel() + batch.labels_NT.numel() <= CONFIG.max_tokens
             assert batch.num_source_tokens == int((batch.source_NS != 0).sum())
             assert batch.num_target_tokens == int((batch.labels_NT != 0).sum())
+
+
+def test_processes_know_how_large_the_batches_of_others_are(folder: Path) -> None:
+    with stream(folder) as alone, stream(folder, rank=1, world_size=2) as shared:
+        for batch, seen in islice(zip(alone, shared, strict=True), alone.num_batches()):
+            assert seen.is_elsewhere is (batch.index % 2 == 0)
+            assert seen.num_target_tokens == batch.num_target_tokens
+            assert seen.labels_NT.shape == batch.labels_NT.shape
 
 
 def test_a_resumed_stream_cuts_as_the_first_would_have(folder: Path) -> None:

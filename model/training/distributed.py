@@ -1,0 +1,178 @@
+"""ⓔ One process among several that train together; everything of torch.distributed is here.
+
+torchrun starts one process a device and tells each by environment variables where the others are. What
+is on a CPU goes by gloo, gradients on GPUs by NCCL.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, ProcessGroup, Store
+from torch.distributed.rendezvous import rendezvous
+
+from model.errors import ConfigError, LostProcessError, TrainingError
+from model.training.gradient_sum import BucketedSum, GradientSum
+from model.training.random_state import seed_share
+from model.training.world import ALONE, World
+
+_PATIENCE = timedelta(days=30)
+"""Others wait while the first process prepares a corpus or validates; a lost one is noticed at once."""
+
+
+class _OneOfSeveral(World):
+    """A process that torchrun started.
+
+    Args:
+        store: What all processes can write to, also after one of them is gone.
+        rank: Of this process, from 0.
+        size: How many there are, on all machines.
+        local_rank: Of this process on this machine, from 0.
+    """
+
+    def __init__(self, store: Store, rank: int, size: int, local_rank: int) -> None:
+        self.rank = rank
+        self.size = size
+        self._store = store
+        self._local_rank = local_rank
+        self._gpus: ProcessGroup | None = None
+
+    def device(self, kind: str) -> torch.device:
+        """The device of this process: each on a machine has a GPU of its own.
+
+        Raises:
+            ConfigError: If a machine has fewer GPUs than processes.
+            TrainingError: If machines have different kinds of devices.
+        """
+        self.require_same("kind of device", kind)
+        if kind != "cuda":
+            return torch.device(kind)
+        if self.highest(self._local_rank - torch.cuda.device_count()) >= 0:
+            raise ConfigError("run.device", "cpu where a machine has fewer GPUs than processes", kind)
+        device = torch.device(kind, self._local_rank)
+        torch.cuda.set_device(device)
+        self._gpus = dist.new_group(backend="nccl", device_id=device)
+        return device
+
+    def highest(self, value: int) -> int:
+        """The highest of the values that the processes bring."""
+        agreed = torch.tensor([value])
+        with _noticing_loss():
+            dist.all_reduce(agreed, op=dist.ReduceOp.MAX)
+        return int(agreed)
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """The first process goes through what is inside before the others."""
+        if not self.is_first:
+            self.highest(0)
+        yield
+        if self.is_first:
+            self.highest(0)
+
+    def require_same(self, what: str, description: str) -> None:
+        """Refuse to go on if the processes do not see the same."""
+        digest = int(_digest(description)[:15], 16)
+        if self.highest(digest) != -self.highest(-digest):
+            raise TrainingError(f"the {self.size} processes of this run do not see the same {what}")
+
+    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrite tensors with those of the first process."""
+        with torch.no_grad(), _noticing_loss():
+            for tensor in tensors:
+                dist.broadcast(tensor, src=0, group=self._group_of(tensor))
+
+    def gradient_sum(self, weights: Sequence[Tensor]) -> GradientSum:
+        """What adds up the gradients of these weights over all processes."""
+        return BucketedSum(weights, self._begin_sum)
+
+    def sum_(self, tensor: Tensor) -> None:
+        """Add up a tensor over all processes, in place."""
+        self._begin_sum(tensor)()
+
+    def _begin_sum(self, tensor: Tensor) -> Callable[[], None]:
+        with _noticing_loss():
+            work = dist.all_reduce(tensor, group=self._group_of(tensor), async_op=True)
+
+        def finish() -> None:
+            with _noticing_loss():
+                work.wait()
+
+        return finish
+
+    def _group_of(self, tensor: Tensor) -> ProcessGroup | None:
+        return self._gpus if tensor.is_cuda else None
+
+    def seed_update(self, seed: int, step: int) -> None:
+        """Seed the generators from the run's seed, this process and the step.
+
+        What a resumed run draws then depends on nothing that would have to be gathered and saved.
+        """
+        seed_share(seed, self.rank, step)
+
+    def tells(self, error: Exception) -> bool:
+        """Whether to tell people: of an error that several have, one does; of a loss, if nothing was told."""
+        try:
+            told = self._store.add("told", 1)
+            if not isinstance(error, LostProcessError):
+                told = self._store.add(f"told/{_digest(str(error))}", 1)
+        except RuntimeError:  # who kept the store is gone, and perhaps had no time to say why
+            return True
+        return int(told) == 1
+
+    def leave(self) -> None:
+        """Wait for all, and let go of the connections."""
+        self.highest(0)
+        dist.destroy_process_group()
+
+    def break_off(self) -> None:
+        """Let go of the connections at once, whatever is on its way."""
+        if self._gpus is not None:
+            self._gpus.abort()
+        dist.destroy_process_group()
+
+
+@contextmanager
+def joined() -> Iterator[World]:
+    """The world of this process while it is needed: alone, unless torchrun started it among others."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    world = _meet()
+    try:
+        yield world
+        world.leave()
+    except BaseException:
+        world.break_off()
+        raise
+
+
+def _meet() -> _OneOfSeveral:
+    place = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
+    try:
+        store, rank, size = next(iter(rendezvous("env://")))
+        # What processes wrote there that torchrun has replaced by these must not be read again.
+        store = PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
+    except (RuntimeError, ValueError) as error:  # ValueError: an environment that is not complete
+        raise TrainingError(f"the processes of this run cannot meet at {place}: {error}") from error
+    return _OneOfSeveral(store, rank, size, int(os.environ.get("LOCAL_RANK", "0")))
+
+
+@contextmanager
+def _noticing_loss() -> Iterator[None]:
+    """torch.distributed raises a plain RuntimeError where a peer is gone."""
+    try:
+        yield
+    except RuntimeError as error:
+        kept = "what was saved before is kept, continue it with --resume"
+        raise LostProcessError(f"another process of this run has ended; {kept}") from error
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,152 @@
+"""Real processes, which need seconds to start: few tests, each of much."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.training.run import Run
+from model.training.train_config import TrainConfig
+from tests.model.training.several_processes import CLI, outcome, start_each, train_together, write_toml
+from tests.model.training.tiny_runs import tiny_run
+
+PATIENCE_SECONDS = 120
+SHARED: dict[str, Any] = {
+    "optimisation": {"accumulate": 3, "ema_decay": 0.9},
+    "run": {"max_steps": 13, "save_every": 2, "log_every": 1},
+    "validation": {"every": 6},
+}
+"""Three batches an update for two processes, over the ends of epochs of about 17 batches."""
+
+
+def shared_run(folder: Path, *, dropout: float = 0.1) -> TrainConfig:
+    folder.mkdir()
+    rates = dict.fromkeys(("embedding_dropout", "residual_dropout"), dropout)
+    return tiny_run(folder, network=rates, **SHARED)
+
+
+def events(config: TrainConfig) -> list[dict[str, Any]]:
+    lines = (Path(config.run.folder) / "log.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def state_of(config: TrainConfig) -> bytes:
+    return (Path(config.run.folder) / "state/tensors.safetensors").read_bytes()
+
+
+def saved_step(config: TrainConfig) -> int:
+    try:
+        return int(json.loads((Path(config.run.folder) / "state/state.json").read_text())["step"])
+    except FileNotFoundError:
+        return -1
+
+
+def wait_for_step(process: subprocess.Popen[str], config: TrainConfig, step: int) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while saved_step(config) < step:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def command(config: TrainConfig, *arguments: str) -> list[str]:
+    """Of `dragoman train`, after the interpreter."""
+    file = Path(config.run.folder).with_suffix(".toml")
+    write_toml(config, file)
+    return [*CLI, "train", "--config", str(file), *arguments]
+
+
+def process_of_rank(rank: int, config: TrainConfig) -> int:
+    """The id of a process that torchrun started."""
+    file = str(Path(config.run.folder).with_suffix(".toml")).encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            arguments, variables = ((process / name).read_bytes() for name in ("cmdline", "environ"))
+            if file in arguments.split(b"\0") and f"RANK={rank}".encode() in variables.split(b"\0"):
+                return int(process.name)
+    raise AssertionError(f"no process of rank {rank}")
+
+
+def told(said: str) -> list[str]:
+    """Errors, without the log."""
+    return [line for line in said.splitlines() if "dragoman:" in line]
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainConfig, TrainConfig]:
+    """Two finished runs of two processes: without dropout, and with."""
+    folder = tmp_path_factory.mktemp("together")
+    configs = shared_run(folder / "still", dropout=0.0), shared_run(folder / "dropping")
+    train_together(configs, folder)
+    return configs
+
+
+def test_the_loss_curve_is_that_of_one_process(
+    together: tuple[TrainConfig, TrainConfig], tmp_path: Path
+) -> None:
+    alone = shared_run(tmp_path / "alone", dropout=0.0)
+    Run(alone).run()
+    expected, found = events(alone), events(together[0])
+    assert found[-1]["epoch"] > 2
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        for name in ("kind", "step", "epoch", "tokens"):
+            assert ours.get(name) == theirs.get(name)
+        for name in {"loss", "cross_entropy", "gradient_norm"} & theirs.keys():
+            assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by Linux' /proc")
+def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
+    together: tuple[TrainConfig, TrainConfig], tmp_path: Path
+) -> None:
+    config = shared_run(tmp_path / "killed")
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1", "--standalone"]
+    arguments = [*torchrun, "--no-python", sys.executable, *command(config, "--resume")]
+    whole = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
+    wait_for_step(whole, config, 4)
+    os.kill(process_of_rank(1, config), signal.SIGKILL)
+    said = whole.communicate(timeout=PATIENCE_SECONDS)[1]
+    assert whole.returncode == 0, said
+    assert "dragoman: another process of this run has ended; what was saved before is kept" in said
+    assert "resuming at step" in said
+    assert state_of(config) == state_of(together[1])
+    assert [event.get("loss") for event in events(config)] == [
+        event.get("loss") for event in events(together[1])
+    ]
+
+
+def test_an_error_of_one_ends_all_and_is_told_once(tmp_path: Path) -> None:
+    config = shared_run(tmp_path / "unwritable")
+    (tmp_path / "file").touch()
+    statuses, said = outcome(start_each([command(config, "--run.folder", str(tmp_path / "file/run"))] * 2))
+    assert statuses == [1, 1]
+    (line,) = told(said)
+    assert line.startswith("dragoman: cannot write to ")
+
+
+def test_an_error_of_all_is_told_once(tmp_path: Path) -> None:
+    config = shared_run(tmp_path / "different")
+    statuses, said = outcome(start_each([command(config, "--run.seed", str(rank)) for rank in range(2)]))
+    assert statuses == [1, 1]
+    assert told(said) == ["dragoman: the 2 processes of this run do not see the same configuration"]
+
+
+@pytest.mark.slow
+def test_a_polite_signal_to_one_saves_and_ends_all(tmp_path: Path) -> None:
+    config = shared_run(tmp_path / "interrupted")
+    processes = start_each([command(config, "--run.max-steps", "1000000")] * 2)
+    wait_for_step(processes[0], config, 4)
+    processes[1].send_signal(signal.SIGTERM)
+    statuses, said = outcome(processes)
+    assert statuses == [1, 1]
+    message = f"dragoman: interrupted at step {saved_step(config)}, whose state is saved"
+    assert told(said) == [f"{message}; continue with --resume"]
