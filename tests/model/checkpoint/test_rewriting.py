@@ -1,0 +1,47 @@
+"""Changing a checkpoint that is there already."""
+
+import dataclasses
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint import load_checkpoint, record_evaluation, replace_card
+from model.checkpoint.rewriting import rewritten
+from model.errors import CheckpointError
+
+
+@pytest.fixture
+def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
+    copied = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
+    record_evaluation(copied, "test", {"bleu": 1.0})
+    return copied
+
+
+def test_another_card_leaves_network_and_provenance_and_changes_the_checksum(folder: Path) -> None:
+    before = load_checkpoint(folder)
+    replace_card(folder, dataclasses.replace(before.card, version="2"), {"why": "because"})
+    after = load_checkpoint(folder)
+    assert (after.card.version, before.card.version) == ("2", "1")
+    assert after.config == before.config
+    assert after.checksum != before.checksum
+    assert (after.provenance["why"], after.provenance["evaluations"]) == ("because", {"test": {"bleu": 1.0}})
+    files = before.provenance["files"], after.provenance["files"]
+    assert isinstance(files[0], dict)
+    assert isinstance(files[1], dict)
+    assert {name for name in files[0] if files[0][name] != files[1][name]} == {"config.json"}
+
+
+def test_a_change_that_fails_leaves_the_checkpoint_as_it_was(folder: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with suppress(RuntimeError), rewritten(folder, {}) as temporary:
+        (temporary / "config.json").write_text("{}")
+        raise RuntimeError
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is missing"), rewritten(tmp_path, {}):
+        pass
