@@ -68,7 +68,7 @@ def test_help_does_not_load_the_heavy_libraries() -> None:
         (["translate", "--device", "tpu"], "`device` must be one of auto, cpu, cuda, but is 'tpu'"),
         (["translate", "--precision", "int4"], "`precision` must be one of auto, float32"),
         (["translate", "--source", "de"], "`source` must be one of en, fr, but is 'de'"),
-        (["evaluate"], "Missing option '--source-file'."),
+        (["evaluate"], "give --corpus, or --source-file"),
         (["inspect"], "Missing argument 'CHECKPOINT'."),
     ],
 )
