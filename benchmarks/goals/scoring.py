@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.goals.catalogue import Goal
 from benchmarks.limited_run import Deadline
 from model.checkpoint import load_checkpoint, record_evaluation, replace_card
+from model.cli.tune import LENGTH_PENALTIES
 from model.training.data.config import CorpusConfig
 from model.training.data.corpus import read_pairs
 from model.training.held_out import HeldOut, held_out_texts
@@ -20,7 +21,6 @@ from model.training.tuning import best_trial, searches, translate_with, try_sear
 from model.translator import Translator
 
 BEAM_SIZES = (4, 6)
-LENGTH_PENALTIES = (0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
 
 Evaluation = Mapping[str, Any]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from model.training.held_out import HeldOut
     from model.training.tuning import Metric, Trial
 
-_PENALTIES = (0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
+LENGTH_PENALTIES = (0.4, 0.7, 1.0, 1.3, 1.6, 2.0)
 _SAMPLE_LINES = 200
 
 
@@ -41,7 +41,7 @@ _SAMPLE_LINES = 200
     "penalties",
     type=click.FloatRange(min=0, max=10),
     multiple=True,
-    default=_PENALTIES,
+    default=LENGTH_PENALTIES,
     show_default=True,
     help="To try; may be repeated.",
 )
