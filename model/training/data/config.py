@@ -113,7 +113,8 @@ class VocabularyConfig:
         required_characters: These get a piece of their own, however rare they are; `unigram` and `bpe` only.
         split_digits: No piece holds two digits, so that any number can be carried over; likewise.
         separate_punctuation: Put spaces around punctuation, as word vocabularies need.
-        max_sentences: A random sample of at most so many sentences is learned from.
+        max_sentences: A random sample of at most so many pairs is learned from; each takes SentencePiece
+            about 3 kB of memory.
         reuse: Folder of a tokenizer to copy rather than train; every other field is then ignored.
     """
 

@@ -5,7 +5,7 @@ from bisect import bisect_left
 import numpy as np
 import numpy.typing as npt
 
-_RECENT_LIMIT = 1_000_000
+_RECENT_LIMIT = 250_000
 
 
 class FingerprintSet:
@@ -39,5 +39,7 @@ class FingerprintSet:
 
     def _settle(self) -> None:
         recent = np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))
-        self._sorted = np.sort(np.concatenate((self._sorted, np.sort(recent))), kind="stable")
         self._recent.clear()
+        recent.sort()
+        self._sorted = np.concatenate((self._sorted, recent))
+        self._sorted.sort(kind="stable")  # in place, and it merges what is in order already

@@ -1,6 +1,7 @@
 """ⓓ Token id sequences of any number on disk: one flat memory-mapped array, and where each ends."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -55,9 +56,9 @@ class TokenWriter:
 
     def append(self, sequences: Sequence[Sequence[int]]) -> None:
         """Write sequences behind those there already."""
-        flat = [token for sequence in sequences for token in sequence]
+        flat = np.fromiter(chain.from_iterable(sequences), dtype=self._dtype)
         ends = self._end + np.cumsum([len(sequence) for sequence in sequences], dtype=np.int64)
-        self._tokens.write(np.asarray(flat, dtype=self._dtype).tobytes())
+        self._tokens.write(flat.tobytes())
         self._offsets.write(ends.tobytes())
         self._end += len(flat)
 
@@ -89,7 +90,8 @@ class TokenStore:
         )
         if self._offsets[-1] != len(self._tokens):
             raise ValueError(f"{name}.tokens: {len(self._tokens)} ids, not {self._offsets[-1]}")
-        self.lengths: Lengths = np.diff(self._offsets).astype(np.int32)
+        self.lengths: Lengths = np.empty(len(self._offsets) - 1, dtype=np.int32)
+        np.subtract(self._offsets[1:], self._offsets[:-1], out=self.lengths, casting="unsafe")
 
     def __len__(self) -> int:
         return len(self.lengths)

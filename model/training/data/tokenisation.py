@@ -113,7 +113,7 @@ class _Tokenisation:
         self, pairs: Sequence[SentencePair], corpus: CorpusConfig
     ) -> tuple[list[TokenChunk], list[SentencePair]]:
         """Each direction's chunk, and the pairs that are in them: those that fit in all directions."""
-        ways = [self._encode(_turned(pairs, corpus, way), way) for way in corpus.directions]
+        ways = self._both_ways(pairs, corpus)
         fits = [all(map(self._fits, directed)) for directed in zip(*ways, strict=True)]
         chunks = [
             TokenChunk(direction, corpus.weight, list(compress(way, fits)))
@@ -136,6 +136,19 @@ class _Tokenisation:
             copies = [Copy("words", pair) for pair in found.directed(reverse=direction != forward)]
             if copies:
                 yield self._usable(copies, direction, corpus.weight * self._weight_of_words)
+
+    def _both_ways(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> list[list[TokenPair]]:
+        """Ids of all pairs in each direction; of a shared vocabulary both have the same, but for tags."""
+        forward = self._encode(pairs, corpus.directions[0])
+        backwards = corpus.directions[1:]
+        if not self._tokenizer.is_shared:
+            return [forward, *(self._encode(_turned(pairs, corpus, way), way) for way in backwards)]
+        known = self._tokenizer.language_tags
+        tags = [[known[target]] if known else [] for _, target in backwards]
+        return [
+            forward,
+            *([TokenPair(tag + target, source[len(tag) :]) for source, target in forward] for tag in tags),
+        ]
 
     def _usable(self, copies: Sequence[Copy], direction: tuple[str, str], weight: float) -> TokenChunk:
         """Those copies that are not too long, and that the vocabulary can spell."""

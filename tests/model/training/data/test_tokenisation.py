@@ -70,6 +70,22 @@ def test_ids_of_both_directions(corpus: CorpusConfig, tokenizer: Tokenizer) -> N
     assert report.kept == COUNT
 
 
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("languages", [["en", "fr"], ["fr"]])
+def test_a_direction_is_as_if_it_were_tokenised_alone(
+    corpus: CorpusConfig, tmp_path: Path, shared: bool, languages: list[str]
+) -> None:
+    """With tags and without."""
+    config = VocabularyConfig(kind="char", size=200, shared=shared)
+    sentences = directed_sentences([corpus], CleaningConfig())
+    tokenizer = train_tokenizer(sentences, config, target_languages=languages, folder=tmp_path / "other")
+    assert bool(tokenizer.language_tags) == (len(languages) > 1)
+    _, backward = tokenised_chunks([corpus], tokenizer, CleaningConfig(), CleaningReport())
+    for (english, french), pair in zip(PAIRS, backward.pairs, strict=True):
+        assert pair.source == tokenizer.encode(french, target_language="en")
+        assert pair.target == tokenizer.encode_target(english)
+
+
 def test_pair_too_long_in_tokens_is_dropped_in_both_directions(
     corpus: CorpusConfig, tokenizer: Tokenizer
 ) -> None:
