@@ -13,6 +13,7 @@ from model.errors import ConfigError, DivergenceError
 from model.training.data.batches import Batch
 from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss
 from model.training.optimisation import build_optimiser
+from model.training.r_drop import r_drop_loss
 from model.training.run_config import Precision
 from model.training.schedule import Schedule
 from model.training.train_config import TrainConfig
@@ -122,9 +123,7 @@ class Updater:
         mine = [batch for batch in batches if not batch.is_elsewhere]
         for number, batch in enumerate(mine, start=1):
             with autocast(self._device, self._config.run.precision):
-                loss = sequence_loss(
-                    self._forward, batch, self._shape, self._config.objective.label_smoothing
-                )
+                loss = self._loss(batch)
             if number == len(mine):
                 self._gradient_sum.begin()
             self._scaler.scale(loss.smoothed / num_labels).backward()
@@ -132,6 +131,13 @@ class Updater:
         self._gradient_sum.finish()
         self._world.sum_(totals)
         return totals[0], totals[1]
+
+    def _loss(self, batch: Batch) -> SummedLoss:
+        shape, objective = self._shape, self._config.objective
+        if not objective.r_drop:
+            return sequence_loss(self._forward, batch, shape, objective.label_smoothing)
+        smoothing = Smoothing(objective.label_smoothing, shape.pad_id, shape.target_vocab_size)
+        return r_drop_loss(self._forward, batch, smoothing, objective.r_drop)
 
     def _clip(self) -> Tensor:
         longest = self._config.optimisation.clip_norm or float("inf")
