@@ -11,7 +11,7 @@ import click
 
 from benchmarks.experiments.comparison import comparison
 from benchmarks.experiments.judging import Outcome, run_variant
-from benchmarks.experiments.plan import UNCHANGED, read_experiment
+from benchmarks.experiments.plan import UNCHANGED, read_experiment, sharing_pieces
 from benchmarks.limited_run import Deadline
 from benchmarks.machine import load_average
 from benchmarks.options import UNFINISHED, numbers, show_training_log
@@ -57,12 +57,10 @@ def main(
         raise click.UsageError(f"--variant {unknown[0]!r} must be one of {', '.join(experiment.variants)}")
     names = [name for name in experiment.variants if not chosen or name in (UNCHANGED, *chosen)]
     # All are checked before the first one takes hours.
-    configs = {
-        (name, seed): experiment.config(name, seed, data=data, runs=runs)
-        for name, seed in product(names, seeds)
-    }
+    runs_of = list(product(names, seeds))
+    configs = {run: experiment.config(*run, data=data, runs=runs) for run in runs_of}
     outcomes: list[Outcome] = []
-    for (name, _), config in configs.items():
+    for (name, _), config in sharing_pieces(configs).items():
         outcome = run_variant(
             name, config, experiment.searches, sentences=sentences, device=device, deadline=deadline
         )

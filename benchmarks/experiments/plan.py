@@ -16,14 +16,18 @@ The base without any change of its own comes first, as `as it is`.
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from benchmarks.recipes import merged, read_recipe
+from model.training.run_folder import RunFolder
 from model.training.train_config import TrainConfig
+
+RunName = tuple[str, int]
+"""Name of a variant, and seed."""
 
 UNCHANGED = "as it is"
 _KEYS = ("base", "steps", "every", "variants", "searches")
@@ -102,6 +106,22 @@ def read_experiment(file: Path, changes: Mapping[str, Any], steps: int | None) -
         variants={UNCHANGED: {}, **values.get("variants", {})},
         searches=values.get("searches", {}),
     )
+
+
+def sharing_pieces(configs: Mapping[RunName, TrainConfig]) -> dict[RunName, TrainConfig]:
+    """The same runs, all that would learn the very vocabulary of the first one taking it from there."""
+    first, *_ = configs.values()
+    learnt = replace(first.vocabulary, reuse=str(RunFolder(Path(first.run.folder)).tokenizer))
+    return {
+        name: replace(config, vocabulary=learnt) if config is not first and _same(config, first) else config
+        for name, config in configs.items()
+    }
+
+
+def _same(one: TrainConfig, other: TrainConfig) -> bool:
+    """Whether the same vocabulary would be learnt."""
+    parts = [(config.corpora, config.cleaning, config.vocabulary) for config in (one, other)]
+    return parts[0] == parts[1] and one.vocabulary.reuse is None
 
 
 def _slug(name: str) -> str:

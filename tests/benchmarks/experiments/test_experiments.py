@@ -97,7 +97,13 @@ def test_what_is_done_is_not_done_again(experiment: Path) -> None:
     assert call(experiment, "--max-minutes", "1e-9").exit_code == UNFINISHED
     assert not (experiment / "experiment-what-pays.json").exists()
     first = call(experiment)
-    judged = experiment / "runs" / "what-pays" / "no-smoothing-1" / "judged.json"
+    runs = experiment / "runs" / "what-pays"
+    pieces = [
+        (runs / name / "tokenizer" / "tokenizer.model").read_bytes()
+        for name in ("as-it-is-1", "no-smoothing-1")
+    ]
+    assert pieces[0] == pieces[1]
+    judged = runs / "no-smoothing-1" / "judged.json"
     written = judged.stat().st_mtime_ns
     again = call(experiment)
     assert again.stdout[again.stdout.index("###") :] == first.stdout[first.stdout.index("###") :]

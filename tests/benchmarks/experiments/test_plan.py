@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from benchmarks.experiments.plan import UNCHANGED, Experiment, read_experiment
+from benchmarks.experiments.plan import UNCHANGED, Experiment, read_experiment, sharing_pieces
 from benchmarks.recipes import ROOT
 from model.request import DecodeOptions
 
@@ -49,6 +49,16 @@ def test_changes_for_all_come_before_those_of_a_variant(tmp_path: Path) -> None:
     assert usual.network.overrides["ffn_dim"] == wide.network.overrides["ffn_dim"] == 64
     assert (usual.run.max_steps, usual.validation.every, usual.validation.patience) == (20, 5, 0)
     assert wide.run.folder == str(tmp_path / "runs" / "x" / "wide-1")
+
+
+def test_variants_that_learn_the_same_pieces_take_them_from_the_first(tmp_path: Path) -> None:
+    experiment = read_experiment(ROOT / "examples" / "experiments" / "multi30k.toml", {}, None)
+    names = (UNCHANGED, "dropout 0.1", "3,000 pieces", "French and Czech too")
+    configs = {(name, 1): experiment.config(name, 1, data=None, runs=tmp_path) for name in names}
+    shared = sharing_pieces(configs)
+    taken = [config.vocabulary.reuse for config in shared.values()]
+    assert taken == [None, str(tmp_path / "multi30k" / "as-it-is-1" / "tokenizer"), None, None]
+    assert shared["dropout 0.1", 1].network == configs["dropout 0.1", 1].network
 
 
 @pytest.mark.parametrize("text", ["steps = 1", 'base = "b.toml"', 'base = "b"\nsteps = 1\nvariant = 2', "[["])
