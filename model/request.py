@@ -81,7 +81,9 @@ class DecodeOptions:
         self._check_lengths()
         require_integer("no_repeat_ngram_size", self.no_repeat_ngram_size, 0, 100)
         require_number("repetition_penalty", self.repetition_penalty, 0, 100, open_minimum=True)
-        require(all(i >= 0 for i in self.suppress_ids), "suppress_ids", "token ids", self.suppress_ids)
+        ids = self.suppress_ids if isinstance(self.suppress_ids, tuple) else (None,)
+        are_ids = all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in ids)
+        require(are_ids, "suppress_ids", "a list of token ids", self.suppress_ids)
 
     def _most_hypotheses(self) -> int:
         most = {"greedy": 1, "beam": self.beam_size, "sample": MAX_BEAM_SIZE}

@@ -24,7 +24,7 @@ from model.training.data.config import (
 from model.training.objective_config import ObjectiveConfig
 from model.training.optimisation_config import OptimisationConfig
 from model.training.run_config import CardConfig, RunConfig, ValidationConfig
-from model.training.schedule import ScheduleConfig
+from model.training.schedule import Schedule, ScheduleConfig
 
 Values = Mapping[str, Any]
 
@@ -73,6 +73,9 @@ class NetworkConfig:
 class TrainConfig:
     """A training run; each field is a section of the TOML file.
 
+    Raises:
+        ConfigError: If sections do not fit each other, by the full name of a value.
+
     Attributes:
         corpora: What to train on.
         validation_corpora: What to translate for the scores; their weights play no part.
@@ -104,6 +107,19 @@ class TrainConfig:
     run: RunConfig
     card: CardConfig = field(default_factory=CardConfig)
     decoding: DecodeOptions = field(default_factory=DecodeOptions)
+
+    def __post_init__(self) -> None:
+        """What one section says must fit the others; found before a corpus is read."""
+        shape = self.network.transformer(source_vocab_size=64, target_vocab_size=64)
+        limits = {
+            f"card.{name}": getattr(self.card, name) for name in ("max_source_length", "max_target_length")
+        }
+        if shape.positions == "learned":
+            limits["cleaning.max_length_tokens"] = self.cleaning.max_length_tokens
+        for name, limit in limits.items():
+            most = f"at most network.max_positions, which is {shape.max_positions}"
+            require(limit <= shape.max_positions, name, most, limit)
+        Schedule(self.schedule, self.optimisation.learning_rate, shape.model_dim, self.run.max_steps)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:

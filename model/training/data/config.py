@@ -124,9 +124,9 @@ class VocabularyConfig:
     character_coverage: float = 0.9995
     byte_fallback: bool = True
     minimum_frequency: int = 1
+    lowercase: bool = False
     required_characters: str = ""
     split_digits: bool = False
-    lowercase: bool = False
     separate_punctuation: bool = False
     max_sentences: int = 2_000_000
     reuse: str | None = None

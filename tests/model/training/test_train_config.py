@@ -87,6 +87,22 @@ def test_no_file_is_needed(tmp_path: Path) -> None:
         ("corpora = 3\n[run]\nmax_steps = 1\n", "`corpora` must be a list of tables"),
         (TOML.replace('path = "text/train.tsv"', ""), r"`corpora\[0\]\.path` must be given"),
         ("run = ", "`config` must be a readable TOML file"),
+        (
+            TOML.replace("model_dim = 128", "max_positions = 99") + "[card]\nmax_target_length = 9",
+            r"`card\.max_source_length` must be at most network\.max_positions, which is 99, but is 256",
+        ),
+        (
+            TOML.replace("model_dim = 128", 'positions = "learned"') + "[cleaning]\nmax_length_tokens = 600",
+            r"`cleaning\.max_length_tokens` must be at most network\.max_positions, which is 512, but is 600",
+        ),
+        (
+            TOML.replace("max_steps", "max_epochs") + '[schedule]\nform = "cosine"',
+            r"`schedule\.total_steps` must be above schedule\.warmup_steps for a cosine",
+        ),
+        (
+            TOML + '[decoding]\nsuppress_ids = ["a"]',
+            r"`decoding\.suppress_ids` must be a list of token ids, but is \('a',\) instead",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_by_its_full_name(tmp_path: Path, text: str, message: str) -> None:
