@@ -162,6 +162,23 @@ def test_accumulation_resumes_to_the_same_bits(tmp_path: Path) -> None:
     assert all(torch.equal(tensor, state_of(found)[name]) for name, tensor in state_of(expected).items())
 
 
+def test_altered_and_newly_cut_text_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    for folder in (whole, halves):
+        folder.mkdir()
+    sections: dict[str, Any] = {
+        "vocabulary": {"kind": "bpe", "size": 60},
+        "augmentation": {"no_final_stop": 1.0},
+        "batches": {"piece_dropout": 0.3, "target_piece_dropout": 0.1},
+    }
+    expected, _ = train(whole, **sections)
+    assert expected.describe(None)["data"]["copies_added"] == {"no_final_stop": 120}  # type: ignore[index]
+    with pytest.raises(Killed):
+        train(halves, hook=kill_at(5), **sections)
+    found, _ = train(halves, resume=True, **sections)
+    assert all(torch.equal(tensor, state_of(found)[name]) for name, tensor in state_of(expected).items())
+
+
 def test_an_interrupted_run_saves_and_goes_on(tmp_path: Path) -> None:
     run = Run(tiny_run(tmp_path), hook=lambda step, update: run.trainer.interrupt() if step == 2 else None)
     assert run.run() == "interrupted"
