@@ -12,10 +12,11 @@ from benchmarks.machine import installed_version
 from benchmarks.report import rounded
 from benchmarks.rounds import Clock, Duration, Ratio, speed_ratio, take_turns, timed
 from benchmarks.trainer import DragomanTrainer, Trainer
-from benchmarks.training_work import operations, peak, wait
+from benchmarks.training_work import operations
 from model.config import TransformerConfig
 from model.training.data.batches import Batch
 from model.training.run_config import Precision
+from model.training.utilisation import measured_peak, wait_for
 from model.transformer import Transformer
 
 COLUMNS = ("network", "trainer", "first loss, nats a token", "tokens/s", "of the peak (MFU)", "comparison")
@@ -107,7 +108,8 @@ def hold(
     losses = {name: trainer.cross_entropy(there[0]) for name, trainer in trainers.items()}
     expected = next(iter(losses.values()))
     peaks = {
-        precision: peak(device, precision) for precision in {each.precision for each in trainers.values()}
+        precision: measured_peak(device, precision)
+        for precision in {each.precision for each in trainers.values()}
     }
     for trainer in trainers.values():
         for step, batch in enumerate(there[:WARM_UP], 1):
@@ -137,6 +139,6 @@ def hold(
 def _updates(trainer: Trainer, batches: Sequence[Batch], device: torch.device) -> Callable[[int], Duration]:
     def update(current: int) -> None:
         trainer.update(WARM_UP + current + 1, batches[current])
-        wait(device)
+        wait_for(device)
 
     return lambda current: timed(lambda: update(current))

@@ -36,6 +36,7 @@ from model.training.starting import start_from
 from model.training.train_config import TrainConfig
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.update import Updater
+from model.training.utilisation import measured_peak
 from model.training.validation import Validator
 from model.training.validation_decoder import new_decoder
 from model.training.world import ALONE, World
@@ -200,6 +201,7 @@ class Run:
             dropout=PieceDropouts.of(self._data.tokenizer, config.batches, seed=config.run.seed),
         )
         self._batches = DeviceBatches(stream, device)
+        self._peak = measured_peak(device, config.run.precision)
         self._validator = self._build_validator(self._data)
         logger.info("%s parameters on %s", f"{self.network.num_parameters():,}", device)
         return Trainer(
@@ -214,6 +216,7 @@ class Run:
             journal=self.journal,
             hook=hook,
             world=self._world,
+            peak=self._peak * self._world.size,
         )
 
     def _build_validator(self, data: PreparedData) -> Validator | None:
@@ -265,6 +268,8 @@ class Run:
             scores=scores,
             device=self._device,
             processes=self._world.size,
+            peak=self._peak,
+            mfu=[event["mfu"] for event in self.journal.events("update") if "mfu" in event],
         )
 
 

@@ -65,6 +65,7 @@ class Trainer:
         hook: Called after every update, for callers who want to watch or meddle.
         world: The processes that train together. All update, measure and agree when to end; the first
             alone logs, validates and saves.
+        peak: Multiplications and additions a second that their devices could do; None if unknown.
 
     Attributes:
         position: How far it is.
@@ -83,6 +84,7 @@ class Trainer:
         journal: Journal,
         hook: Hook | None = None,
         world: World = ALONE,
+        peak: float | None = None,
     ) -> None:
         self._config = config
         self._updater = updater
@@ -95,7 +97,8 @@ class Trainer:
         self._world = world
         self._kept_translations = KeptTranslations(folder.translations)
         self._averages = WeightAverages(updater.network, config.optimisation)
-        self._measurements = Measurements(forgives_overflow=config.run.precision == "float16")
+        overflows = config.run.precision == "float16"
+        self._measurements = Measurements(forgives_overflow=overflows, peak=peak)
         self._progress = Progress(config.run, is_silent=not world.is_first)
         self._interrupted = False
         self.stopping = EarlyStopping(config.validation.patience)

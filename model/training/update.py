@@ -17,6 +17,7 @@ from model.training.r_drop import r_drop_loss
 from model.training.run_config import Precision
 from model.training.schedule import Schedule
 from model.training.train_config import TrainConfig
+from model.training.utilisation import operations_of_batch
 from model.training.world import ALONE, World
 
 
@@ -31,6 +32,7 @@ class Update:
         learning_rate: Of this update.
         num_tokens: Source and target tokens, without padding.
         num_positions: The same with padding: what was computed on.
+        operations: Multiplications and additions of matrix products, at least.
     """
 
     loss: Tensor
@@ -39,6 +41,7 @@ class Update:
     learning_rate: float
     num_tokens: int
     num_positions: int
+    operations: float
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
@@ -90,6 +93,7 @@ class Updater:
             cast(nn.Module, torch.compile(network, dynamic=True)) if config.run.compile else network
         )
         self._scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
+        self._passes = 2 if config.objective.r_drop else 1
         self._shape = shape
         self._config = config
         self._device = device
@@ -112,7 +116,8 @@ class Updater:
         self._scaler.update()
         num_tokens = sum(batch.num_source_tokens + batch.num_target_tokens for batch in batches)
         num_positions = sum(batch.source_NS.numel() + batch.labels_NT.numel() for batch in batches)
-        return Update(loss, cross_entropy, norm, rate, num_tokens, num_positions)
+        operations = self._passes * sum(operations_of_batch(self._shape, batch) for batch in batches)
+        return Update(loss, cross_entropy, norm, rate, num_tokens, num_positions, operations)
 
     def _accumulate_gradient(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
         """Gradient of the mean over all target tokens of all batches, wherever they are; the two losses."""

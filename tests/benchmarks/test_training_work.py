@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.pairs import pair_batches
 from benchmarks.shapes import SHAPES
-from benchmarks.training_work import operations, peak
+from benchmarks.training_work import operations
 from model.training.update import sequence_loss
 from model.transformer import Transformer
 
@@ -22,7 +22,3 @@ def test_products_are_counted_as_pytorch_counts_them() -> None:
         sequence_loss(network.train(), batch, CONFIG, 0.1).smoothed.backward()
     # The loss computes its gradient in the forward pass; a causal half of attention is all that differs.
     assert operations(CONFIG, batch) == pytest.approx(counter.get_total_flops(), rel=0.03)
-
-
-def test_a_device_has_a_peak() -> None:
-    assert 1e9 < peak(torch.device("cpu"), "float32") < 1e14

@@ -14,10 +14,13 @@ class Measurements:
     Args:
         forgives_overflow: Whether an infinite gradient norm is normal: float16's loss scaler skips
             such an update, lowers its scale and goes on.
+        peak: Multiplications and additions a second that all devices together could do; None where it
+            was not measured, and no share of it can be told.
     """
 
-    def __init__(self, *, forgives_overflow: bool) -> None:
+    def __init__(self, *, forgives_overflow: bool, peak: float | None = None) -> None:
         self._forgives_overflow = forgives_overflow
+        self._peak = peak
         self._updates: list[Update] = []
         self._first_step = 0
         self._seconds = 0.0
@@ -45,14 +48,18 @@ class Measurements:
         seconds = self._seconds + time.monotonic() - started
         num_tokens = sum(update.num_tokens for update in self._updates)
         num_positions = sum(update.num_positions for update in self._updates)
+        operations = sum(update.operations for update in self._updates)
         rate = self._updates[-1].learning_rate
         self._updates, self._seconds = [], 0.0
-        return {
+        values = {
             **means,
             "learning_rate": rate,
             "tokens_per_second": num_tokens / max(seconds, 1e-9),
             "padding_share": round(1 - num_tokens / num_positions, 4),
         }
+        if self._peak is not None:
+            values["mfu"] = round(operations / max(seconds, 1e-9) / self._peak, 4)
+        return values
 
     def _mean(self, values: Sequence[float], name: str) -> float:
         for step, value in enumerate(values, start=self._first_step):

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -96,6 +97,8 @@ def provenance(
     scores: Mapping[str, Any] | None,
     device: torch.device,
     processes: int = 1,
+    peak: float | None = None,
+    mfu: Sequence[float] = (),
 ) -> dict[str, object]:
     """Everything to know about weights.
 
@@ -106,6 +109,8 @@ def provenance(
         scores: Those of these very weights, as the journal has them; None if there are none.
         device: Where they were trained.
         processes: How many trained them together, each on such a device.
+        peak: Multiplications and additions a second of a large matrix product, measured on the device.
+        mfu: The share of it that training reached, several times.
     """
     reached = vars(position)
     return {
@@ -116,7 +121,8 @@ def provenance(
         "seconds": round(reached["seconds"], 1),
         "scores": None if scores is None else _without_samples(scores),
         "code": code_version(),
-        "machine": describe_machine(device) | {"processes": processes},
+        "machine": describe_machine(device) | {"processes": processes, "peak_flops": peak},
+        "mfu": median(mfu) if mfu else None,
         "config": plain_config(config),
     }
 

@@ -85,6 +85,7 @@ def test_its_journal_has_updates_and_validations(finished: Run) -> None:
     assert [event["step"] for event in updates] == [2, 3, 4, 6, 8]
     assert [event["step"] for event in validations] == [4, 8]
     assert {"en-fr", "fr-en"} == set(validations[-1]["directions"])
+    assert updates[-1]["mfu"] > 0
     assert updates[-1]["learning_rate"] == pytest.approx(1e-3 * (4 / 8) ** 0.5)
 
 

@@ -10,7 +10,7 @@ from model.training.update import Update
 
 def update(loss: float, norm: float = 1.0, rate: float = 0.1) -> Update:
     losses = torch.tensor(loss), torch.tensor(loss / 2)
-    return Update(*losses, torch.tensor(norm), rate, num_tokens=100, num_positions=125)
+    return Update(*losses, torch.tensor(norm), rate, num_tokens=100, num_positions=125, operations=6e9)
 
 
 def test_means_over_the_updates_since_the_last_reading() -> None:
@@ -23,7 +23,17 @@ def test_means_over_the_updates_since_the_last_reading() -> None:
     assert values["learning_rate"] == 0.2
     assert values["tokens_per_second"] == pytest.approx(200, rel=0.05)
     assert values["padding_share"] == pytest.approx(0.2)
+    assert "mfu" not in values
     assert measurements.read() is None
+
+
+def test_the_share_of_the_peak_that_was_reached() -> None:
+    measurements = Measurements(forgives_overflow=False, peak=20e9)
+    for step in (1, 2):
+        measurements.add(step, update(2.0), seconds=0.5)
+    values = measurements.read()
+    assert values is not None
+    assert values["mfu"] == pytest.approx(12 / 20, rel=0.05)
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
