@@ -44,7 +44,7 @@ def test_options_exist(title: str, commands: tuple[click.Command, ...]) -> None:
 
 def test_recipes_and_experiments_are_named_and_exist() -> None:
     for title, folder in (("The goals", "goals"), ("Trying changes", "experiments")):
-        named = set(re.findall(r"([\w-]+\.toml)`", section(title)))
+        named = set(re.findall(r"([a-z0-9-]+\.toml)\b", section(title)))
         assert named == {path.name for path in (ROOT / "examples" / folder).glob("*.toml")}, title
 
 
