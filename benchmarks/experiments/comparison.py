@@ -55,30 +55,37 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
         by_variant.setdefault(outcome.variant, []).append(outcome)
     first = _by_search(by_variant.get(UNCHANGED, []))
     for variant, runs in by_variant.items():
+        endings = [run.ending for run in runs if run.ending is not None]
+        entropies = [run.cross_entropy for run in runs if run.cross_entropy is not None]
         for search, judgements in _by_search(runs).items():
-            gains = [each.bleu - base.bleu for each, base in zip(judgements, first[search], strict=False)]
+            base = {} if variant == UNCHANGED else first.get(search, {})
+            gains = [each.bleu - base[seed].bleu for seed, each in judgements.items() if seed in base]
             yield (
                 variant,
                 search or "the recipe's",
-                f"{runs[0].ending.step:,}",
-                _spread([each.bleu for each in judgements], "{:.2f}".format),
-                "" if variant == UNCHANGED else _spread(gains, "{:+.2f}".format),
-                _spread([each.chrf for each in judgements], "{:.2f}".format),
-                _spread([each.cross_entropy for each in runs], "{:.3f}".format),
-                _spread([each.ending.minutes for each in runs], "{:.1f}".format),
+                f"{endings[0].step:,}",
+                _spread([each.bleu for each in judgements.values()], "{:.2f}".format),
+                _spread(gains, "{:+.2f}".format),
+                _spread([each.chrf for each in judgements.values()], "{:.2f}".format),
+                _spread(entropies, "{:.3f}".format),
+                _spread([each.minutes for each in endings], "{:.1f}".format),
             )
+        for failed in (run for run in runs if run.failure):
+            yield variant, "", "", f"seed {failed.seed} diverged", "", "", "", ""
 
 
-def _by_search(runs: Sequence[Outcome]) -> Mapping[str, list[Judgement]]:
-    """Judgements of each search, one a seed."""
-    found: dict[str, list[Judgement]] = {}
+def _by_search(runs: Sequence[Outcome]) -> Mapping[str, Mapping[int, Judgement]]:
+    """Judgements of each search, by seed."""
+    found: dict[str, dict[int, Judgement]] = {}
     for run in runs:
         for judgement in run.judgements:
-            found.setdefault(judgement.search, []).append(judgement)
+            found.setdefault(judgement.search, {})[run.seed] = judgement
     return found
 
 
 def _spread(values: Sequence[float], shown: Callable[[float], str]) -> str:
-    """The mean, and the lowest and highest of several."""
+    """The mean, and the lowest and highest of several; empty for none."""
+    if not values:
+        return ""
     mean = shown(statistics.mean(values))
     return mean if len(values) == 1 else f"{mean} ({shown(min(values))} to {shown(max(values))})"

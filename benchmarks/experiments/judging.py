@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.limited_run import Deadline, Ending, train
+from model.errors import DivergenceError
 from model.request import DecodeOptions
 from model.training.held_out import held_out_texts
 from model.training.reporting.journal import Journal
@@ -42,16 +43,18 @@ class Outcome:
     Attributes:
         variant: Its name.
         seed: Of the run.
-        ending: How the run ended.
+        judgements: One a search; none if the run diverged.
+        ending: How the run ended; None if it diverged.
         cross_entropy: −log P of the references a target token, in nats.
-        judgements: One a search.
+        failure: Why there is nothing to judge; empty otherwise.
     """
 
     variant: str
     seed: int
-    ending: Ending
-    cross_entropy: float
-    judgements: Sequence[Judgement]
+    judgements: Sequence[Judgement] = ()
+    ending: Ending | None = None
+    cross_entropy: float | None = None
+    failure: str = ""
 
 
 def run_variant(
@@ -76,7 +79,10 @@ def run_variant(
     Returns:
         None if there is more to do.
     """
-    ending = train(config, deadline)
+    try:
+        ending = train(config, deadline)
+    except DivergenceError as error:  # a finding too: the other variants must still run
+        return Outcome(variant=variant, seed=config.run.seed, failure=str(error))
     if ending is None or deadline.is_past:
         return None
     folder = RunFolder(Path(config.run.folder))

@@ -123,3 +123,17 @@ def test_an_unknown_variant_is_refused_by_name(experiment: Path) -> None:
     result = call(experiment, "--variant", "none")
     assert result.exit_code == 2
     assert "must be one of as it is, No Smoothing!" in result.stderr
+
+
+def test_a_variant_that_diverges_is_told_and_stops_no_other(experiment: Path) -> None:
+    (experiment / "what-pays.toml").write_text(
+        EXPERIMENT.replace(
+            "[searches", "[variants.wild.optimisation]\nlearning_rate = 1e30\nclip_norm = 0.0\n[searches", 1
+        )
+        + "[variants.other.batches]\nmax_tokens = 900\n"
+    )
+    assert call(experiment).exit_code == 0
+    (table,) = report(experiment)["tables"]
+    found = {row[0]: row[3] for row in table["rows"]}
+    assert found["wild"] == "seed 1 diverged"
+    assert found["other"] != "seed 1 diverged"
