@@ -13,6 +13,7 @@ from torch.nn import functional
 from model.config import TransformerConfig
 from model.dropout import Dropout
 from model.fused.attention import attend_sentences
+from model.fused.projection import Projection
 from model.fused.residual import norm_beside
 from model.positions import rotate
 
@@ -25,9 +26,9 @@ class Attention(nn.Module):
         dim, bias = config.model_dim, config.linear_bias
         self.num_heads, self.head_dim = config.num_heads, config.head_dim
         self.dropout = Dropout(config.attention_dropout)
-        self.query = nn.Linear(dim, dim, bias=bias)
-        self.key_value = nn.Linear(dim, 2 * dim, bias=bias)  # fused: keys, then values
-        self.output = nn.Linear(dim, dim, bias=bias)
+        self.query = Projection(dim, dim, bias=bias)
+        self.key_value = Projection(dim, 2 * dim, bias=bias)  # fused: keys, then values
+        self.output = Projection(dim, dim, bias=bias)
 
     def forward(
         self,
@@ -112,10 +113,10 @@ class FeedForward(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         activations = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
-        self.input = nn.Linear(config.model_dim, config.ffn_dim, bias=config.linear_bias)
+        self.input = Projection(config.model_dim, config.ffn_dim, bias=config.linear_bias)
         self.activation = activations[config.activation]()
         self.dropout = Dropout(config.ffn_dropout)
-        self.output = nn.Linear(config.ffn_dim, config.model_dim, bias=config.linear_bias)
+        self.output = Projection(config.ffn_dim, config.model_dim, bias=config.linear_bias)
 
     def forward(self, states: Tensor) -> Tensor:
         """(…, M) to (…, M)."""

@@ -19,6 +19,7 @@ from model.blocks import Attention, FeedForward, Residual, key_mask, layer_norm
 from model.config import TransformerConfig
 from model.dropout import Dropout
 from model.errors import ConfigError, TextTooLongError
+from model.fused.projection import Projection
 from model.initialisation import initialise
 from model.positions import relative_bucket, rotate, rotations, sinusoids
 from model.state import (
@@ -61,7 +62,7 @@ class Transformer(nn.Module):
         if config.num_decoder_layers:
             self.target_embedding = Embedding(rows[1], config)
             self.decoder = Stack(config, config.num_decoder_layers, causal=True)
-            self.output = nn.Linear(config.model_dim, rows[1], bias=config.output_bias)
+            self.output = Projection(config.model_dim, rows[1], bias=config.output_bias)
         initialise(self, config)
         self.tie_weights()
 

@@ -5,6 +5,7 @@ cannot: on other devices, in other number types, under torch.compile, without th
 
 library         finds the native library, and lends it PyTorch's threads
 attention       attention over whole sentences
+projection      Wx + b in bfloat16, and its gradients
 residual        dropout, the addition to the stream, layer norm
 smoothed_loss   label-smoothed cross entropy
 """

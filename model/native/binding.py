@@ -90,11 +90,13 @@ class Library:
         self.session_num_free_entries = self._functions.dragoman_session_num_free_entries
         self.session_free = self._functions.dragoman_session_free
 
-    def function(self, name: str, arguments: Sequence[Any]) -> Callable[..., None]:
-        """A function that gives nothing back."""
+    def function(
+        self, name: str, arguments: Sequence[Any], result: type[c_int32] | None = None
+    ) -> Callable[..., int | None]:
+        """A function that cannot fail."""
         function = getattr(self._functions, name)
-        function.restype, function.argtypes = None, list(arguments)
-        return cast(Callable[..., None], function)
+        function.restype, function.argtypes = result, list(arguments)
+        return cast(Callable[..., int | None], function)
 
     def network_create(self, *arguments: object) -> int:
         """See dragoman_network_create."""

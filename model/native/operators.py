@@ -116,6 +116,19 @@ class AttentionGradients(Structure):
     )
 
 
+class Projection(Structure):
+    """The weight of a projection, and how many rows go through it; see bfloat16_product.h."""
+
+    _fields_ = (
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("rows", c_int64),
+        ("inputs", c_int64),
+        ("outputs", c_int64),
+        ("threads", c_int32),
+    )
+
+
 _POINTER = ctypes.POINTER
 _FUNCTIONS: Mapping[str, Sequence[Any]] = {
     "lend_threads": (c_void_p,),
@@ -124,6 +137,9 @@ _FUNCTIONS: Mapping[str, Sequence[Any]] = {
     "add_dropped": (_POINTER(DroppedSum),),
     "norm_rows": (_POINTER(NormedRows),),
     "norm_rows_gradient": (_POINTER(NormedRows), _POINTER(NormGradients)),
+    "project": (_POINTER(Projection), c_void_p, c_void_p),
+    "project_gradient": (_POINTER(Projection), c_void_p, c_void_p),
+    "project_weight_gradient": (_POINTER(Projection), c_void_p, c_void_p, c_void_p, c_void_p),
     "attend_sentences": (_POINTER(SentenceAttention), c_void_p),
     "attend_sentences_gradient": (_POINTER(SentenceAttention), _POINTER(AttentionGradients)),
 }
@@ -134,12 +150,16 @@ class Operators:
 
     Args:
         library: Where they are.
+
+    Attributes:
+        has_bfloat16_products: Whether there is `project` with its gradients.
     """
 
     def __init__(self, library: Library) -> None:
         self._functions = {
-            name: library.function(f"dragoman_{name}", list(_FUNCTIONS[name])) for name in _FUNCTIONS
+            name: library.function(f"dragoman_{name}", arguments) for name, arguments in _FUNCTIONS.items()
         }
+        self.has_bfloat16_products = bool(library.function("dragoman_has_bfloat16_products", (), c_int32)())
 
     def lend_threads(self, address: int | None) -> None:
         """Let a function that works as GOMP_parallel does lend its threads; None for the library's own."""
@@ -174,6 +194,20 @@ class Operators:
     def attend_sentences_gradient(self, attention: SentenceAttention, gradients: AttentionGradients) -> None:
         """Writes the gradients of queries, keys and values."""
         self._functions["attend_sentences_gradient"](attention, gradients)
+
+    def project(self, projection: Projection, inputs: int, outputs: int) -> None:
+        """Writes the outputs, bfloat16 like the inputs."""
+        self._functions["project"](projection, inputs, outputs)
+
+    def project_gradient(self, projection: Projection, slope: int, of_inputs: int) -> None:
+        """Writes the gradient of the inputs, bfloat16 like that of the outputs."""
+        self._functions["project_gradient"](projection, slope, of_inputs)
+
+    def project_weight_gradient(
+        self, projection: Projection, slope: int, inputs: int, of_weight: int, of_bias: int | None
+    ) -> None:
+        """Writes the gradients of weight and bias, float32."""
+        self._functions["project_weight_gradient"](projection, slope, inputs, of_weight, of_bias)
 
 
 @cache

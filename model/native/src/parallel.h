@@ -42,8 +42,6 @@ struct Range {
 };
 
 // The share of one part of `count` things.
-inline Range share_of(int64_t count, int part, int parts) {
-  return {count * part / parts, count * (part + 1) / parts};
-}
+inline Range share_of(int64_t count, int part, int parts) { return {count * part / parts, count * (part + 1) / parts}; }
 
 }  // namespace dragoman

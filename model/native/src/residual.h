@@ -29,8 +29,8 @@ struct NormedRows {
   const float* gain;
   const float* shift;  // may be null
   void* normed;
-  float* means;      // (rows)
-  float* factors;    // (rows), 1 / √(variance + ε)
+  float* means;    // (rows)
+  float* factors;  // (rows), 1 / √(variance + ε)
   int64_t rows;
   int64_t width;
   float epsilon;

@@ -25,3 +25,18 @@ void dragoman_attend_sentences(const SentenceAttention* attention, void* joined)
 void dragoman_attend_sentences_gradient(const SentenceAttention* attention, const AttentionGradients* gradients) {
   attend_sentences_gradient(*attention, *gradients);
 }
+
+int32_t dragoman_has_bfloat16_products() { return has_bfloat16_products(); }
+
+void dragoman_project(const Projection* projection, const uint16_t* from, uint16_t* to) {
+  project(*projection, from, to);
+}
+
+void dragoman_project_gradient(const Projection* projection, const uint16_t* slope, uint16_t* of_inputs) {
+  project_gradient(*projection, slope, of_inputs);
+}
+
+void dragoman_project_weight_gradient(const Projection* projection, const uint16_t* slope, const uint16_t* from,
+                                      float* of_weight, float* of_bias) {
+  project_weight_gradient(*projection, slope, from, of_weight, of_bias);
+}

@@ -1,6 +1,7 @@
 // What a training step computes natively: plain C, for ctypes. Nothing here can fail but for want of memory.
 #pragma once
 
+#include "bfloat16_product.h"
 #include "parallel.h"
 #include "residual.h"
 #include "short_attention.h"
@@ -18,3 +19,10 @@ DRAGOMAN_TRAINING_API void dragoman_norm_rows_gradient(const dragoman::NormedRow
 DRAGOMAN_TRAINING_API void dragoman_attend_sentences(const dragoman::SentenceAttention* attention, void* joined);
 DRAGOMAN_TRAINING_API void dragoman_attend_sentences_gradient(const dragoman::SentenceAttention* attention,
                                                               const dragoman::AttentionGradients* gradients);
+DRAGOMAN_TRAINING_API int32_t dragoman_has_bfloat16_products();
+DRAGOMAN_TRAINING_API void dragoman_project(const dragoman::Projection* projection, const uint16_t* from, uint16_t* to);
+DRAGOMAN_TRAINING_API void dragoman_project_gradient(const dragoman::Projection* projection, const uint16_t* slope,
+                                                     uint16_t* of_inputs);
+DRAGOMAN_TRAINING_API void dragoman_project_weight_gradient(const dragoman::Projection* projection,
+                                                            const uint16_t* slope, const uint16_t* from,
+                                                            float* of_weight, float* of_bias);
