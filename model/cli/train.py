@@ -27,7 +27,8 @@ def train(config: Path | None, resume: bool, **options: object) -> None:
     """Train a checkpoint: corpus → tokenizer → training → checkpoint folder.
 
     Every value can stand in the TOML file (see examples/) or be given as an option. Paths in the
-    file are relative to the file. A run that was stopped or killed continues with --resume.
+    file are relative to the file. A run that was stopped or killed continues with --resume. Several
+    devices train together where torchrun starts this command, once for each (docs/training.md).
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,10 +27,10 @@ SHARED: dict[str, Any] = {
 """Three batches an update for two processes, over the ends of epochs of about 17 batches."""
 
 
-def shared_run(folder: Path, *, dropout: float = 0.1) -> TrainConfig:
+def shared_run(folder: Path, *, dropout: float = 0.1, **limits: int) -> TrainConfig:
     folder.mkdir()
     rates = dict.fromkeys(("embedding_dropout", "residual_dropout"), dropout)
-    return tiny_run(folder, network=rates, **SHARED)
+    return tiny_run(folder, network=rates, **{**SHARED, "run": SHARED["run"] | limits})
 
 
 def events(config: TrainConfig) -> list[dict[str, Any]]:
@@ -101,6 +102,22 @@ def test_the_loss_curve_is_that_of_one_process(
             assert ours.get(name) == theirs.get(name)
         for name in {"loss", "cross_entropy", "gradient_norm"} & theirs.keys():
             assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
+
+
+def test_one_process_goes_on_where_two_were(
+    together: tuple[TrainConfig, TrainConfig], tmp_path: Path
+) -> None:
+    longer = {"max_steps": 15}
+    alone = Run(shared_run(tmp_path / "alone", dropout=0.0, **longer))
+    alone.run()
+    begun = shared_run(tmp_path / "begun", dropout=0.0, **longer)
+    shutil.copytree(together[0].run.folder, begun.run.folder)
+    resumed = Run(begun, resume=True)
+    assert resumed.trainer.position.step == 13
+    resumed.run()
+    expected, found = (run.journal.events("update")[-1] for run in (alone, resumed))
+    assert (found["step"], found["tokens"]) == (15, expected["tokens"])
+    assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 
 
 @pytest.mark.slow
