@@ -15,7 +15,6 @@ from torch import Tensor
 from model.card import ModelCard
 from model.checkpoint import save_checkpoint
 from model.checkpoint.atomic import restore
-from model.checks import require
 from model.config import TransformerConfig
 from model.errors import ConfigError, DivergenceError, TrainingError
 from model.golden import GOLDEN
@@ -24,6 +23,7 @@ from model.training.data.batches import BatchStream
 from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data
 from model.training.device_batches import DeviceBatches
+from model.training.placement import choose_device, require_batches_for_all
 from model.training.random_state import seed_everything
 from model.training.reporting.conclusion import conclude
 from model.training.reporting.journal import Journal, tensorboard_writer
@@ -271,30 +271,6 @@ class Run:
             peak=self._peak,
             mfu=[event["mfu"] for event in self.journal.events("update") if "mfu" in event],
         )
-
-
-def require_batches_for_all(config: TrainConfig, world: World) -> None:
-    """Refuse more processes than an update has batches, and say so where these cannot be divided evenly.
-
-    Raises:
-        ConfigError: Naming `optimisation.accumulate`.
-    """
-    batches = config.optimisation.accumulate
-    least = f"at least {world.size}: a batch for each process"
-    require(batches >= world.size, "optimisation.accumulate", least, batches)
-    if batches % world.size:
-        logger.warning("%d batches an update leave some of %d processes waiting", batches, world.size)
-
-
-def choose_device(name: str, world: World = ALONE) -> torch.device:
-    """The device a configuration asks for; of several, that of this process.
-
-    Raises:
-        ConfigError: If there is no such device here.
-    """
-    has_cuda = torch.cuda.is_available()
-    require(name != "cuda" or has_cuda, "run.device", "auto or cpu where there is no GPU", name)
-    return world.device("cuda" if has_cuda and name != "cpu" else "cpu")
 
 
 def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConfig:

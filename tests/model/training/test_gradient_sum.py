@@ -86,6 +86,17 @@ def test_a_weight_that_is_used_twice_is_sent_once() -> None:
     assert others.sizes == [9]
 
 
+def test_a_compiled_network_is_summed_too() -> None:
+    network, others = layers(), Doubling()
+    summing = BucketedSum(list(network.parameters()), others.begin)
+    compiled = torch.compile(network, backend="aot_eager")
+    summing.begin()
+    compiled(torch.ones(2, 3)).sum().backward()
+    summing.finish()
+    for weight, expected in zip(network.parameters(), expected_gradients(1), strict=True):
+        torch.testing.assert_close(weight.grad, expected)
+
+
 def test_alone_nothing_is_touched() -> None:
     layer = nn.Linear(2, 2)
     layer(torch.ones(1, 2)).sum().backward()

@@ -1,0 +1,33 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.errors import ConfigError
+from model.training.placement import choose_device, require_batches_for_all
+from model.training.world import ALONE, World
+from tests.model.training.tiny_runs import tiny_run
+
+
+class Three(World):
+    """One of three, as far as is asked here."""
+
+    size = 3
+
+
+def test_more_processes_than_batches_are_refused(tmp_path: Path) -> None:
+    message = r"`optimisation\.accumulate` must be at least 3: a batch for each process, but is 2 instead"
+    with pytest.raises(ConfigError, match=message):
+        require_batches_for_all(tiny_run(tmp_path, optimisation={"accumulate": 2}), Three())
+
+
+@pytest.mark.parametrize(("batches", "waits"), [(3, False), (4, True), (6, False)])
+def test_batches_that_cannot_be_divided_evenly_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, batches: int, waits: bool
+) -> None:
+    require_batches_for_all(tiny_run(tmp_path, optimisation={"accumulate": batches}), Three())
+    assert ("leave some of 3 processes waiting" in caplog.text) is waits
+
+
+def test_the_processor_is_always_there() -> None:
+    assert choose_device("cpu", ALONE) == torch.device("cpu")
