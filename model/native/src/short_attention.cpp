@@ -8,6 +8,7 @@
 #include "numbers.h"
 #include "parallel.h"
 #include "small_product.h"
+#include "turn.h"
 
 namespace dragoman {
 
@@ -17,11 +18,11 @@ constexpr int64_t kAlignment = 16;
 
 // One head of one sentence at a time, in float32.
 struct Room {
-  float *queries, *keys, *values, *turned, *shares, *joined, *slopes;
+  float *queries, *keys, *values, *turned, *shares, *joined, *slopes, *penalties;
 
   static int64_t size(const SentenceAttention& all) {
     const int64_t padded = rounded_up(all.num_keys, kAlignment);
-    return all.width * (2 * all.num_queries + 3 * padded) + 2 * all.num_queries * padded;
+    return all.width * (2 * all.num_queries + 3 * padded) + (2 * all.num_queries + 1) * padded;
   }
 
   Room(const SentenceAttention& all, float* numbers) {
@@ -34,6 +35,7 @@ struct Room {
     turned = take(all.width * padded);
     shares = take(all.num_queries * padded);
     slopes = take(all.num_queries * padded);
+    penalties = take(padded);
   }
 };
 
@@ -52,10 +54,16 @@ void write(const float* from, int64_t rows, int64_t width, Number* to, int64_t s
 }
 
 // (rows, width) to (width, padded); what is beyond the rows is zero.
-void turn(const float* from, int64_t rows, int64_t width, int64_t padded, float* to) {
-  for (int64_t i = 0; i < width; ++i) {
-    for (int64_t row = 0; row < rows; ++row) to[i * padded + row] = from[row * width + i];
-    std::fill(to + i * padded + rows, to + (i + 1) * padded, 0.0f);
+void turn_rows(const float* from, int64_t rows, int64_t width, int64_t padded, float* to) {
+  for (int64_t row = 0; row < padded; row += kLanes) {
+    for (int64_t column = 0; column < width; column += kLanes) {
+      Floats block[kLanes] = {};
+      for (int64_t i = 0; i < std::min<int64_t>(kLanes, rows - row); ++i) {
+        block[i] = floats(from + (row + i) * width + column);
+      }
+      turn(block);
+      for (int64_t i = 0; i < kLanes; ++i) store(to + (column + i) * padded + row, block[i]);
+    }
   }
 }
 
@@ -72,11 +80,15 @@ class Work {
   template <typename Number>
   void forward(Place place, const Room& room, Number* joined) const {
     read_inputs<Number>(place, room);
-    turn(room.keys, all_.num_keys, all_.width, padded_, room.turned);
+    turn_rows(room.keys, all_.num_keys, all_.width, padded_, room.turned);
     float* shares = shares_of(place);
     multiply({room.queries, all_.width, 1}, room.turned, padded_, all_.num_queries, all_.width, padded_, shares,
              padded_);
-    for (int64_t query = 0; query < all_.num_queries; ++query) softmax(place, query, shares + query * padded_);
+    write_penalties(place, room.penalties);
+    for (int64_t query = 0; query < all_.num_queries; ++query) {
+      hide(query, room.penalties, shares + query * padded_);
+      softmax(shares + query * padded_);
+    }
     const float* used = drop(place, shares, room.shares);
     multiply({used, padded_, 1}, room.values, all_.width, all_.num_queries, all_.num_keys, all_.width, room.joined,
              all_.width);
@@ -90,7 +102,7 @@ class Work {
     read(static_cast<const Number*>(out.of_joined) + joined_offset(place), joined_stride(), queries, width,
          room.joined);
     const float* shares = shares_of(place);
-    turn(room.values, keys, width, padded_, room.turned);
+    turn_rows(room.values, keys, width, padded_, room.turned);
     multiply({room.joined, width, 1}, room.turned, padded_, queries, width, padded_, room.slopes, padded_);
 
     const float* used = drop(place, shares, room.shares);
@@ -131,15 +143,21 @@ class Work {
     read(static_cast<const Number*>(all_.values) + key, stride, keys, all_.width, room.values);
   }
 
-  bool sees(Place place, int64_t query, int64_t key) const {
-    return key < all_.num_keys && !(all_.is_causal && key > query) &&
-           (all_.visible == nullptr || all_.visible[place.sentence * all_.num_keys + key] != 0);
+  // What is added to the score of each key: 0, or −∞ where nobody of the sentence may look.
+  void write_penalties(Place place, float* penalties) const {
+    const uint8_t* visible = all_.visible == nullptr ? nullptr : all_.visible + place.sentence * all_.num_keys;
+    for (int64_t key = 0; key < padded_; ++key) {
+      const bool is_seen = key < all_.num_keys && (visible == nullptr || visible[key] != 0);
+      penalties[key] = is_seen ? 0.0f : -INFINITY;
+    }
   }
 
-  void softmax(Place place, int64_t query, float* scores) const {
-    for (int64_t key = 0; key < padded_; ++key) {
-      if (!sees(place, query, key)) scores[key] = -INFINITY;
-    }
+  void hide(int64_t query, const float* penalties, float* scores) const {
+    for (int64_t i = 0; i < padded_; i += kLanes) store(scores + i, floats(scores + i) + floats(penalties + i));
+    if (all_.is_causal) std::fill(scores + query + 1, scores + padded_, -INFINITY);
+  }
+
+  void softmax(float* scores) const {
     Floats most = spread(-INFINITY), sums = {};
     for (int64_t i = 0; i < padded_; i += kLanes) most = larger(floats(scores + i), most);
     const float highest = maximum(most);
