@@ -13,6 +13,8 @@ NUMBER_TYPES = torch.float32, torch.bfloat16
 LANES = 16
 """Rows of tensors must be multiples of so many numbers for most operators."""
 
+_OPENMP = "libgomp*.so*", "libiomp5*.so*", "libomp*.so*"
+
 
 def operators_for(*tensors: Tensor) -> Operators | None:
     """The native operators, if they can compute with these tensors; None means: plain PyTorch."""
@@ -38,10 +40,10 @@ def installed_operators() -> Operators | None:
 
 
 def address_of_threads() -> int | None:
-    """GOMP_parallel of the OpenMP that PyTorch brings along; None where it brings another."""
+    """GOMP_parallel of the OpenMP that PyTorch brings along; None where it brings none."""
     torch_folder = Path(torch.__file__).parent
     for folder in (torch_folder / "lib", torch_folder.with_name("torch.libs")):
-        for path in sorted(folder.glob("libgomp*.so*")):
+        for path in sorted(path for name in _OPENMP for path in folder.glob(name)):
             run = getattr(ctypes.CDLL(str(path)), "GOMP_parallel", None)
             if run is not None:
                 return ctypes.cast(run, ctypes.c_void_p).value

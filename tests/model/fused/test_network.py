@@ -34,8 +34,8 @@ def gradients(network: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:
     return {"loss": loss.smoothed.detach(), **found}
 
 
-def network_of(shape: str) -> Transformer:
-    torch.manual_seed(0)
+def network_of(shape: str, seed: int = 0) -> Transformer:
+    torch.manual_seed(seed)
     no_dropout = {"residual_dropout": 0.0, "embedding_dropout": 0.0, "attention_dropout": 0.0}
     return Transformer(tiny_config(model_dim=64, num_heads=2, **no_dropout, **SHAPES[shape]))
 
@@ -43,8 +43,9 @@ def network_of(shape: str) -> Transformer:
 def distance(some: dict[str, Tensor], others: dict[str, Tensor]) -> float:
     """Between all gradients, relative to their length."""
     assert some.keys() == others.keys()
-    apart = torch.stack([(some[name] - others[name]).norm() for name in others])
-    return float(apart.norm() / torch.stack([other.norm() for other in others.values()]).norm())
+    names = others.keys() - {"loss"}
+    apart = torch.stack([(some[name] - others[name]).norm() for name in names])
+    return float(apart.norm() / torch.stack([others[name].norm() for name in names]).norm())
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -61,12 +62,14 @@ def test_every_weight_gets_the_same_gradient(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_in_bfloat16_gradients_are_nearly_as_near_to_those_in_float32(
+def test_in_bfloat16_gradients_are_as_near_to_those_in_float32(
     operators: Operators, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = network_of(shape)
-    native = gradients(network, torch.bfloat16)
+    networks = [network_of(shape, seed) for seed in range(4)]
+    native = [gradients(network, torch.bfloat16) for network in networks]
     monkeypatch.setattr(library, "installed_operators", lambda: None)
-    reference, exact = gradients(network, torch.bfloat16), gradients(network, torch.float32)
-    native.pop("loss"), reference.pop("loss"), exact.pop("loss")
-    assert distance(native, exact) <= 2 * distance(reference, exact)
+    reference = [gradients(network, torch.bfloat16) for network in networks]
+    exact = [gradients(network, torch.float32) for network in networks]
+    ours = sum(map(distance, native, exact)) / len(networks)
+    theirs = sum(map(distance, reference, exact)) / len(networks)
+    assert ours <= 1.15 * theirs

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.fused import library
+from model.fused.library import address_of_threads, installed_operators, operators_for
+from model.fused.residual import dropped
+from model.native.binding import ENVIRONMENT
+from model.native.operators import Operators, load_operators
+
+
+def test_operators_are_for_float32_and_bfloat16_on_a_cpu(operators: Operators) -> None:
+    assert operators_for(torch.zeros(1), torch.zeros(1, dtype=torch.bfloat16)) is operators
+    assert operators_for(torch.zeros(1), torch.zeros(1, dtype=torch.float16)) is None
+    assert operators_for(torch.zeros(1, device="meta")) is None
+
+
+def test_a_network_that_is_compiled_has_none(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert operators_for(torch.zeros(1)) is None
+
+
+def test_without_the_native_library_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, "off")
+    load_operators.cache_clear()
+    installed_operators.cache_clear()
+    assert operators_for(torch.zeros(1)) is None
+    load_operators.cache_clear()
+    installed_operators.cache_clear()
+
+
+def test_the_openmp_that_pytorch_brings_along_lends_its_threads() -> None:
+    brought = list((Path(torch.__file__).parent / "lib").glob("libgomp*.so*"))
+    assert (address_of_threads() is not None) or not brought
+
+
+def test_who_lends_the_threads_changes_nothing(operators: Operators) -> None:
+    found, before = [], torch.get_num_threads()
+    torch.set_num_threads(3)
+    for lender in (library.address_of_threads(), None):
+        operators.lend_threads(lender)
+        torch.manual_seed(0)
+        found.append(dropped(torch.ones(100, 64), 0.5))
+    torch.set_num_threads(before)
+    first, second = found
+    assert first is not None
+    assert second is not None
+    assert torch.equal(first, second)
