@@ -13,7 +13,7 @@ from model.training.data.augmentation.typing_habits import in_capitals, in_lower
 from model.training.data.config import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.corpus import SentencePair
 
-AUGMENTATION_VERSION = 1
+AUGMENTATION_VERSION = 2
 """Another number is another way to alter: text that is tokenised already is then done again."""
 
 Alteration = Callable[[SentencePair, Surroundings, Random], SentencePair | None]

@@ -12,7 +12,7 @@ from model.training.data.corpus import SentencePair
 
 _LATIN = "A-Za-zÀ-ÖØ-öø-ɏ"
 _NAME = rf"(?<![{_LATIN}\d_@#./-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?![{_LATIN}\d_@-])"
-_FIGURE = rf"(?<![{_LATIN}\d.,:/$€£¥#@+-])\d+(?:[.,:]\d+)*(?![{_LATIN}\d:/%-])"
+_FIGURE = rf"(?<![{_LATIN}\d.,:/$€£¥#@+-])\d+(?:[.,:]\d+)*(?![{_LATIN}\d:/%-]|[.,]\d)"
 _NAME_OR_FIGURE = re.compile(f"{_NAME}|{_FIGURE}")
 _IN_HAN = {"Tom": "汤姆", "Mary": "玛丽", "John": "约翰", "Boston": "波士顿"}
 """Names that Chinese sentences write in their own script; others are to be carried over as they are."""

@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from model.training.data.augmentation.surroundings import is_spaceless
-from model.training.data.augmentation.typing_habits import lower
+from model.training.data.augmentation.typing_habits import lower, upper
 from model.training.data.corpus import SentencePair
 from model.training.lexicon import Lexicon
 from model.training.parallel_ids import ParallelIds
@@ -17,7 +17,10 @@ Segmenter = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 
 MOST_SENTENCES = 100_000
 
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = re.compile(r"[^\W\d_]{2,}(?:['’-][^\W\d_]+)*")
+"""Of one piece are `aujourd'hui` and `rendez-vous`: half of them translates nothing. `l'eau` is not."""
+_CONTRACTION = re.compile(r"(?:n['’]t|['’](?:re|ve|ll|[smd]))$")
+"""Two words in one, such as `don't` and `geht's`, which no single word translates."""
 _MIN_COUNT = 5
 _MIN_PROBABILITY = 0.3
 _MIN_PROBABILITY_OF_SEGMENTS = 0.5
@@ -32,12 +35,19 @@ class _Word(NamedTuple):
     Attributes:
         folded: In lower case.
         usual: As it mostly stands inside sentences: a German noun with its capital.
+        capitalised: As it stands where a sentence begins.
         has_case: Whether its script has capitals.
     """
 
     folded: str
     usual: str
+    capitalised: str
     has_case: bool
+
+    @classmethod
+    def of(cls, folded: str, usual: str, language: str) -> Self:
+        """With what follows from the language."""
+        return cls(folded, usual, upper(usual[0], language) + usual[1:], not is_spaceless(language))
 
 
 class _Side:
@@ -45,6 +55,7 @@ class _Side:
 
     Attributes:
         rows: Words of each text by number.
+        forms: Its words as they are usual.
         is_segmented: Whether a segmenter had to say what the words are.
     """
 
@@ -58,7 +69,8 @@ class _Side:
         self.rows = [[numbers[word] for word in row if word in numbers] for row in folded]
         inside = Counter(chain.from_iterable(row[1:] for row in words))
         usual = {lower(form, language): form for form in sorted(inside, key=inside.__getitem__)}
-        self._words = [_Word(word, usual.get(word, word), not self.is_segmented) for word in frequent]
+        self._words = [_Word.of(word, usual.get(word, word), language) for word in frequent]
+        self.forms = {word.usual for word in self._words}
 
     def __len__(self) -> int:
         return len(self._words) + 1
@@ -71,8 +83,8 @@ class WordPairs:
     """Words that translate each other, to be had in both directions.
 
     IBM model 1 must give each a large part of the other's probability (`model.training.lexicon`), so
-    that words of many translations, articles among them, are left out. So are names that are the
-    same on both sides.
+    that words of many translations, articles among them, are left out. So are contractions, and names
+    that both sides have: New York's parts go together in any order.
 
     Args:
         pairs: Sentences; the first MOST_SENTENCES of them are aligned.
@@ -89,7 +101,8 @@ class WordPairs:
         texts = zip(*pairs[:MOST_SENTENCES], strict=True)
         ours, theirs = (_Side(*side) for side in zip(texts, languages, segmenters, strict=True))
         both = [(ours[our], theirs[their]) for our, their in _each_others(ours, theirs)]
-        self._both = [pair for pair in both if not _is_name(*pair)]
+        names = {form for form in ours.forms & theirs.forms if form[0].isupper()}
+        self._both = [pair for pair in both if not any(w.usual in names or _is_contraction(w) for w in pair)]
 
     def __len__(self) -> int:
         return len(self._both)
@@ -100,7 +113,7 @@ class WordPairs:
             said, meant = (second, first) if reverse else (first, second)
             yield SentencePair(said.folded, meant.usual)
             if said.has_case:
-                yield SentencePair(_capitalised(said.usual), _capitalised(meant.usual))
+                yield SentencePair(said.capitalised, meant.capitalised)
 
 
 def segments(pieces: Iterable[str]) -> list[str]:
@@ -109,12 +122,8 @@ def segments(pieces: Iterable[str]) -> list[str]:
     return [piece for piece in bare if piece.isalpha()]
 
 
-def _is_name(ours: _Word, theirs: _Word) -> bool:
-    return ours.usual == theirs.usual and ours.usual[0].isupper()
-
-
-def _capitalised(word: str) -> str:
-    return word[0].upper() + word[1:]
+def _is_contraction(word: _Word) -> bool:
+    return _CONTRACTION.search(word.folded) is not None
 
 
 def _each_others(ours: _Side, theirs: _Side) -> Iterator[tuple[int, int]]:

@@ -90,6 +90,7 @@ def test_a_name_in_another_script_is_replaced_by_one_to_carry_over(seed: int) ->
         (SentencePair("Winter is coming.", "Der Winter kommt."), ("en", "de")),
         (SentencePair("1 dog.", "1 chien."), ("en", "fr")),
         (SentencePair("Tom met Tom.", "Tom a vu Tom."), ("en", "fr")),
+        (SentencePair("Prices rose by 2.5% again.", "Los precios subieron un 2.5% otra vez."), ("en", "es")),
         (SentencePair("你为什么迟到？", "Why are you late?"), ("zh", "en")),
     ],
 )

@@ -46,6 +46,35 @@ def test_a_language_without_spaces_is_cut_by_its_segmenter() -> None:
     assert len(backward) == len(words)  # no second one with a capital: nothing in the source would tell
 
 
+def test_a_word_of_several_parts_is_one_word_and_a_contraction_none() -> None:
+    french = {"today": "aujourd'hui", "later": "l'après-midi", "soon": "peut-être", "don't": "pas"}
+    pairs = [
+        SentencePair(f"We {verb} {word}.", f"Nous {VERBS[verb]} {meant}.")
+        for verb, (word, meant) in product(VERBS, french.items())
+    ] * 3
+    found = set(WordPairs(pairs, ("en", "fr"), (unused, unused)).directed())
+    whole = {("today", "aujourd'hui"), ("later", "après-midi"), ("soon", "peut-être")}
+    assert whole | {(source.capitalize(), target.capitalize()) for source, target in whole} <= found
+    said = {pair.source.lower() for pair in found}
+    assert not said & {"don't", "don"}
+    assert not {pair.target for pair in found} & {"hui", "aujourd", "midi", "après", "être", "peut"}
+
+
+def test_parts_of_a_name_are_no_translations_of_each_other() -> None:
+    pairs = [SentencePair(f"Somebody {verb} New York.", f"Jemand {VERBS[verb]} New York.") for verb in VERBS]
+    said = {pair.source for pair in WordPairs(PAIRS + pairs * 2, ("en", "de"), (unused, unused)).directed()}
+    assert "sees" in said
+    assert not said & {"new", "york"}
+
+
+def test_a_turkish_capital_keeps_its_dot() -> None:
+    turkish = {"goes": "ilerler", "sees": "izler", "finds": "bulur"}
+    pairs = [SentencePair(f"Biri {said}.", f"Somebody {verb}.") for verb, said in turkish.items()] * 6
+    found = list(WordPairs(pairs, ("tr", "en"), (unused, unused)).directed())
+    assert SentencePair("İlerler", "Goes") in found
+    assert SentencePair("ilerler", "goes") in found
+
+
 def test_rare_words_are_left_out() -> None:
     assert len(WordPairs(PAIRS[:4], ("en", "de"), (unused, unused))) == 0
 
