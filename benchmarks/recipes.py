@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from model.cli.grouping import Command, Option, grouped
-from model.training.train_config import LISTS, TrainConfig, load_train_config
+from model.training.train_config import LISTS, TrainConfig, anchored, load_train_config
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data"
@@ -22,7 +22,7 @@ def read_changes(files: Sequence[Path], assignments: Sequence[str]) -> Values:
     """Changes to a training file, the later ones laid over the earlier ones.
 
     Args:
-        files: TOML files with some sections of a training file.
+        files: TOML files with some sections of a training file; paths are relative to each.
         assignments: `section.name=value`, the value in TOML's syntax; a bare word is text.
 
     Raises:
@@ -31,9 +31,10 @@ def read_changes(files: Sequence[Path], assignments: Sequence[str]) -> Values:
     changes: Values = {}
     for file in files:
         try:
-            changes = merged(changes, tomllib.loads(file.read_text(encoding="utf-8")))
+            values = tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise click.UsageError(f"{file} cannot be read as TOML: {error}") from error
+        changes = merged(changes, anchored(values, file.parent))
     for assignment in assignments:
         changes = merged(changes, _assigned(assignment))
     return changes

@@ -10,7 +10,7 @@
     [searches."beam 2"]                       # optional: each variant is translated with each search
     beam_size = 2
 
-The base without any change of its own comes first, as `as it is`.
+The base without any change of its own comes first, as `as it is`. Paths are relative to the file.
 """
 
 import re
@@ -24,7 +24,7 @@ import click
 
 from benchmarks.recipes import merged, read_recipe
 from model.training.run_folder import RunFolder
-from model.training.train_config import TrainConfig
+from model.training.train_config import TrainConfig, anchored
 
 RunName = tuple[str, int]
 """Name of a variant, and seed."""
@@ -102,8 +102,9 @@ def read_experiment(file: Path, changes: Mapping[str, Any], steps: int | None) -
         name=file.stem,
         base=file.parent / values["base"],
         steps=steps or values["steps"],
-        every=merged(values.get("every", {}), changes),
-        variants={UNCHANGED: {}, **values.get("variants", {})},
+        every=merged(anchored(values.get("every", {}), file.parent), changes),
+        variants={UNCHANGED: {}}
+        | {name: anchored(each, file.parent) for name, each in values.get("variants", {}).items()},
         searches=values.get("searches", {}),
     )
 

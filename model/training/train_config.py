@@ -164,7 +164,7 @@ def load_train_config(file: Path | None, options: Values) -> TrainConfig:
     Raises:
         ConfigError: If the file cannot be read, or as TrainConfig.from_dict.
     """
-    values = {} if file is None else _anchored(_read_toml(file), file.parent)
+    values = {} if file is None else anchored(_read_toml(file), file.parent)
     for section, given in options.items():
         earlier = values.get(section, {})
         merge = isinstance(given, Mapping) and isinstance(earlier, Mapping)
@@ -181,8 +181,8 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise ConfigError("config", f"a readable TOML file ({reason})", str(file)) from error
 
 
-def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same values with paths relative to `folder` resolved."""
+def anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same values, in place, with paths relative to `folder` resolved."""
     corpora = [entry for key in LISTS for entry in _entries(values.get(key))]
     places = [(entry, name) for entry in corpora for name in ("path", "target_path")]
     places += [

@@ -48,6 +48,11 @@ def test_later_changes_win_value_by_value(tmp_path: Path) -> None:
     assert merged({"a": {"b": 1}}, {"a": 2}) == {"a": 2}
 
 
+def test_paths_of_a_file_that_is_laid_over_are_relative_to_it(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text('[run]\nfolder = "runs/x"\n')
+    assert read_changes([tmp_path / "one.toml"], []) == {"run": {"folder": str(tmp_path / "runs" / "x")}}
+
+
 @pytest.mark.parametrize("wrong", ["run.max_steps", "run max_steps=1 2"])
 def test_what_is_no_assignment_is_refused(wrong: str) -> None:
     with pytest.raises(click.UsageError, match=r"must be section\.name=value"):

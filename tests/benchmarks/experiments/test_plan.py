@@ -35,6 +35,15 @@ def test_every_variant_of_every_experiment_works_and_changes_something(file: Pat
         DecodeOptions.from_dict(dict(search))
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_every_corpus_lies_in_the_data_folder(file: Path, tmp_path: Path) -> None:
+    experiment = read_experiment(file, {}, None)
+    for name in experiment.variants:
+        found = experiment.config(name, 1, data=tmp_path, runs=Path("/runs"))
+        for corpus in (*found.corpora, *found.validation_corpora):
+            assert Path(corpus.path).is_relative_to(tmp_path)
+
+
 def test_changes_for_all_come_before_those_of_a_variant(tmp_path: Path) -> None:
     base = ROOT / "examples" / "goals" / "multi30k-en-de.toml"
     (tmp_path / "x.toml").write_text(
