@@ -85,8 +85,8 @@ def compare(
 ) -> Comparison:
     """Whether a system differs from a baseline by more than chance; arguments as for `bootstrap`.
 
-    The same translations twice are certain not to differ: their p-value is 1, where sacreBLEU's
-    formula gives the smallest one.
+    Where there is no difference at all, chance makes one as large for certain: the p-value is 1. Of the
+    same translations twice, sacreBLEU's formula gives the smallest one.
     """
     metrics = _metrics(target_language)
     test = PairedTest(
@@ -97,14 +97,13 @@ def compare(
         n_samples=resamples,
     )
     signatures, found = test()
-    is_same = list(translations) == list(baseline)
     systems: dict[Metric, Estimate] = {}
     baselines: dict[Metric, Estimate] = {}
     for name, column in zip(metrics, signatures, strict=True):
         signature = str(signatures[column])
         before, after = cast(Sequence[PairedResult], found[column])
         baselines[name] = _estimate(before, None, signature)
-        systems[name] = _estimate(after, 1.0 if is_same else after.p_value, signature)
+        systems[name] = _estimate(after, 1.0 if after.score == before.score else after.p_value, signature)
     return Comparison(systems, baselines)
 
 

@@ -46,6 +46,12 @@ def test_nothing_differs_from_itself() -> None:
     assert [estimate.p_value for estimate in found.system.values()] == [1.0, 1.0]
 
 
+def test_what_no_metric_sees_is_no_difference() -> None:
+    spaced = [text.replace(" ", "  ") for text in GOOD]
+    found = compare(spaced, GOOD, [REFERENCES], "en", resamples=40)
+    assert [estimate.p_value for estimate in found.system.values()] == [1.0, 1.0]
+
+
 def test_the_seed_decides_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     once = compare(GOOD, BAD, [REFERENCES], "en", resamples=100)
     assert compare(GOOD, BAD, [REFERENCES], "en", resamples=100) == once
