@@ -193,7 +193,7 @@ class AugmentationConfig:
         copied: The same made-up name, figure, address, code … on both sides: in place of a name or number
             that they share, beside the sentence, or alone.
         words: How often in an epoch each pair of single words is drawn that translate each other in a
-            corpus; times the corpus' weight.
+            corpus, once as it is and once with capitals; times the corpus' weight.
         seed: Of all choices; the same pair gives the same copies.
     """
 
