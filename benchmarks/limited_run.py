@@ -1,17 +1,15 @@
 """A training run in pieces: each call goes on where the last one was, for so many minutes at most."""
 
 import json
-import logging
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.training.processor import prepared_processor
+from model.training.reporting.conclusion import report_if_possible
 from model.training.run import Run
-from model.training.run_folder import RunFolder, write_text_whole
+from model.training.run_folder import write_text_whole
 from model.training.train_config import TrainConfig
-
-logger = logging.getLogger(__name__)
 
 _ENDED = "ended.json"
 _LIMITS = ("max_steps", "max_minutes", "max_epochs")
@@ -78,17 +76,8 @@ def train(config: TrainConfig, deadline: Deadline) -> Ending | None:
     if reason == "interrupted":
         return None
     if config.run.plots:
-        _report(run.folder)
+        report_if_possible(run.folder)
     position = run.trainer.position
     ending = Ending(reason, position.step, position.seconds / 60, position.tokens)
     write_text_whole(note, json.dumps({"limits": limits, "ending": vars(ending)}, indent=1) + "\n")
     return ending
-
-
-def _report(folder: RunFolder) -> None:
-    try:
-        from model.training.reporting.report import write_report
-
-        write_report(folder)
-    except ModuleNotFoundError as missing:
-        logger.warning("no report: it needs %s, which dragoman[train] brings", missing.name)

@@ -15,14 +15,22 @@ def conclude(folder: RunFolder, description: Mapping[str, object], *, report: bo
     Args:
         folder: The run's.
         description: The provenance.
-        report: Whether to write one; it needs the extra `train`, without which the log says so.
+        report: Whether to write one; see `report_if_possible`.
 
     Raises:
-        CheckpointError: If the report cannot be written.
+        CheckpointError: As `report_if_possible`.
     """
     write_text_whole(folder.provenance, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-    if not report:
-        return
+    if report:
+        report_if_possible(folder)
+
+
+def report_if_possible(folder: RunFolder) -> None:
+    """Write the report of a run; where the extra `train` is missing, the log says so.
+
+    Raises:
+        CheckpointError: If it cannot be written.
+    """
     try:
         from model.training.reporting.report import write_report
 
