@@ -48,7 +48,7 @@ class Trial:
 def searches(
     present: DecodeOptions, beam_sizes: Sequence[int], length_penalties: Sequence[float]
 ) -> list[DecodeOptions]:
-    """All combinations, as beam search, the present search first if it is one of them.
+    """All combinations, as beam search; before them the present search, if it is one with beams.
 
     Args:
         present: What the checkpoint does by default; everything else stays as it is there.
@@ -62,7 +62,7 @@ def searches(
         )
         for beam, penalty in grid
     ]
-    return sorted(dict.fromkeys(options), key=lambda each: each != present)
+    return list(dict.fromkeys([present, *options] if present.strategy == "beam" else options))
 
 
 def try_searches(

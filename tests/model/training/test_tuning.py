@@ -26,6 +26,11 @@ def test_the_present_search_is_tried_first_and_each_one_once() -> None:
     assert searches(present, [], []) == [present]
 
 
+def test_a_present_search_beside_the_grid_is_tried_too() -> None:
+    present = DecodeOptions(beam_size=5, length_penalty=0.6)
+    assert [each.length_penalty for each in searches(present, [], [0.5, 1.0])] == [0.6, 0.5, 1.0]
+
+
 def test_a_greedy_checkpoint_is_offered_beams() -> None:
     (only,) = searches(DecodeOptions(strategy="greedy", max_length=7), [3], [])
     assert (only.strategy, only.beam_size, only.max_length) == ("beam", 3, 7)
