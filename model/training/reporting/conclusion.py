@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Mapping
 
+from model.errors import TranslationError
 from model.training.run_folder import RunFolder, write_text_whole
 
 logger = logging.getLogger(__name__)
@@ -16,9 +17,6 @@ def conclude(folder: RunFolder, description: Mapping[str, object], *, report: bo
         folder: The run's.
         description: The provenance.
         report: Whether to write one; see `report_if_possible`.
-
-    Raises:
-        CheckpointError: As `report_if_possible`.
     """
     write_text_whole(folder.provenance, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
     if report:
@@ -26,11 +24,7 @@ def conclude(folder: RunFolder, description: Mapping[str, object], *, report: bo
 
 
 def report_if_possible(folder: RunFolder) -> None:
-    """Write the report of a run; where the extra `train` is missing, the log says so.
-
-    Raises:
-        CheckpointError: If it cannot be written.
-    """
+    """Write the report of a run; where that cannot be, the log says why: a run is not worth less without."""
     try:
         from model.training.reporting.report import write_report
 
@@ -38,5 +32,7 @@ def report_if_possible(folder: RunFolder) -> None:
     except ModuleNotFoundError as missing:
         advice = f"`dragoman report {folder.root}` writes it once dragoman[train] is installed"
         logger.warning("no report: %s is missing; %s", missing.name, advice)
+    except (TranslationError, OSError) as error:
+        logger.error("no report: %s; `dragoman report %s` tries again", error, folder.root)
     else:
         logger.info("the report is %s", page)
