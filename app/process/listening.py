@@ -20,39 +20,42 @@ _TURNS_SECONDS: Final = 0.05
 # From <linux/filter.h>: the program of one instruction, "return 0", which drops every packet.
 _SO_ATTACH_FILTER: Final = 26
 _DROP: Final = struct.pack("HBBI", 0x06, 0, 0, 0)
-# How long descriptors count as short after one was lacking.
+# How long descriptors count as short after one was lacking, and how far apart connections then come: closing
+# one takes some turns of the event loop, and as few as there are must not all be on their way through them.
 _SHORT_SECONDS: Final = 10.0
+_APART_SECONDS: Final = 0.005
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener(socket.socket):
-    """Gives one connection a turn of the event loop while descriptors are short, else as many as asked for.
+    """Gives one connection at a time while descriptors are short, else as many as asked for.
 
     Where none is left, asyncio would try as often in vain in each turn, each time with a log line and a timer
     that tries again: more and more of them. And those that come back would all go to clients who have left.
     """
 
     _short_until = -math.inf
-    _is_turn_over = False
+    _not_before = -math.inf
 
     def accept(self) -> "tuple[socket.socket, Any]":
         """The next connection.
 
         Raises:
-            BlockingIOError: If there is none, or no more in this turn.
+            BlockingIOError: If there is none, or none yet.
             OSError: If the system has no descriptor for it.
         """
-        if self._is_turn_over:
-            self._is_turn_over = False
+        now = time.monotonic()
+        if now < self._not_before:
             raise BlockingIOError
         try:
             accepted = super().accept()
         except OSError as error:
             if error.errno in _EXHAUSTED:
-                self._short_until = time.monotonic() + _SHORT_SECONDS
-                self._is_turn_over = True
+                self._short_until = now + _SHORT_SECONDS
+                self._not_before = now + _APART_SECONDS
             raise
-        self._is_turn_over = time.monotonic() < self._short_until
+        if now < self._short_until:
+            self._not_before = now + _APART_SECONDS
         return accepted
 
 
