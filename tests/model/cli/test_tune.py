@@ -1,5 +1,6 @@
 """`dragoman tune`: it tries searches on text, and keeps the best in the checkpoint."""
 
+import dataclasses
 import gzip
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from model.checkpoint import load_checkpoint
+from model.checkpoint.rewriting import replace_card
 from model.cli.main import main
 from model.request import DecodeOptions
 from tests.conftest import PHRASES
@@ -30,6 +32,8 @@ def tune(*arguments: str | Path) -> Result:
 
 
 def test_the_best_search_becomes_the_default_of_a_sound_checkpoint(folder: Path, corpus: Path) -> None:
+    card = load_checkpoint(folder).card
+    replace_card(folder, dataclasses.replace(card, decoding=DecodeOptions(strategy="greedy")), {})
     before = load_checkpoint(folder)
     result = tune(folder, "--corpus", "en-fr", corpus, "--length-penalty", "0.5", "--beam-size", "3")
     assert result.exit_code == 0, result.output
@@ -38,7 +42,7 @@ def test_the_best_search_becomes_the_default_of_a_sound_checkpoint(folder: Path,
     assert trial.split("\t")[:2] == ["3", "0.5"]
     assert trial.endswith("← chosen")
     after = load_checkpoint(folder)
-    chosen = DecodeOptions.from_dict({**vars(before.card.decoding), "beam_size": 3, "length_penalty": 0.5})
+    chosen = DecodeOptions.from_dict({"strategy": "beam", "beam_size": 3, "length_penalty": 0.5})
     assert after.card.decoding == chosen
     assert after.checksum != before.checksum
     assert after.config == before.config
