@@ -10,7 +10,7 @@ from model.config import TransformerConfig
 from model.presets import preset
 from model.transformer import Transformer
 
-FIRST_WORD = 262
+FIRST_WORD = 265
 """Of the embedded tokenizer's ids, which the shapes share: before it are special ids, tags and bytes."""
 
 _NEVER = -1e9
