@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-from model.fused.library import LANES, is_bfloat16, operators_for
+from model.fused.loading import LANES, is_bfloat16, operators_for
 from model.fused.residual import dropout_of
 from model.native.operators import AttentionGradients, Operators, SentenceAttention
 

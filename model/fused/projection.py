@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from model.fused.library import operators_for
+from model.fused.loading import operators_for
 from model.native import operators as native
 from model.native.operators import Operators
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from model.fused.library import LANES, NUMBER_TYPES, is_bfloat16, operators_for
+from model.fused.loading import LANES, NUMBER_TYPES, is_bfloat16, operators_for
 from model.native.operators import DropoutStruct, DroppedSum, NormedRows, NormGradients, Operators
 
 _WORD = 1 << 32

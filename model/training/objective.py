@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-from model.fused.library import operators_for
+from model.fused.loading import operators_for
 from model.fused.smoothed_loss import FusedSmoothedLoss
 from model.native.operators import Operators
 

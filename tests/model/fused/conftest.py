@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.fused import library
+from model.fused import loading
 from model.native.build import VARIANTS
 from model.native.operators import Operators
 from tests.model.native_library import native_library
@@ -12,12 +12,12 @@ from tests.model.native_library import native_library
 def operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Operators:
     """Operators that `operators_for` gives while the test runs."""
     chosen = Operators(native_library(request.param))
-    chosen.lend_threads(library.address_of_threads())
-    monkeypatch.setattr(library, "installed_operators", lambda: chosen)
+    chosen.lend_threads(loading.address_of_threads())
+    monkeypatch.setattr(loading, "installed_operators", lambda: chosen)
     return chosen
 
 
 @pytest.fixture
 def no_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where there is no native library."""
-    monkeypatch.setattr(library, "installed_operators", lambda: None)
+    monkeypatch.setattr(loading, "installed_operators", lambda: None)

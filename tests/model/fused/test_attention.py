@@ -6,7 +6,7 @@ from torch import Tensor
 
 from model.blocks import Attention, key_mask
 from model.config import TransformerConfig
-from model.fused import library
+from model.fused import loading
 from model.fused.attention import attend_sentences
 from model.native.operators import Operators
 from tests.model.tiny_networks import tiny_config
@@ -57,7 +57,7 @@ def test_it_is_the_reference(
     mask = look(3, num_keys) if masked else None
     with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
         native = computed(attention, queries, sources, mask, causal=causal)
-        monkeypatch.setattr(library, "installed_operators", lambda: None)
+        monkeypatch.setattr(loading, "installed_operators", lambda: None)
         reference = computed(attention, queries, sources, mask, causal=causal)
     for ours, theirs in zip(native, reference, strict=True):
         scale = float(theirs.detach().abs().max())

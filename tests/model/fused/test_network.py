@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.fused import library
+from model.fused import loading
 from model.native.operators import Operators
 from model.training.objective import Smoothing, label_smoothed_loss
 from model.transformer import Transformer
@@ -54,7 +54,7 @@ def test_every_weight_gets_the_same_gradient(
 ) -> None:
     network = network_of(shape)
     native = gradients(network, torch.float32)
-    monkeypatch.setattr(library, "installed_operators", lambda: None)
+    monkeypatch.setattr(loading, "installed_operators", lambda: None)
     reference = gradients(network, torch.float32)
     for name, expected in reference.items():
         close = 1e-4 * float(expected.norm()) + 1e-6
@@ -67,7 +67,7 @@ def test_in_bfloat16_gradients_are_as_near_to_those_in_float32(
 ) -> None:
     networks = [network_of(shape, seed) for seed in range(4)]
     native = [gradients(network, torch.bfloat16) for network in networks]
-    monkeypatch.setattr(library, "installed_operators", lambda: None)
+    monkeypatch.setattr(loading, "installed_operators", lambda: None)
     reference = [gradients(network, torch.bfloat16) for network in networks]
     exact = [gradients(network, torch.float32) for network in networks]
     ours = sum(map(distance, native, exact)) / len(networks)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.fused import library
+from model.fused import loading
 from model.native.operators import Operators
 from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss
 
@@ -29,7 +29,7 @@ def both(
         return loss, torch.autograd.grad(loss.smoothed / 7, logits)[0]
 
     native = computed()
-    monkeypatch.setattr(library, "installed_operators", lambda: None)
+    monkeypatch.setattr(loading, "installed_operators", lambda: None)
     return native, computed()
 
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.fused import library
-from model.fused.library import address_of_threads, installed_operators, operators_for
+from model.fused import loading
+from model.fused.loading import address_of_threads, installed_operators, operators_for
 from model.fused.residual import dropped
 from model.native.binding import ENVIRONMENT
 from model.native.operators import Operators, load_operators
@@ -38,7 +38,7 @@ def test_the_openmp_that_pytorch_brings_along_lends_its_threads() -> None:
 def test_who_lends_the_threads_changes_nothing(operators: Operators) -> None:
     found, before = [], torch.get_num_threads()
     torch.set_num_threads(3)
-    for lender in (library.address_of_threads(), None):
+    for lender in (loading.address_of_threads(), None):
         operators.lend_threads(lender)
         torch.manual_seed(0)
         found.append(dropped(torch.ones(100, 64), 0.5))
