@@ -26,6 +26,8 @@ from model.request import Hypothesis
 _STRATEGIES = {"greedy": 0, "beam": 1, "sample": 2}
 _STOPS = {"patience": 0, "first": 1, "all": 2}
 _LENGTH_PENALTY_FORMS = {"power": 0, "gnmt": 1}
+_LARGEST = 2**31 - 1  # ctypes cuts larger numbers down to others without a word
+_COLDEST = 2.0**-126  # what is smaller is 0 in float32, or may be
 
 View = TypeVar("View", bound=ctypes.Structure)
 
@@ -41,7 +43,7 @@ class NativeRunner:
             decoder's start: language tags, for example.
 
     Raises:
-        ConfigError: If a bound is not positive, or such an id is none of the vocabulary.
+        ConfigError: If a bound is not positive or over 2³¹ − 1, or such an id is none of the vocabulary.
         NativeError: If there is not enough memory.
     """
 
@@ -54,8 +56,8 @@ class NativeRunner:
         never_produced: Collection[int] = (),
     ) -> None:
         config = network.config
-        require_integer("max_rows", max_rows, 1)
-        require_integer("max_positions", max_positions, 1)
+        require_integer("max_rows", max_rows, 1, _LARGEST)
+        require_integer("max_positions", max_positions, 1, _LARGEST)
         for token in never_produced:
             require(0 <= token < config.target_vocab_size, "never_produced", "ids of the vocabulary", token)
         reserved = {config.pad_id, config.bos_id, config.decoder_start_id}
@@ -121,7 +123,7 @@ class NativeRunner:
 
 def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> RequestStruct:
     source, prefix = integers(sentence.request.source_ids), integers(sentence.request.prefix_ids)
-    suppressed = integers(sentence.options.suppress_ids)
+    suppressed = integers([token for token in sentence.options.suppress_ids if token <= _LARGEST])
     candidates = sentence.candidates
     kept_alive += [source, prefix, suppressed, candidates]
     return RequestStruct(
@@ -151,8 +153,8 @@ def _options(sentence: Sentence) -> OptionsStruct:
         coverage_penalty=options.coverage_penalty if options.strategy == "beam" else 0.0,
         stop=_STOPS[options.stop],
         patience=options.patience,
-        temperature=options.temperature,
-        top_k=min(options.top_k, 2**31 - 1),
+        temperature=max(options.temperature, _COLDEST),
+        top_k=min(options.top_k, _LARGEST),
         top_p=options.top_p,
         min_p=options.min_p,
         no_repeat_ngram_size=options.no_repeat_ngram_size,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
+from model.fused.derivatives import require_first_derivative
 from model.fused.loading import LANES, is_bfloat16, operators_for
 from model.fused.residual import dropout_of
 from model.native.operators import AttentionGradients, Operators, SentenceAttention
@@ -36,22 +37,30 @@ def attend_sentences(
         rate: Of dropout of the weights.
     """
     operators = operators_for(queries_NQM, keys_values_NS2M)
-    sentences, _, width = queries_NQM.shape
-    if operators is None or queries_NQM.dtype != keys_values_NS2M.dtype or width // num_heads % LANES:
-        return None
-    if mask is not None and (
-        mask.dtype != torch.bool or mask.shape != (sentences, 1, 1, keys_values_NS2M.shape[1])
-    ):
+    if operators is None or not _is_regular(queries_NQM, keys_values_NS2M, num_heads, mask, causal=causal):
         return None
     choices = mask, num_heads, causal, rate
     apply = cast(Callable[..., Tensor], _SentenceAttention.apply)
     return apply(queries_NQM, keys_values_NS2M, *choices, operators)
 
 
+def _is_regular(
+    queries_NQM: Tensor, keys_values_NS2M: Tensor, num_heads: int, mask: Tensor | None, *, causal: bool
+) -> bool:
+    (sentences, num_queries, width), num_keys = queries_NQM.shape, keys_values_NS2M.shape[1]
+    return (
+        queries_NQM.dtype == keys_values_NS2M.dtype
+        and keys_values_NS2M.shape == (sentences, num_keys, 2 * width)
+        and width % (num_heads * LANES) == 0
+        and (mask is None or (mask.dtype == torch.bool and mask.shape == (sentences, 1, 1, num_keys)))
+        and not (causal and num_queries > num_keys)
+    )
+
+
 class _Context(FunctionCtx):
     """What autograd hands from forward to backward."""
 
-    saved_tensors: tuple[Tensor, ...]
+    saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor]
     attention: SentenceAttention
     operators: Operators
 
@@ -72,14 +81,8 @@ class _SentenceAttention(torch.autograd.Function):
         mask = None if mask is None else mask.contiguous()
         (sentences, num_queries, width), num_keys = queries.shape, keys_values.shape[1]
         padded = -(-num_keys // LANES) * LANES
-        shares = torch.empty(sentences, num_heads, num_queries, padded)
-        keys = keys_values.data_ptr()
+        shares = queries.new_empty(sentences, num_heads, num_queries, padded, dtype=torch.float32)
         ctx.attention = SentenceAttention(
-            queries=queries.data_ptr(),
-            keys=keys,
-            values=keys + width * keys_values.element_size(),
-            visible=None if mask is None else mask.data_ptr(),
-            shares=shares.data_ptr(),
             query_stride=width,
             key_stride=2 * width,
             sentences=sentences,
@@ -94,7 +97,7 @@ class _SentenceAttention(torch.autograd.Function):
             threads=torch.get_num_threads(),
         )
         ctx.operators = operators
-        # Keeps what the structure points at.
+        _point(ctx.attention, queries, keys_values, mask, shares)
         ctx.save_for_backward(queries, keys_values, mask, shares)  # type: ignore[arg-type]
         joined = torch.empty_like(queries)
         operators.attend_sentences(ctx.attention, joined.data_ptr())
@@ -102,8 +105,11 @@ class _SentenceAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: _Context, slope: Tensor) -> tuple[Tensor | None, ...]:
-        queries, keys_values, *_ = ctx.saved_tensors
+        require_first_derivative()
+        queries, keys_values, mask, shares = ctx.saved_tensors
         slope = slope.contiguous()
+        # Hooks of autograd may have moved what was saved.
+        _point(ctx.attention, queries, keys_values, mask, shares)
         of_queries, of_keys_values = torch.empty_like(queries), torch.empty_like(keys_values)
         keys = of_keys_values.data_ptr()
         gradients = AttentionGradients(
@@ -114,3 +120,14 @@ class _SentenceAttention(torch.autograd.Function):
         )
         ctx.operators.attend_sentences_gradient(ctx.attention, gradients)
         return of_queries, of_keys_values, None, None, None, None, None
+
+
+def _point(
+    attention: SentenceAttention, queries: Tensor, keys_values: Tensor, mask: Tensor | None, shares: Tensor
+) -> None:
+    """Tell where these tensors lie; they must live as long as that is used."""
+    keys = keys_values.data_ptr()
+    attention.queries, attention.keys = queries.data_ptr(), keys
+    attention.values = keys + queries.shape[-1] * keys_values.element_size()
+    attention.visible = None if mask is None else mask.data_ptr()
+    attention.shares = shares.data_ptr()

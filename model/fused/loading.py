@@ -1,6 +1,7 @@
 """Finds the native operators for some tensors, and lends them PyTorch's threads."""
 
 import ctypes
+import logging
 from functools import cache
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import torch
 from torch import Tensor
 
 from model.native.operators import Operators, load_operators
+
+logger = logging.getLogger(__name__)
 
 NUMBER_TYPES = torch.float32, torch.bfloat16
 LANES = 16
@@ -40,11 +43,15 @@ def installed_operators() -> Operators | None:
 
 
 def address_of_threads() -> int | None:
-    """GOMP_parallel of the OpenMP that PyTorch brings along; None where it brings none."""
+    """GOMP_parallel of the OpenMP that PyTorch brings along; None where it brings none that can be loaded."""
     torch_folder = Path(torch.__file__).parent
     for folder in (torch_folder / "lib", torch_folder.with_name("torch.libs")):
         for path in sorted(path for name in _OPENMP for path in folder.glob(name)):
-            run = getattr(ctypes.CDLL(str(path)), "GOMP_parallel", None)
+            try:
+                run = getattr(ctypes.CDLL(str(path)), "GOMP_parallel", None)
+            except OSError as reason:
+                logger.warning("training natively without the threads of %s: %s", path.name, reason)
+                continue
             if run is not None:
                 return ctypes.cast(run, ctypes.c_void_p).value
     return None

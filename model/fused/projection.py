@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
+from model.fused.derivatives import require_first_derivative
 from model.fused.loading import operators_for
 from model.native import operators as native
 from model.native.operators import Operators
@@ -31,13 +32,28 @@ def project(states: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor 
     if not torch.is_autocast_enabled("cpu") or torch.get_autocast_dtype("cpu") != torch.bfloat16:
         return None
     operators = operators_for(states, weight_OI)
-    if operators is None or not operators.has_bfloat16_products or weight_OI.dtype != torch.float32:
+    if operators is None or not operators.has_bfloat16_products:
         return None
-    outputs, inputs = weight_OI.shape
-    if inputs % _INPUTS or outputs % _OUTPUTS or not weight_OI.is_contiguous():
+    if not _is_regular(states, weight_OI, bias_O):
         return None
     apply = cast(Callable[..., Tensor], _Projection.apply)
     return apply(states.to(torch.bfloat16), weight_OI, bias_O, operators)
+
+
+def _is_regular(states: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> bool:
+    outputs, inputs = weight_OI.shape
+    return (
+        states.shape[-1] == inputs
+        and states.numel() > 0
+        and inputs % _INPUTS == 0
+        and outputs % _OUTPUTS == 0
+        and _is_plain(weight_OI)
+        and (bias_O is None or (len(bias_O) == outputs and _is_plain(bias_O)))
+    )
+
+
+def _is_plain(weight: Tensor) -> bool:
+    return weight.dtype == torch.float32 and weight.is_contiguous()
 
 
 class _Context(FunctionCtx):
@@ -62,6 +78,7 @@ class _Projection(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: _Context, slope: Tensor) -> tuple[Tensor | None, ...]:
+        require_first_derivative()
         states, weight_OI, bias_O = ctx.saved_tensors
         slope = slope.contiguous()
         described = _described(states, weight_OI, bias_O)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
+from model.fused.derivatives import require_first_derivative
 from model.fused.loading import LANES, NUMBER_TYPES, is_bfloat16, operators_for
 from model.native.operators import DropoutStruct, DroppedSum, NormedRows, NormGradients, Operators
 
@@ -45,7 +46,9 @@ def norm_beside(stream: Tensor, norm: nn.Module) -> tuple[Tensor, Tensor] | None
     What comes past the norm goes through here too, so that the gradients of both are added in one pass.
     None where plain PyTorch has to do it.
     """
-    if not isinstance(norm, nn.LayerNorm) or stream.shape[-1] % LANES:
+    if not isinstance(norm, nn.LayerNorm) or not norm.elementwise_affine:
+        return None
+    if norm.normalized_shape != stream.shape[-1:] or stream.shape[-1] % LANES:
         return None
     operators = operators_for(stream, norm.weight)
     if operators is None or is_bfloat16(stream) or is_bfloat16(norm.weight):
@@ -92,6 +95,7 @@ class _Dropped(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: _DroppedContext, slope: Tensor) -> tuple[Tensor | None, ...]:
+        require_first_derivative()
         return _dropped_sum(None, slope, *ctx.rest), None, None
 
 
@@ -105,6 +109,7 @@ class _AddDropped(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: _DroppedContext, slope: Tensor) -> tuple[Tensor | None, ...]:
+        require_first_derivative()
         return slope, _dropped_sum(None, slope, *ctx.rest), None, None
 
 
@@ -129,7 +134,7 @@ class _NormBeside(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         rows = stream.contiguous()
         normed = torch.empty(rows.shape, dtype=dtype)
-        statistics = torch.empty(2, rows.numel() // rows.shape[-1])
+        statistics = rows.new_empty(2, rows.numel() // rows.shape[-1])
         ctx.epsilon, ctx.operators = epsilon, operators
         ctx.save_for_backward(rows, gain, shift, statistics)  # type: ignore[arg-type]
         operators.norm_rows(_normed_rows(rows, gain, shift, statistics, normed, epsilon))
@@ -140,6 +145,7 @@ class _NormBeside(torch.autograd.Function):
     def backward(
         ctx: _NormContext, upstream: Tensor | None, slope: Tensor | None
     ) -> tuple[Tensor | None, ...]:
+        require_first_derivative()
         if slope is None:
             return upstream, *(None,) * 5
         rows, gain, shift, statistics = ctx.saved_tensors

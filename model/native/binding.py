@@ -23,7 +23,7 @@ from model.native.structures import (
 
 logger = logging.getLogger(__name__)
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 ENVIRONMENT = "DRAGOMAN_NATIVE"
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -98,6 +98,15 @@ class Library:
         function.restype, function.argtypes = result, list(arguments)
         return cast(Callable[..., int | None], function)
 
+    def fallible_function(self, name: str, arguments: Sequence[Any]) -> Callable[..., None]:
+        """A function that gives a negative number where it fails; this one raises then."""
+        function = cast(Callable[..., int], self.function(name, arguments, c_int32))
+
+        def called(*values: object) -> None:
+            self._counted(function(*values))
+
+        return called
+
     def network_create(self, *arguments: object) -> int:
         """See dragoman_network_create."""
         return self._made(self._functions.dragoman_network_create(*arguments))
@@ -152,7 +161,11 @@ def load_library(choice: str | None = None) -> Library:
         raise NativeError(f"{ENVIRONMENT} must be one of {names}, but is {choice!r} instead")
     runnable = [variant for variant in runnable_variants() if choice in ("auto", variant)]
     if not runnable:
-        raise NativeError(f"this processor ({platform.machine()}) lacks the instructions that it needs")
+        place = f"{platform.system()} on {platform.machine()}"
+        wanted = "avx2" if choice == "auto" else choice
+        raise NativeError(
+            f"the native library needs Linux on x86_64 with {wanted}, which {place} is not here"
+        )
     built = [path for path in map(library_path, runnable) if path.exists()]
     if not built:
         raise NativeError("the native library is not built: run `python -m model.native.build`")

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from model.errors import NativeError
-from model.native.seal import is_whole, seal
+from model.native.seal import is_whole, seal, seal_path
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _FLAGS = (
     *("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=off"),
     *("-shared", "-fPIC", "-fvisibility=hidden", "-Wno-psabi"),
 )
-_MACHINES = ("x86_64", "AMD64")
+_SYSTEM, _MACHINE = "Linux", "x86_64"
 _COMPILERS = ("c++", "g++", "clang++")
 _HASH_DIGITS = 16
 _SECONDS = 600
@@ -132,24 +132,32 @@ def _compile(compiler: Sequence[str], variant: str, sources: Path, target: Path)
         # The command is this module's own, or what the person who builds has put into CXX.
         try:
             outcome = subprocess.run(  # noqa: S603
-                command, input=unit, capture_output=True, text=True, timeout=_SECONDS, check=False
+                command,
+                input=unit,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise NativeError(f"{compiler[0]} takes over {_SECONDS} s to compile for {variant}") from error
         if outcome.returncode != 0:
             raise NativeError(f"{compiler[0]} cannot compile the library for {variant}:\n{outcome.stderr}")
-        # Nobody ever finds half a library, and whoever builds at the same time writes the same one.
-        seal(result, target.parent)
+        # Nobody ever finds half a library or half a seal; whoever builds at the same time writes the same.
+        seal(result)
+        seal_path(result).replace(seal_path(target))
         result.replace(target)
 
 
 def main() -> int:
     """Build and say so in one line; the exit status is 1 where that fails.
 
-    For another kind of processor there is nothing to build, and nothing fails.
+    For another kind of processor or system there is nothing to build, and nothing fails.
     """
-    if platform.machine() not in _MACHINES:
-        sys.stderr.write(f"There is no native library for {platform.machine()}: decoding will use PyTorch\n")
+    place = platform.system(), platform.machine()
+    if place != (_SYSTEM, _MACHINE):
+        sys.stderr.write(f"There is no native library for {' on '.join(place)}: decoding will use PyTorch\n")
         return 0
     try:
         built = build()

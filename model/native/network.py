@@ -12,6 +12,7 @@ from model.parameters import Shape, parameter_shapes
 _PRECISIONS = {"float32": 0, "bfloat16": 1, "int8": 2}
 _ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2}
 _POSITIONS = {"sinusoidal": 0, "learned": 1, "relative": 2, "rotary": 3}
+_LARGEST = 2**30  # of which twice as many, distances either way, are still a number of the library
 
 
 class NativeNetwork:
@@ -65,6 +66,9 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
         raise NativeError("the native library computes encoder-decoders only")
     if precision not in _PRECISIONS:
         raise NativeError(f"the native library computes in {', '.join(_PRECISIONS)}, not in {precision}")
+    for name, value in config.to_dict().items():
+        if isinstance(value, int) and value > _LARGEST:
+            raise NativeError(f"the native library computes with {name} up to {_LARGEST}, not with {value}")
     return NativeConfig(
         source_vocab_size=config.source_vocab_size,
         target_vocab_size=config.target_vocab_size,

@@ -4,6 +4,7 @@ The structures are laid out as in src/ (smoothed_loss.h and its neighbours).
 """
 
 import ctypes
+import logging
 from collections.abc import Mapping, Sequence
 from ctypes import Structure, c_double, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
@@ -11,6 +12,8 @@ from typing import Any
 
 from model.errors import NativeError
 from model.native.binding import Library, load_library
+
+logger = logging.getLogger(__name__)
 
 
 class LossRows(Structure):
@@ -131,7 +134,6 @@ class Projection(Structure):
 
 _POINTER = ctypes.POINTER
 _FUNCTIONS: Mapping[str, Sequence[Any]] = {
-    "lend_threads": (c_void_p,),
     "smoothed_loss": (_POINTER(LossRows), _POINTER(c_double)),
     "smoothed_loss_gradient": (_POINTER(LossRows), c_float, c_void_p),
     "add_dropped": (_POINTER(DroppedSum),),
@@ -148,6 +150,8 @@ _FUNCTIONS: Mapping[str, Sequence[Any]] = {
 class Operators:
     """The functions of one library; calls release the interpreter's lock.
 
+    Those that compute raise MemoryError where there is no memory for what they need on the way.
+
     Args:
         library: Where they are.
 
@@ -157,13 +161,15 @@ class Operators:
 
     def __init__(self, library: Library) -> None:
         self._functions = {
-            name: library.function(f"dragoman_{name}", arguments) for name, arguments in _FUNCTIONS.items()
+            name: library.fallible_function(f"dragoman_{name}", arguments)
+            for name, arguments in _FUNCTIONS.items()
         }
+        self._lend_threads = library.function("dragoman_lend_threads", (c_void_p,))
         self.has_bfloat16_products = bool(library.function("dragoman_has_bfloat16_products", (), c_int32)())
 
     def lend_threads(self, address: int | None) -> None:
         """Let a function that works as GOMP_parallel does lend its threads; None for the library's own."""
-        self._functions["lend_threads"](address)
+        self._lend_threads(address)
 
     def smoothed_loss(self, rows: LossRows) -> tuple[float, float]:
         """Smoothed loss and cross entropy, summed; writes the normalisers."""
@@ -212,8 +218,9 @@ class Operators:
 
 @cache
 def load_operators() -> Operators | None:
-    """Of the fastest library; None where there is none, as load_library says."""
+    """Of the fastest library; None where there is none, and then the log says why."""
     try:
         return Operators(load_library())
-    except NativeError:
+    except NativeError as reason:
+        logger.info("training with PyTorch alone, not natively: %s", reason)
         return None

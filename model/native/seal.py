@@ -9,9 +9,9 @@ def seal_path(library: Path) -> Path:
     return library.with_name(f"{library.name}.sha256")
 
 
-def seal(library: Path, folder: Path) -> None:
-    """Leave the SHA-256 of a library in `folder`, as `sha256sum` writes it."""
-    seal_path(folder / library.name).write_text(f"{_digest(library)}  {library.name}\n")
+def seal(library: Path) -> None:
+    """Leave the SHA-256 of a library beside it, as `sha256sum` writes it."""
+    seal_path(library).write_text(f"{_digest(library)}  {library.name}\n")
 
 
 def is_whole(library: Path) -> bool:

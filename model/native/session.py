@@ -5,6 +5,7 @@ import struct
 import weakref
 from collections.abc import Collection, Sequence
 
+from model.errors import NativeError
 from model.native.network import NativeNetwork
 from model.native.structures import ProgressView, RequestStruct, SessionConfig
 
@@ -19,7 +20,7 @@ class Session:
         never_produced: Target ids that no translation may hold, EOS not among them.
 
     Raises:
-        NativeError: If there is not enough memory; so do the methods if they cannot do as asked.
+        NativeError: If it cannot be; so do the methods if they cannot do as asked, or it is closed.
     """
 
     def __init__(
@@ -39,9 +40,16 @@ class Session:
         self._address = self._library.session_create(network.address, config)
         self._close = weakref.finalize(self, self._library.session_free, self._address)
 
+    @property
+    def _open(self) -> int:
+        """Its address; whoever calls a closed one would read memory that is no longer its own."""
+        if not self._close.alive:
+            raise NativeError("the session is closed")
+        return self._address
+
     def admit(self, requests: Sequence[RequestStruct]) -> None:
         """Encode sentences as one batch; what the requests point to may go afterwards."""
-        self._library.session_admit(self._address, (RequestStruct * len(requests))(*requests), len(requests))
+        self._library.session_admit(self._open, (RequestStruct * len(requests))(*requests), len(requests))
 
     def run(self, max_steps: int, interrupt_address: int) -> ProgressView:
         """Step until a sentence has finished, the interrupt is set or `max_steps` are done.
@@ -49,24 +57,24 @@ class Session:
         What the view points to lies where it is until the next call.
         """
         progress = ProgressView()
-        self._library.session_run(self._address, max_steps, interrupt_address, progress)
+        self._library.session_run(self._open, max_steps, interrupt_address, progress)
         return progress
 
     def drop(self, handles: Sequence[int]) -> None:
         """Forget running sentences."""
         array = (ctypes.c_int64 * len(handles))(*handles)
-        self._library.session_drop(self._address, array, len(handles))
+        self._library.session_drop(self._open, array, len(handles))
 
     def agreed(self, handle: int, capacity: int) -> tuple[int, ...]:
         """The tokens, at most `capacity`, that all results of a running sentence begin with."""
         tokens = (ctypes.c_int32 * capacity)()
-        count = self._library.session_agreed(self._address, handle, tokens, capacity)
+        count = self._library.session_agreed(self._open, handle, tokens, capacity)
         return tuple(tokens[:count])
 
     @property
     def num_free_entries(self) -> int:
         """Entries of the decoder state that nobody occupies."""
-        return int(self._library.session_num_free_entries(self._address))
+        return int(self._library.session_num_free_entries(self._open))
 
     def close(self) -> None:
         """Give back its memory; the session is of no use afterwards."""

@@ -1,40 +1,19 @@
 #include "api.h"
 
 #include <algorithm>
-#include <exception>
-#include <new>
-#include <string>
+#include <utility>
+#include <vector>
 
-namespace {
+#include "failure.h"
+#include "soundness.h"
 
 using namespace dragoman;
 
-thread_local std::string last_error;
-thread_local bool is_out_of_memory = false;
-
-// No exception may cross into C: it becomes `failure`, and its message is kept.
-template <typename Result, typename Body>
-Result guarded(Result failure, const Body& body) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    // Its message would need memory.
-    is_out_of_memory = true;
-    return failure;
-  } catch (const std::exception& error) {
-    is_out_of_memory = false;
-    last_error = error.what();
-    return failure;
-  }
-}
-
-}  // namespace
-
 int32_t dragoman_abi_version() { return kAbiVersion; }
 
-const char* dragoman_error() { return last_error.c_str(); }
+const char* dragoman_error() { return last_failure.message.c_str(); }
 
-int32_t dragoman_is_out_of_memory() { return is_out_of_memory; }
+int32_t dragoman_is_out_of_memory() { return last_failure.is_out_of_memory; }
 
 Network* dragoman_network_create(const NetworkConfig* config, const NamedTensor* tensors, int32_t count) {
   return guarded<Network*>(nullptr, [=] {
@@ -62,6 +41,7 @@ Session* dragoman_session_create(const Network* network, const SessionConfig* co
                           config->start_id,
                           config->eos_id,
                           {never, never + config->num_never_produced}};
+    require_sound(vocabulary);
     return new Session(*network, std::move(vocabulary), config->max_rows, config->max_entries);
   });
 }

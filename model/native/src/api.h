@@ -1,4 +1,5 @@
-// The library's face: plain C, for ctypes. Whoever changes a struct or a function here counts up kAbiVersion.
+// The library's face: plain C, for ctypes. Whoever changes a struct or a function here, or in training_api.h,
+// counts up kAbiVersion.
 //
 // What can fail returns null or -1; dragoman_error() then says why, on the same thread.
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace dragoman {
 
-constexpr int32_t kAbiVersion = 5;
+constexpr int32_t kAbiVersion = 6;
 
 // A tensor by the name it has in the checkpoint.
 struct NamedTensor {

@@ -90,8 +90,6 @@ void multiply_words(LeftWords left, const uint32_t* right, const float* start, i
   });
 }
 
-const uint32_t* as_words(const uint16_t* numbers) { return reinterpret_cast<const uint32_t*>(numbers); }
-
 // Lays out the slopes of some outputs, (words, kOutputsOfPart), and adds them up.
 void lay_out_slopes(const Projection& all, const uint16_t* slope, int64_t output, Range rows, uint32_t* to,
                     float* totals) {
@@ -109,17 +107,16 @@ void lay_out_slopes(const Projection& all, const uint16_t* slope, int64_t output
 }
 
 // A block of the weight's gradient: the rows of some outputs, the columns of some panels of inputs.
-void add_up_block(const Projection& all, const uint16_t* slope, const uint32_t* inputs, int64_t output, Range panels,
-                  float* of_weight, float* of_bias) {
+void add_up_block(const Projection& all, const uint16_t* slope, const uint32_t* inputs, const float* zeros,
+                  int64_t output, Range panels, float* of_weight, float* of_bias) {
   const int64_t count = std::min(kOutputsOfPart, all.outputs - output), inner = (all.rows + 1) / 2;
   uint32_t slopes[kWordsOfBlock * kOutputsOfPart];
   if (of_bias != nullptr) std::fill(of_bias + output, of_bias + output + count, 0.0f);
-  const std::vector<float> zeros(all.inputs);
   for (int64_t word = 0; word < inner; word += kWordsOfBlock) {
     const int64_t block = std::min(kWordsOfBlock, inner - word);
     const Range rows{2 * word, std::min(2 * (word + block), all.rows)};
     lay_out_slopes(all, slope, output, rows, slopes, of_bias == nullptr ? nullptr : of_bias + output);
-    const TileSums out{word == 0 ? zeros.data() : nullptr, of_weight + output * all.inputs, all.inputs, nullptr, 0};
+    const TileSums out{word == 0 ? zeros : nullptr, of_weight + output * all.inputs, all.inputs, nullptr, 0};
     for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
       const int64_t column = panel * kPanelColumns;
       multiply_panel({slopes, 1, kOutputsOfPart}, inputs + (panel * inner + word) * kPanelColumns, count, block,
@@ -143,7 +140,7 @@ void project(const Projection& all, const uint16_t* from, uint16_t* to) {
   });
   const std::vector<float> zeros(all.bias == nullptr ? all.outputs : 0);
   const float* start = all.bias == nullptr ? zeros.data() : all.bias;
-  multiply_words({as_words(from), inner, 1}, weight.get(), start, all.rows, inner, all.outputs, all.threads, to);
+  multiply_words({from, inner, 1}, weight.get(), start, all.rows, inner, all.outputs, all.threads, to);
 }
 
 void project_gradient(const Projection& all, const uint16_t* slope, uint16_t* of_inputs) {
@@ -154,24 +151,29 @@ void project_gradient(const Projection& all, const uint16_t* slope, uint16_t* of
                   weight.get() + panel * inner * kPanelColumns);
   });
   const std::vector<float> zeros(all.inputs);
-  multiply_words({as_words(slope), inner, 1}, weight.get(), zeros.data(), all.rows, inner, all.inputs, all.threads,
-                 of_inputs);
+  multiply_words({slope, inner, 1}, weight.get(), zeros.data(), all.rows, inner, all.inputs, all.threads, of_inputs);
 }
 
 void project_weight_gradient(const Projection& all, const uint16_t* slope, const uint16_t* from, float* of_weight,
                              float* of_bias) {
+  if (all.rows == 0) {
+    std::fill_n(of_weight, all.outputs * all.inputs, 0.0f);
+    if (of_bias != nullptr) std::fill_n(of_bias, all.outputs, 0.0f);
+    return;
+  }
   const int64_t inner = (all.rows + 1) / 2, panels = num_panels(all.inputs);
   const Panels inputs = panels_for(panels * inner * kPanelColumns);
   for_each_part(static_cast<int>(panels), all.threads, [&](int panel) {
     lay_out_panel(from, all.rows, all.inputs, panel * kPanelColumns, inputs.get() + panel * inner * kPanelColumns);
   });
+  const std::vector<float> zeros(all.inputs);
   // A few large parts would leave threads without work at the end; slopes are laid out again for each group.
   const int blocks = static_cast<int>((all.outputs + kOutputsOfPart - 1) / kOutputsOfPart);
   const int groups = blocks >= kManyBlocks * all.threads ? 1 : std::min(all.threads, static_cast<int>(panels));
   for_each_part(blocks * groups, all.threads, [&](int part) {
     const int group = part / blocks;
-    add_up_block(all, slope, inputs.get(), (part % blocks) * kOutputsOfPart, share_of(panels, group, groups), of_weight,
-                 group == 0 ? of_bias : nullptr);
+    add_up_block(all, slope, inputs.get(), zeros.data(), (part % blocks) * kOutputsOfPart,
+                 share_of(panels, group, groups), of_weight, group == 0 ? of_bias : nullptr);
   });
 }
 

@@ -5,7 +5,7 @@
 
 namespace dragoman {
 
-// Rows of inputs and outputs lie one after the other. Inputs are a multiple of 32, outputs of 16.
+// Rows of inputs and outputs lie one after the other. Inputs are a multiple of 32, outputs of 16; neither is 0.
 struct Projection {
   const float* weight;  // (outputs, inputs)
   const float* bias;    // (outputs), may be null

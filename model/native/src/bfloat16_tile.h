@@ -16,15 +16,17 @@ constexpr int kTileRows = 6;
 constexpr int kPanelVectors = 4;  // 6 × 4 sums, 4 vectors of the right factor and one of the left: 29 of 32 registers
 constexpr int kPanelColumns = kPanelVectors * kLanes;  // columns
 
-// left(row, word) is at words[row · row_step + word · word_step].
+// left(row, word) is the word at row · row_step + word · word_step. Pairs of 16-bit numbers need not be aligned as
+// words are.
 struct LeftWords {
-  const uint32_t* words;
+  const void* words;
   int64_t row_step;
   int64_t word_step;
 
-  LeftWords at(int64_t row, int64_t word) const {
-    return {words + row * row_step + word * word_step, row_step, word_step};
+  const char* place(int64_t row, int64_t word) const {
+    return static_cast<const char*>(words) + (row * row_step + word * word_step) * sizeof(uint32_t);
   }
+  LeftWords at(int64_t row, int64_t word) const { return {place(row, word), row_step, word_step}; }
 };
 
 // Where the sums of a tile start from and go to.
@@ -53,7 +55,7 @@ inline void multiply_tile(LeftWords left, const uint32_t* right, int64_t inner, 
     __m512bh columns[kVectors];
     for (int i = 0; i < kVectors; ++i) columns[i] = (__m512bh)_mm512_loadu_si512(right + i * kLanes);
     for (int row = 0; row < kRows; ++row) {
-      const uint32_t both = left.words[row * left.row_step + word * left.word_step];
+      const uint32_t both = load<uint32_t>(left.place(row, word));
       const __m512bh factor = (__m512bh)_mm512_set1_epi32(static_cast<int>(both));
       for (int i = 0; i < kVectors; ++i) sums[row][i] = _mm512_dpbf16_ps(sums[row][i], factor, columns[i]);
     }

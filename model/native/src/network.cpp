@@ -7,6 +7,7 @@
 #include "attention.h"
 #include "embedding.h"
 #include "layer_norm.h"
+#include "layers.h"
 #include "loader.h"
 #include "matrix.h"
 #include "positions.h"
@@ -19,47 +20,6 @@ std::unique_ptr<Scratch, void (*)(Scratch*)> make_scratch() {
 }
 
 namespace {
-
-struct FeedForward {
-  Matrix input, output;
-  LayerNorm norm;
-};
-
-struct SelfAttention {
-  Matrix query_key_value, output;
-  LayerNorm norm;
-};
-
-struct CrossAttention {
-  Matrix query, key_value, output;
-  LayerNorm norm;
-};
-
-struct EncoderLayer {
-  SelfAttention attention;
-  FeedForward feed_forward;
-};
-
-struct DecoderLayer {
-  SelfAttention attention;
-  CrossAttention cross;
-  FeedForward feed_forward;
-};
-
-SelfAttention load_self_attention(const Loader& loader, const std::string& layer) {
-  return {loader.to_heads({layer + ".attention.query", layer + ".attention.key_value"}),
-          loader.from_heads(layer + ".attention.output"), loader.norm(layer + ".attention_residual.norm")};
-}
-
-FeedForward load_feed_forward(const Loader& loader, const std::string& layer) {
-  return {loader.linear(layer + ".feed_forward.input"), loader.linear(layer + ".feed_forward.output"),
-          loader.norm(layer + ".feed_forward_residual.norm")};
-}
-
-CrossAttention load_cross_attention(const Loader& loader, const std::string& layer) {
-  return {loader.to_heads({layer + ".cross.query"}), loader.to_heads({layer + ".cross.key_value"}),
-          loader.from_heads(layer + ".cross.output"), loader.norm(layer + ".cross_residual.norm")};
-}
 
 const Tensor& first_of(const Tensors& tensors, std::initializer_list<const char*> names) {
   for (const char* name : names) {

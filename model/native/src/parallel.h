@@ -6,7 +6,7 @@
 
 namespace dragoman {
 
-// Runs `work(argument)` on so many threads at once, the caller's among them, as GOMP_parallel does.
+// Runs `work(argument)` on so many threads at once, or fewer, the caller's among them, as GOMP_parallel does.
 using RunOnThreads = void (*)(void (*work)(void*), void* argument, unsigned threads, unsigned flags);
 
 // Who lends threads from now on; null for the library's own, which are started anew each time.
@@ -17,7 +17,8 @@ void lend_threads(RunOnThreads run);
 
 void run_on_threads(void (*work)(void*), void* argument, unsigned threads);
 
-// Calls body(part) for 0 … parts - 1. Sums kept by part, and added up in their order, are always the same.
+// Calls body(part) for 0 … parts - 1; it must not throw, which nobody on a lent thread could catch. Sums kept by
+// part, and added up in their order, are always the same.
 template <typename Body>
 void for_each_part(int parts, int threads, const Body& body) {
   struct Shared {

@@ -13,6 +13,7 @@ std::unique_ptr<Search> make_search_within(const Shortlist& shortlist, Request r
   const std::vector<int32_t> prefix = shortlist.places(request.prefix_ids, request.prefix_length);
   const std::vector<int32_t> suppressed = shortlist.places(request.suppress_ids, request.num_suppressed);
   request.prefix_ids = prefix.data();
+  request.prefix_length = static_cast<int32_t>(prefix.size());
   request.suppress_ids = suppressed.data();
   request.num_suppressed = static_cast<int32_t>(suppressed.size());
   return make_search(request, vocabulary);

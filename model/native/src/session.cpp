@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "soundness.h"
+
 namespace dragoman {
 
 Session::Session(const Network& network, Vocabulary vocabulary, int32_t max_rows, int32_t max_entries)
@@ -20,6 +22,7 @@ void Session::admit(const Request* requests, int32_t count) {
   std::vector<std::unique_ptr<Sentence>> joining;
   std::vector<Source> sources;
   for (int32_t i = 0; i < count; ++i) {
+    require_sound(requests[i], network_.config());
     joining.push_back(std::make_unique<Sentence>(requests[i], vocabulary_, state_, selection_));
     sources.push_back(joining.back()->source(requests[i].source_ids));
   }

@@ -50,7 +50,8 @@ class Session {
  public:
   Session(const Network& network, Vocabulary vocabulary, int32_t max_rows, int32_t max_entries);
 
-  // Encodes sentences as one batch. Throws std::length_error if they do not fit; none has joined then.
+  // Encodes sentences as one batch. Throws std::length_error if they do not fit, std::invalid_argument if one is
+  // not sound; none has joined then.
   void admit(const Request* requests, int32_t count);
 
   // At least one step, unless nothing runs; more until a sentence has finished, or the interrupt is not 0,

@@ -202,6 +202,7 @@ class Work {
 // Calls body(type, place, room) for every head of every sentence.
 template <typename Body>
 void for_each_head(const SentenceAttention& all, const Body& body) {
+  if (all.sentences == 0) return;
   const int parts = static_cast<int>(std::min<int64_t>(all.sentences, 8 * all.threads));
   const int64_t size = rounded_up(Room::size(all), 64);
   const std::unique_ptr<float[]> numbers(new float[size * parts]);

@@ -214,7 +214,7 @@ def test_reserved_and_forbidden_ids_are_never_produced_and_unknown_ones_do_no_ha
     produced: set[int] = set()
     for seed, source in enumerate(sentences(*[5] * 20)):
         options = {"strategy": "sample", "seed": seed, "temperature": 50.0, "num_hypotheses": 3}
-        admit(runner, network, request(source, **options, suppress_ids=[9, VOCAB, VOCAB + 40]))
+        admit(runner, network, request(source, **options, suppress_ids=[9, VOCAB, 2**31, 2**32 + 6]))
     for result in run_to_the_end(runner).values():
         assert isinstance(result, list)
         produced.update(token for found in result for token in found.token_ids)
@@ -230,10 +230,11 @@ def test_ids_that_are_none_cannot_be_forbidden(token: int) -> None:
 
 @needs_native
 @pytest.mark.parametrize("bound", ["max_rows", "max_positions"])
-def test_bounds_below_one_are_refused(bound: str) -> None:
+@pytest.mark.parametrize("number", [0, 2**31])
+def test_bounds_below_one_or_beyond_32_bits_are_refused(bound: str, number: int) -> None:
     network = lively_network()
     native = NativeNetwork(network.config, network.state_dict())
-    bounds = {"max_rows": 1, "max_positions": 100} | {bound: 0}
+    bounds = {"max_rows": 1, "max_positions": 100} | {bound: number}
     with pytest.raises(ConfigError, match=bound):
         NativeRunner(native, **bounds)
 
@@ -255,6 +256,17 @@ def test_of_equal_tokens_the_lowest_is_chosen_and_of_equal_beams_the_earlier() -
     assert isinstance(beam, list)
     assert [found.token_ids for found in greedy] == [(4, 4, 4)]
     assert [found.token_ids for found in beam] == [(4, 4, 4), (4, 4, 5), (4, 4, 7)]
+
+
+@needs_native
+def test_a_temperature_that_float32_does_not_have_is_the_coldest() -> None:
+    asked = [
+        request((5, 6, EOS), strategy="sample", seed=1, max_length=5, temperature=temperature)
+        for temperature in (1e-60, 1e-30)
+    ]
+    coldest, cold = native_engine(lively_network()).decode(asked)
+    assert coldest == cold
+    assert isinstance(coldest, list)
 
 
 @needs_native

@@ -94,7 +94,53 @@ def test_dropout_keeps_the_mean(operators: Operators) -> None:
     assert float(result.var()) == pytest.approx(0.3 / 0.7 / 16, rel=0.2)
 
 
-def test_heads_of_odd_width_take_plain_pytorch(operators: Operators) -> None:
-    assert (
-        attend_sentences(torch.zeros(1, 2, 24), torch.zeros(1, 2, 48), 2, None, causal=False, rate=0) is None
-    )
+def test_the_gradient_reads_what_was_saved_wherever_it_lies(operators: Operators) -> None:
+    queries, sources = states(2, 5), states(2, 3, seed=1)
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, torch.zeros_like):
+        result = attend_sentences(queries, sources.repeat(1, 1, 2), HEADS, None, causal=False, rate=0)
+        assert result is not None
+        found = torch.autograd.grad(result.sum(), [queries, sources])
+    assert not any(gradient.any() for gradient in found)
+
+
+def test_the_default_type_of_numbers_changes_nothing(operators: Operators) -> None:
+    kept: list[Tensor] = []
+    queries, sources = states(2, 5), states(2, 3, seed=1).repeat(1, 1, 2)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(lambda saved: kept.append(saved), lambda _: None):
+            attend_sentences(queries, sources, HEADS, None, causal=False, rate=0)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert [tensor.dtype for tensor in kept] == [torch.float32] * 3
+
+
+@pytest.mark.parametrize(("sentences", "num_queries", "num_keys"), [(0, 2, 2), (2, 0, 3), (2, 3, 0)])
+def test_nothing_attends_to_nothing(
+    operators: Operators, sentences: int, num_queries: int, num_keys: int
+) -> None:
+    queries, sources = states(sentences, num_queries), states(sentences, num_keys)
+    result = attend_sentences(queries, sources.repeat(1, 1, 2), HEADS, None, causal=False, rate=0.1)
+    assert result is not None
+    assert torch.equal(result, torch.zeros(sentences, num_queries, WIDTH))
+    result.sum().backward()
+    assert queries.grad is not None
+    assert torch.equal(queries.grad, torch.zeros_like(queries))
+
+
+@pytest.mark.parametrize(
+    ("num_heads", "keys_values", "causal"),
+    [
+        (4, (1, 2, 64), False),  # heads that do not fill vectors
+        (3, (1, 2, 64), False),  # heads that do not fill the width
+        (2, (1, 2, 48), False),  # keys of another width
+        (2, (2, 2, 64), False),  # keys of other sentences
+        (2, (1, 1, 64), True),  # a query beyond the last key
+    ],
+)
+def test_other_shapes_take_plain_pytorch(
+    operators: Operators, num_heads: int, keys_values: tuple[int, ...], causal: bool
+) -> None:
+    queries = torch.zeros(1, 2, 32)
+    assert attend_sentences(queries, torch.zeros(1, 2, 64), 2, None, causal=True, rate=0) is not None
+    assert attend_sentences(queries, torch.zeros(keys_values), num_heads, None, causal=causal, rate=0) is None

@@ -21,11 +21,17 @@ def test_a_network_that_is_compiled_has_none(operators: Operators, monkeypatch: 
     assert operators_for(torch.zeros(1)) is None
 
 
-def test_without_the_native_library_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_native_library_there_are_none_and_the_log_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv(ENVIRONMENT, "off")
     load_operators.cache_clear()
     installed_operators.cache_clear()
-    assert operators_for(torch.zeros(1)) is None
+    with caplog.at_level("INFO"):
+        assert operators_for(torch.zeros(1)) is None
+        assert operators_for(torch.zeros(1)) is None
+    (record,) = caplog.records
+    assert record.getMessage() == "training with PyTorch alone, not natively: DRAGOMAN_NATIVE is off"
     load_operators.cache_clear()
     installed_operators.cache_clear()
 
@@ -47,3 +53,14 @@ def test_who_lends_the_threads_changes_nothing(operators: Operators) -> None:
     assert first is not None
     assert second is not None
     assert torch.equal(first, second)
+
+
+def test_a_broken_openmp_lends_no_threads_and_the_log_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "torch" / "lib").mkdir(parents=True)
+    (tmp_path / "torch" / "lib" / "libgomp-broken.so.1").write_text("no library")
+    monkeypatch.setattr(torch, "__file__", str(tmp_path / "torch" / "__init__.py"))
+    assert address_of_threads() is None
+    (record,) = caplog.records
+    assert record.getMessage().startswith("training natively without the threads of libgomp-broken.so.1: ")

@@ -62,6 +62,23 @@ def test_threads_change_nothing(operators_with_products: Operators) -> None:
         assert all(torch.equal(ours, first) for ours, first in zip(some, found[0], strict=True))
 
 
+def test_other_shapes_and_types_take_plain_pytorch(operators_with_products: Operators) -> None:
+    states, layer = torch.randn(4, 32), Projection(32, 16)
+    weight, bias = layer.weight, layer.bias
+    with torch.autocast("cpu", torch.bfloat16):
+        assert project(states, weight, bias) is not None
+        assert project(states.view(2, 64), weight, bias) is None
+        assert project(states[:0], weight, bias) is None
+        assert project(states, weight, bias.bfloat16()) is None
+        assert project(states, weight, bias[:15]) is None
+        assert project(states, weight.bfloat16(), bias) is None
+        with pytest.raises(RuntimeError, match="cannot be multiplied"):
+            layer(states.view(2, 64))
+        layer(states[:0]).sum().backward()
+    assert weight.grad is not None
+    assert not weight.grad.any()
+
+
 def test_it_is_for_training_under_autocast_alone(operators: Operators) -> None:
     states, layer = torch.randn(4, 32), Projection(32, 16)
     assert project(states, layer.weight, layer.bias) is None

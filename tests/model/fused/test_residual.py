@@ -87,9 +87,26 @@ def test_the_norm_and_what_passes_it_are_the_reference(
         torch.testing.assert_close(ours, theirs, atol=5 * tolerance, rtol=5 * tolerance)
 
 
+def test_the_default_type_of_numbers_changes_nothing(operators: Operators) -> None:
+    stream, norm = numbers(7, WIDTH), nn.LayerNorm(WIDTH)
+    found = []
+    for dtype in (torch.float32, torch.bfloat16):
+        torch.set_default_dtype(dtype)
+        try:
+            together = norm_beside(stream, norm)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert together is not None
+        found.append(torch.autograd.grad((together[1] * numbers(7, WIDTH, seed=1)).sum(), stream)[0])
+    assert torch.equal(*found)
+
+
 def test_other_norms_widths_and_types_take_plain_pytorch(operators: Operators) -> None:
     assert norm_beside(torch.zeros(2, 24), nn.LayerNorm(24)) is None
     assert norm_beside(torch.zeros(2, 32), nn.RMSNorm(32)) is None
+    assert norm_beside(torch.zeros(2, 32), nn.LayerNorm(32, elementwise_affine=False)) is None
+    assert norm_beside(torch.zeros(2, 32), nn.LayerNorm(16)) is None
+    assert norm_beside(torch.zeros(2, 32), nn.LayerNorm((2, 32))) is None
     assert norm_beside(torch.zeros(2, 32, dtype=torch.float64), nn.LayerNorm(32)) is None
     assert dropped(torch.zeros(5), 0.1) is None
     assert add_dropped(torch.zeros(1, 16), torch.zeros(2, 16), 0.1) is None

@@ -78,6 +78,29 @@ def test_threads_change_nothing(operators: Operators) -> None:
     assert losses[0] == losses[1] == losses[2]
 
 
+def test_the_gradient_reads_what_was_saved_wherever_it_lies(operators: Operators) -> None:
+    """As zeros, a row is log softmax with a normaliser of 0 and the label 0."""
+    logits, labels = inputs(11, torch.float32)
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, torch.zeros_like):
+        loss = label_smoothed_loss(logits, labels, Smoothing(0.1, PAD, 11))
+        (slope,) = torch.autograd.grad(loss.smoothed, logits)
+    expected = torch.full((11,), 1 - 0.1 / 9)
+    expected[0], expected[PAD] = 0.1, 1
+    torch.testing.assert_close(slope, expected.expand_as(slope))
+
+
+def test_labels_that_do_not_fit_the_rows_are_refused(operators: Operators) -> None:
+    logits, labels = inputs(11, torch.float32)
+    smoothing = Smoothing(0.1, PAD, 11)
+    with pytest.raises(ValueError, match=r"must be 70 numbers of torch\.int64, but are 69 of torch\.int64"):
+        label_smoothed_loss(logits, labels[:-1], smoothing)
+    with pytest.raises(ValueError, match=r"but are 70 of torch\.int32"):
+        label_smoothed_loss(logits, labels.int(), smoothing)
+    for pad_id in (-100, 11):
+        with pytest.raises(IndexError, match=str(pad_id)):
+            label_smoothed_loss(logits, labels, Smoothing(0.1, pad_id, 11))
+
+
 def test_a_label_outside_of_the_vocabulary_is_refused(operators: Operators) -> None:
     logits, labels = inputs(11, torch.float32)
     labels[4] = 11

@@ -15,7 +15,7 @@ from tests.model.native_library import needs_compiler
 def compile_library(path: Path, program: str) -> None:
     command = ["c++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(path)]
     subprocess.run(command, input=program, text=True, check=True)
-    seal(path, path.parent)
+    seal(path)
 
 
 def test_each_instruction_set_has_its_own_library(library: Library) -> None:
@@ -77,7 +77,7 @@ def test_what_is_not_built_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
     (tmp_path / "library.so").write_text("not a library")
-    seal(tmp_path / "library.so", tmp_path)
+    seal(tmp_path / "library.so")
     with pytest.raises(NativeError, match="cannot be loaded"):
         Library(tmp_path / "library.so")
 

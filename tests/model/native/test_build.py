@@ -1,3 +1,4 @@
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,16 @@ def test_a_damaged_library_is_compiled_again(
     assert all(map(is_whole, (first, *others)))
 
 
+def test_who_reads_a_seal_while_it_is_replaced_reads_the_old_one(
+    sources: Path, libraries: Path, calls: Path
+) -> None:
+    first, *_ = build(sources, libraries)
+    first.write_bytes(b"half")
+    with seal_path(first).open() as seal:
+        assert build(sources, libraries) == [first]
+        assert os.fstat(seal.fileno()).st_nlink == 0
+
+
 def test_an_instruction_set_that_the_compiler_lacks_leaves_the_others(
     sources: Path,
     libraries: Path,
@@ -154,10 +165,20 @@ def test_the_command_is_silent_where_everything_is_there(
     assert capsys.readouterr() == ("", "")
 
 
-def test_for_another_kind_of_processor_there_is_nothing_to_build(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("system", "machine"), [("Linux", "aarch64"), ("Darwin", "x86_64")])
+def test_for_another_kind_of_processor_or_system_there_is_nothing_to_build(
+    system: str, machine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(builder.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(builder.platform, "system", lambda: system)
+    monkeypatch.setattr(builder.platform, "machine", lambda: machine)
     assert main() == 0
     line = capsys.readouterr().err
-    assert line == "There is no native library for aarch64: decoding will use PyTorch\n"
+    assert line == f"There is no native library for {system} on {machine}: decoding will use PyTorch\n"
+
+
+def test_words_of_the_compiler_that_are_no_utf8_are_shown_as_far_as_they_are(
+    sources: Path, libraries: Path, calls: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "my compiler").write_text("#!/bin/sh\nprintf 'caf\\351: no' >&2; exit 1\n")
+    with pytest.raises(NativeError, match="caf\ufffd: no"):
+        build(sources, libraries)

@@ -1,4 +1,5 @@
 import ctypes
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -78,6 +79,22 @@ def test_what_does_not_run_has_agreed_on_nothing(network: NativeNetwork) -> None
     session = Session(network, max_rows=1, max_entries=10, never_produced=())
     with pytest.raises(NativeError, match="no such sentence runs"):
         session.agreed(1, 10)
+
+
+def test_a_closed_session_does_nothing_more(network: NativeNetwork) -> None:
+    session = Session(network, max_rows=1, max_entries=10, never_produced=())
+    session.close()
+    session.close()
+    calls: list[Callable[[], object]] = [
+        lambda: session.admit([]),
+        lambda: session.run(1, Interrupt().address),
+        lambda: session.drop([1]),
+        lambda: session.agreed(1, 10),
+        lambda: session.num_free_entries,
+    ]
+    for call in calls:
+        with pytest.raises(NativeError, match="the session is closed"):
+            call()
 
 
 def test_sessions_on_several_threads_share_a_network(network: NativeNetwork) -> None:

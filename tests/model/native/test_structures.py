@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from model.native import structures
+from model.native import operators, structures
 from model.native.build import SOURCES
 from tests.model.native_library import needs_compiler
 
@@ -19,6 +19,14 @@ PAIRS: list[tuple[type[ctypes.Structure], str]] = [
     (structures.HypothesisView, "HypothesisView"),
     (structures.ResultView, "ResultView"),
     (structures.ProgressView, "Progress"),
+    (operators.LossRows, "LossRows"),
+    (operators.DropoutStruct, "Dropout"),
+    (operators.DroppedSum, "DroppedSum"),
+    (operators.NormedRows, "NormedRows"),
+    (operators.NormGradients, "NormGradients"),
+    (operators.SentenceAttention, "SentenceAttention"),
+    (operators.AttentionGradients, "AttentionGradients"),
+    (operators.Projection, "Projection"),
 ]
 
 
@@ -30,7 +38,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
         lines.append(f'std::printf("{name} %zu\\n", sizeof(dragoman::{name}));')
         for field, *_ in structure._fields_:
             lines.append(f'std::printf("{name}.{field} %zu\\n", offsetof(dragoman::{name}, {field}));')
-    program = '#include <cstddef>\n#include <cstdio>\n#include "api.h"\nint main() {' + "\n".join(lines) + "}"
+    headers = ["<cstddef>", "<cstdio>", '"api.h"', '"training_api.h"']
+    program = "\n".join([*(f"#include {header}" for header in headers), "int main() {", *lines, "}"])
     binary = tmp_path_factory.mktemp("structures") / "places"
     command = ["c++", "-std=c++17", "-march=x86-64-v3", "-Wno-psabi", f"-I{SOURCES}", "-x", "c++", "-", "-o"]
     subprocess.run([*command, str(binary)], input=program, text=True, check=True)
