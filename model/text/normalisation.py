@@ -14,7 +14,8 @@
 | half of a surrogate pair                                | U+FFFD                              |
 | ’ between two Latin or Cyrillic letters (l’eau, don’t)  | ' as most parallel text has it      |
 
-Case, quotes, dashes, full-width forms and repeated spaces are left as they are.
+Case, quotes, dashes, full-width forms and repeated spaces are left as they are; what a vocabulary
+lacks of them, `model.text.compatibility` writes otherwise.
 """
 
 import re

@@ -22,6 +22,7 @@ class SentencePieceModel:
         bos_id: Beginning of a sentence.
         eos_id: End of a sentence.
         unk_id: A piece the model does not know.
+        characters: Those that have a piece each; all others are unknown, or bytes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,6 +49,8 @@ class SentencePieceModel:
         self._silent = {id_ for id_ in everything if silent[id_]} | {self.unk_id}
         self._plain = frozenset(everything) - self._silent - self._bytes.keys()
         self._foreign = frozenset(self._bytes) | {self.unk_id}
+        pieces = self._pieces(sorted(self._plain))
+        self.characters = frozenset({" ", *(piece for piece in pieces if len(piece) == 1)})
 
     @property
     def special_ids(self) -> tuple[int, ...]:

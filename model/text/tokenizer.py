@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from model.errors import TokenizerError, UnsupportedLanguageError
+from model.text.compatibility import familiar
 from model.text.sentencepiece_model import SPECIAL_NAMES, SentencePieceModel
 from model.text.tokenizer_settings import SETTINGS_FILE, TokenizerSettings, language_tags
 
@@ -122,7 +123,7 @@ class Tokenizer:
         Raises:
             UnsupportedLanguageError: If the model has tags, but none for this language.
         """
-        return [*self._tag(target_language), *self._source.encode(self.settings.prepare(text)), self.eos_id]
+        return [*self._tag(target_language), *self._source.encode(self._readable(text)), self.eos_id]
 
     def can_spell(self, ids: Sequence[int]) -> bool:
         """Whether a network can make something of what `encode` gave.
@@ -144,7 +145,7 @@ class Tokenizer:
             UnsupportedLanguageError: If the model has tags, but none for this language.
         """
         tag = self._tag(target_language)
-        pieces = self._source.encode_batch([self.settings.prepare(text) for text in texts])
+        pieces = self._source.encode_batch([self._readable(text) for text in texts])
         return [[*tag, *ids, self.eos_id] for ids in pieces]
 
     def encode_target_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -166,7 +167,7 @@ class Tokenizer:
             alpha: Unigram: smoothing, smaller is more varied; BPE: dropout rate.
             seed: The same seed gives the same pieces.
         """
-        pieces = self._source.encode_sampled(self.settings.prepare(text), alpha=alpha, seed=seed)
+        pieces = self._source.encode_sampled(self._readable(text), alpha=alpha, seed=seed)
         return [*self._tag(target_language), *pieces, self.eos_id]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -194,6 +195,10 @@ class Tokenizer:
     def scored_target_pieces(self) -> dict[int, tuple[str, float]]:
         """The same of targets."""
         return self._target.scored_pieces()
+
+    def _readable(self, text: str) -> str:
+        """A source sentence in characters of the vocabulary, as far as they can say it."""
+        return familiar(self.settings.prepare(text), self._source.characters)
 
     def _tag(self, target_language: str | None) -> list[int]:
         if not self.language_tags:
