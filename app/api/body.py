@@ -11,8 +11,6 @@ from app.api.form import parse_form
 from app.api.strict_json import Values, parse_object
 from app.errors import ClientGoneError
 
-__all__ = ["FORM", "JSON", "Values", "is_form", "read_values"]
-
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 # Of a content type; a longer one, full of parameters, would keep the event loop busy for long.
@@ -33,7 +31,7 @@ async def read_values(request: Request, *, max_bytes: int, max_items: int) -> Va
         ClientGoneError: If the client left before it was complete.
     """
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise RequestError(415, "unsupported_encoding", "the body must come without Content-Encoding")
+        raise RequestError("unsupported_encoding", "the body must come without Content-Encoding")
     media_type = _media_type(request.headers.get("content-type", ""))
     text = _decode(await _read(request, max_bytes))
     # `curl -d '{...}'` calls its JSON a form; no form of ours begins with a brace.
@@ -53,10 +51,10 @@ def _media_type(content_type: str) -> str:
     header["content-type"] = content_type
     media_type = header.get_content_type() if 0 < len(content_type) <= _MOST_CHARACTERS else ""
     if media_type not in (JSON, FORM):
-        raise RequestError(415, "unsupported_media_type", f"Content-Type must be {JSON} or {FORM}")
+        raise RequestError("unsupported_media_type", f"Content-Type must be {JSON} or {FORM}")
     charset = header.get_content_charset("utf-8")
     if charset not in ("utf-8", "utf8", "us-ascii"):
-        raise RequestError(415, "unsupported_charset", "the body must be UTF-8")
+        raise RequestError("unsupported_charset", "the body must be UTF-8")
     return media_type
 
 
@@ -78,14 +76,14 @@ async def _read(request: Request, max_bytes: int) -> bytearray:
 
 def _too_large(max_bytes: int) -> RequestError:
     message = f"the body is over the limit MAX_BODY_BYTES: at most {max_bytes} bytes"
-    return RequestError(413, "body_too_large", message)
+    return RequestError("body_too_large", message)
 
 
 def _decode(body: bytearray) -> str:
     # JSON begins with ASCII, so a zero among its first two bytes means wider characters.
     if body.startswith(_UTF16_OR_32_MARKS) or b"\x00" in body[:2]:
-        raise RequestError(415, "unsupported_charset", "the body must be UTF-8")
+        raise RequestError("unsupported_charset", "the body must be UTF-8")
     try:
         return body.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError:
-        raise RequestError(400, "invalid_utf8", "the body is not valid UTF-8") from None
+        raise RequestError("invalid_utf8", "the body is not valid UTF-8") from None

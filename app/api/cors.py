@@ -37,5 +37,5 @@ class CrossOriginMiddleware(CORSMiddleware):
         response = super().preflight_response(request_headers)
         if response.status_code >= 400:
             message = "this origin may not ask, or not with this method or these headers (CORS_ORIGINS)"
-            raise RequestError(400, "cross_origin_refused", message, headers={"Vary": "Origin"})
+            raise RequestError("cross_origin_refused", message, headers={"Vary": "Origin"})
         return response

@@ -6,7 +6,8 @@ from typing import Annotated, NamedTuple, TypeVar, cast
 
 from fastapi import Depends, Request
 
-from app.api.body import Values, read_values
+from app.api.body import read_values
+from app.api.strict_json import Values
 from app.context import Context
 from app.errors import AccessDeniedError, ClientGoneError, DeadlinePassedError, KeysUnreadableError
 from app.translation.drafts import Drafts

@@ -26,7 +26,7 @@ _ON_ANY_PATH = {
     "content": {JSON: {"schema": {"$ref": _REF.format(model=ErrorBody.__name__)}}},
 }
 _WHEN = {
-    400: "Well-formed, but cannot be served: unknown language, pair or model",
+    400: "Well-formed, but cannot be served: unknown language, pair or model; or not UTF-8",
     401: "An API key is needed",
     403: "The API key is not valid",
     413: "The body, the number of texts or a text is over a limit, which is named",

@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from app.api.codes import CLIENT_GONE, REFUSALS, STATUSES
 from app.errors import (
     ClientGoneError,
     DeadlinePassedError,
@@ -49,11 +50,10 @@ class ErrorBody(BaseModel):
 
 
 class RequestError(Exception):
-    """A request that is refused with a status.
+    """A request that is refused.
 
     Args:
-        status: HTTP status.
-        code: For programs; one of a fixed set, it becomes a metric label.
+        code: One of STATUSES, which also has its status.
         message: For people; never holds what the client sent.
         field: Where in the request.
         headers: To be sent along.
@@ -61,40 +61,36 @@ class RequestError(Exception):
 
     def __init__(
         self,
-        status: int,
         code: str,
         message: str,
         field: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status = status
+        self.status = STATUSES[code]
         self.code = code
         self.field = field
         self.headers = dict(headers or {})
 
 
-# nginx's number for it; no client sees this answer, but it is counted among the requests.
-CLIENT_GONE = 499
-
 # The first entry that an error is an instance of decides, so children stand before parents.
-_STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
-    (UnsupportedLanguageError, 400, "unsupported_language"),
-    (TextTooLongError, 413, "text_too_long"),
-    (InputError, 400, "unsupported_request"),
-    (ConfigError, 422, "invalid_decoding"),
-    (KeyMissingError, 401, "key_missing"),
-    (KeyInvalidError, 403, "key_invalid"),
-    (RateExceededError, 429, "rate_limited"),
-    (NotReadyError, 503, "loading"),
-    (DrainingError, 503, "draining"),
-    (EngineStuckError, 503, "engine_stuck"),
-    (HouseFullError, 503, "house_full"),
-    (QueueFullError, 503, "queue_full"),
-    (OutOfMemoryError, 503, "out_of_memory"),
-    (KeysUnreadableError, 503, "keys_unreadable"),
-    (DeadlinePassedError, 504, "deadline_passed"),
-    (ClientGoneError, CLIENT_GONE, "client_gone"),
+_CODES: tuple[tuple[type[Exception], str], ...] = (
+    (UnsupportedLanguageError, "unsupported_language"),
+    (TextTooLongError, "text_too_long"),
+    (InputError, "unsupported_request"),
+    (ConfigError, "invalid_decoding"),
+    (KeyMissingError, "key_missing"),
+    (KeyInvalidError, "key_invalid"),
+    (RateExceededError, "rate_limited"),
+    (NotReadyError, "loading"),
+    (DrainingError, "draining"),
+    (EngineStuckError, "engine_stuck"),
+    (HouseFullError, "house_full"),
+    (QueueFullError, "queue_full"),
+    (OutOfMemoryError, "out_of_memory"),
+    (KeysUnreadableError, "keys_unreadable"),
+    (DeadlinePassedError, "deadline_passed"),
+    (ClientGoneError, "client_gone"),
 )
 _DEEPLS_PATHS = ("/v2/", "/v3/")
 # What Starlette's router refuses, in our words.
@@ -110,13 +106,12 @@ def as_request_error(error: Exception) -> RequestError:
         return error
     if isinstance(error, MemoryError):
         error = OutOfMemoryError()
-    if isinstance(error, HTTPException):
-        code, message = _ROUTING.get(error.status_code, ("http_error", error.detail))
-        return RequestError(error.status_code, code, message, headers=error.headers)
-    for kind, status, code in _STATUSES:
+    if isinstance(error, HTTPException) and error.status_code in _ROUTING:
+        return RequestError(*_ROUTING[error.status_code], headers=error.headers)
+    for kind, code in _CODES:
         if isinstance(error, kind):
-            return RequestError(status, code, _message(error), _field(error), _headers(error))
-    return RequestError(500, "internal_error", "something went wrong on our side; the request id finds it")
+            return RequestError(code, _message(error), _field(error), _headers(error))
+    return RequestError("internal_error", "something went wrong on our side; the request id finds it")
 
 
 def _message(error: Exception) -> str:
@@ -178,13 +173,14 @@ def install(app: FastAPI, metrics: Metrics, routes: Iterable[APIRoute]) -> None:
 
     async def handle_routing(request: Request, error: Exception) -> JSONResponse:
         response = respond(error, request)
-        allowed = methods.get(request.scope["path"])
-        if allowed and "Allow" in response.headers:
+        if "Allow" in response.headers:
             # The router names only those of the first route that has this path.
-            response.headers["Allow"] = ", ".join(sorted(allowed))
+            allowed = methods.get(request.scope["path"]) or set(response.headers["Allow"].split(", "))
+            as_get = {"HEAD"} if "GET" in allowed else set()
+            response.headers["Allow"] = ", ".join(sorted(allowed | as_get))
         return response
 
-    metrics.expect_rejections(code for _, status, code in _STATUSES if status != CLIENT_GONE)
+    metrics.expect_rejections(REFUSALS)
     for kind in (RequestError, ServiceError, TranslationError, MemoryError):
         app.add_exception_handler(kind, _handle)
     app.add_exception_handler(HTTPException, handle_routing)

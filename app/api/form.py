@@ -29,7 +29,7 @@ def parse_form(body: bytes, max_items: int) -> Values:
     """
     if body.count(b"&") >= max_items + _OTHER_FIELDS:
         message = f"the form has too many fields: `q` at most {max_items} times, the limit MAX_ITEMS"
-        raise RequestError(413, "too_many_items", message, "q")
+        raise RequestError("too_many_items", message, "q")
     fields: dict[str, list[str]] = {}
     for part in filter(None, body.split(b"&")):
         name, _, value = part.partition(b"=")
@@ -46,14 +46,22 @@ def _unescape(data: bytes) -> str:
         # Quoted-printable has the same escapes behind another sign, and a decoder in C.
         return binascii.a2b_qp(plain.replace(b"%", b"=")).decode()
     except UnicodeDecodeError:
-        raise RequestError(400, "invalid_utf8", "the form is not valid UTF-8") from None
+        raise RequestError("invalid_utf8", "the form is not valid UTF-8") from None
 
 
 def _field_value(name: str, values: list[str]) -> object:
     if name == "decoding" and len(values) == 1:
-        return parse_object(values[0])
+        return _parse_field(name, values[0])
     if name == "include" or (name in _TEXTS and len(values) > 1):
         return values
     if len(values) > 1:
         raise invalid_body("the form holds the same field twice")
     return values[0]
+
+
+def _parse_field(name: str, text: str) -> Values:
+    try:
+        return parse_object(text)
+    except RequestError:
+        # It would speak of the body, which this is only a part of.
+        raise RequestError("invalid_field", f"`{name}`: input should be a JSON object", name) from None

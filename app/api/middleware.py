@@ -12,11 +12,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api.account import Account
 from app.api.errors import respond
 from app.api.porter import WORK
-from app.api.refusal import CODES, code_of
+from app.api.refusal import code_of
 from app.api.turnstile import Turnstile
 from app.context import Context
 from app.errors import DrainingError
-from app.process.lifecycle import Phase
+from app.health.lifecycle import Phase
 from app.telemetry.logs import request_id
 from app.telemetry.stages import begin, end
 
@@ -41,7 +41,6 @@ class RequestContextMiddleware:
         self._endpoints = frozenset(endpoints)
         self._turnstile = Turnstile()
         context.metrics.expect_endpoints(endpoints)
-        context.metrics.expect_rejections(CODES)
         context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
         context.metrics.ready.set_function(lambda: context.lifecycle.phase is Phase.READY)
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.

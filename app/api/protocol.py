@@ -98,9 +98,7 @@ class Protocol(HttpToolsProtocol):
         ours = cast(asyncio.Transport, LingeringTransport(transport, self._close, self._is_closing))
         super().connection_made(ours)
         self.flow = Flow(transport, self._has_enough)
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+        self._await_request()
         if not self._door.enter(self):
             self._turn_away()
 
@@ -311,9 +309,9 @@ class Protocol(HttpToolsProtocol):
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 
     def _is_receiving(self) -> bool:
-        """Whether a request has begun and not ended."""
-        has_begun = self._num_in_head > 0 or (bool(self._buffer) and not self._is_answering())
-        return has_begun or not self._is_in_head
+        """Whether a request has begun and not ended; some clients send an empty line behind theirs."""
+        is_next = not self._is_answering() and bool(self._buffer.strip(b"\r\n"))
+        return self._num_in_head > 0 or is_next or not self._is_in_head
 
     def _has_enough(self) -> bool:
         """Whether so much waits for its turn that nothing more should come."""
@@ -327,8 +325,16 @@ class Protocol(HttpToolsProtocol):
     def _watch_pace(self) -> None:
         if self._is_receiving():
             self._receiving.watch()
-        else:
-            self._receiving.stop()
+            return
+        self._receiving.stop()
+        if not self._is_answering():
+            self._await_request()
+
+    def _await_request(self) -> None:
+        """Bear with a client that has no request at hand; uvicorn does so itself behind its answers."""
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
 
     def _turn_away(self) -> None:
         """There is no room; if there is even less, not a word."""

@@ -16,7 +16,6 @@ _REASONS: Final = {
     503: ("too_many_connections", "too many connections are open; try again in a second"),
     505: ("unsupported_version", "only HTTP/1.1 and HTTP/1.0 are spoken here"),
 }
-CODES: Final = frozenset(code for code, _ in _REASONS.values())
 WIRE_STATUS: Final = "wire_status"
 """Where a connection leaves, in a request's `scope["state"]`, with which status it ended that request in
 the place of whoever works on it; a refusal that ends no such request counts by itself, with

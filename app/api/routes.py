@@ -86,7 +86,7 @@ def _order(
     summary="Detect the language of a text",
     response_model=list[schemas.DetectedLanguage],
     openapi_extra=body_of(schemas.DetectRequest),
-    responses=errors(401, 403, 413, 415, 422, 429, 500, 503, 504),
+    responses=errors(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
 )
 async def detect(request: Request) -> Response:
     """Languages that the text may be in, likeliest first."""

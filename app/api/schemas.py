@@ -117,7 +117,6 @@ class TranslateRequest(_Request):
     timeout_ms: int | None = Field(
         default=None,
         ge=1,
-        le=3_600_000,
         description="Deadline of this request, milliseconds; at most MAX_TIMEOUT_MS",
     )
 

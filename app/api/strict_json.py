@@ -36,7 +36,7 @@ def parse_object(text: str) -> Values:
 
 def invalid_body(message: str) -> RequestError:
     """The refusal of a body that is of its type, but not as it must be."""
-    return RequestError(422, "invalid_body", message)
+    return RequestError("invalid_body", message)
 
 
 def _is_surely_small(text: str) -> bool:

@@ -6,8 +6,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from app.api.body import Values
 from app.api.errors import RequestError
+from app.api.strict_json import Values
 from app.settings import Settings
 from model.errors import TextTooLongError
 
@@ -38,9 +38,9 @@ def _refusal(error: ErrorDetails) -> RequestError:
         # The name of an unknown field is the client's text, so only where it stands is said.
         place = _path(error["loc"][:-1])
         holder = f"`{place}`" if place else "the request"
-        return RequestError(422, "unknown_field", f"{holder} holds an unknown field", place)
+        return RequestError("unknown_field", f"{holder} holds an unknown field", place)
     reason = _REASONS.get(error["type"], error["msg"][:1].lower() + error["msg"][1:])
-    return RequestError(422, "invalid_field", f"`{field}`: {reason}", field)
+    return RequestError("invalid_field", f"`{field}`: {reason}", field)
 
 
 def _path(location: Sequence[int | str]) -> str | None:
@@ -70,7 +70,7 @@ def check_count(values: Values, settings: Settings) -> None:
     q = values.get("q")
     if isinstance(q, list) and len(q) > settings.max_items:
         message = f"`q` is over the limit MAX_ITEMS: {len(q)}, at most {settings.max_items}"
-        raise RequestError(413, "too_many_items", message, "q")
+        raise RequestError("too_many_items", message, "q")
 
 
 def seconds_allowed(timeout_ms: int | None, settings: Settings) -> float:
@@ -83,7 +83,7 @@ def seconds_allowed(timeout_ms: int | None, settings: Settings) -> float:
         return settings.request_timeout_ms / 1000
     if timeout_ms > settings.max_timeout_ms:
         message = f"`timeout_ms` is over the limit MAX_TIMEOUT_MS: at most {settings.max_timeout_ms}"
-        raise RequestError(422, "invalid_field", message, "timeout_ms")
+        raise RequestError("invalid_field", message, "timeout_ms")
     return timeout_ms / 1000
 
 

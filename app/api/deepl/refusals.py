@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from app.api.body import Values
 from app.api.deepl.schemas import MAX_TEXTS
 from app.api.errors import RequestError
+from app.api.strict_json import Values
 from app.settings import Settings
 from model.errors import InputError, TextTooLongError, UnsupportedLanguageError
 
@@ -54,7 +54,7 @@ def check_texts(values: Values, settings: Settings) -> None:
     texts, most = values.get("text"), min(MAX_TEXTS, settings.max_items)
     if isinstance(texts, list) and len(texts) > most:
         message = f"`text` is over the limit of texts: {len(texts)}, at most {most}"
-        raise RequestError(413, "too_many_items", message, "text")
+        raise RequestError("too_many_items", message, "text")
 
 
 def renamed(error: InputError) -> InputError:
@@ -68,4 +68,4 @@ def renamed(error: InputError) -> InputError:
 
 
 def _refusal(message: str, name: str) -> RequestError:
-    return RequestError(400, "unsupported_request", message, name)
+    return RequestError("unsupported_request", message, name)

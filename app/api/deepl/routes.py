@@ -9,13 +9,14 @@ from fastapi.responses import Response
 from pydantic import TypeAdapter
 
 from app.api.answers import answered
-from app.api.body import Values, is_form, read_values
+from app.api.body import is_form, read_values
 from app.api.deepl import schemas
 from app.api.deepl.answers import translate_response
 from app.api.deepl.languages import source_languages, target_languages
 from app.api.deepl.refusals import check_texts, renamed, supported
 from app.api.dependencies import admit, client_of, context_of, translated, while_connected
 from app.api.documentation import body_of, errors
+from app.api.strict_json import Values
 from app.api.validation import check_lengths, fields_of, seconds_allowed, validate
 from app.context import Context
 from app.settings import Settings

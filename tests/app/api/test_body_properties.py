@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from app.api.body import FORM, JSON, Values, is_form, read_values
+from app.api.body import FORM, JSON, is_form, read_values
 from app.api.errors import RequestError
 from app.api.schemas import DetectRequest, TranslateRequest
+from app.api.strict_json import Values
 from app.api.validation import validate
 
 ANY_TEXT = st.text(max_size=20) | st.text(

@@ -75,6 +75,20 @@ async def test_the_wish_for_another_protocol_is_ignored(framing: bytes) -> None:
     assert [(seen.method, seen.body) for seen in wire.seen] == [("POST", b"abc"), ("GET", b"")]
 
 
+@pytest.mark.parametrize("line", [b"\r\n", b"\r", b"\r\n\r"])
+async def test_an_empty_line_behind_a_request_begins_no_other(
+    monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    monkeypatch.setattr("app.api.protocol._SECONDS", 0.02)
+    wire = Wire()
+    await wire.send(GET + line)
+    await asyncio.sleep(0.1)
+    assert (wire.statuses, wire.has_ended) == ([200], False)
+    assert wire.protocol.timeout_keep_alive_task is not None
+    await wire.send(b"\r\n\r\n"[len(line) :] + GET)
+    assert wire.statuses == [200, 200]
+
+
 async def test_what_is_sent_ahead_waits_for_its_turn() -> None:
     wire = PatientWire()
     await wire.send(GET + GET + b"nonsense")

@@ -21,7 +21,8 @@ async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
     assert (wrong.status_code, wrong.json()["code"]) == (405, "method_not_allowed")
     assert wrong.headers["Allow"] == "POST"
     both = await client.put("/v2/languages")
-    assert (both.status_code, both.headers["Allow"]) == (405, "GET, POST")
+    assert (both.status_code, both.headers["Allow"]) == (405, "GET, HEAD, POST")
+    assert (await client.put("/docs")).headers["Allow"] == "GET, HEAD"
     for response in (missing, wrong, both):
         assert response.json()["request_id"] == response.headers["X-Request-ID"]
 

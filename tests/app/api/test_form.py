@@ -42,6 +42,13 @@ def test_a_megabyte_of_escapes_means_what_it_means_elsewhere(body: bytes) -> Non
     assert parse_form(body, 256) == dict(parse_qsl(body.decode()))
 
 
+@pytest.mark.parametrize("value", ["x", "[]", '{"seed":1,"seed":2}', '{"seed":NaN}', "[" * 5000 + "]"])
+def test_a_field_that_should_hold_json_is_named_where_it_does_not(value: str) -> None:
+    with pytest.raises(RequestError, match=r"^`decoding`: input should be a JSON object$") as refusal:
+        parse_form(f"q=a&decoding={value}".encode(), 256)
+    assert (refusal.value.code, refusal.value.field) == ("invalid_field", "decoding")
+
+
 def test_there_are_only_so_many_fields() -> None:
     with pytest.raises(RequestError) as crowd:
         parse_form(b"&".join(b"a%d=1" % i for i in range(200)), 256)

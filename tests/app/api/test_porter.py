@@ -78,6 +78,17 @@ async def test_in_a_full_house_work_is_refused_and_the_connection_lives(house: H
     assert wire.statuses == [503, 503, 200]
 
 
+async def test_who_was_refused_is_not_waited_for_any_longer_than_others(house: House) -> None:
+    house.fill()
+    wire = house.wire()
+    await wire.send(request() + request())
+    patience = wire.protocol.timeout_keep_alive_task
+    assert patience is not None
+    await wire.send(request()[:9])
+    assert patience.cancelled()
+    assert wire.protocol.timeout_keep_alive_task is None
+
+
 async def test_what_brings_no_work_is_always_let_in(house: House) -> None:
     house.fill()
     wire = house.wire()
