@@ -52,6 +52,8 @@ def _run(settings: Settings) -> None:
 def _read_settings(options: dict[str, str]) -> Settings:
     try:
         return Settings(**options)  # type: ignore[arg-type]
+    except UnicodeDecodeError:
+        raise click.UsageError("the file .env must be UTF-8") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         reason = first["msg"].removeprefix("Value error, ")

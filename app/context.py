@@ -8,8 +8,8 @@ from app.access.keys import KeyRing
 from app.access.rates import RateLimit
 from app.access.usage import Usage
 from app.errors import NotReadyError
-from app.process.lifecycle import Lifecycle
-from app.process.watchdog import Watchdog
+from app.health.lifecycle import Lifecycle
+from app.health.watchdog import Watchdog
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from app.translation.service import TranslationService

@@ -29,7 +29,6 @@ class ModelSettings(BaseModel):
 
     checkpoint: Annotated[tuple[Path, ...], NoDecode] = Field(
         default=(Path("checkpoints"),),
-        min_length=1,
         description="Checkpoint folder, or several separated by commas; "
         "a folder of checkpoint folders stands for all of them",
     )
@@ -81,6 +80,13 @@ class ModelSettings(BaseModel):
         if isinstance(value, Path):
             return (value,)
         return _split(value) if isinstance(value, str) else value
+
+    @field_validator("checkpoint")
+    @classmethod
+    def _at_least_one(cls, folders: tuple[Path, ...]) -> tuple[Path, ...]:
+        if not folders:
+            raise ValueError("must name a checkpoint folder")
+        return folders
 
 
 class ServerSettings(BaseModel):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from app.process.lifecycle import Lifecycle
+from app.health.lifecycle import Lifecycle
 
 # Load balancers look at /readyz about once a second: they must see the refusal before the socket closes.
 _NOTICE_SECONDS: Final = 1.0

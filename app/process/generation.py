@@ -3,9 +3,9 @@
 import logging
 
 from app.backend import Backend
+from app.background import in_background
 from app.context import Context
-from app.process.background import in_background
-from app.process.lifecycle import Phase
+from app.health.lifecycle import Phase
 from app.scheduling.scheduler import Scheduler
 from app.translation.service import TranslationService
 

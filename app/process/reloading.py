@@ -9,10 +9,10 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 
+from app.background import in_background
 from app.checkpoints import checkpoint_folders
 from app.context import Context
-from app.process.background import in_background
-from app.process.lifecycle import Phase
+from app.health.lifecycle import Phase
 from app.process.memory import reclaim_memory
 from app.process.running import Running
 from app.telemetry.logs import describe_fault

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable
 
 from app.backend import Backend
+from app.background import in_background
 from app.context import Context
-from app.process.background import in_background
+from app.health.lifecycle import Cohort
 from app.process.generation import Generation
-from app.process.lifecycle import Cohort
 from app.process.warmup import warm_up
 from model.errors import TranslationError
 

@@ -19,9 +19,9 @@ from app.api.door import Door
 from app.api.porter import Porter
 from app.api.protocol import Protocol
 from app.context import Context
+from app.health.lifecycle import Phase
 from app.process.descriptors import claim_descriptors
 from app.process.ending import Ending
-from app.process.lifecycle import Phase
 from app.process.listening import listen, take_in_last, widen
 from app.settings import Settings
 from app.telemetry.metrics import Metrics

@@ -61,7 +61,7 @@ class Worker:
         return self._thread.name
 
     def silent_since(self) -> float | None:
-        """See Pulse in `app.process.watchdog`."""
+        """See Pulse in `app.health.watchdog`."""
         has_died = self._thread.ident is not None and not (self._thread.is_alive() or self._has_ended)
         return -math.inf if has_died else self._silent_since
 

@@ -169,10 +169,8 @@ class Metrics:
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, namespace=PREFIX, registry=self.registry)
 
-    def _histogram(
-        self, name: str, text: str, *labels: str, buckets: tuple[float, ...] = _SECONDS
-    ) -> Histogram:
-        return Histogram(name, text, labels, namespace=PREFIX, registry=self.registry, buckets=buckets)
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(name, text, labels, namespace=PREFIX, registry=self.registry, buckets=_SECONDS)
 
 
 def _samples(counter: Counter) -> list[Sample]:

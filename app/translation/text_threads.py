@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from app.process.background import start
+from app.background import start
 from app.scheduling.fair_queue import FairQueue
 
 Result = TypeVar("Result")

@@ -28,6 +28,7 @@ def test_help_lists_every_setting() -> None:
         (["--port", "70000"], "DRAGOMAN_PORT"),
         (["--checkpoint", "no/such/folder"], "DRAGOMAN_CHECKPOINT"),
         (["--rate-limit", "often"], "DRAGOMAN_RATE_LIMIT"),
+        (["--checkpoint", ", "], "DRAGOMAN_CHECKPOINT: must name a checkpoint folder"),
     ],
 )
 def test_a_bad_value_stops_the_start_with_its_name(
@@ -38,6 +39,13 @@ def test_a_bad_value_stops_the_start_with_its_name(
     result = CliRunner().invoke(serve, options)
     assert result.exit_code == 2
     assert name in result.stderr
+
+
+def test_a_file_of_settings_that_is_no_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_bytes(b"DRAGOMAN_HOST=\xff\n")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(serve)
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, "Error: the file .env must be UTF-8")
 
 
 def test_a_bad_file_of_keys_is_named(tmp_path: Path) -> None:

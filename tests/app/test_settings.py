@@ -78,20 +78,24 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "taken"),
     [
-        ("TRUSTED_PROXIES", "*"),
-        ("TRUSTED_PROXIES", "10.0.0.0/8, ::1"),
-        ("CORS_ORIGINS", "*"),
-        ("CORS_ORIGINS", "https://example.org, http://localhost:3000"),
-        ("RATE_LIMIT", ""),
-        ("WORKERS", "auto"),
-        ("MAX_STATE_BYTES", "auto"),
-        ("MAX_BATCH_TOKENS", "auto"),
-        ("MAX_ENCODE_TOKENS", "auto"),
-        ("RATE_LIMIT", "5 per 2 seconds"),
+        ("TRUSTED_PROXIES", "*", "*"),
+        ("TRUSTED_PROXIES", "10.0.0.0/8, ::1", "10.0.0.0/8, ::1"),
+        ("CORS_ORIGINS", "*", ("*",)),
+        ("CORS_ORIGINS", "https://a.org, http://localhost:3000", ("https://a.org", "http://localhost:3000")),
+        ("CORS_ORIGINS", "", ()),
+        ("RATE_LIMIT", "", None),
+        ("RATE_LIMIT", "5 per 2 seconds", "5 per 2 seconds"),
+        ("WORKERS", "auto", 0),
+        ("MAX_STATE_BYTES", "auto", 0),
+        ("MAX_BATCH_TOKENS", "auto", 0),
+        ("MAX_ENCODE_TOKENS", "auto", 0),
+        ("FAIR_ROWS", "auto", 0),
     ],
 )
-def test_a_value_that_can_work_is_taken(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_a_value_that_can_work_is_taken(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, taken: object
+) -> None:
     monkeypatch.setenv(f"DRAGOMAN_{name}", value)
-    Settings(_env_file=None)
+    assert getattr(Settings(_env_file=None), name.lower()) == taken

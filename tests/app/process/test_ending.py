@@ -2,8 +2,8 @@
 
 import pytest
 
+from app.health.lifecycle import Lifecycle, Phase
 from app.process.ending import Ending
-from app.process.lifecycle import Lifecycle, Phase
 
 
 class Clock:

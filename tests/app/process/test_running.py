@@ -5,7 +5,7 @@ import pytest
 from app.backend import Backend
 from app.context import Context
 from app.errors import DrainingError, NotReadyError
-from app.process.lifecycle import Phase
+from app.health.lifecycle import Phase
 from app.process.running import Running
 from app.settings import Settings
 from model.errors import CheckpointError

@@ -153,10 +153,9 @@ async def test_a_failure_stays_with_its_own_sentence(backend: DoubleBackend) -> 
 async def test_a_deadline_that_passes_in_the_queue_is_never_decoded(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
-        began = time.monotonic()
         with pytest.raises(DeadlinePassedError):
             await scheduler.submit(sentences(backend, "late"), soon(0.05))
-        assert time.monotonic() - began < 2
+        assert not held.done()
         assert sample(scheduler, "queue_depth") == 0
         assert sample(scheduler, "cancelled_total", stage="queued") == 1
         backend.gate.set()

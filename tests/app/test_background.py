@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from app.process.background import in_background
+from app.background import in_background
 
 pytestmark = pytest.mark.anyio
 

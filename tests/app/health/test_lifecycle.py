@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.errors import DrainingError, NotReadyError
-from app.process.lifecycle import Lifecycle
+from app.health.lifecycle import Lifecycle
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,1 @@
+"""Whether the process can serve: where it stands, and whether its engines make progress."""
