@@ -91,7 +91,7 @@ def number(title: str, unit: str, query: str, description: str = "", **colours: 
     )
 
 
-TRANSLATE = 'endpoint="/translate"'
+TRANSLATE = 'endpoint=~"/(v2/)?translate"'
 ROWS: dict[str, Sequence[Panel]] = {
     "Now": (
         number("Requests", "reqps", rate("requests_total", WORK)),
@@ -119,7 +119,7 @@ ROWS: dict[str, Sequence[Panel]] = {
     "Requests": (
         Panel("Requests by status", "reqps", [(rate("requests_total", WORK, by="status"), "{{status}}")]),
         Panel(
-            "Time of POST /translate",
+            "Time of a translation request",
             "s",
             quantiles("request_duration_seconds", 0.5, 0.95, 0.99, labels=TRANSLATE),
         ),
