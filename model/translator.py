@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Self
 
 from model.card import ModelCard
-from model.checkpoint import load_checkpoint
+from model.checkpoint import Checkpoint, load_checkpoint
 from model.cores import available_cores
 from model.decoding.engine import DecodingEngine
 from model.decoding.parallel import decode_in_parallel
-from model.engines import engine_factory
+from model.engines import EngineFactory, engine_factory
 from model.errors import TranslationError
 from model.passage import Passage, rebuild_all, resolve_pair, sentences_of
 from model.precision import Precision
@@ -75,6 +75,17 @@ class Translator:
         """
         checkpoint = load_checkpoint(folder)
         factory = engine_factory(checkpoint, device=device, precision=precision, shortlist=shortlist)
+        return cls.of(checkpoint, factory, retries=retries)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, factory: EngineFactory, *, retries: bool = True) -> Self:
+        """A checkpoint whose network is in memory already.
+
+        Args:
+            checkpoint: As loaded.
+            factory: Of its network; makes an engine for each core where that pays.
+            retries: See `load`.
+        """
         return cls(
             engines=[factory.make() for _ in range(available_cores() if factory.is_native else 1)],
             tokenizer=checkpoint.tokenizer,

@@ -19,7 +19,7 @@ def report(run: Path, attention: int | None) -> None:
     r"""Write RUN_FOLDER/report/index.html: scores, curves, sentences, attention.
 
     A run that ends does so by itself; this makes it again, or makes it for a run that is under way,
-    was killed, or was trained without the extra `train`.
+    was interrupted or killed, or was trained without the extra `train`.
 
     \b
     Example:

@@ -14,40 +14,48 @@ import click
 
 from model.cli.main import Failure
 from model.cli.train_options import nested, train_options
-from model.training.train_config import load_train_config
+from model.training.config_files import load_train_config
 
 if TYPE_CHECKING:
     from model.training.world import World
 
 
 @click.command(params=train_options())
-@click.option("--config", type=click.Path(path_type=Path), help="TOML file; options win over it.")
+@click.option(
+    "--config",
+    "files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="TOML file; later ones win over earlier ones, options over all.",
+)
 @click.option("--resume", is_flag=True, help="Go on exactly where the run in this folder was.")
-def train(config: Path | None, resume: bool, **options: object) -> None:
+def train(files: tuple[Path, ...], resume: bool, **options: object) -> None:
     """Train a checkpoint: corpus → tokenizer → training → checkpoint folder.
 
-    Every value can stand in the TOML file (see examples/) or be given as an option. Paths in the
-    file are relative to the file. A run that was stopped or killed continues with --resume. Several
+    Every value can stand in a TOML file (see examples/) or be given as an option. Paths in a file
+    are relative to that file. A run that was stopped or killed continues with --resume. Several
     devices train together where torchrun starts this command, once for each (docs/training.md).
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # as torchrun says
         with _among_others() as world:
-            _train(config, options, resume=resume, world=world)
+            _train(files, options, resume=resume, world=world)
     else:
-        _train(config, options, resume=resume, world=None)
+        _train(files, options, resume=resume, world=None)
 
 
-def _train(config: Path | None, options: dict[str, object], *, resume: bool, world: "World | None") -> None:
-    merged = load_train_config(config, nested(options))
+def _train(
+    files: tuple[Path, ...], options: dict[str, object], *, resume: bool, world: "World | None"
+) -> None:
+    config = load_train_config(files, nested(options))
     from model.training.processor import prepared_processor  # torch: not for --help or a bad value
     from model.training.run import Run
     from model.training.world import ALONE
 
     world = world or ALONE
-    with prepared_processor(merged.run.threads):
-        run = Run(merged, resume=resume, world=world)
+    with prepared_processor(config.run.threads):
+        run = Run(config, resume=resume, world=world)
         with _first_signal_calls(run.trainer.interrupt, is_silent=not world.is_first):
             reason = run.run()
     step = run.trainer.position.step

@@ -1,7 +1,7 @@
 """`dragoman translate`: lines, a document or a whole corpus, from a file or standard input."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -14,8 +14,9 @@ from model.cli.decoding import decoding_options
 from model.cli.languages import Languages, language_options
 from model.cli.line_forms import LineForm, line_end
 from model.cli.main import Misuse
+from model.cli.resumable_file import MarkedLines, ResumableFile
 from model.cli.setup import Setup, setup_options
-from model.cli.text_files import STANDARD, ResumableFile, read_lines, shows_progress, written
+from model.cli.text_files import STANDARD, read_lines, shows_progress, written
 from model.errors import TextTooLongError
 
 if TYPE_CHECKING:
@@ -95,15 +96,18 @@ def translate(
     sample = list(lines if document else islice(lines, 1 if file.isatty() else _SAMPLE_LINES))
     pair = languages.resolve(translator.card, "".join(form.source(line, "the input") for line in sample))
     job = _Job(translator, pair, options, form, skip_long, shows_progress(progress))
+    marked = MarkedLines(chain(sample, lines))
+    done = 0 if unfinished is None else unfinished.go_on(_command(job, setup, decoding), marked)
     with written(output) if unfinished is None else unfinished.appended() as target:
         if document:
             target.write(job.document("".join(sample)).encode())
             return
-        done = 0 if unfinished is None else unfinished.lines
         at_once = 1 if file.isatty() else _LINES_AT_ONCE
-        for translated in job.lines(chain(sample, lines), done, at_once):
+        for translated in job.lines(marked, done, at_once):
             target.write(translated.encode())
             target.flush()
+            if unfinished is not None:
+                unfinished.note(marked.mark)
     if job.too_long:
         click.echo(f"{len(job.too_long)} lines over the limit were left empty", err=True)
 
@@ -129,17 +133,16 @@ class _Job:
         with self._progress("sentences") as bar:
             return self._translations([text], ["the text"], bar)[0]
 
-    def lines(self, lines: Iterable[str], done: int, at_once: int) -> Iterator[str]:
+    def lines(self, lines: Iterator[str], done: int, at_once: int) -> Iterator[str]:
         """Chunks of translated lines, as soon as they are there.
 
         Args:
-            lines: With their ends.
-            done: So many of them are translated already.
+            lines: With their ends; no more of them are taken than were translated.
+            done: So many before them are translated already.
             at_once: Most lines of a chunk.
         """
-        remaining = islice(lines, done, None)
         with self._progress("lines", done) as bar:
-            while chunk := list(islice(remaining, at_once)):
+            while chunk := list(islice(lines, at_once)):
                 fields = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
                 sources = list(map(self.form.source, chunk, fields))
                 translations = self._translations(sources, fields)
@@ -174,3 +177,17 @@ class _Job:
     def _progress(self, unit: str, done: int = 0) -> "tqdm[None]":
         """A bar on standard error, or nothing."""
         return tqdm(unit=f" {unit}", initial=done, disable=not self.shows_progress, file=sys.stderr)
+
+
+def _command(job: _Job, setup: Setup, decoding: Mapping[str, object]) -> dict[str, object]:
+    """All that a translation depends on but the input; what only refuses or skips is none of it."""
+    return {
+        "the checkpoint": job.translator.checksum,
+        "languages": "-".join(job.pair),
+        "--column": job.form.column,
+        "--pairs": job.form.pairs,
+        "--precision": setup.precision,
+        "--shortlist": setup.shortlist,
+        "--retry-degenerate": setup.retry_degenerate,
+        **{f"--{name.replace('_', '-')}": value for name, value in decoding.items()},
+    }

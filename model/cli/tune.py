@@ -3,7 +3,6 @@
 import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,18 +89,19 @@ def tune(
       dragoman tune runs/mine/checkpoints/best --source-file valid.en --reference-file valid.fr -s en -t fr
       dragoman tune runs/mine/checkpoints/best --corpus en-fr valid.tsv.gz --beam-size 4 --beam-size 6
     """
-    from model.checkpoint import replace_card
-    from model.training.tuning import best_trial, searches, translate_with, try_searches
+    from model.training.tuning import best_trial, keep_best_search, searches, translate_with, try_searches
 
     if (source_file is None) == (not corpora):
         raise Misuse("either --source-file or --corpus must be given")
+    if corpora:
+        _refuse_beside_corpus(languages, reference_file)
     folder = only_checkpoint(checkpoint)
     translator = Setup(folder, device, precision).load()
     card = translator.card
     if source_file is not None:
         texts = [_text(source_file, reference_file, limit, card, languages)]
     else:
-        texts = [text for pair, file in corpora for text in _directions(pair, file, limit, card)]
+        texts = _texts(corpora, limit, card)
     candidates = searches(card.decoding, beam_sizes, penalties)
     total = len(candidates) * sum(len(text.sources) for text in texts)
     with tqdm(unit=" sentences", total=total, disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
@@ -109,44 +109,52 @@ def tune(
     chosen = best_trial(trials, metric)
     click.echo("\n".join(_table(trials, chosen)))
     if not dry_run:
-        names = [Path(file).name for file in ([source_file] if source_file else [f for _, f in corpora])]
-        noted = {"text": names, "metric": metric, "tried": [trial.to_dict() for trial in trials]}
-        replace_card(folder, dataclasses.replace(card, decoding=chosen.options), {"tuning": noted})
+        files = [source_file] if source_file else [file for _, file in corpora]
+        keep_best_search(folder, card, trials, metric, files)
         click.echo(f"Written: {folder}")
+
+
+def _refuse_beside_corpus(languages: Languages, reference_file: str | None) -> None:
+    given = {
+        "--source": languages.source,
+        "--target": languages.target,
+        "--reference-file": reference_file,
+    }
+    needless = [name for name, value in given.items() if value is not None]
+    if needless:
+        raise Misuse(f"--corpus names languages and has both columns: leave out {' and '.join(needless)}")
 
 
 def _text(
     source_file: str, reference_file: str | None, limit: int | None, card: "ModelCard", languages: Languages
 ) -> "HeldOut":
-    from model.training.held_out import HeldOut
-
-    sources, references = _columns(source_file, reference_file, limit)
-    return HeldOut(*languages.resolve(card, "\n".join(sources[:_SAMPLE_LINES])), sources, references)
-
-
-def _directions(pair: str, file: str, limit: int | None, card: "ModelCard") -> "Iterator[HeldOut]":
-    """Those directions of a tab-separated file that the checkpoint translates."""
-    from model.training.held_out import HeldOut
-
-    source, _, target = pair.partition("-")
-    columns = _columns(file, None, limit)
-    known = [each for each in ((source, target), (target, source)) if each in card.pairs]
-    if not known:
-        translated = ", ".join("-".join(each) for each in card.pairs)
-        raise Misuse(f"--corpus must name languages of {translated}, but names {pair} instead")
-    for each in known:
-        sides = columns if each == (source, target) else columns[::-1]
-        yield HeldOut(*each, *sides)
-
-
-def _columns(file: str, other: str | None, limit: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     from model.training.data.config import CorpusConfig
-    from model.training.data.corpus import read_pairs
+    from model.training.held_out import held_out_texts
 
-    # The codes only name the columns here.
-    config = CorpusConfig(path=file, target_path=other, source_language="source", target_language="target")
-    pairs = list(islice(read_pairs(config), limit))
-    return tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs)
+    # The codes only name the columns, until the text tells which languages they are.
+    columns = CorpusConfig(
+        path=source_file, target_path=reference_file, source_language="source", target_language="target"
+    )
+    (text,) = held_out_texts([columns], limit or 0)
+    source, target = languages.resolve(card, "\n".join(text.sources[:_SAMPLE_LINES]))
+    return dataclasses.replace(text, source_language=source, target_language=target)
+
+
+def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCard") -> "list[HeldOut]":
+    """Those directions of tab-separated files that the checkpoint translates."""
+    from model.training.data.config import CorpusConfig
+    from model.training.held_out import held_out_texts
+
+    columns = []
+    for pair, file in corpora:
+        source, _, target = pair.partition("-")
+        if (source, target) not in card.pairs and (target, source) not in card.pairs:
+            translated = ", ".join("-".join(each) for each in card.pairs)
+            raise Misuse(f"--corpus must name languages of {translated}, but names {pair} instead")
+        columns.append(
+            CorpusConfig(path=file, source_language=source, target_language=target, bidirectional=True)
+        )
+    return [text for text in held_out_texts(columns, limit or 0) if text.direction in card.pairs]
 
 
 def _table(trials: "Sequence[Trial]", chosen: "Trial") -> Iterator[str]:

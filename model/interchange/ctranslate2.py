@@ -23,6 +23,7 @@ from model.blocks import Attention
 from model.checkpoint import Checkpoint
 from model.checks import require
 from model.config import TransformerConfig
+from model.embedding import Embedding
 from model.interchange.exporting import (
     copy_tokenizer,
     describe,
@@ -30,7 +31,7 @@ from model.interchange.exporting import (
     source_pieces,
     target_pieces,
 )
-from model.transformer import Embedding, Layer, Stack, Transformer
+from model.transformer import Layer, Stack, Transformer
 
 _ACTIVATIONS = {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": Activation.SWISH}
 # Far enough below any logit that exp gives 0, and within float16.

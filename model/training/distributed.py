@@ -5,6 +5,7 @@ is on a CPU goes by gloo, gradients on GPUs by NCCL.
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from model.training.random_state import seed_share
 from model.training.world import ALONE, World
 
 _PATIENCE = timedelta(days=30)
-"""Others wait while the first process prepares a corpus or validates; a lost one is noticed at once."""
+"""Others wait while the first process prepares a corpus or saves; a lost one is noticed at once."""
 
 
 class _OneOfSeveral(World):
@@ -94,6 +95,23 @@ class _OneOfSeveral(World):
     def sum_(self, tensor: Tensor) -> None:
         """Add up a tensor over all processes, in place."""
         self._begin_sum(tensor)()
+
+    def whole(self, share: Sequence[str | None]) -> list[str | None]:
+        """What became of the items that `share` divided: that of all processes, in their order."""
+        shares = self._told_by_all(share)
+        found: list[str | None] = [None] * sum(map(len, shares))
+        for rank, each in enumerate(shares):
+            found[rank :: self.size] = each
+        return found
+
+    def _told_by_all(self, values: Sequence[str | None]) -> list[list[str | None]]:
+        """What each process brings, by rank: as JSON, filled up with spaces to the longest."""
+        told = json.dumps(values).encode()
+        mine = torch.tensor(list(told.ljust(self.highest(len(told)))), dtype=torch.uint8)
+        all_told = [torch.empty_like(mine) for _ in range(self.size)]
+        with _noticing_loss():
+            dist.all_gather(all_told, mine)
+        return [json.loads(bytes(each.tolist())) for each in all_told]
 
     def _begin_sum(self, tensor: Tensor) -> Callable[[], None]:
         with _noticing_loss():

@@ -18,13 +18,26 @@ _BUCKET_BYTES = 25 * 2**20
 
 
 class GradientSum:
-    """Of a process alone: its gradients are the sum."""
+    """Of a process alone: its gradients are the sum.
+
+    A weight without a gradient contributes zero, here as among several, where it may well have one on
+    another process: an optimiser treats zero (its momentum goes on, weights decay) and none differently.
+
+    Args:
+        weights: In the order in which a forward pass uses them.
+    """
+
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        self._weights = [weight for weight in weights if weight.requires_grad]
 
     def begin(self) -> None:
         """The next backward pass is this process' last one of the update."""
 
     def finish(self) -> None:
         """Wait until every weight's gradient is the sum over all processes."""
+        for weight in self._weights:
+            if weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
 
 
 class BucketedSum(GradientSum):
@@ -32,8 +45,7 @@ class BucketedSum(GradientSum):
 
     Gradients are copied into buckets, the last layers' first, as they come out of the backward pass;
     a full bucket is sent off at once, so that adding up overlaps with computing. Buckets leave in one
-    fixed order, whatever order gradients come in, so that all processes mean the same one. A weight
-    without a gradient contributes zero.
+    fixed order, whatever order gradients come in, so that all processes mean the same one.
 
     Args:
         weights: In the order in which a forward pass uses them.
@@ -44,8 +56,9 @@ class BucketedSum(GradientSum):
     def __init__(
         self, weights: Sequence[Tensor], begin_sum: BeginSum, bucket_bytes: int = _BUCKET_BYTES
     ) -> None:
+        super().__init__(weights)
         self._begin_sum = begin_sum
-        self._buckets = _buckets([weight for weight in weights if weight.requires_grad], bucket_bytes)
+        self._buckets = _buckets(self._weights, bucket_bytes)
         self._overlaps = False
         self._next = 0
         for bucket in self._buckets:

@@ -96,6 +96,8 @@ class Run:
     def run(self) -> EndReason:
         """Train to the end, then leave `provenance.json` and a report in the folder.
 
+        A run that is interrupted leaves no report: what is about to end a process may not wait for one.
+
         Raises:
             TrainingError: As Trainer.run.
         """
@@ -113,7 +115,10 @@ class Run:
             return
         validations = self.journal.events("validation")
         described = self.describe(validations[-1] if validations else None)
-        conclude(self.folder, described | {"ended_by": ended_by}, report=self.config.run.plots)
+        has_ended = ended_by != "interrupted"
+        if self.config.run.plots and not has_ended:
+            logger.info("no report of an interrupted run; `dragoman report %s` writes one", self.folder.root)
+        conclude(self.folder, described | {"ended_by": ended_by}, report=self.config.run.plots and has_ended)
 
     def _first_network(self, resuming: bool) -> Transformer:
         network = Transformer(self.shape)
@@ -220,7 +225,7 @@ class Run:
         )
 
     def _build_validator(self, data: PreparedData) -> Validator | None:
-        if not (data.held_out and self._world.is_first):
+        if not data.held_out:
             return None
         tags = data.tokenizer.target_tag_ids
         return Validator(
@@ -231,6 +236,7 @@ class Run:
             loss_batches=one_pass(data.held_out_pairs, self.config.validation.batch_tokens, self._device),
             options=self.config.decoding,
             precision=self.config.run.precision,
+            world=self._world,
         )
 
     def _save_checkpoint(self, folder: Path, weights: Mapping[str, Tensor], step: int) -> None:

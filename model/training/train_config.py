@@ -1,16 +1,12 @@
-"""Every value of a training run in one tree: from a TOML file, from options, back to plain values."""
+"""Every value of a training run in one tree, from plain values and back to them."""
 
 import dataclasses
-import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self, cast
 
 from model.checks import require
 from model.config import TransformerConfig
-from model.errors import ConfigError
 from model.presets import preset
 from model.request import DecodeOptions
 from model.training.config_fields import build
@@ -150,60 +146,6 @@ class TrainConfig:
             for name in sections.difference(LISTS, ["network"])
         }
         return cls(**lists, **single, network=_network(values.get("network", {})))  # type: ignore[arg-type]
-
-
-def load_train_config(file: Path | None, options: Values) -> TrainConfig:
-    """Merge a TOML file and the command line's options; an option wins.
-
-    Paths in the file are relative to the file, paths in options to the working directory.
-
-    Args:
-        file: None takes everything from the options.
-        options: In the shape of the file: sections of values, and lists of corpora.
-
-    Raises:
-        ConfigError: If the file cannot be read, or as TrainConfig.from_dict.
-    """
-    values = {} if file is None else anchored(_read_toml(file), file.parent)
-    for section, given in options.items():
-        earlier = values.get(section, {})
-        merge = isinstance(given, Mapping) and isinstance(earlier, Mapping)
-        values[section] = {**earlier, **given} if merge else given
-    return TrainConfig.from_dict(values)
-
-
-def _read_toml(file: Path) -> dict[str, Any]:
-    try:
-        with file.open("rb") as opened:
-            return tomllib.load(opened)
-    except (OSError, ValueError) as error:  # TOML and UTF-8 errors are ValueErrors
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError("config", f"a readable TOML file ({reason})", str(file)) from error
-
-
-def anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same values, in place, with paths relative to `folder` resolved."""
-    corpora = [entry for key in LISTS for entry in _entries(values.get(key))]
-    places = [(entry, name) for entry in corpora for name in ("path", "target_path")]
-    places += [
-        (values.get("vocabulary"), "reuse"),
-        (values.get("run"), "folder"),
-        (values.get("run"), "start_from"),
-    ]
-    for section, name in places:
-        if isinstance(section, dict) and isinstance(section.get(name), str):
-            section[name] = str(_tidy(folder / section[name]))
-    return values
-
-
-def _tidy(path: Path) -> Path:
-    """The path without `..` on its way, unless a link makes that another place."""
-    tidy = Path(os.path.normpath(path))
-    return tidy if tidy.resolve() == path.resolve() else path
-
-
-def _entries(tables: object) -> list[object]:
-    return tables if isinstance(tables, list) else []
 
 
 def _corpora(name: str, entries: object) -> tuple[CorpusConfig, ...]:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -22,7 +22,7 @@ from model.training.shelf import CheckpointShelf
 from model.training.stopping import EarlyStopping
 from model.training.train_config import TrainConfig
 from model.training.update import Update, Updater
-from model.training.validation import Validator
+from model.training.validation import ValidationResult, Validator
 from model.training.world import ALONE, World
 
 logger = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ class Trainer:
         shelf: Keeps checkpoints.
         journal: Keeps events.
         hook: Called after every update, for callers who want to watch or meddle.
-        world: The processes that train together. All update, measure and agree when to end; the first
-            alone logs, validates and saves.
+        world: The processes that train together. All update, measure, validate and agree when to end; the
+            first alone logs and saves.
         peak: Multiplications and additions a second that their devices could do; None if unknown.
 
     Attributes:
@@ -101,6 +101,7 @@ class Trainer:
         self._measurements = Measurements(forgives_overflow=overflows, peak=peak)
         self._progress = Progress(config.run, is_silent=not world.is_first)
         self._interrupted = False
+        self._is_saved = False
         self.stopping = EarlyStopping(config.validation.patience)
         self.position = Position()
 
@@ -119,34 +120,45 @@ class Trainer:
         with self._progress:
             if self.position.step == 0:
                 self.save()
+            elif self._is_due(self._config.validation.every) and not self._is_validated:
+                self._validate()
             while (reason := self._end_reason()) is None:
                 self._advance()
             self._log(check_weights=True)
-            if reason != "interrupted" and self.position.validated_step != self.position.step:
+            if not self._is_saved:
+                self.save()
+            if reason != "interrupted" and not self._is_validated:
                 self._validate()
-            self.save()
         return reason
 
     def _advance(self) -> None:
         """One update, and what is due after it."""
         started = time.monotonic()
         self._update()
-        step, run, validation = self.position.step, self._config.run, self._config.validation
-        due_for_validation = step % validation.every == 0
-        due_for_saving = due_for_validation or step % run.save_every == 0
-        if step % run.log_every == 0 or due_for_saving:
+        due_for_validation = self._is_due(self._config.validation.every)
+        due_for_saving = due_for_validation or self._is_due(self._config.run.save_every)
+        if due_for_saving or self._is_due(self._config.run.log_every):
             self._log(check_weights=due_for_saving)
-        if due_for_validation:
-            self._validate()
         self.position.seconds += time.monotonic() - started
         if due_for_saving:
             self.save()
+        if due_for_validation:
+            self._validate()
+
+    def _is_due(self, interval: int) -> bool:
+        """Whether something that is done every so many steps is to be done now."""
+        return self.position.step % interval == 0
+
+    @property
+    def _is_validated(self) -> bool:
+        return self.position.validated_step == self.position.step
 
     def _update(self) -> None:
         started = time.monotonic()
         self._world.seed_update(self._config.run.seed, self.position.step + 1)
         batches = [next(self._batches) for _ in range(self._config.optimisation.accumulate)]
         self.position.step += 1
+        self._is_saved = False
         update = self._updater.update(self.position.step, batches)
         self._averages.follow(self.position.step)
         self.position.epoch = self._batches.epoch
@@ -193,16 +205,25 @@ class Trainer:
             self._progress.show(position.step, position.seconds / 60, position.epoch, values)
 
     def _validate(self) -> None:
-        self.position.validated_step = self.position.step
-        if self._world.is_first:
-            self._judge(self.position.step)
+        """Judge the weights, keep them if they deserve it, and save what came out.
 
-    def _judge(self, step: int) -> None:
+        The state was saved before: a process that is killed meanwhile, as some are half a minute after they
+        were asked to end, validates again when it resumes.
+        """
+        started = time.monotonic()
+        position = self.position
         self._averages.take_snapshot()
         weights = self._averages.current()
-        result = score = None
-        if self._validator is not None:
-            result = self._validator.validate(weights)
+        result = None if self._validator is None else self._validator.validate(weights)
+        position.validated_step = position.step
+        if self._world.is_first:
+            self._keep(weights, result)
+        position.seconds += time.monotonic() - started
+        self.save()
+
+    def _keep(self, weights: Mapping[str, Tensor], result: ValidationResult | None) -> None:
+        step, score = self.position.step, None
+        if result is not None:
             score = result.score(self._config.validation.metric)
             reached = {"epoch": round(self.position.epoch, 4)}
             values = result.to_dict(self._config.validation.samples)
@@ -219,6 +240,7 @@ class Trainer:
         Raises:
             TrainingError: If it cannot be written; the one before is kept.
         """
+        self._is_saved = True
         if not self._world.is_first:
             return
         random_tensors, random_values = capture_random_state()
@@ -247,8 +269,8 @@ class Trainer:
             place = self._folder.state
             raise TrainingError(f"the run's state {place} is of another layout: {error}") from error
         if self._world.is_first:
-            self._journal.rewind(state.step)
-            self._kept_translations.rewind(state.step)
+            self._journal.rewind(state.step, self.position.validated_step)
+            self._kept_translations.rewind(self.position.validated_step)
 
     def _take_up(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         self._updater.load_state(tensors, values["updater"])

@@ -4,12 +4,15 @@ A length penalty cannot be learnt and differs from network to network; on small 
 worth half a BLEU point. So it is chosen on validation text, never on the text that is reported.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Literal
 
-from model.card import Pair
+from model.card import ModelCard, Pair
+from model.checkpoint import replace_card
 from model.request import DecodeOptions
 from model.training.held_out import HeldOut
 from model.training.reporting.scores import TranslationScores, score_translations
@@ -84,6 +87,30 @@ def try_searches(
 def best_trial(trials: Sequence[Trial], metric: Metric) -> Trial:
     """The highest score; of equal ones the first, so that what is there stays."""
     return max(trials, key=lambda trial: trial.score(metric))
+
+
+def keep_best_search(
+    folder: Path, card: ModelCard, trials: Sequence[Trial], metric: Metric, texts: Sequence[str]
+) -> None:
+    """Make the best search a checkpoint's default; what was tried stays in `provenance.json`.
+
+    Args:
+        folder: The checkpoint; gets a new checksum.
+        card: Its card.
+        trials: On it.
+        metric: What chooses.
+        texts: Files that were translated; their names are noted.
+
+    Raises:
+        CheckpointError: If the folder cannot be read or written; it is as it was then.
+    """
+    noted = {
+        "text": [Path(file).name for file in texts],
+        "metric": metric,
+        "tried": [trial.to_dict() for trial in trials],
+    }
+    chosen = dataclasses.replace(card, decoding=best_trial(trials, metric).options)
+    replace_card(folder, chosen, {"tuning": noted})
 
 
 def translate_with(translator: Translator, progress: Callable[[int], object] | None = None) -> Translate:

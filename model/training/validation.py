@@ -22,6 +22,7 @@ from model.training.reporting.scores import TranslationScores, score_translation
 from model.training.run_config import Metric, Precision
 from model.training.update import autocast, sequence_loss
 from model.training.validation_decoder import NewDecoder, ValidationDecoder
+from model.training.world import ALONE, World
 from model.transformer import Transformer
 
 
@@ -102,6 +103,8 @@ class Validator:
         loss_batches: The same text as batches, on the network's device.
         options: How to translate.
         precision: Of the matrix products of the loss.
+        world: The processes that validate together, each its share of the sentences and batches. All of
+            them must validate the same weights, and have the same result.
     """
 
     def __init__(
@@ -114,14 +117,16 @@ class Validator:
         loss_batches: Sequence[Batch],
         options: DecodeOptions,
         precision: Precision,
+        world: World = ALONE,
     ) -> None:
         self._network = network.eval()
         self._new_decoder = new_decoder
         self._tokenizer = tokenizer
         self._held_out = held_out
-        self._loss_batches = loss_batches
+        self._loss_batches = world.share(loss_batches)
         self._options = options
         self._precision = precision
+        self._world = world
         self._golden: tuple[GoldenSentence, ...] = ()
 
     @torch.inference_mode()
@@ -143,28 +148,30 @@ class Validator:
         return self._golden
 
     def _measure_loss(self) -> float:
-        total, num_labels = 0.0, 0
+        sums = torch.zeros(2, dtype=torch.float64)  # of the loss and of the tokens
         for batch in self._loss_batches:
             with autocast(batch.labels_NT.device, self._precision):
                 loss = sequence_loss(self._network, batch, self._network.config, smoothing=0.0)
-            total += float(loss.cross_entropy)
-            num_labels += batch.num_target_tokens
-        return total / max(num_labels, 1)
+            sums += torch.tensor([float(loss.cross_entropy), batch.num_target_tokens], dtype=torch.float64)
+        self._world.sum_(sums)
+        total, num_labels = sums.tolist()
+        return float(total / max(num_labels, 1))
 
     def _translate(self, text: HeldOut, decoder: ValidationDecoder) -> DirectionResult:
         requests = [
             DecodeRequest(tuple(encode_source(self._tokenizer, source, text.target_language)), self._options)
-            for source in text.sources
+            for source in self._world.share(text.sources)
         ]
-        found = decoder.decode(requests)
-        translations = tuple(self._text(result) for result in found)
+        found = self._world.whole([self._text(result) for result in decoder.decode(requests)])
+        translations = tuple(each or "" for each in found)
         return DirectionResult(
             TranslatedText(**vars(text), translations=translations),
             score_translations(translations, [text.references], text.target_language),
-            untranslated=sum(isinstance(result, TranslationError) for result in found),
+            untranslated=found.count(None),
         )
 
-    def _text(self, result: Result) -> str:
-        if isinstance(result, TranslationError) or not result:
-            return ""
-        return self._tokenizer.decode(result[0].token_ids)
+    def _text(self, result: Result) -> str | None:
+        """A translation; None of what the decoder refused."""
+        if isinstance(result, TranslationError):
+            return None
+        return self._tokenizer.decode(result[0].token_ids) if result else ""

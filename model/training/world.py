@@ -6,11 +6,14 @@ those add up to: their loss curve is that of one process with the same configura
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from model.training.gradient_sum import GradientSum
+
+Item = TypeVar("Item")
 
 
 class World:
@@ -54,10 +57,18 @@ class World:
 
     def gradient_sum(self, weights: Sequence[Tensor]) -> GradientSum:
         """What adds up the gradients of these weights over all processes."""
-        return GradientSum()
+        return GradientSum(weights)
 
     def sum_(self, tensor: Tensor) -> None:
         """Add up a tensor over all processes, in place."""
+
+    def share(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Those of some items that are this process' to work on; none where there are too few for all."""
+        return items[self.rank :: self.size]
+
+    def whole(self, share: Sequence[str | None]) -> list[str | None]:
+        """What became of the items that `share` divided: that of all processes, in their order."""
+        return list(share)
 
     def seed_update(self, seed: int, step: int) -> None:
         """Make what this process draws in an update its own; alone, its generators just run on."""

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from model.cli import main
 from model.text.tokenizer_settings import TokenizerSettings
-from model.training.train_config import load_train_config
+from model.training.config_files import load_train_config
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CONFIG = EXAMPLES / "d2l.toml"
@@ -53,7 +53,7 @@ def test_every_word_that_is_tested_is_frequent_enough_to_be_known(side: int) -> 
     tested = {
         w for f in (SENTENCES.name, "phrases-valid.en-fr.tsv") for p in pairs(f) for w in p[side].split()
     }
-    minimum = load_train_config(CONFIG, {}).vocabulary.minimum_frequency
+    minimum = load_train_config([CONFIG], {}).vocabulary.minimum_frequency
     assert minimum == 2
     assert {word for word in tested if known[word] < minimum} == set()
 

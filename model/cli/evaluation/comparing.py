@@ -28,6 +28,7 @@ class Comparing:
 
         Raises:
             UsageError: Naming the options.
+            ConfigError: If there is something to draw, and the seed is none.
         """
         if self.against is not None and self.against_file is not None:
             raise click.UsageError("--against and --against-file: compare with one of them")
@@ -37,6 +38,10 @@ class Comparing:
             raise click.UsageError(
                 "--translations-file: nothing is translated, leave out --output and --record"
             )
+        if self.confidence or self.against or self.against_file:
+            from model.training.reporting.significance import check_seed
+
+            check_seed()
 
 
 def comparing_options(command: Command) -> Command:

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from model.text.tokenizer import Tokenizer
+from model.training.reporting.fonts import families_for
 from model.transformer import Transformer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.font_manager import FontProperties
     from matplotlib.image import AxesImage
 
 _WORD_BOUNDARY = "\u2581"
@@ -63,6 +65,7 @@ def write_heat_maps(
     _, maps = network.forward_with_attention(source_NS, read_NT)
     source = _Side("source", _labels(tokenizer.source_pieces(source_ids)))
     target = _Side("translation so far", _labels(tokenizer.pieces(read)))
+    families = families_for([*source.tokens, *target.tokens])
     folder.mkdir(parents=True, exist_ok=True)
     drawn = (
         ("encoder", "Encoder self-attention", maps.encoder, source, source),
@@ -71,7 +74,11 @@ def write_heat_maps(
     )
     return [
         _write(
-            folder / f"{name}-{layer}.png", f"{title}, layer {layer}", weights_NHQS[0].float().cpu(), *sides
+            folder / f"{name}-{layer}.png",
+            f"{title}, layer {layer}",
+            weights_NHQS[0].float().cpu(),
+            *sides,
+            families=families,
         )
         for name, title, layers, *sides in drawn
         for layer, weights_NHQS in enumerate(layers, start=1)
@@ -85,9 +92,12 @@ def _labels(pieces: Sequence[str]) -> list[str]:
     return [piece.removeprefix(_WORD_BOUNDARY) for piece in pieces] if are_words else list(pieces)
 
 
-def _write(path: Path, title: str, weights_HQS: Tensor, rows: _Side, columns: _Side) -> Path:
+def _write(
+    path: Path, title: str, weights_HQS: Tensor, rows: _Side, columns: _Side, *, families: list[str]
+) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontProperties
 
     num_heads, num_rows, num_columns = weights_HQS.shape
     cell = min(_LARGEST_CELL, _LONGEST_SIDE / max(num_rows, num_columns))
@@ -98,7 +108,8 @@ def _write(path: Path, title: str, weights_HQS: Tensor, rows: _Side, columns: _S
     grid = figure.subplots(1, num_heads, squeeze=False, sharey=True)[0]
     for head, (axes, weights_QS) in enumerate(zip(grid, weights_HQS, strict=True), start=1):
         axes.set_title(f"head {head}", fontsize="medium")
-        image = _draw(axes, weights_QS, rows, columns, font_size=min(10.0, 72 * 0.7 * cell))
+        font = FontProperties(family=families, size=min(10.0, 72 * 0.7 * cell))
+        image = _draw(axes, weights_QS, rows, columns, font)
     grid[0].set_ylabel(rows.name)
     figure.supxlabel(columns.name, fontsize="medium")
     figure.colorbar(image, ax=list(grid), label="attention weight", aspect=12, pad=0.01)
@@ -106,10 +117,12 @@ def _write(path: Path, title: str, weights_HQS: Tensor, rows: _Side, columns: _S
     return path
 
 
-def _draw(axes: "Axes", weights_QS: Tensor, rows: _Side, columns: _Side, *, font_size: float) -> "AxesImage":
+def _draw(
+    axes: "Axes", weights_QS: Tensor, rows: _Side, columns: _Side, font: "FontProperties"
+) -> "AxesImage":
     # Tokens are text, never mathematics, even those with dollar signs.
     places = range(len(columns.tokens)), range(len(rows.tokens))
-    axes.set_xticks(places[0], columns.tokens, fontsize=font_size, parse_math=False, rotation=90)
-    axes.set_yticks(places[1], rows.tokens, fontsize=font_size, parse_math=False)
+    axes.set_xticks(places[0], columns.tokens, fontproperties=font, parse_math=False, rotation=90)
+    axes.set_yticks(places[1], rows.tokens, fontproperties=font, parse_math=False)
     axes.tick_params(length=0)
     return axes.imshow(weights_QS.numpy(), vmin=0, vmax=1, cmap="Reds")

@@ -55,9 +55,14 @@ class Journal:
         """All events so far, or those of one kind, in order."""
         return [event for event in self._read() if kind in (None, event["kind"])]
 
-    def rewind(self, step: int) -> None:
-        """Forget what happened after `step`: it is going to happen again."""
-        kept = [json.dumps(event, ensure_ascii=False) for event in self._read() if event["step"] <= step]
+    def rewind(self, step: int, validated_step: int) -> None:
+        """Forget what is going to happen again: updates after `step`, validations after `validated_step`."""
+        newest = {"validation": validated_step}
+        kept = [
+            json.dumps(event, ensure_ascii=False)
+            for event in self._read()
+            if event["step"] <= newest.get(event["kind"], step)
+        ]
         write_text_whole(self._file, "".join(line + "\n" for line in kept))
 
     def _read(self) -> Iterator[Event]:

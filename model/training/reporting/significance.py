@@ -4,19 +4,23 @@ A thousand times as many sentences as there are get drawn from them, with replac
 what these scores vary is what ours could have been (Koehn 2004, https://aclanthology.org/W04-3250).
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from sacrebleu.significance import Result as PairedResult
 
+from model.errors import ConfigError
 from model.training.reporting.scores import References, bleu_metric
 from model.training.run_config import Metric
 
 RESAMPLES = 1000
+_SEED = "SACREBLEU_SEED"
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,17 @@ class Comparison:
 
     system: Estimates
     baseline: Estimates
+
+
+def check_seed() -> None:
+    """Refuse what sacreBLEU would not take for a seed, before anything long is done.
+
+    Raises:
+        ConfigError: If SACREBLEU_SEED is set, but to no seed.
+    """
+    seed = os.environ.get(_SEED, "none").lower()
+    if seed != "none" and not (seed.isascii() and seed.isdigit()):
+        raise ConfigError(_SEED, "a whole number from 0 up, or none for other figures every time", seed)
 
 
 def bootstrap(
@@ -96,6 +111,8 @@ def compare(
         test_type="bs",
         n_samples=resamples,
     )
+    if test._seed == 0:  # which sacreBLEU takes for none; the same seed, spelled otherwise, it takes
+        test._seed = np.random.SeedSequence(0)  # type: ignore[assignment]
     signatures, found = test()
     systems: dict[Metric, Estimate] = {}
     baselines: dict[Metric, Estimate] = {}

@@ -181,6 +181,17 @@ def test_options_that_cannot_be_meant_together(
     assert message in result.stderr
 
 
+def test_a_seed_that_is_none_is_refused_before_anything_is_loaded(
+    run: Run, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "today")
+    asked = ["evaluate", "--corpus", corpus, "-s", "en", "-t", "fr", "--checkpoint", tmp_path / "none"]
+    result = run(*asked, "--confidence")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("dragoman: `SACREBLEU_SEED` must be a whole number")
+    assert "none does not exist" in run(*asked).stderr
+
+
 def test_as_many_translations_as_sentences(run: Run, aligned: tuple[Path, Path], tmp_path: Path) -> None:
     few = tmp_path / "few.fr"
     few.write_text("Bonjour.\n")

@@ -1,10 +1,8 @@
 """`dragoman train` as a process of its own: options, one-line errors, kill -9 and --resume."""
 
-import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,8 +11,8 @@ import pytest
 from model.cli.train_options import nested, train_options
 from tests.model.cli.conftest import Run
 from tests.model.training.parallel_text import write_corpus
+from tests.model.training.waiting import PATIENCE_SECONDS, saved_step, wait_for_step
 
-PATIENCE_SECONDS = 300
 TINY = """
 [[corpora]]
 path = "train.tsv"
@@ -58,21 +56,6 @@ def config(tmp_path: Path) -> Path:
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", "from model.cli import main; main()", "train", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def saved_step(folder: Path) -> int:
-    try:
-        return int(json.loads((folder / "state/state.json").read_text())["step"])
-    except FileNotFoundError:
-        return -1
-
-
-def wait_for_step(process: subprocess.Popen[str], folder: Path, step: int) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while saved_step(folder) < step:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def finish(process: subprocess.Popen[str]) -> str:

@@ -1,13 +1,16 @@
 """`dragoman translate`: lines stay lines, documents keep their shape, errors name the line."""
 
+import dataclasses
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from model.checkpoint import load_checkpoint, replace_card
 from model.cli import translate as module
 from tests.model.cli.conftest import Run
 
@@ -167,11 +170,27 @@ def test_long_lines_are_left_empty_and_counted_when_asked_for(run: Run) -> None:
     assert result.stderr == "2 lines over the limit were left empty\n"
 
 
-@pytest.mark.parametrize("name", ["out.tsv", "out.tsv.gz"])
-def test_what_was_interrupted_goes_on(run: Run, tmp_path: Path, name: str) -> None:
-    (tmp_path / "in").write_text("Thank you.\nGood morning.\nThe cat sleeps.\n")
-    (tmp_path / f"{name}.part").write_bytes(b"kept\nas it is\nLe ch")
+def interrupted(
+    run: Run, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str | Path, ...]:
+    """The arguments of a command that ended at its fourth line; two are in the part, which is marked."""
+    monkeypatch.setattr(module, "_LINES_AT_ONCE", 2)
+    (tmp_path / "in").write_text("Thank you.\n" * 3 + "cat " * 80)
     arguments = ("translate", "-s", "en", "-t", "fr", tmp_path / "in", "--resume", "-o", tmp_path / name)
+    assert run(*arguments).exit_code == 1
+    assert (tmp_path / f"{name}.part").read_text() == "Merci.\n" * 2
+    assert not (tmp_path / name).exists()
+    return arguments
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.tsv.gz"])
+def test_what_failed_goes_on_once_the_line_is_mended(
+    run: Run, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = interrupted(run, tmp_path, name, monkeypatch)
+    kept = tmp_path / f"{name}.part"
+    kept.write_bytes(b"kept\nas it is\nLe ch")
+    (tmp_path / "in").write_text("Thank you.\nThank you.\nThe cat sleeps.\n")
     assert run(*arguments).exit_code == 0
     read = gzip.decompress if name.endswith(".gz") else bytes
     assert read((tmp_path / name).read_bytes()) == b"kept\nas it is\nLe chat dort.\n"
@@ -180,17 +199,35 @@ def test_what_was_interrupted_goes_on(run: Run, tmp_path: Path, name: str) -> No
     assert (again.exit_code, again.stderr) == (0, f"{tmp_path / name} is whole already\n")
 
 
-def test_what_fails_leaves_what_was_done_to_go_on_with(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_LINES_AT_ONCE", 2)
-    (tmp_path / "in").write_text("Thank you.\n" * 3 + "cat " * 80)
-    arguments = ("translate", "-s", "en", "-t", "fr", tmp_path / "in", "--resume", "-o", tmp_path / "out")
-    assert run(*arguments).exit_code == 1
-    assert (tmp_path / "out.part").read_text() == "Merci.\n" * 2
-    assert not (tmp_path / "out").exists()
+def test_what_failed_goes_on_past_the_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = interrupted(run, tmp_path, "out", monkeypatch)
     assert run(*arguments, "--skip-long").exit_code == 0
     assert (tmp_path / "out").read_text() == "Merci.\n" * 3
+
+
+def test_another_command_does_not_go_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = interrupted(run, tmp_path, "out", monkeypatch)
+    for more, difference in (
+        (["--beam-size", "2", "--pairs"], "--pairs False, now True; --beam-size None, now 2"),
+        (["-t", "en"], "languages en-fr, now en-en"),
+    ):
+        refused = run(*arguments, "--skip-long", *more)
+        assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+        assert f"out.part: it was begun with {difference}; give" in refused.stderr
+    (tmp_path / "in").write_text("Good morning.\n" * 4)
+    assert "the first 2 lines of the input are not those" in run(*arguments).stderr
+    assert (tmp_path / "out.part").read_text() == "Merci.\n" * 2
+
+
+def test_another_teacher_does_not_go_on(
+    run: Run, tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = interrupted(run, tmp_path, "out", monkeypatch)
+    other = shutil.copytree(tiny_checkpoint, tmp_path / "other")
+    replace_card(other, dataclasses.replace(load_checkpoint(other).card, version="2"), {})
+    refused = run(*arguments, "--checkpoint", other)
+    assert refused.exit_code == 2
+    assert "out.part: it was begun with the checkpoint " in refused.stderr
 
 
 def test_progress_can_be_asked_for(run: Run) -> None:

@@ -75,17 +75,36 @@ def test_a_dry_run_changes_nothing(folder: Path, corpus: Path) -> None:
 def test_two_files_are_one_direction(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "s").write_text("".join(f"{fr}\n" for _, fr in PHRASES))
     (tmp_path / "r").write_text("".join(f"{en}\n" for en, _ in PHRASES))
-    files = ["--source-file", tmp_path / "s", "--reference-file", tmp_path / "r"]
+    files: list[str | Path] = ["--source-file", tmp_path / "s", "--reference-file", tmp_path / "r"]
     result = tune(folder, *files, "-s", "fr", "-t", "en", "--length-penalty", "1", "--metric", "chrf")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[0].split("\t") == ["beam", "length penalty", "BLEU", "chrF"]
 
 
-def test_what_cannot_be_tuned_on_is_a_misuse(folder: Path, corpus: Path) -> None:
-    for wrong, message in (
-        ([], "either --source-file or --corpus"),
-        (["--corpus", "en-de", corpus], "names en-de instead"),
-    ):
-        result = tune(folder, *wrong)
-        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-        assert message in result.stderr
+def test_files_of_the_same_languages_are_one_text(folder: Path, corpus: Path, tmp_path: Path) -> None:
+    """The second file is all wrong, so that half of the text scores nothing."""
+    wrong = tmp_path / "wrong.tsv"
+    wrong.write_text("".join(f"{en}\tautre chose\n" for en, _ in PHRASES))
+    search: list[str | Path] = ["--corpus", "en-fr", corpus, "--length-penalty", "1", "--dry-run"]
+    alone, both = tune(folder, *search), tune(folder, "--corpus", "en-fr", wrong, *search)
+    scores = [float(result.stdout.splitlines()[1].split("\t")[3]) for result in (alone, both)]
+    assert scores[0] == 100
+    assert scores[1] < 90
+
+
+@pytest.mark.parametrize(
+    ("wrong", "messages"),
+    [
+        ([], ["--source-file", "--corpus"]),
+        (["--corpus", "en-de", "{corpus}"], ["--corpus", "names en-de instead"]),
+        (["--corpus", "en-fr", "{corpus}", "-s", "fr"], ["--corpus", "--source"]),
+        (["--corpus", "en-fr", "{corpus}", "-t", "fr"], ["--corpus", "--target"]),
+        (["--corpus", "en-fr", "{corpus}", "--reference-file", "x"], ["--corpus", "--reference-file"]),
+    ],
+)
+def test_what_cannot_be_meant_is_a_misuse(
+    folder: Path, corpus: Path, wrong: list[str], messages: list[str]
+) -> None:
+    result = tune(folder, *(part.format(corpus=corpus) for part in wrong))
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert all(message in result.stderr for message in messages)

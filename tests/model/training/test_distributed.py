@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,24 @@ from model.training.run import Run
 from model.training.train_config import TrainConfig
 from tests.model.training.several_processes import CLI, outcome, start_each, train_together, write_toml
 from tests.model.training.tiny_runs import tiny_run
+from tests.model.training.waiting import PATIENCE_SECONDS, saved_step, wait_for_step
 
-PATIENCE_SECONDS = 120
 SHARED: dict[str, Any] = {
-    "optimisation": {"accumulate": 3, "ema_decay": 0.9},
+    "optimisation": {"accumulate": 3, "ema_decay": 0.9, "average_last": 2, "weight_decay": 0.1},
     "run": {"max_steps": 13, "save_every": 2, "log_every": 1},
     "validation": {"every": 6},
 }
 """Three batches an update for two processes, over the ends of epochs of about 17 batches."""
 
 
-def shared_run(folder: Path, *, dropout: float = 0.1, **limits: int) -> TrainConfig:
+def shared_run(
+    folder: Path, *, dropout: float = 0.1, layer_drop: float = 0.0, sentences: int = 3, **limits: int
+) -> TrainConfig:
     folder.mkdir()
-    rates = dict.fromkeys(("embedding_dropout", "residual_dropout"), dropout)
-    return tiny_run(folder, network=rates, **{**SHARED, "run": SHARED["run"] | limits})
+    rates = dict.fromkeys(("embedding_dropout", "residual_dropout"), dropout) | {"layer_drop": layer_drop}
+    validation = SHARED["validation"] | {"max_sentences": sentences, "samples": sentences}
+    changes = {"network": rates, "validation": validation, "run": SHARED["run"] | limits}
+    return tiny_run(folder, **{**SHARED, **changes})
 
 
 def events(config: TrainConfig) -> list[dict[str, Any]]:
@@ -38,23 +42,14 @@ def events(config: TrainConfig) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def translated(config: TrainConfig) -> list[int]:
+    """Sentences of a direction, at each validation."""
+    validations = [event for event in events(config) if event["kind"] == "validation"]
+    return [len(event["directions"]["en-fr"]["samples"]) for event in validations]
+
+
 def state_of(config: TrainConfig) -> bytes:
     return (Path(config.run.folder) / "state/tensors.safetensors").read_bytes()
-
-
-def saved_step(config: TrainConfig) -> int:
-    try:
-        return int(json.loads((Path(config.run.folder) / "state/state.json").read_text())["step"])
-    except FileNotFoundError:
-        return -1
-
-
-def wait_for_step(process: subprocess.Popen[str], config: TrainConfig, step: int) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while saved_step(config) < step:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def command(config: TrainConfig, *arguments: str) -> list[str]:
@@ -81,20 +76,28 @@ def told(said: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainConfig, TrainConfig]:
-    """Two finished runs of two processes: without dropout, and with."""
+def together(tmp_path_factory: pytest.TempPathFactory) -> Sequence[TrainConfig]:
+    """Finished runs of two processes: without dropout, with, and one whose every layer is always dropped.
+
+    The second has fewer sentences to validate on than processes.
+    """
     folder = tmp_path_factory.mktemp("together")
-    configs = shared_run(folder / "still", dropout=0.0), shared_run(folder / "dropping")
+    configs = [
+        shared_run(folder / "still", dropout=0.0),
+        shared_run(folder / "dropping", sentences=1),
+        shared_run(folder / "skipping", dropout=0.0, layer_drop=1.0),
+    ]
     train_together(configs, folder)
     return configs
 
 
+@pytest.mark.parametrize(("place", "layer_drop"), [(0, 0.0), (2, 1.0)])
 def test_the_loss_curve_is_that_of_one_process(
-    together: tuple[TrainConfig, TrainConfig], tmp_path: Path
+    together: Sequence[TrainConfig], tmp_path: Path, place: int, layer_drop: float
 ) -> None:
-    alone = shared_run(tmp_path / "alone", dropout=0.0)
+    alone = shared_run(tmp_path / "alone", dropout=0.0, layer_drop=layer_drop)
     Run(alone).run()
-    expected, found = events(alone), events(together[0])
+    expected, found = events(alone), events(together[place])
     assert found[-1]["epoch"] > 2
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
@@ -102,11 +105,17 @@ def test_the_loss_curve_is_that_of_one_process(
             assert ours.get(name) == theirs.get(name)
         for name in {"loss", "cross_entropy", "gradient_norm"} & theirs.keys():
             assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
+        assert ours.get("directions") == theirs.get("directions")
+    assert [len(event["directions"]["en-fr"]["samples"]) for event in found if "directions" in event] == [
+        3
+    ] * 3
 
 
-def test_one_process_goes_on_where_two_were(
-    together: tuple[TrainConfig, TrainConfig], tmp_path: Path
-) -> None:
+def test_few_sentences_leave_a_process_without_one(together: Sequence[TrainConfig]) -> None:
+    assert translated(together[1]) == [1] * 3
+
+
+def test_one_process_goes_on_where_two_were(together: Sequence[TrainConfig], tmp_path: Path) -> None:
     longer = {"max_steps": 15}
     alone = Run(shared_run(tmp_path / "alone", dropout=0.0, **longer))
     alone.run()
@@ -123,13 +132,13 @@ def test_one_process_goes_on_where_two_were(
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by Linux' /proc")
 def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
-    together: tuple[TrainConfig, TrainConfig], tmp_path: Path
+    together: Sequence[TrainConfig], tmp_path: Path
 ) -> None:
-    config = shared_run(tmp_path / "killed")
+    config = shared_run(tmp_path / "killed", sentences=1)
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1", "--standalone"]
     arguments = [*torchrun, "--no-python", sys.executable, *command(config, "--resume")]
     whole = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
-    wait_for_step(whole, config, 4)
+    wait_for_step(whole, Path(config.run.folder), 4)
     os.kill(process_of_rank(1, config), signal.SIGKILL)
     said = whole.communicate(timeout=PATIENCE_SECONDS)[1]
     assert whole.returncode == 0, said
@@ -161,9 +170,9 @@ def test_an_error_of_all_is_told_once(tmp_path: Path) -> None:
 def test_a_polite_signal_to_one_saves_and_ends_all(tmp_path: Path) -> None:
     config = shared_run(tmp_path / "interrupted")
     processes = start_each([command(config, "--run.max-steps", "1000000")] * 2)
-    wait_for_step(processes[0], config, 4)
+    wait_for_step(processes[0], Path(config.run.folder), 4)
     processes[1].send_signal(signal.SIGTERM)
     statuses, said = outcome(processes)
     assert statuses == [1, 1]
-    message = f"dragoman: interrupted at step {saved_step(config)}, whose state is saved"
+    message = f"dragoman: interrupted at step {saved_step(Path(config.run.folder))}, whose state is saved"
     assert told(said) == [f"{message}; continue with --resume"]

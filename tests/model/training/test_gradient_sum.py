@@ -97,12 +97,14 @@ def test_a_compiled_network_is_summed_too() -> None:
         torch.testing.assert_close(weight.grad, expected)
 
 
-def test_alone_nothing_is_touched() -> None:
-    layer = nn.Linear(2, 2)
-    layer(torch.ones(1, 2)).sum().backward()
-    assert layer.weight.grad is not None
-    before = layer.weight.grad.clone()
-    alone = GradientSum()
+def test_alone_nothing_is_touched_but_what_is_missing_is_zero() -> None:
+    used, dropped = nn.Linear(2, 2, bias=False), nn.Linear(3, 2, bias=False)
+    used(torch.ones(1, 2)).sum().backward()
+    assert used.weight.grad is not None
+    before = used.weight.grad.clone()
+    alone = GradientSum([used.weight, dropped.weight, nn.Parameter(torch.ones(1), requires_grad=False)])
     alone.begin()
     alone.finish()
-    assert torch.equal(layer.weight.grad, before)
+    assert torch.equal(used.weight.grad, before)
+    assert dropped.weight.grad is not None
+    assert torch.equal(dropped.weight.grad, torch.zeros(2, 3))

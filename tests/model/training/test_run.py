@@ -10,8 +10,10 @@ from safetensors.torch import load_file
 from model.checkpoint import load_checkpoint
 from model.errors import ConfigError, CorpusError, DivergenceError, TrainingError
 from model.golden import golden_sentences
+from model.training.reporting.report import write_report
 from model.training.run import Run
 from model.training.run_state import load_run_state
+from model.training.shelf import CheckpointShelf
 from model.training.trainer import EndReason, Hook
 from model.training.update import Update
 from model.translator import Translator
@@ -236,13 +238,43 @@ def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
         Run(tiny_run(tmp_path), resume=True)
 
 
-def test_a_run_that_is_interrupted_early_has_a_report_of_what_there_is(tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_its_report_to_whoever_asks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     sections: dict[str, Any] = {"validation": {"heat_maps": 1}, "run": {"plots": True}}
     run = Run(tiny_run(tmp_path, **sections), hook=lambda step, update: run.trainer.interrupt())
-    assert run.run() == "interrupted"
-    page = (run.folder.report / "index.html").read_text()
+    with caplog.at_level(logging.INFO, "model"):
+        assert run.run() == "interrupted"
+    assert not run.folder.report.exists()
+    assert f"`dragoman report {run.folder.root}` writes one" in caplog.text
+    page = write_report(run.folder).read_text()
     assert "ended by interrupted" in page
     assert not (run.folder.report / "attention").exists()
+
+
+@pytest.mark.parametrize("step", [4, 8])
+def test_a_kill_during_a_validation_costs_that_alone(
+    finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Killed once the validation is in the log, and before its checkpoints are written."""
+
+    def put(shelf: CheckpointShelf, current: int, *arguments: Any, **named: Any) -> None:
+        if current == step:
+            raise Killed
+        kept(shelf, current, *arguments, **named)
+
+    sections: dict[str, Any] = {"optimisation": AVERAGES, "validation": {"keep_best": 1}}
+    kept = CheckpointShelf.put
+    monkeypatch.setattr(CheckpointShelf, "put", put)
+    with pytest.raises(Killed):
+        train(tmp_path, **sections)
+    monkeypatch.undo()
+    resumed = Run(tiny_run(tmp_path, **sections), resume=True)
+    assert resumed.trainer.position.step == step
+    resumed.run()
+    expected, found = state_of(finished), state_of(resumed)
+    assert [name for name, tensor in expected.items() if not torch.equal(tensor, found[name])] == []
+    assert [event["step"] for event in resumed.journal.events("validation")] == [4, 8]
 
 
 def test_translations_are_kept_over_a_kill_as_without_one(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import torch
 
 from model.errors import TrainingError
-from model.training.world import ALONE
+from model.training.world import ALONE, World
 
 
 def test_alone_everything_is_as_it_is() -> None:
@@ -20,3 +20,12 @@ def test_alone_the_generators_run_on() -> None:
     before = torch.get_rng_state()
     ALONE.seed_update(seed=1, step=1)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_every_item_is_somebodys_and_some_may_have_none() -> None:
+    worlds = [World() for _ in range(3)]
+    for rank, world in enumerate(worlds):
+        world.rank, world.size = rank, len(worlds)
+    assert [list(world.share("abcdefg")) for world in worlds] == [["a", "d", "g"], ["b", "e"], ["c", "f"]]
+    assert [list(world.share("a")) for world in worlds] == [["a"], [], []]
+    assert list(ALONE.share("abc")) == ALONE.whole(["a", "b", "c"]) == ["a", "b", "c"]

@@ -37,7 +37,7 @@ def test_rewinding_forgets_what_will_happen_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "log.jsonl")
     for step in (1, 2, 3):
         journal.record("update", step, {})
-    journal.rewind(2)
+    journal.rewind(2, validated_step=0)
     journal.record("update", 3, {"again": True})
     assert journal.events() == [
         {"kind": "update", "step": 1},
@@ -46,12 +46,26 @@ def test_rewinding_forgets_what_will_happen_again(tmp_path: Path) -> None:
     ]
 
 
+def test_rewinding_forgets_a_validation_that_the_state_does_not_know(tmp_path: Path) -> None:
+    """The state is saved before a validation, too."""
+    journal = Journal(tmp_path / "log.jsonl")
+    for step in (2, 4):
+        journal.record("update", step, {})
+        journal.record("validation", step, {})
+    journal.rewind(4, validated_step=2)
+    assert [(event["kind"], event["step"]) for event in journal.events()] == [
+        ("update", 2),
+        ("validation", 2),
+        ("update", 4),
+    ]
+
+
 def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     journal = Journal(log)
     journal.record("update", 1, {})
     log.write_text(log.read_text() + '{"kind": "upd')
-    journal.rewind(5)
+    journal.rewind(5, validated_step=0)
     journal.record("update", 2, {})
     assert [event["step"] for event in journal.events()] == [1, 2]
 

@@ -2,8 +2,9 @@ import random
 
 import pytest
 
+from model.errors import ConfigError
 from model.training.reporting.scores import score_translations
-from model.training.reporting.significance import bootstrap, compare
+from model.training.reporting.significance import bootstrap, check_seed, compare
 
 _WORDS = ("the", "cat", "dog", "house", "river", "sees", "finds", "small", "old", "green", "never")
 REFERENCES = [" ".join(random.Random(i).choices(_WORDS, k=8)) for i in range(60)]
@@ -59,6 +60,29 @@ def test_the_seed_decides_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     other = compare(GOOD, BAD, [REFERENCES], "en", resamples=100)
     assert other.system["bleu"].mean != once.system["bleu"].mean
     assert "bs:100|seed:7" in other.system["bleu"].signature
+
+
+def test_a_seed_of_zero_is_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "0")
+    texts = damaged(0.2, 3), damaged(0.2, 4)
+    once, again = (compare(*texts, [REFERENCES], "en", resamples=100) for _ in range(2))
+    assert once == again
+    assert "bs:100|seed:0" in once.system["bleu"].signature
+    alone = bootstrap(texts[0], [REFERENCES], "en", resamples=100)
+    assert alone["bleu"].mean == pytest.approx(once.system["bleu"].mean)
+
+
+@pytest.mark.parametrize("seed", ["-1", "today", "1.5", ""])
+def test_what_is_no_seed_is_named(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    with pytest.raises(ConfigError, match="`SACREBLEU_SEED` must be a whole number from 0 up, or none"):
+        check_seed()
+
+
+@pytest.mark.parametrize("seed", ["0", "12345", "None"])
+def test_what_is_a_seed_is_left_alone(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    check_seed()
 
 
 def test_one_system_is_as_sure_alone_as_beside_another() -> None:

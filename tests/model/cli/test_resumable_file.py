@@ -1,0 +1,103 @@
+"""What an interruption leaves of an output, and who may go on with it."""
+
+import gzip
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from model.cli.main import Misuse
+from model.cli.resumable_file import MarkedLines, ResumableFile
+
+COMMAND = {"languages": "en-fr", "--beam-size": 4, "--seed": None}
+INPUT = ["a\n", "b\n", "c\n", "d"]
+
+
+def shout(path: Path, lines: Sequence[str] = INPUT, *, until: int = 99, torn: str = "") -> list[str]:
+    """Write the lines in capitals, two at a time, and be killed after so many; which were done anew."""
+    unfinished, marked = ResumableFile(path), MarkedLines(lines)
+    done, anew = unfinished.go_on(COMMAND, marked), []
+    with suppress(KeyboardInterrupt), unfinished.appended() as file:
+        for number, line in enumerate(marked, done + 1):
+            if number > until:
+                file.write(torn.encode())
+                raise KeyboardInterrupt
+            anew.append(line)
+            file.write(line.upper().encode())
+            file.flush()
+            if number % 2 == 0:
+                unfinished.note(marked.mark)
+    return anew
+
+
+def test_nothing_is_whole_before_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    shout(path, until=2, torn="C")
+    assert (path.exists(), ResumableFile(path).is_whole) == (False, False)
+    assert shout(path) == ["c\n", "d"]
+    assert path.read_bytes() == b"A\nB\nC\nD"
+    assert ResumableFile(path).is_whole
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_was_written_after_the_last_mark_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    shout(path, until=3)
+    assert shout(path) == ["c\n", "d"]
+    assert path.read_bytes() == b"A\nB\nC\nD"
+
+
+def test_a_note_that_was_cut_short_does_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    shout(path, until=2)
+    notes = tmp_path / "out.part.jsonl"
+    notes.write_text(notes.read_text()[:-3])
+    assert shout(path) == INPUT
+
+
+def test_a_kill_between_packing_and_tidying_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "out.gz"
+    shout(path, INPUT[:3], until=2)
+    path.write_bytes(gzip.compress(b"A\nB\n"))
+    assert not ResumableFile(path).is_whole
+    assert shout(path, INPUT[:2]) == []
+    assert gzip.decompress(path.read_bytes()) == b"A\nB\n"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.gz"]
+
+
+def test_what_is_not_translated_yet_may_still_change(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    shout(path, until=2)
+    assert shout(path, ["a\n", "b\n", "other\n"]) == ["other\n"]
+
+
+@pytest.mark.parametrize("other", [["a\n", "x\n", "c\n"], ["a\n"], []])
+def test_another_input_is_refused(tmp_path: Path, other: list[str]) -> None:
+    path = tmp_path / "out"
+    shout(path, until=2)
+    with pytest.raises(Misuse, match=r"out\.part: the first 2 lines of the input are not those"):
+        shout(path, other)
+    assert shout(path) == ["c\n", "d"]
+
+
+def test_another_command_is_refused_by_all_that_differs(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    shout(path, until=2)
+    now = {"languages": "en-de", "--beam-size": 4, "--top-k": 1, "--seed": None}
+    with pytest.raises(Misuse, match="begun with languages en-fr, now en-de; --top-k None, now 1; give"):
+        ResumableFile(path).go_on(now, MarkedLines(INPUT))
+    assert shout(path) == ["c\n", "d"]
+
+
+def test_a_command_that_has_done_nothing_may_be_another(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    shout(path, until=0)
+    assert ResumableFile(path).go_on({}, MarkedLines(INPUT)) == 0
+
+
+def test_a_part_of_which_nothing_is_known_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out.part").write_text("A\n")
+    with pytest.raises(Misuse, match=r"out\.part\.jsonl is missing"):
+        shout(tmp_path / "out")
+    assert (tmp_path / "out.part").read_text() == "A\n"
