@@ -1,6 +1,5 @@
 """A training file with changes laid over it, for a machine whose data and runs lie elsewhere."""
 
-import copy
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,9 @@ from typing import Any
 import click
 
 from model.cli.grouping import Command, Option, grouped
-from model.training.train_config import LISTS, TrainConfig, anchored, load_train_config
+from model.errors import ConfigError
+from model.training.config_files import load_train_config, merged, read_config_files
+from model.training.train_config import LISTS, TrainConfig
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data"
@@ -28,28 +29,13 @@ def read_changes(files: Sequence[Path], assignments: Sequence[str]) -> Values:
     Raises:
         click.UsageError: If one of them cannot be read.
     """
-    changes: Values = {}
-    for file in files:
-        try:
-            values = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise click.UsageError(f"{file} cannot be read as TOML: {error}") from error
-        changes = merged(changes, anchored(values, file.parent))
+    try:
+        changes = read_config_files(files)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
     for assignment in assignments:
         changes = merged(changes, _assigned(assignment))
     return changes
-
-
-def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
-    """Values with changes laid over them, table by table."""
-    result = copy.deepcopy(dict(values))
-    for name, change in changes.items():
-        earlier = result.get(name)
-        if isinstance(earlier, Mapping) and isinstance(change, Mapping):
-            result[name] = merged(earlier, change)
-        else:
-            result[name] = copy.deepcopy(change)
-    return result
 
 
 def read_recipe(
@@ -68,7 +54,7 @@ def read_recipe(
     """
     if folder is not None:
         changes = merged(changes, {"run": {"folder": str(folder)}})
-    config = load_train_config(file, changes)
+    config = load_train_config([file], changes)
     if data is None:
         return config
     values = config.to_dict()

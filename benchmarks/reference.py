@@ -8,16 +8,7 @@ from model.translator import Translator
 
 def reference_translations(checkpoint: Checkpoint, load: Load) -> list[str]:
     """The translation of each of a load's texts, in their order."""
-    factory = torch_factory(checkpoint, "cpu", "float32")
-    translator = Translator(
-        engines=[factory.make()],
-        tokenizer=checkpoint.tokenizer,
-        card=checkpoint.card,
-        checksum=checkpoint.checksum,
-        device=factory.device,
-        precision=factory.precision,
-        num_parameters=checkpoint.num_parameters,
-    )
+    translator = Translator.of(checkpoint, torch_factory(checkpoint, "cpu", "float32"))
     translations: dict[int, str] = {}
     for limit in {text.max_length for text in load.texts}:
         chosen = [index for index, text in enumerate(load.texts) if text.max_length == limit]

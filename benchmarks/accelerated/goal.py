@@ -9,8 +9,9 @@ from typing import Any
 from benchmarks.accelerated.plan import Finding, Plan
 from benchmarks.goals.catalogue import RECIPES
 from benchmarks.limited_run import Deadline, train
-from benchmarks.recipes import ROOT, merged, read_recipe
+from benchmarks.recipes import ROOT, read_recipe
 from benchmarks.report import Table, rounded
+from model.training.config_files import merged
 from model.training.reporting.journal import Journal
 from model.training.run_folder import RunFolder
 

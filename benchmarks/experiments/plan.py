@@ -22,9 +22,10 @@ from typing import Any
 
 import click
 
-from benchmarks.recipes import merged, read_recipe
+from benchmarks.recipes import read_recipe
+from model.training.config_files import anchored, merged
 from model.training.run_folder import RunFolder
-from model.training.train_config import TrainConfig, anchored
+from model.training.train_config import TrainConfig
 
 RunName = tuple[str, int]
 """Name of a variant, and seed."""
@@ -110,13 +111,20 @@ def read_experiment(file: Path, changes: Mapping[str, Any], steps: int | None) -
 
 
 def sharing_pieces(configs: Mapping[RunName, TrainConfig]) -> dict[RunName, TrainConfig]:
-    """The same runs, all that would learn the very vocabulary of the first one taking it from there."""
-    first, *_ = configs.values()
-    learnt = replace(first.vocabulary, reuse=str(RunFolder(Path(first.run.folder)).tokenizer))
-    return {
-        name: replace(config, vocabulary=learnt) if config is not first and _same(config, first) else config
-        for name, config in configs.items()
-    }
+    """The same runs; those that would learn the very vocabulary of the first one of their seed take that one.
+
+    Never from another seed's: a run must stay the same whichever seeds a call has, or the next call could
+    not go on with it.
+    """
+    first: dict[int, TrainConfig] = {}
+    return {name: _sharing(config, first.setdefault(name[1], config)) for name, config in configs.items()}
+
+
+def _sharing(config: TrainConfig, first: TrainConfig) -> TrainConfig:
+    if config is first or not _same(config, first):
+        return config
+    pieces = str(RunFolder(Path(first.run.folder)).tokenizer)
+    return replace(config, vocabulary=replace(first.vocabulary, reuse=pieces))
 
 
 def _same(one: TrainConfig, other: TrainConfig) -> bool:

@@ -3,21 +3,19 @@
 Whatever is done is not done again, so that a scoring that was interrupted goes on.
 """
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.goals.catalogue import Goal
 from benchmarks.limited_run import Deadline
-from model.checkpoint import load_checkpoint, record_evaluation, replace_card
+from model.checkpoint import load_checkpoint, record_evaluation
 from model.cli.tune import LENGTH_PENALTIES
 from model.training.data.config import CorpusConfig
-from model.training.data.corpus import read_pairs
 from model.training.held_out import HeldOut, held_out_texts
 from model.training.reporting.scores import score_translations
 from model.training.train_config import TrainConfig
-from model.training.tuning import best_trial, searches, translate_with, try_searches
+from model.training.tuning import keep_best_search, searches, translate_with, try_searches
 from model.translator import Translator
 
 BEAM_SIZES = (4, 6)
@@ -50,10 +48,8 @@ def tune(
     texts = held_out_texts(config.validation_corpora, sentences)
     candidates = searches(translator.card.decoding, beam_sizes, length_penalties)
     trials = list(try_searches(texts, candidates, translate_with(translator)))
-    names = [Path(corpus.path).name for corpus in config.validation_corpora]
-    noted = {"text": names, "metric": "bleu", "tried": [trial.to_dict() for trial in trials]}
-    chosen = dataclasses.replace(translator.card, decoding=best_trial(trials, "bleu").options)
-    replace_card(folder, chosen, {"tuning": noted})
+    files = [corpus.path for corpus in config.validation_corpora]
+    keep_best_search(folder, translator.card, trials, "bleu", files)
 
 
 def score(
@@ -104,7 +100,5 @@ def _test_text(goal: Goal, data: Path) -> HeldOut:
         source_column=columns[0],
         target_column=columns[1],
     )
-    pairs = list(read_pairs(corpus))
-    return HeldOut(
-        goal.source, goal.target, tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs)
-    )
+    (text,) = held_out_texts([corpus], max_sentences=0)
+    return text

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from benchmarks.recipes import ROOT, merged, read_changes, read_recipe
+from benchmarks.recipes import ROOT, read_changes, read_recipe
 
 RECIPES = sorted((ROOT / "examples" / "goals").glob("*-en-*.toml"))
 LAID_OVER = {"multi30k": "cpu-multi30k.toml", "tatoeba": "cpu-tatoeba.toml"}
@@ -45,7 +45,6 @@ def test_later_changes_win_value_by_value(tmp_path: Path) -> None:
         "run": {"max_steps": 7, "seed": 2, "device": "cpu", "compile": True},
         "network": {"model_dim": 64},
     }
-    assert merged({"a": {"b": 1}}, {"a": 2}) == {"a": 2}
 
 
 def test_paths_of_a_file_that_is_laid_over_are_relative_to_it(tmp_path: Path) -> None:

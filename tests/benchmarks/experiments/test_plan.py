@@ -70,6 +70,23 @@ def test_variants_that_learn_the_same_pieces_take_them_from_the_first(tmp_path: 
     assert shared["dropout 0.1", 1].network == configs["dropout 0.1", 1].network
 
 
+def test_a_run_is_the_same_whichever_seeds_a_call_has(tmp_path: Path) -> None:
+    experiment = read_experiment(ROOT / "examples" / "experiments" / "multi30k.toml", {}, None)
+    calls = [
+        sharing_pieces(
+            {
+                (name, seed): experiment.config(name, seed, data=None, runs=tmp_path)
+                for name in (UNCHANGED, "dropout 0.1")
+                for seed in seeds
+            }
+        )
+        for seeds in ([1, 2], [2], [2, 1])
+    ]
+    for call in calls:
+        assert all(config == calls[0][run] for run, config in call.items())
+    assert calls[1]["dropout 0.1", 2].vocabulary.reuse is not None
+
+
 @pytest.mark.parametrize("text", ["steps = 1", 'base = "b.toml"', 'base = "b"\nsteps = 1\nvariant = 2', "[["])
 def test_what_is_no_experiment_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.toml").write_text(text)
