@@ -23,7 +23,7 @@ from model.native.structures import (
 
 logger = logging.getLogger(__name__)
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 ENVIRONMENT = "DRAGOMAN_NATIVE"
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -32,7 +32,8 @@ _AVX2 = frozenset(("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
 _AVX512 = _AVX2.union(
     ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16")
 )
-_REQUIRED: Mapping[str, frozenset[str]] = {"avx512": _AVX512, "avx2": _AVX2}
+_AMX = _AVX512.union(("amx_tile", "amx_bf16", "amx_int8"))
+_REQUIRED: Mapping[str, frozenset[str]] = {"amx": _AMX, "avx512": _AVX512, "avx2": _AVX2}
 
 _POINTER = ctypes.POINTER
 _FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
@@ -80,6 +81,8 @@ class Library:
         self.name = path.stem
         if version != ABI_VERSION:
             raise NativeError(f"{path} must have ABI version {ABI_VERSION}, but has {version} instead")
+        if not self._functions.dragoman_claim_processor():
+            raise NativeError(f"the system does not let {path.name} use what this processor has")
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(self._functions, name)
             function.restype, function.argtypes = result, list(arguments)
@@ -147,7 +150,7 @@ def load_library(choice: str | None = None) -> Library:
     """The fastest library that is built, whole, and that this processor runs.
 
     Args:
-        choice: `avx512` or `avx2` for that one, `off` for none, `auto` for the fastest; by default
+        choice: `amx`, `avx512` or `avx2` for that one, `off` for none, `auto` for the fastest; by default
             what DRAGOMAN_NATIVE says, or `auto`.
 
     Raises:

@@ -27,8 +27,10 @@ logger = logging.getLogger(__name__)
 SOURCES = Path(__file__).parent / "src"
 LIBRARIES = Path(__file__).parent / "lib"
 
+_AVX512 = ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16")
 VARIANTS: Mapping[str, tuple[str, ...]] = {
-    "avx512": ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"),
+    "amx": (*_AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8"),
+    "avx512": _AVX512,
     "avx2": ("-march=x86-64-v3",),
 }
 """Instruction sets and their compiler flags, the fastest first."""

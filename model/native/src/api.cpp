@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "failure.h"
+#include "processor.h"
 #include "soundness.h"
 
 using namespace dragoman;
 
 int32_t dragoman_abi_version() { return kAbiVersion; }
+
+int32_t dragoman_claim_processor() { return claim_processor() ? 1 : 0; }
 
 const char* dragoman_error() { return last_failure.message.c_str(); }
 

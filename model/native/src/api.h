@@ -12,7 +12,7 @@
 
 namespace dragoman {
 
-constexpr int32_t kAbiVersion = 6;
+constexpr int32_t kAbiVersion = 7;
 
 // A tensor by the name it has in the checkpoint.
 struct NamedTensor {
@@ -37,6 +37,10 @@ struct SessionConfig {
 #define DRAGOMAN_API extern "C" __attribute__((visibility("default")))
 
 DRAGOMAN_API int32_t dragoman_abi_version();
+
+// Asks the system for the use of what this library's instructions need; 0 if it refuses. Before all else.
+DRAGOMAN_API int32_t dragoman_claim_processor();
+
 DRAGOMAN_API const char* dragoman_error();
 // Whether what failed last found no memory; then nothing else is wrong.
 DRAGOMAN_API int32_t dragoman_is_out_of_memory();

@@ -1,10 +1,13 @@
 #include "bfloat16_product.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
-#include "bfloat16_tile.h"
+#include "bfloat16_panel.h"
+#include "memory.h"
 #include "parallel.h"
 #include "turn.h"
 
@@ -14,43 +17,35 @@ namespace dragoman {
 
 namespace {
 
-constexpr int64_t kRowsOfBlock = 72;    // rows of a product that a thread takes at once
 constexpr int64_t kInnerBlock = 512;    // words of the inner dimension between two readings of the sums
 constexpr int64_t kOutputsOfPart = 96;  // rows of a weight's gradient that a thread takes at once
 constexpr int64_t kWordsOfBlock = 256;  // of which slopes are laid out at once, so that they stay in the cache
 constexpr int kManyBlocks = 16;         // for each thread
 
-using Panels = std::unique_ptr<uint32_t[]>;
+constexpr std::align_val_t kLineAlignment{kCacheLine};
 
-Panels panels_for(int64_t words) { return Panels(new uint32_t[words]); }
+struct Release {
+  void operator()(uint32_t* words) const { operator delete[](words, kLineAlignment); }
+};
+using Panels = std::unique_ptr<uint32_t[], Release>;
+
+Panels panels_for(int64_t words) { return Panels(new (kLineAlignment) uint32_t[words]); }
+
+// Of so many numbers along the inner dimension.
+int64_t words_of(int64_t numbers) { return rounded_up((numbers + 1) / 2, kWordsOfStep); }
 
 int64_t num_panels(int64_t columns) { return (columns + kPanelColumns - 1) / kPanelColumns; }
 
-// 16 words of two rows of bfloat16 numbers, the first row in the lower halves.
-inline __m512i interleaved(__m256i lower, __m256i upper) {
-  return _mm512_or_si512(_mm512_cvtepu16_epi32(lower), _mm512_slli_epi32(_mm512_cvtepu16_epi32(upper), 16));
-}
-
-inline __m256i halves(const uint16_t* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
-inline __m256i halves(const float* from) { return (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(from)); }
-
-// Two rows, some of their columns; a row that is missing counts as zeros.
+// A panel of the right factor whose inner dimension runs over the rows of `from`; the last words may be zeros.
 template <typename Number>
-inline void interleave(const Number* lower, const Number* upper, int64_t columns, uint32_t* to) {
-  for (int64_t i = 0; i < columns; i += kLanes) {
-    const __m256i second = upper == nullptr ? _mm256_setzero_si256() : halves(upper + i);
-    _mm512_storeu_si512(to + i, interleaved(halves(lower + i), second));
-  }
-}
-
-// A panel of the right factor whose inner dimension runs over the rows of `from`.
-template <typename Number>
-void lay_out_panel(const Number* from, int64_t rows, int64_t width, int64_t column, uint32_t* to) {
+void lay_out_panel(const Number* from, int64_t rows, int64_t width, int64_t column, int64_t words, uint32_t* to) {
+  uint32_t* const end = to + words * kPanelColumns;
   const int64_t columns = std::min<int64_t>(kPanelColumns, width - column);
   for (int64_t row = 0; row < rows; row += 2, to += kPanelColumns) {
     const Number* lower = from + row * width + column;
     interleave(lower, row + 1 < rows ? lower + width : nullptr, columns, to);
   }
+  std::fill(to, end, 0);
 }
 
 // A panel of the right factor whose inner dimension runs along the rows of `from`, which are its columns.
@@ -68,58 +63,67 @@ void lay_out_turned_panel(const float* from, int64_t columns, int64_t width, uin
   }
 }
 
-// to (rows, columns) = left · right + start, with `inner` words between them.
-void multiply_words(LeftWords left, const uint32_t* right, const float* start, int64_t rows, int64_t inner,
-                    int64_t columns, int threads, uint16_t* to) {
+// The rows of the left factor from `first` on; they are copied where the inner dimension ends in zeros that they lack.
+LeftWords left_rows(const uint16_t* left, int64_t words, int64_t inner, Range rows, Panels& room) {
+  const LeftWords all = LeftWords{left, words, 1}.at(rows.begin, 0);
+  if (words == inner) return all;
+  room = panels_for((rows.end - rows.begin) * inner);
+  for (int64_t row = 0; row < rows.end - rows.begin; ++row) {
+    uint32_t* const to = room.get() + row * inner;
+    std::memcpy(to, all.place(row, 0), words * sizeof(uint32_t));
+    std::fill(to + words, to + inner, 0);
+  }
+  return {room.get(), inner, 1};
+}
+
+// to (rows, columns) = left · right + start, with `inner` words between them, of which the left rows have `words`.
+void multiply_words(const uint16_t* from, int64_t words, const uint32_t* right, const float* start, int64_t rows,
+                    int64_t inner, int64_t columns, int threads, uint16_t* to) {
   const int parts = static_cast<int>((rows + kRowsOfBlock - 1) / kRowsOfBlock);
   const bool in_one_go = inner <= kInnerBlock;
   const std::unique_ptr<float[]> room(in_one_go ? nullptr : new float[parts * kRowsOfBlock * columns]);
   for_each_part(parts, threads, [&](int part) {
+    const ProductScope scope;
     const int64_t first = part * kRowsOfBlock, count = std::min(kRowsOfBlock, rows - first);
     float* sums = in_one_go ? nullptr : room.get() + first * columns;
+    Panels padded;
+    const LeftWords left = left_rows(from, words, inner, {first, first + count}, padded);
     for (int64_t word = 0; word < inner; word += kInnerBlock) {
       const int64_t block = std::min(kInnerBlock, inner - word);
       const TileSums out{word == 0 ? start : nullptr, sums, columns,
                          word + block == inner ? to + first * columns : nullptr, columns};
       for (int64_t panel = 0; panel < num_panels(columns); ++panel) {
         const int64_t column = panel * kPanelColumns;
-        multiply_panel(left.at(first, word), right + (panel * inner + word) * kPanelColumns, count, block,
+        multiply_panel(left.at(0, word), right + (panel * inner + word) * kPanelColumns, count, block,
                        std::min<int64_t>(kPanelColumns, columns - column), out.at(0, column));
       }
     }
   });
 }
 
-// Lays out the slopes of some outputs, (words, kOutputsOfPart), and adds them up.
-void lay_out_slopes(const Projection& all, const uint16_t* slope, int64_t output, Range rows, uint32_t* to,
-                    float* totals) {
-  const int64_t count = std::min(kOutputsOfPart, all.outputs - output);
-  for (int64_t row = rows.begin; row < rows.end; row += 2, to += kOutputsOfPart) {
-    const uint16_t* lower = slope + row * all.outputs + output;
-    const uint16_t* upper = row + 1 < rows.end ? lower + all.outputs : nullptr;
-    interleave(lower, upper, count, to);
-    if (totals == nullptr) continue;
-    for (int64_t i = 0; i < count; i += kLanes) {
-      const Floats both = floats(lower + i) + (upper == nullptr ? Floats{} : floats(upper + i));
-      store(totals + i, floats(totals + i) + both);
-    }
+// Adds some columns of all rows to their totals.
+void add_up_rows(const uint16_t* from, int64_t width, int64_t rows, int64_t columns, float* totals) {
+  for (int64_t row = 0; row < rows; ++row, from += width) {
+    for (int64_t i = 0; i < columns; i += kLanes) store(totals + i, floats(totals + i) + floats(from + i));
   }
 }
 
 // A block of the weight's gradient: the rows of some outputs, the columns of some panels of inputs.
 void add_up_block(const Projection& all, const uint16_t* slope, const uint32_t* inputs, const float* zeros,
                   int64_t output, Range panels, float* of_weight, float* of_bias) {
-  const int64_t count = std::min(kOutputsOfPart, all.outputs - output), inner = (all.rows + 1) / 2;
-  uint32_t slopes[kWordsOfBlock * kOutputsOfPart];
+  const int64_t count = std::min(kOutputsOfPart, all.outputs - output), inner = words_of(all.rows);
+  alignas(kCacheLine) uint32_t slopes[kWordsOfBlock * kOutputsOfPart];
   if (of_bias != nullptr) std::fill(of_bias + output, of_bias + output + count, 0.0f);
   for (int64_t word = 0; word < inner; word += kWordsOfBlock) {
     const int64_t block = std::min(kWordsOfBlock, inner - word);
     const Range rows{2 * word, std::min(2 * (word + block), all.rows)};
-    lay_out_slopes(all, slope, output, rows, slopes, of_bias == nullptr ? nullptr : of_bias + output);
+    const uint16_t* of_rows = slope + rows.begin * all.outputs + output;
+    if (of_bias != nullptr) add_up_rows(of_rows, all.outputs, rows.end - rows.begin, count, of_bias + output);
+    const LeftWords left = lay_out_left(of_rows, all.outputs, rows.end - rows.begin, count, slopes);
     const TileSums out{word == 0 ? zeros : nullptr, of_weight + output * all.inputs, all.inputs, nullptr, 0};
     for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
       const int64_t column = panel * kPanelColumns;
-      multiply_panel({slopes, 1, kOutputsOfPart}, inputs + (panel * inner + word) * kPanelColumns, count, block,
+      multiply_panel(left, inputs + (panel * inner + word) * kPanelColumns, count, block,
                      std::min<int64_t>(kPanelColumns, all.inputs - column), out.at(0, column));
     }
   }
@@ -140,18 +144,19 @@ void project(const Projection& all, const uint16_t* from, uint16_t* to) {
   });
   const std::vector<float> zeros(all.bias == nullptr ? all.outputs : 0);
   const float* start = all.bias == nullptr ? zeros.data() : all.bias;
-  multiply_words({from, inner, 1}, weight.get(), start, all.rows, inner, all.outputs, all.threads, to);
+  multiply_words(from, inner, weight.get(), start, all.rows, inner, all.outputs, all.threads, to);
 }
 
 void project_gradient(const Projection& all, const uint16_t* slope, uint16_t* of_inputs) {
-  const int64_t inner = all.outputs / 2, panels = num_panels(all.inputs);
+  const int64_t inner = words_of(all.outputs), panels = num_panels(all.inputs);
   const Panels weight = panels_for(panels * inner * kPanelColumns);
   for_each_part(static_cast<int>(panels), all.threads, [&](int panel) {
-    lay_out_panel(all.weight, all.outputs, all.inputs, panel * kPanelColumns,
+    lay_out_panel(all.weight, all.outputs, all.inputs, panel * kPanelColumns, inner,
                   weight.get() + panel * inner * kPanelColumns);
   });
   const std::vector<float> zeros(all.inputs);
-  multiply_words({slope, inner, 1}, weight.get(), zeros.data(), all.rows, inner, all.inputs, all.threads, of_inputs);
+  multiply_words(slope, all.outputs / 2, weight.get(), zeros.data(), all.rows, inner, all.inputs, all.threads,
+                 of_inputs);
 }
 
 void project_weight_gradient(const Projection& all, const uint16_t* slope, const uint16_t* from, float* of_weight,
@@ -161,16 +166,18 @@ void project_weight_gradient(const Projection& all, const uint16_t* slope, const
     if (of_bias != nullptr) std::fill_n(of_bias, all.outputs, 0.0f);
     return;
   }
-  const int64_t inner = (all.rows + 1) / 2, panels = num_panels(all.inputs);
+  const int64_t inner = words_of(all.rows), panels = num_panels(all.inputs);
   const Panels inputs = panels_for(panels * inner * kPanelColumns);
   for_each_part(static_cast<int>(panels), all.threads, [&](int panel) {
-    lay_out_panel(from, all.rows, all.inputs, panel * kPanelColumns, inputs.get() + panel * inner * kPanelColumns);
+    lay_out_panel(from, all.rows, all.inputs, panel * kPanelColumns, inner,
+                  inputs.get() + panel * inner * kPanelColumns);
   });
   const std::vector<float> zeros(all.inputs);
   // A few large parts would leave threads without work at the end; slopes are laid out again for each group.
   const int blocks = static_cast<int>((all.outputs + kOutputsOfPart - 1) / kOutputsOfPart);
   const int groups = blocks >= kManyBlocks * all.threads ? 1 : std::min(all.threads, static_cast<int>(panels));
   for_each_part(blocks * groups, all.threads, [&](int part) {
+    const ProductScope scope;
     const int group = part / blocks;
     add_up_block(all, slope, inputs.get(), zeros.data(), (part % blocks) * kOutputsOfPart,
                  share_of(panels, group, groups), of_weight, group == 0 ? of_bias : nullptr);

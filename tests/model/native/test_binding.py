@@ -6,7 +6,7 @@ import pytest
 
 from model.errors import NativeError
 from model.native import binding
-from model.native.binding import ENVIRONMENT, Library, load_library, runnable_variants
+from model.native.binding import ABI_VERSION, ENVIRONMENT, Library, load_library, runnable_variants
 from model.native.build import VARIANTS, library_path
 from model.native.seal import seal, seal_path
 from tests.model.native_library import needs_compiler
@@ -40,7 +40,7 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unknown_choice_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(NativeError, match="auto, off, avx512, avx2, but is 'sse'"):
+    with pytest.raises(NativeError, match="auto, off, amx, avx512, avx2, but is 'sse'"):
         load_library("sse")
 
 
@@ -107,7 +107,8 @@ def test_the_next_library_stands_in_for_a_damaged_one(
     library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fastest, second = runnable_variants()[:2]
-    paths = {fastest: tmp_path / "fastest.so", second: library_path(second)}
+    paths = {variant: library_path(variant) for variant in runnable_variants()}
+    paths[fastest] = tmp_path / "fastest.so"
     paths[fastest].write_bytes(b"\x7fELF")
     monkeypatch.setattr(binding, "library_path", lambda variant: paths[variant])
     assert f"-{second}-" in load_library("auto").name
@@ -115,6 +116,17 @@ def test_the_next_library_stands_in_for_a_damaged_one(
     assert "fastest.so is damaged" in record.getMessage()
     with pytest.raises(NativeError, match=r"fastest\.so is damaged"):
         load_library(fastest)
+
+
+@needs_compiler
+def test_a_library_whose_instructions_the_system_withholds_is_refused(tmp_path: Path) -> None:
+    program = f"""
+        extern "C" int dragoman_abi_version() {{ return {ABI_VERSION}; }}
+        extern "C" int dragoman_claim_processor() {{ return 0; }}
+    """
+    compile_library(tmp_path / "library.so", program)
+    with pytest.raises(NativeError, match=r"does not let library\.so use"):
+        Library(tmp_path / "library.so")
 
 
 @needs_compiler

@@ -1,47 +1,17 @@
-// The innermost part of a product of bfloat16 matrices: a tile of sums that stays in registers.
-//
-// Numbers come in words of two neighbours along the inner dimension, as vdpbf16ps multiplies them.
+// Products of bfloat16 panels by vdpbf16ps: a tile of sums stays in vector registers.
 #pragma once
 
-#if defined(__AVX512BF16__)
-
-#include <cstdint>
 #include <type_traits>
 
-#include "numbers.h"
+#include "bfloat16_panel.h"
 
 namespace dragoman {
 
-constexpr int kTileRows = 6;
-constexpr int kPanelVectors = 4;  // 6 × 4 sums, 4 vectors of the right factor and one of the left: 29 of 32 registers
-constexpr int kPanelColumns = kPanelVectors * kLanes;  // columns
+constexpr int kTileRows = 6;  // times 4 vectors of sums, 4 of the right factor and one of the left: 29 of 32 registers
+constexpr int64_t kRowsOfBlock = 12 * kTileRows;  // of a product that a thread takes at once
+constexpr int64_t kWordsOfStep = 1;
 
-// left(row, word) is the word at row · row_step + word · word_step. Pairs of 16-bit numbers need not be aligned as
-// words are.
-struct LeftWords {
-  const void* words;
-  int64_t row_step;
-  int64_t word_step;
-
-  const char* place(int64_t row, int64_t word) const {
-    return static_cast<const char*>(words) + (row * row_step + word * word_step) * sizeof(uint32_t);
-  }
-  LeftWords at(int64_t row, int64_t word) const { return {place(row, word), row_step, word_step}; }
-};
-
-// Where the sums of a tile start from and go to.
-struct TileSums {
-  const float* start;  // of every row; null: from `sums`
-  float* sums;
-  int64_t sums_stride;
-  uint16_t* result;  // gets the sums as bfloat16; null: `sums` gets them
-  int64_t result_stride;
-
-  TileSums at(int64_t row, int64_t column) const {
-    return {start == nullptr ? nullptr : start + column, sums == nullptr ? nullptr : sums + row * sums_stride + column,
-            sums_stride, result == nullptr ? nullptr : result + row * result_stride + column, result_stride};
-  }
-};
+struct ProductScope {};  // what a thread sets up for its products: nothing
 
 // right: a panel, `kPanelColumns` words for each word of the inner dimension.
 template <int kRows, int kVectors>
@@ -96,6 +66,13 @@ inline void multiply_panel(LeftWords left, const uint32_t* right, int64_t rows, 
   }
 }
 
-}  // namespace dragoman
+// A left factor whose inner dimension runs over the rows of `from`, and whose rows are some of its columns.
+inline LeftWords lay_out_left(const uint16_t* from, int64_t width, int64_t rows, int64_t columns, uint32_t* to) {
+  for (int64_t row = 0; row < rows; row += 2) {
+    const uint16_t* lower = from + row * width;
+    interleave(lower, row + 1 < rows ? lower + width : nullptr, columns, to + row / 2 * columns);
+  }
+  return {to, 1, columns};
+}
 
-#endif
+}  // namespace dragoman

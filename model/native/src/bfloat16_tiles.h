@@ -1,0 +1,64 @@
+// Products of bfloat16 panels by AMX.
+#pragma once
+
+#include "bfloat16_panel.h"
+#include "tiles.h"
+#include "turn.h"
+
+namespace dragoman {
+
+constexpr int64_t kRowsOfBlock = 4 * kBlockSide;  // of a product that a thread takes at once
+constexpr int64_t kWordsOfStep = kTileSide;
+
+using ProductScope = TileScope;
+
+// A left factor whose inner dimension runs over the rows of `from`, and whose rows are some of its columns.
+inline LeftWords lay_out_left(const uint16_t* from, int64_t width, int64_t rows, int64_t columns, uint32_t* to) {
+  const int64_t words = rounded_up((rows + 1) / 2, kWordsOfStep);
+  for (int64_t column = 0; column < columns; column += kLanes) {
+    for (int64_t word = 0; word < words; word += kLanes) {
+      __m512i block[kLanes];
+      for (int i = 0; i < kLanes; ++i) {
+        const int64_t row = 2 * (word + i);
+        const uint16_t* lower = from + row * width + column;
+        block[i] = row < rows ? interleaved(lower, row + 1 < rows ? lower + width : nullptr) : __m512i{};
+      }
+      turn(block);
+      for (int i = 0; i < kLanes; ++i) _mm512_storeu_si512(to + (column + i) * words + word, block[i]);
+    }
+  }
+  return {to, words, 1};
+}
+
+inline void put_block(const float* block, int64_t rows, int64_t columns, const TileSums& out) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; column += kLanes) {
+      put(out.result + row * out.result_stride + column, floats(block + row * kBlockSide + column));
+    }
+  }
+}
+
+// The words of a left row are neighbours here; `inner` is a multiple of kWordsOfStep.
+inline void multiply_panel(LeftWords left, const uint32_t* right, int64_t rows, int64_t inner, int64_t columns,
+                           const TileSums& out) {
+  constexpr int64_t kWord = sizeof(uint32_t);
+  alignas(64) float block[kBlockSide * kBlockSide];
+  for (int64_t row = 0; row < rows; row += kBlockSide) {
+    const int64_t height = std::min<int64_t>(kBlockSide, rows - row);
+    if (height < kBlockSide) TileScope::fit(height);
+    for (int64_t column = 0; column < columns; column += kBlockSide) {
+      const int64_t width = std::min<int64_t>(kBlockSide, columns - column);
+      const TileSums to = out.at(row, column);
+      TileProduct product{
+          left.place(row, 0), left.row_step * kWord, right + column, kPanelColumns * kWord, inner, to.start, 0, block,
+          kBlockSide * kWord};
+      if (to.start == nullptr) product.start = to.sums, product.start_stride = to.sums_stride * kWord;
+      if (to.result == nullptr) product.sums = to.sums, product.sums_stride = to.sums_stride * kWord;
+      multiply_tile_block<TileNumbers::bfloat16>(product, height, width);
+      if (to.result != nullptr) put_block(block, height, width, to);
+    }
+  }
+  if (rows % kBlockSide != 0) TileScope::fit(kBlockSide);
+}
+
+}  // namespace dragoman
