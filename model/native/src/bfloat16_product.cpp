@@ -17,10 +17,10 @@ namespace dragoman {
 
 namespace {
 
-constexpr int64_t kInnerBlock = 512;    // words of the inner dimension between two readings of the sums
-constexpr int64_t kOutputsOfPart = 96;  // rows of a weight's gradient that a thread takes at once
-constexpr int64_t kWordsOfBlock = 256;  // of which slopes are laid out at once, so that they stay in the cache
-constexpr int kManyBlocks = 16;         // for each thread
+constexpr int64_t kInnerBlock = 512;     // words of the inner dimension between two readings of the sums
+constexpr int64_t kOutputsOfPart = 512;  // rows of a weight's gradient that a thread takes at once
+constexpr int64_t kWordsOfBlock = 128;   // of which slopes are laid out at once, so that they stay in the cache
+constexpr int kManyBlocks = 16;          // for each thread
 
 constexpr std::align_val_t kLineAlignment{kCacheLine};
 
@@ -112,14 +112,14 @@ void add_up_rows(const uint16_t* from, int64_t width, int64_t rows, int64_t colu
 void add_up_block(const Projection& all, const uint16_t* slope, const uint32_t* inputs, const float* zeros,
                   int64_t output, Range panels, float* of_weight, float* of_bias) {
   const int64_t count = std::min(kOutputsOfPart, all.outputs - output), inner = words_of(all.rows);
-  alignas(kCacheLine) uint32_t slopes[kWordsOfBlock * kOutputsOfPart];
+  const Panels slopes = panels_for(kWordsOfBlock * kOutputsOfPart);
   if (of_bias != nullptr) std::fill(of_bias + output, of_bias + output + count, 0.0f);
   for (int64_t word = 0; word < inner; word += kWordsOfBlock) {
     const int64_t block = std::min(kWordsOfBlock, inner - word);
     const Range rows{2 * word, std::min(2 * (word + block), all.rows)};
     const uint16_t* of_rows = slope + rows.begin * all.outputs + output;
     if (of_bias != nullptr) add_up_rows(of_rows, all.outputs, rows.end - rows.begin, count, of_bias + output);
-    const LeftWords left = lay_out_left(of_rows, all.outputs, rows.end - rows.begin, count, slopes);
+    const LeftWords left = lay_out_left(of_rows, all.outputs, rows.end - rows.begin, count, slopes.get());
     const TileSums out{word == 0 ? zeros : nullptr, of_weight + output * all.inputs, all.inputs, nullptr, 0};
     for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
       const int64_t column = panel * kPanelColumns;

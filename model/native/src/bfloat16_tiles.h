@@ -2,12 +2,13 @@
 #pragma once
 
 #include "bfloat16_panel.h"
+#include "memory.h"
 #include "tiles.h"
 #include "turn.h"
 
 namespace dragoman {
 
-constexpr int64_t kRowsOfBlock = 4 * kBlockSide;  // of a product that a thread takes at once
+constexpr int64_t kRowsOfBlock = 16 * kBlockSide;  // of a product that a thread takes at once
 constexpr int64_t kWordsOfStep = kTileSide;
 
 using ProductScope = TileScope;
@@ -30,24 +31,26 @@ inline LeftWords lay_out_left(const uint16_t* from, int64_t width, int64_t rows,
   return {to, words, 1};
 }
 
+// Rounds the sums of a block and puts them where they belong.
 inline void put_block(const float* block, int64_t rows, int64_t columns, const TileSums& out) {
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t column = 0; column < columns; column += kLanes) {
-      put(out.result + row * out.result_stride + column, floats(block + row * kBlockSide + column));
+  for (int64_t row = 0; row < rows; ++row, block += kBlockSide) {
+    uint16_t* const to = out.result + row * out.result_stride;
+    if (columns == kBlockSide) {
+      store(to, _mm512_cvtne2ps_pbh(floats(block + kLanes), floats(block)));
+    } else {
+      put(to, floats(block));
     }
   }
 }
 
-// The words of a left row are neighbours here; `inner` is a multiple of kWordsOfStep.
-inline void multiply_panel(LeftWords left, const uint32_t* right, int64_t rows, int64_t inner, int64_t columns,
-                           const TileSums& out) {
+// Some rows, for which the tiles were fitted, and all columns of a panel.
+inline void multiply_rows(LeftWords left, const uint32_t* right, int64_t rows, int64_t height, int64_t inner,
+                          int64_t columns, const TileSums& out) {
   constexpr int64_t kWord = sizeof(uint32_t);
-  alignas(64) float block[kBlockSide * kBlockSide];
-  for (int64_t row = 0; row < rows; row += kBlockSide) {
-    const int64_t height = std::min<int64_t>(kBlockSide, rows - row);
-    if (height < kBlockSide) TileScope::fit(height);
-    for (int64_t column = 0; column < columns; column += kBlockSide) {
-      const int64_t width = std::min<int64_t>(kBlockSide, columns - column);
+  alignas(kCacheLine) float block[kBlockSide * kBlockSide];
+  for (int64_t column = 0; column < columns; column += kBlockSide) {
+    const int64_t width = std::min<int64_t>(kBlockSide, columns - column);
+    for (int64_t row = 0; row < rows; row += height) {
       const TileSums to = out.at(row, column);
       TileProduct product{
           left.place(row, 0), left.row_step * kWord, right + column, kPanelColumns * kWord, inner, to.start, 0, block,
@@ -58,7 +61,17 @@ inline void multiply_panel(LeftWords left, const uint32_t* right, int64_t rows, 
       if (to.result != nullptr) put_block(block, height, width, to);
     }
   }
-  if (rows % kBlockSide != 0) TileScope::fit(kBlockSide);
+}
+
+// The words of a left row are neighbours here; `inner` is a multiple of kWordsOfStep.
+inline void multiply_panel(LeftWords left, const uint32_t* right, int64_t rows, int64_t inner, int64_t columns,
+                           const TileSums& out) {
+  const int64_t rest = rows % kBlockSide, whole = rows - rest;
+  multiply_rows(left, right, whole, kBlockSide, inner, columns, out);
+  if (rest == 0) return;
+  TileScope::fit(rest);
+  multiply_rows(left.at(whole, 0), right, rest, rest, inner, columns, out.at(whole, 0));
+  TileScope::fit(kBlockSide);
 }
 
 }  // namespace dragoman

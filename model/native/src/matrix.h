@@ -69,8 +69,12 @@ class Matrix {
   void copy_weights(const Matrix& other, int64_t from, int64_t to);
   template <typename Dot>
   int64_t first_weight(int64_t output) const;
+  template <typename Dot, typename Visitor>
+  void for_each_panel(Finish finish, Visitor visit) const;
   template <typename Dot>
   void multiply_with(const Inputs& inputs, float* results, int64_t stride, Finish finish) const;
+  template <typename Dot>
+  void multiply_by_tiles(const Inputs& inputs, float* results, int64_t stride, Finish finish) const;
 
   Precision precision_ = Precision::float32;
   int64_t outputs_ = 0;

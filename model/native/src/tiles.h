@@ -18,10 +18,10 @@ constexpr int kTileSide = 16;  // rows, words and columns
 constexpr int kTilesAcross = 2;
 constexpr int kBlockSide = kTilesAcross * kTileSide;  // of the sums that are computed at once
 
-// Sets up the calling thread's tiles for blocks of so many rows; the state is empty again when it ends.
+// Sets up the calling thread's tiles for blocks of at most so many rows; the state is empty again when it ends.
 class TileScope {
  public:
-  TileScope() { fit(kBlockSide); }
+  explicit TileScope(int64_t rows = kBlockSide) { fit(rows); }
   ~TileScope() { _tile_release(); }
   TileScope(const TileScope&) = delete;
   TileScope& operator=(const TileScope&) = delete;
@@ -59,14 +59,15 @@ struct TileProduct {
   int64_t sums_stride;
 };
 
+enum class TileNumbers { bfloat16, bytes };  // bytes: of the left factor without a sign, of the right one with
+
+// The intrinsics want the names of tiles spelt out.
 #define DRAGOMAN_ADD_TILES(kind, sums, left, right) \
   if constexpr (kind == TileNumbers::bfloat16) {    \
     _tile_dpbf16ps(sums, left, right);              \
   } else {                                          \
     _tile_dpbusd(sums, left, right);                \
   }
-
-enum class TileNumbers { bfloat16, bytes };  // bytes: of the left factor without a sign, of the right one with
 
 template <TileNumbers kNumbers, int kRows, int kColumns>
 inline void multiply_tiles(const TileProduct& all) {
@@ -92,7 +93,9 @@ inline void multiply_tiles(const TileProduct& all) {
     if constexpr (kRows > 1) {
       _tile_loadd(5, lower, all.left_stride);
       DRAGOMAN_ADD_TILES(kNumbers, 2, 5, 6)
-      if constexpr (kColumns > 1) DRAGOMAN_ADD_TILES(kNumbers, 3, 5, 7)
+      if constexpr (kColumns > 1) {
+        DRAGOMAN_ADD_TILES(kNumbers, 3, 5, 7)
+      }
     }
     left += kRowBytes;
     lower += kRowBytes;

@@ -13,7 +13,7 @@ from model.native.tensors import Weights
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
-from tests.model.native_library import engine_over, native_engine, needs_native
+from tests.model.native_library import engine_over, native_engine, native_library, needs_native
 from tests.model.tiny_networks import tiny_config, tiny_network
 
 ROUNDED = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -57,6 +57,19 @@ def test_narrow_weights_occupy_less(library: Library) -> None:
         for precision in ("float32", "bfloat16", "int8")
     ]
     assert sizes[0] > sizes[1] > sizes[2] > 0
+
+
+@pytest.mark.parametrize("model_dim", [48, 64, 192])
+def test_tiles_add_up_integers_as_vectors_do(model_dim: int) -> None:
+    network = lively_network(model_dim=model_dim, ffn_dim=2 * model_dim)
+    tiles, vectors = (
+        native_engine(network, library=native_library(variant), precision="int8")
+        for variant in ("amx", "avx512")
+    )
+    for count in (1, 11, 12, 33, 70, 100):
+        requests = [request(source) for source in sentences(*[7] * count)]
+        for ours, expected in zip(tiles.decode(requests), vectors.decode(requests), strict=True):
+            assert_same(ours, expected)
 
 
 def test_an_entry_holds_keys_and_values_of_all_layers(library: Library) -> None:
