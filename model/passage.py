@@ -83,6 +83,11 @@ class Passage:
         )
         return cls(document, target, tuple(requests), encode_seconds)
 
+    @property
+    def sources(self) -> Sequence[str]:
+        """The sentence that each request is for; of those of a text in its own language nothing is asked."""
+        return self.document.sentences[: len(self.requests)]
+
     def rebuild(self, sentences: Sequence[SentenceTranslation]) -> Translation:
         """Put the text together again, from what became of each request.
 
@@ -114,12 +119,7 @@ def sentences_of(
     Raises:
         DecodingError: If a sentence has no hypothesis.
     """
-    # A text that is in its own language already has sentences, but nothing was asked of them.
-    asked = (
-        each
-        for passage in passages
-        for each in zip(passage.document.sentences, passage.requests, strict=False)
-    )
+    asked = (each for passage in passages for each in zip(passage.sources, passage.requests, strict=True))
     return [
         SentenceTranslation.of(source, request, result, tokenizer)
         for (source, request), result in zip(asked, results, strict=True)

@@ -7,6 +7,7 @@ from typing import Self
 from model.degeneration import Kind, diagnose
 from model.errors import DecodingError
 from model.request import DecodeRequest, Hypothesis
+from model.text.addresses import with_addresses
 from model.text.tokenizer import Tokenizer
 
 
@@ -33,7 +34,7 @@ class SentenceTranslation:
         source: The sentence as it stood in the text.
         request: What the decoder was asked.
         hypotheses: Its answers, best first, at least one.
-        texts: Text of each.
+        texts: Text of each, with the addresses of the source as they were.
         diagnosis: What looked broken; None where nothing did.
     """
 
@@ -54,7 +55,7 @@ class SentenceTranslation:
         """
         if not result:
             raise DecodingError("the search found no translation of a sentence")
-        texts = tuple(tokenizer.decode(hypothesis.token_ids) for hypothesis in result)
+        texts = tuple(with_addresses(tokenizer.decode(hypothesis.token_ids), source) for hypothesis in result)
         kind = diagnose(source, request.source_ids, result[0], texts[0])
         return cls(source, request, tuple(result), texts, Diagnosis(kind) if kind else None)
 

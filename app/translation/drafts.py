@@ -8,6 +8,7 @@ from itertools import islice
 from app.translation.item import Item
 from model.passage import Passage
 from model.request import Hypothesis
+from model.text.addresses import addresses, with_addresses
 from model.text.growing import settled
 from model.text.tokenizer import Tokenizer
 
@@ -65,12 +66,13 @@ class _Draft:
     """One text.
 
     Sentences are decoded side by side, but shown in order: those that are finished, and the
-    beginning of the one behind them.
+    beginning of the one behind them, unless it has an address, which is put right at the end.
     """
 
     def __init__(self, item: Item, tokenizer: Tokenizer) -> None:
         self._item = item
         self._tokenizer = tokenizer
+        self._sources = item.sources
         self._token_ids: dict[int, Sequence[int]] = {}
         self._finished: set[int] = set()
         self._texts: list[str] = []
@@ -97,10 +99,11 @@ class _Draft:
 
     def _certain(self) -> list[str]:
         while (place := len(self._texts)) in self._finished:
-            self._texts.append(self._decode(place))
-        if place in self._token_ids and (text := settled(self._decode(place))):
-            return [*self._texts, text]
-        return self._texts
+            self._texts.append(with_addresses(self._decode(place), self._sources[place]))
+        if place not in self._token_ids or addresses(self._sources[place]):
+            return self._texts
+        text = settled(self._decode(place))
+        return [*self._texts, text] if text else self._texts
 
     def _decode(self, place: int) -> str:
         return self._tokenizer.decode(self._token_ids[place])

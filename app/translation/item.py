@@ -52,6 +52,11 @@ class Item:
         return [request for passage in self.passages for request in passage.requests]
 
     @property
+    def sources(self) -> list[str]:
+        """What each of them is asked for."""
+        return [source for passage in self.passages for source in passage.sources]
+
+    @property
     def encode_seconds(self) -> float:
         """How long encoding them took."""
         return sum(passage.encode_seconds for passage in self.passages)

@@ -85,6 +85,15 @@ def test_markup_is_cut_behind_what_is_certain(model: LoadedModel) -> None:
     assert drafts.take() == [(0, "<p>A &amp; B</p> <b>42</b><i>TWO. THREE.")]
 
 
+def test_a_sentence_with_an_address_waits_until_that_is_right(model: LoadedModel) -> None:
+    drafts = drafts_of(model, "Write to max@example.org today.", "Write today.")
+    drafts.grew(0, ids(model, "schreib an mx@example.org x"))
+    drafts.grew(1, ids(model, "schreib heute x"))
+    assert drafts.take() == [(1, "SCHREIB HEUTE")]
+    drafts.finished(0, hypotheses(model, "schreib an mx@example.org."))
+    assert drafts.take() == [(0, "SCHREIB AN max@example.org.")]
+
+
 def test_a_search_that_found_nothing_shows_nothing(model: LoadedModel) -> None:
     drafts = drafts_of(model, "One.")
     drafts.finished(0, [])
