@@ -7,7 +7,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Scope, Send
 
 from app.api.codes import CLIENT_GONE
-from app.api.refusal import WIRE_STATUS
+from app.api.wire.refusal import WIRE_STATUS
 from app.telemetry.logs import new_request_id
 from app.telemetry.stages import Stages, clock, server_timing
 from app.telemetry.visit import Visit

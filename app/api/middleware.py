@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.account import Account
 from app.api.errors import respond
-from app.api.porter import WORK
-from app.api.refusal import code_of
 from app.api.turnstile import Turnstile
+from app.api.wire.porter import WORK
+from app.api.wire.refusal import code_of
 from app.context import Context
 from app.errors import DrainingError
 from app.health.lifecycle import Phase

@@ -15,9 +15,9 @@ from typing import cast
 import uvicorn
 from fastapi import FastAPI
 
-from app.api.door import Door
-from app.api.porter import Porter
-from app.api.protocol import Protocol
+from app.api.wire.door import Door
+from app.api.wire.porter import Porter
+from app.api.wire.protocol import Protocol
 from app.context import Context
 from app.health.lifecycle import Phase
 from app.process.descriptors import claim_descriptors

@@ -6,7 +6,7 @@ Options are environment variables, as for the real one. `DOUBLE_SECONDS` is how 
 
 import os
 
-from app.api import protocol
+from app.api.wire import protocol
 from app.main import create_app
 from app.process.server import serve
 from app.settings import Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.api.codes import CLIENT_GONE, STATUSES
-from app.api.refusal import _REASONS
+from app.api.wire.refusal import _REASONS
 
 ROOT = Path(__file__).parents[3]
 

@@ -3,7 +3,7 @@
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from tests.app.api.wire import Wire
+from tests.app.api.wire.connection import Wire
 
 pytestmark = pytest.mark.anyio
 

@@ -16,13 +16,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from app.api.account import sane_request_id
-from app.api.close_delimited import delimit_by_closing
-from app.api.door import Door
-from app.api.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_length, foreign_method
-from app.api.pace import Pace
-from app.api.porter import Porter
-from app.api.refusal import WIRE_STATUS, code_of, full_house, refusal
-from app.api.transport import Flow, LingeringTransport
+from app.api.wire.close_delimited import delimit_by_closing
+from app.api.wire.door import Door
+from app.api.wire.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_length, foreign_method
+from app.api.wire.pace import Pace
+from app.api.wire.porter import Porter
+from app.api.wire.refusal import WIRE_STATUS, code_of, full_house, refusal
+from app.api.wire.transport import Flow, LingeringTransport
 from app.errors import HouseFullError
 from app.telemetry.logs import new_request_id
 

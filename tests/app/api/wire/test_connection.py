@@ -7,8 +7,8 @@ import logging
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.api.door import Door
-from tests.app.api.wire import Wire
+from app.api.wire.door import Door
+from tests.app.api.wire.connection import Wire
 
 pytestmark = pytest.mark.anyio
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -79,7 +79,7 @@ async def test_the_wish_for_another_protocol_is_ignored(framing: bytes) -> None:
 async def test_an_empty_line_behind_a_request_begins_no_other(
     monkeypatch: pytest.MonkeyPatch, line: bytes
 ) -> None:
-    monkeypatch.setattr("app.api.protocol._SECONDS", 0.02)
+    monkeypatch.setattr("app.api.wire.protocol._SECONDS", 0.02)
     wire = Wire()
     await wire.send(GET + line)
     await asyncio.sleep(0.1)
@@ -157,7 +157,7 @@ async def test_one_that_ends_a_request_is_left_to_who_works_on_it() -> None:
 
 async def test_a_refusal_is_logged_under_the_id_that_the_client_got(caplog: pytest.LogCaptureFixture) -> None:
     wire = Wire()
-    with caplog.at_level(logging.INFO, "app.api.protocol"):
+    with caplog.at_level(logging.INFO, "app.api.wire.protocol"):
         await wire.send(b"nonsense\r\n\r\n")
     (record,) = caplog.records
     body = json.loads(wire.written.partition(b"\r\n\r\n")[2])
@@ -168,7 +168,7 @@ async def test_a_refusal_is_logged_under_the_id_that_the_client_got(caplog: pyte
 async def test_who_reads_slowly_but_steadily_may_go_on(
     monkeypatch: pytest.MonkeyPatch, num_read: int, stays: bool
 ) -> None:
-    monkeypatch.setattr("app.api.protocol._SECONDS", 0.05)
+    monkeypatch.setattr("app.api.wire.protocol._SECONDS", 0.05)
     wire = Wire()
     wire.num_unread = 2**20
     wire.protocol.pause_writing()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.api.porter import Porter
+from app.api.wire.porter import Porter
 from app.context import Context
 from app.settings import Settings
-from tests.app.api.wire import Wire, porter_of
+from tests.app.api.wire.connection import Wire, porter_of
 
 pytestmark = pytest.mark.anyio
 

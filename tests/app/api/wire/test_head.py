@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from app.api.head import body_length
-from tests.app.api.wire import Wire
+from app.api.wire.head import body_length
+from tests.app.api.wire.connection import Wire
 
 pytestmark = pytest.mark.anyio
 LINE = b"GET /a?b HTTP/1.1\r\n"

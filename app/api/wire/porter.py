@@ -10,7 +10,7 @@ from typing import Final
 
 from app.access.room import Room
 from app.api.dependencies import key_in
-from app.api.head import Field
+from app.api.wire.head import Field
 from app.context import Context
 from app.errors import AccessDeniedError, HouseFullError, KeysUnreadableError
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from app.api.door import Door
-from tests.app.api.test_connection import GET, PatientWire
-from tests.app.api.wire import Wire
+from app.api.wire.door import Door
+from tests.app.api.wire.connection import Wire
+from tests.app.api.wire.test_connection import GET, PatientWire
 
 pytestmark = pytest.mark.anyio
 

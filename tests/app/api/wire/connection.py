@@ -8,9 +8,9 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from app.api.door import Door
-from app.api.porter import Porter
-from app.api.protocol import Protocol
+from app.api.wire.door import Door
+from app.api.wire.porter import Porter
+from app.api.wire.protocol import Protocol
 from app.context import Context
 from app.settings import Settings
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.app.api.wire import Seen, Wire
+from tests.app.api.wire.connection import Seen, Wire
 
 REQUESTS = [
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",

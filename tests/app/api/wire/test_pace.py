@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.api.pace import Pace
+from app.api.wire.pace import Pace
 
 pytestmark = pytest.mark.anyio
 SECONDS = 0.02
