@@ -17,10 +17,8 @@ namespace dragoman {
 
 namespace {
 
-constexpr int64_t kInnerBlock = 512;     // words of the inner dimension between two readings of the sums
-constexpr int64_t kOutputsOfPart = 512;  // rows of a weight's gradient that a thread takes at once
-constexpr int64_t kWordsOfBlock = 128;   // of which slopes are laid out at once, so that they stay in the cache
-constexpr int kManyBlocks = 16;          // for each thread
+constexpr int64_t kInnerBlock = 512;  // words of the inner dimension between two readings of the sums
+constexpr int kManyBlocks = 16;       // for each thread
 
 constexpr std::align_val_t kLineAlignment{kCacheLine};
 
@@ -63,17 +61,16 @@ void lay_out_turned_panel(const float* from, int64_t columns, int64_t width, uin
   }
 }
 
-// The rows of the left factor from `first` on; they are copied where the inner dimension ends in zeros that they lack.
-LeftWords left_rows(const uint16_t* left, int64_t words, int64_t inner, Range rows, Panels& room) {
-  const LeftWords all = LeftWords{left, words, 1}.at(rows.begin, 0);
-  if (words == inner) return all;
-  room = panels_for((rows.end - rows.begin) * inner);
-  for (int64_t row = 0; row < rows.end - rows.begin; ++row) {
-    uint32_t* const to = room.get() + row * inner;
+// Some rows of the left factor; where the inner dimension ends in zeros that they lack, as copies in `room`.
+LeftWords left_rows(const uint16_t* left, int64_t words, int64_t inner, Range rows, uint32_t* room) {
+  const LeftWords all{left, words, 1};
+  if (room == nullptr) return all.at(rows.begin, 0);
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    uint32_t* const to = room + row * inner;
     std::memcpy(to, all.place(row, 0), words * sizeof(uint32_t));
     std::fill(to + words, to + inner, 0);
   }
-  return {room.get(), inner, 1};
+  return LeftWords{room, inner, 1}.at(rows.begin, 0);
 }
 
 // to (rows, columns) = left · right + start, with `inner` words between them, of which the left rows have `words`.
@@ -82,12 +79,12 @@ void multiply_words(const uint16_t* from, int64_t words, const uint32_t* right, 
   const int parts = static_cast<int>((rows + kRowsOfBlock - 1) / kRowsOfBlock);
   const bool in_one_go = inner <= kInnerBlock;
   const std::unique_ptr<float[]> room(in_one_go ? nullptr : new float[parts * kRowsOfBlock * columns]);
+  const Panels padded = words == inner ? Panels() : panels_for(rows * inner);
   for_each_part(parts, threads, [&](int part) {
     const ProductScope scope;
     const int64_t first = part * kRowsOfBlock, count = std::min(kRowsOfBlock, rows - first);
     float* sums = in_one_go ? nullptr : room.get() + first * columns;
-    Panels padded;
-    const LeftWords left = left_rows(from, words, inner, {first, first + count}, padded);
+    const LeftWords left = left_rows(from, words, inner, {first, first + count}, padded.get());
     for (int64_t word = 0; word < inner; word += kInnerBlock) {
       const int64_t block = std::min(kInnerBlock, inner - word);
       const TileSums out{word == 0 ? start : nullptr, sums, columns,
@@ -112,14 +109,14 @@ void add_up_rows(const uint16_t* from, int64_t width, int64_t rows, int64_t colu
 void add_up_block(const Projection& all, const uint16_t* slope, const uint32_t* inputs, const float* zeros,
                   int64_t output, Range panels, float* of_weight, float* of_bias) {
   const int64_t count = std::min(kOutputsOfPart, all.outputs - output), inner = words_of(all.rows);
-  const Panels slopes = panels_for(kWordsOfBlock * kOutputsOfPart);
+  alignas(kCacheLine) uint32_t slopes[kWordsOfBlock * kOutputsOfPart];
   if (of_bias != nullptr) std::fill(of_bias + output, of_bias + output + count, 0.0f);
   for (int64_t word = 0; word < inner; word += kWordsOfBlock) {
     const int64_t block = std::min(kWordsOfBlock, inner - word);
     const Range rows{2 * word, std::min(2 * (word + block), all.rows)};
     const uint16_t* of_rows = slope + rows.begin * all.outputs + output;
     if (of_bias != nullptr) add_up_rows(of_rows, all.outputs, rows.end - rows.begin, count, of_bias + output);
-    const LeftWords left = lay_out_left(of_rows, all.outputs, rows.end - rows.begin, count, slopes.get());
+    const LeftWords left = lay_out_left(of_rows, all.outputs, rows.end - rows.begin, count, slopes);
     const TileSums out{word == 0 ? zeros : nullptr, of_weight + output * all.inputs, all.inputs, nullptr, 0};
     for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
       const int64_t column = panel * kPanelColumns;
