@@ -45,6 +45,11 @@ def diagnose(source: str, source_ids: Sequence[int], best: Hypothesis, text: str
     return "length" if _is_outlier(len(best.token_ids), len(source_ids)) else None
 
 
+def repeats_itself(source_ids: Sequence[int]) -> bool:
+    """Whether a source says something over and over, so that its translation would have to."""
+    return _most_repetitions(source_ids) >= 2 * _REPETITIONS
+
+
 def _is_loop(ids: Sequence[int], source_ids: Sequence[int]) -> bool:
     # Most translations repeat hardly anything; a set tells that at once.
     if len(ids) - len(set(ids)) < _REPETITIONS - 1:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
+from model.degeneration import repeats_itself
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.translation import SentenceTranslation
@@ -14,8 +15,11 @@ REPETITION_PENALTY: Final = 1.1
 
 
 def second_request(first: SentenceTranslation) -> DecodeRequest | None:
-    """What to ask the decoder once more; None where nothing looks broken, or nothing else can be tried."""
-    if first.diagnosis is None:
+    """What to ask the decoder once more; None where nothing looks broken, or nothing else can be tried.
+
+    Of a source that repeats itself, a search that may not do so makes nonsense.
+    """
+    if first.diagnosis is None or repeats_itself(first.request.source_ids):
         return None
     request = dataclasses.replace(first.request, options=_stricter(first.request.options))
     return None if request == first.request else request

@@ -66,6 +66,18 @@ def test_the_second_search_is_a_beam_that_may_not_repeat_itself(
     )
 
 
+@pytest.mark.parametrize(("repetitions", "is_tried"), [(7, True), (8, False), (200, False)])
+def test_a_source_that_repeats_itself_gets_no_second_attempt(
+    tokenizer: Tokenizer, repetitions: int, *, is_tried: bool
+) -> None:
+    source = "?" * repetitions
+    ids = (*[tokenizer.encode_target("?")[-2]] * repetitions, tokenizer.eos_id)
+    result = [hypothesis("a", tokenizer, finished=False)]
+    sentence = SentenceTranslation.of(source, DecodeRequest(ids, DecodeOptions()), result, tokenizer)
+    assert sentence.diagnosis is not None
+    assert (second_request(sentence) is not None) is is_tried
+
+
 def test_there_is_no_third_attempt(tokenizer: Tokenizer) -> None:
     """Whoever searches so by default has nothing else to try."""
     request = second_request(translated("", tokenizer, DecodeOptions()))
