@@ -46,7 +46,7 @@ def diagnose(source: str, source_ids: Sequence[int], best: Hypothesis, text: str
 
 
 def repeats_itself(source_ids: Sequence[int]) -> bool:
-    """Whether a source says something over and over, so that its translation would have to."""
+    """Whether a source has a group of tokens so often in a row that its translation may need one, too."""
     return _most_repetitions(source_ids) >= 2 * _REPETITIONS
 
 

@@ -12,14 +12,18 @@ from model.translation import SentenceTranslation
 BEAM_SIZE: Final = 4
 NO_REPEAT_NGRAM_SIZE: Final = 3
 REPETITION_PENALTY: Final = 1.1
+_OF_REPETITION = frozenset({"loop", "unfinished", "length"})
 
 
 def second_request(first: SentenceTranslation) -> DecodeRequest | None:
     """What to ask the decoder once more; None where nothing looks broken, or nothing else can be tried.
 
-    Of a source that repeats itself, a search that may not do so makes nonsense.
+    Where a translation goes in circles or on for too long, and its source repeats itself, a search that may
+    not do so makes nonsense.
     """
-    if first.diagnosis is None or repeats_itself(first.request.source_ids):
+    if first.diagnosis is None:
+        return None
+    if first.diagnosis.kind in _OF_REPETITION and repeats_itself(first.request.source_ids):
         return None
     request = dataclasses.replace(first.request, options=_stricter(first.request.options))
     return None if request == first.request else request

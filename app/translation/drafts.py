@@ -73,6 +73,7 @@ class _Draft:
         self._item = item
         self._tokenizer = tokenizer
         self._sources = item.sources
+        self._is_held_back = [bool(addresses(source)) for source in self._sources]
         self._token_ids: dict[int, Sequence[int]] = {}
         self._finished: set[int] = set()
         self._texts: list[str] = []
@@ -100,7 +101,7 @@ class _Draft:
     def _certain(self) -> list[str]:
         while (place := len(self._texts)) in self._finished:
             self._texts.append(with_addresses(self._decode(place), self._sources[place]))
-        if place not in self._token_ids or addresses(self._sources[place]):
+        if place not in self._token_ids or self._is_held_back[place]:
             return self._texts
         text = settled(self._decode(place))
         return [*self._texts, text] if text else self._texts

@@ -2,7 +2,7 @@
 
 There is one library for each instruction set, of the same sources. A hash of sources and flags is
 part of the file's name, so that a library is never older than its sources; one that is damaged is
-compiled again. Where one instruction set cannot be had, the other is built all the same.
+compiled again. Where one instruction set cannot be had, the others are built all the same.
 """
 
 import hashlib

@@ -1,40 +1,52 @@
 """⑦ Web and mail addresses, which a translation repeats letter for letter or gets wrong."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from difflib import SequenceMatcher
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
-_SIGNS: Final = ("://", "www.", "@")
-"""What holds none of them holds no address."""
+from model.text.normalisation import clean
 
-_ADDRESS = re.compile(
-    r"(?<![A-Za-z0-9])(?:[a-z][a-z0-9+.-]*://|www\.)[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+"
-    r"|[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+",
-    re.IGNORECASE,
+# An address with Latin letters beyond ASCII is none here: half of it would be wrong.
+_END = r"(?![À-ɏ\u0300-\u036f])"
+_WEB = (
+    r"(?<![a-z0-9])(?:[a-z][a-z0-9+.-]{0,30}://|www\.)(?=[a-z0-9\[])[a-z0-9._~:/?#\[\]@!$&'()*+,;=%-]++"
+    + _END
 )
-_RUN = re.compile(r"[!-~]+")
-_CLOSING = ".,;:!?)]'\""
-_OPENING = "([\"'"
+_MAIL = r"(?<![a-z0-9._%+-])[a-z0-9._%+-]{1,64}@[a-z0-9-]++(?:\.[a-z0-9-]++)++" + _END
+_ADDRESS = re.compile(f"{_WEB}|{_MAIL}", re.IGNORECASE)
+_LONGEST = 200
+
+# What may be left of an address that fell to pieces: one to three runs with a space between them.
+_WEB_RUN = re.compile(r"[a-z0-9._~:/?#@!$&'*+,;=%-]+", re.IGNORECASE)
+_MAIL_RUN = re.compile(r"[a-z0-9._%+@-]+", re.IGNORECASE)
 _MOST_RUNS = 3
+_CLOSING = ".,;:!?'"
+_BRACKETS = {")": "(", "]": "["}
+
 _LEAST_LIKENESS = 0.6
-_MOST_MISSING = 8  # comparing takes some milliseconds for so many
+_MOST_MISSING = 8
+_MOST_PLACES = 100  # that are compared with one address; each takes some 50 µs
 
 
 class _Place(NamedTuple):
-    """Where in a translation something stands that may be an address, and how like one it is."""
+    """Where in a translation something stands that may be an address; the likest one sorts last."""
 
+    is_address: bool
     likeness: float
     begin: int
     end: int
     address: str
 
+    def is_apart_from(self, other: "_Place") -> bool:
+        return self.end <= other.begin or other.end <= self.begin
+
 
 def addresses(text: str) -> list[str]:
     """The addresses in a text, in order, without the punctuation behind them."""
-    if not any(sign in text for sign in _SIGNS):
-        return []
-    return [match.group().rstrip(_CLOSING) for match in _ADDRESS.finditer(text)]
+    return [text[begin:end] for begin, end in _spans(text)]
 
 
 def with_addresses(translation: str, source: str) -> str:
@@ -47,43 +59,76 @@ def with_addresses(translation: str, source: str) -> str:
         translation: As the network has it.
         source: What was translated.
     """
-    wanted = addresses(source)
+    wanted = Counter(addresses(clean(source)))
     if not wanted:
         return translation
-    present = addresses(translation)
-    missing = [address for address in wanted if address not in present]
-    if not 0 < len(missing) <= _MOST_MISSING:
+    missing = wanted - Counter(addresses(translation))
+    if not 0 < missing.total() <= _MOST_MISSING:
         return translation
-    open_text = _ADDRESS.sub(lambda match: _blank_if_right(match.group(), wanted), translation)
-    places = sorted((place for address in missing for place in _places(open_text, address)), reverse=True)
     chosen: list[_Place] = []
-    for place in places:
-        if all(place.address != other.address and _apart(place, other) for other in chosen):
+    for place in sorted(
+        (place for each in missing for place in _places(translation, each, wanted)), reverse=True
+    ):
+        if missing[place.address] and all(map(place.is_apart_from, chosen)):
+            missing[place.address] -= 1
             chosen.append(place)
     for place in sorted(chosen, key=lambda place: place.begin, reverse=True):
         translation = translation[: place.begin] + place.address + translation[place.end :]
     return translation
 
 
-def _blank_if_right(found: str, wanted: Sequence[str]) -> str:
-    return " " * len(found) if found.rstrip(_CLOSING) in wanted else found
+def _spans(text: str) -> list[tuple[int, int]]:
+    if not ("@" in text or "://" in text or "www." in text.lower()):
+        return []
+    matches = _ADDRESS.finditer(text)
+    return [(match.start(), _end(text, *match.span())) for match in matches if len(match.group()) <= _LONGEST]
 
 
-def _places(text: str, address: str) -> Iterator[_Place]:
-    """Where one to three neighbouring runs of ASCII resemble the address enough."""
-    runs = list(_RUN.finditer(text))
+def _end(text: str, begin: int, end: int) -> int:
+    """Before punctuation, and before closing brackets that were opened elsewhere."""
+    while end > begin:
+        last, address = text[end - 1], text[begin:end]
+        opening = _BRACKETS.get(last)
+        if last not in _CLOSING and (opening is None or address.count(opening) >= address.count(last)):
+            break
+        end -= 1
+    return end
+
+
+def _places(translation: str, address: str, right: Counter[str]) -> Iterator[_Place]:
+    """Where something resembles the address enough and is none of the right ones."""
     matcher = SequenceMatcher(None, b=address.lower(), autojunk=False)
-    for first in range(len(runs)):
-        for last in runs[first : first + _MOST_RUNS]:
-            begin, end = runs[first].start(), last.end()
-            begin += len(text[begin:end]) - len(text[begin:end].lstrip(_OPENING))
-            end -= len(text[begin:end]) - len(text[begin:end].rstrip(_CLOSING))
-            matcher.set_seq1(text[begin:end].lower())
-            if matcher.real_quick_ratio() >= _LEAST_LIKENESS <= matcher.quick_ratio():
-                likeness = matcher.ratio()
-                if likeness >= _LEAST_LIKENESS:
-                    yield _Place(likeness, begin, end, address)
+    is_mail = _is_mail(address)
+    found = [(*span, True) for span in _spans(translation) if _is_mail(translation[slice(*span)]) == is_mail]
+    taken = [(begin, end) for begin, end, _ in found if translation[begin:end] in right]
+    pieces = ((*span, False) for span in _pieces(translation, is_mail=is_mail))
+    sized = (
+        (begin, end, is_address)
+        for begin, end, is_address in (*found, *pieces)
+        if len(address) <= 2 * (end - begin) <= 4 * len(address)
+        and all(end <= other_begin or other_end <= begin for other_begin, other_end in taken)
+    )
+    for begin, end, is_address in islice(sized, _MOST_PLACES):
+        matcher.set_seq1(translation[begin:end].lower())
+        if matcher.quick_ratio() >= _LEAST_LIKENESS and (likeness := matcher.ratio()) >= _LEAST_LIKENESS:
+            yield _Place(is_address, likeness, begin, end, address)
 
 
-def _apart(one: _Place, other: _Place) -> bool:
-    return one.end <= other.begin or other.end <= one.begin
+def _pieces(text: str, *, is_mail: bool) -> Iterator[tuple[int, int]]:
+    runs = list((_MAIL_RUN if is_mail else _WEB_RUN).finditer(text))
+    for i, first in enumerate(runs):
+        end = first.start() - 1
+        for run in runs[i : i + _MOST_RUNS]:
+            if text[end : run.start()] != " " and run is not first:
+                break
+            end = run.end()
+            if _shows_to_be_one(text[first.start() : end], is_mail=is_mail):
+                yield first.start(), _end(text, first.start(), end)
+
+
+def _shows_to_be_one(piece: str, *, is_mail: bool) -> bool:
+    return "@" in piece if is_mail else "://" in piece or "www" in piece.lower()
+
+
+def _is_mail(address: str) -> bool:
+    return "@" in address and "://" not in address

@@ -74,8 +74,9 @@ def test_a_source_that_repeats_itself_gets_no_second_attempt(
     ids = (*[tokenizer.encode_target("?")[-2]] * repetitions, tokenizer.eos_id)
     result = [hypothesis("a", tokenizer, finished=False)]
     sentence = SentenceTranslation.of(source, DecodeRequest(ids, DecodeOptions()), result, tokenizer)
-    assert sentence.diagnosis is not None
+    assert sentence.diagnosis == Diagnosis("unfinished")
     assert (second_request(sentence) is not None) is is_tried
+    assert second_request(dataclasses.replace(sentence, diagnosis=Diagnosis("empty"))) is not None
 
 
 def test_there_is_no_third_attempt(tokenizer: Tokenizer) -> None:

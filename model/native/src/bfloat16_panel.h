@@ -61,10 +61,4 @@ inline void interleave(const Number* lower, const Number* upper, int64_t columns
 
 }  // namespace dragoman
 
-#if defined(__AMX_BF16__)
-#include "bfloat16_tiles.h"
-#else
-#include "bfloat16_vectors.h"
-#endif
-
 #endif

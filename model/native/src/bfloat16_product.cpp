@@ -6,10 +6,15 @@
 #include <new>
 #include <vector>
 
-#include "bfloat16_panel.h"
 #include "memory.h"
 #include "parallel.h"
 #include "turn.h"
+
+#if defined(__AMX_BF16__)
+#include "bfloat16_tiles.h"
+#elif defined(__AVX512BF16__)
+#include "bfloat16_vectors.h"
+#endif
 
 namespace dragoman {
 
@@ -76,13 +81,14 @@ LeftWords left_rows(const uint16_t* left, int64_t words, int64_t inner, Range ro
 // to (rows, columns) = left · right + start, with `inner` words between them, of which the left rows have `words`.
 void multiply_words(const uint16_t* from, int64_t words, const uint32_t* right, const float* start, int64_t rows,
                     int64_t inner, int64_t columns, int threads, uint16_t* to) {
-  const int parts = static_cast<int>((rows + kRowsOfBlock - 1) / kRowsOfBlock);
+  const int64_t height = std::min(kRowsOfBlock, rounded_up(rows / threads + 1, kRowsOfStep));
+  const int parts = static_cast<int>((rows + height - 1) / height);
   const bool in_one_go = inner <= kInnerBlock;
-  const std::unique_ptr<float[]> room(in_one_go ? nullptr : new float[parts * kRowsOfBlock * columns]);
+  const std::unique_ptr<float[]> room(in_one_go ? nullptr : new float[rows * columns]);
   const Panels padded = words == inner ? Panels() : panels_for(rows * inner);
   for_each_part(parts, threads, [&](int part) {
     const ProductScope scope;
-    const int64_t first = part * kRowsOfBlock, count = std::min(kRowsOfBlock, rows - first);
+    const int64_t first = part * height, count = std::min(height, rows - first);
     float* sums = in_one_go ? nullptr : room.get() + first * columns;
     const LeftWords left = left_rows(from, words, inner, {first, first + count}, padded.get());
     for (int64_t word = 0; word < inner; word += kInnerBlock) {

@@ -1,6 +1,9 @@
 // Products of bfloat16 panels by AMX.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "bfloat16_panel.h"
 #include "memory.h"
 #include "tiles.h"
@@ -8,8 +11,9 @@
 
 namespace dragoman {
 
-constexpr int64_t kRowsOfBlock = 16 * kBlockSide;  // of a product, which a thread takes at once
-constexpr int64_t kOutputsOfPart = 256;            // rows of a weight's gradient that a thread takes at once
+constexpr int64_t kRowsOfStep = kBlockSide;
+constexpr int64_t kRowsOfBlock = 16 * kRowsOfStep;  // of a product, which a thread takes at once
+constexpr int64_t kOutputsOfPart = 256;             // rows of a weight's gradient that a thread takes at once
 constexpr int64_t kWordsOfBlock = 128;       // of which slopes are laid out at once, so that they stay in the cache
 constexpr int64_t kWordsOfStep = kTileSide;  // the inner dimension is a multiple of so many
 

@@ -1,6 +1,7 @@
 // Products of bfloat16 panels by vdpbf16ps: a tile of sums stays in vector registers.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "bfloat16_panel.h"
@@ -8,8 +9,9 @@
 namespace dragoman {
 
 constexpr int kTileRows = 6;  // times 4 vectors of sums, 4 of the right factor and one of the left: 29 of 32 registers
-constexpr int64_t kRowsOfBlock = 12 * kTileRows;  // of a product, which a thread takes at once
-constexpr int64_t kOutputsOfPart = 96;            // rows of a weight's gradient that a thread takes at once
+constexpr int64_t kRowsOfStep = kTileRows;
+constexpr int64_t kRowsOfBlock = 12 * kRowsOfStep;  // of a product, which a thread takes at once
+constexpr int64_t kOutputsOfPart = 96;              // rows of a weight's gradient that a thread takes at once
 constexpr int64_t kWordsOfBlock = 256;  // of which slopes are laid out at once, so that they stay in the cache
 constexpr int64_t kWordsOfStep = 1;     // the inner dimension is a multiple of so many
 

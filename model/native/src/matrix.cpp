@@ -1,7 +1,7 @@
 #include "matrix.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 
 #include "panels.h"
 

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "matrix.h"
+#include "memory.h"
 #include "panels.h"
 #include "tiles.h"
 
@@ -178,7 +180,7 @@ void multiply_block_by_tiles(const typename Dot::Weight* weights, int64_t groups
   alignas(kCacheLine) typename Dot::Sums tile[kBlockSide][kVectors];
   const void* start = panel.offsets != nullptr ? static_cast<const void*>(panel.offsets) : kZeros;
   const Input* left = static_cast<const Input*>(inputs.data()) + first * inputs.stride();
-  for (int column = 0; column < panel.columns; column += kBlockSide) {
+  for (int column = 0; column < kPanel; column += kBlockSide) {
     const TileProduct product{left,
                               static_cast<int64_t>(inputs.stride() * sizeof(Input)),
                               weights + column * Dot::kGroup,
@@ -188,7 +190,7 @@ void multiply_block_by_tiles(const typename Dot::Weight* weights, int64_t groups
                               0,
                               &tile[0][column / kLanes],
                               sizeof(tile[0])};
-    multiply_tile_block<kTileNumbers<Dot>>(product, rows, panel.columns - column);
+    multiply_tile_block<kTileNumbers<Dot>>(product, rows, kBlockSide);
   }
   for (int row = skipped; row < rows;) {
     const int count = panel.columns < kPanel ? std::min(rows - row, kMostRows) : rows - row;

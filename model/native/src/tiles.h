@@ -18,7 +18,8 @@ constexpr int kTileSide = 16;  // rows, words and columns
 constexpr int kTilesAcross = 2;
 constexpr int kBlockSide = kTilesAcross * kTileSide;  // of the sums that are computed at once
 
-// Sets up the calling thread's tiles for blocks of at most so many rows; the state is empty again when it ends.
+// Sets up the calling thread's tiles for blocks of so many rows, kBlockSide at most; the state is empty again when it
+// ends.
 class TileScope {
  public:
   explicit TileScope(int64_t rows = kBlockSide) { fit(rows); }
@@ -112,7 +113,7 @@ inline void multiply_tiles(const TileProduct& all) {
 
 #undef DRAGOMAN_ADD_TILES
 
-// A block of at most kBlockSide rows, for which the tiles were fitted, and one or two tiles' columns.
+// A block of exactly the rows that the tiles were fitted for, and one or two tiles' columns.
 template <TileNumbers kNumbers>
 inline void multiply_tile_block(const TileProduct& all, int64_t rows, int64_t columns) {
   const bool is_low = rows <= kTileSide, is_narrow = columns <= kTileSide;

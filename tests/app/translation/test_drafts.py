@@ -94,6 +94,21 @@ def test_a_sentence_with_an_address_waits_until_that_is_right(model: LoadedModel
     assert drafts.take() == [(0, "SCHREIB AN max@example.org.")]
 
 
+@pytest.mark.parametrize("is_html", [False, True])
+def test_the_last_draft_is_the_answer_but_for_tags_behind_it(model: LoadedModel, is_html: bool) -> None:
+    (item,) = items_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)
+    results = [hypotheses(model, words) for words in ("an mx@example.org & x", "siehe ww.example.org.", "x")]
+    results = results[: len(item.requests)]
+    drafts = Drafts()
+    drafts.begin([item])
+    for place, result in enumerate(results):
+        drafts.finished(place, result)
+    ((_, text),) = drafts.take()
+    answer = item.go_on(item.sentences(results)).answer().text
+    assert answer == text + ("</b>" if is_html else "")
+    assert "max@example.org" in text
+
+
 def test_a_search_that_found_nothing_shows_nothing(model: LoadedModel) -> None:
     drafts = drafts_of(model, "One.")
     drafts.finished(0, [])
