@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple, Self
 
 from model.training.data.augmentation.surroundings import is_spaceless
@@ -25,6 +25,8 @@ _MIN_COUNT = 5
 _MIN_PROBABILITY = 0.3
 _MIN_PROBABILITY_OF_SEGMENTS = 0.5
 """Segments are parts of words as well, which have to be left out."""
+_MOST_FOLLOWED_ALIKE = 0.7
+"""A share; what is followed by the same word more often is half of an expression, as `thank` you."""
 _NOTHING = 0
 """The paper's empty word, which every sentence has."""
 
@@ -37,17 +39,19 @@ class _Word(NamedTuple):
         usual: As it mostly stands inside sentences: a German noun with its capital.
         capitalised: As it stands where a sentence begins.
         has_case: Whether its script has capitals.
+        is_half: Whether it is nearly always followed by the same word.
     """
 
     folded: str
     usual: str
     capitalised: str
     has_case: bool
+    is_half: bool
 
     @classmethod
-    def of(cls, folded: str, usual: str, language: str) -> Self:
+    def of(cls, folded: str, usual: str, language: str, *, is_half: bool) -> Self:
         """With what follows from the language."""
-        return cls(folded, usual, upper(usual[0], language) + usual[1:], not is_spaceless(language))
+        return cls(folded, usual, upper(usual[0], language) + usual[1:], not is_spaceless(language), is_half)
 
 
 class _Side:
@@ -69,7 +73,11 @@ class _Side:
         self.rows = [[numbers[word] for word in row if word in numbers] for row in folded]
         inside = Counter(chain.from_iterable(row[1:] for row in words))
         usual = {lower(form, language): form for form in sorted(inside, key=inside.__getitem__)}
-        self._words = [_Word.of(word, usual.get(word, word), language) for word in frequent]
+        neighbours = Counter(chain.from_iterable(map(pairwise, folded)))
+        halves = {one for (one, _), count in neighbours.items() if count > _MOST_FOLLOWED_ALIKE * counts[one]}
+        self._words = [
+            _Word.of(word, usual.get(word, word), language, is_half=word in halves) for word in frequent
+        ]
         self.forms = {word.usual for word in self._words}
 
     def __len__(self) -> int:
@@ -83,8 +91,8 @@ class WordPairs:
     """Words that translate each other, to be had in both directions.
 
     IBM model 1 must give each a large part of the other's probability (`model.training.lexicon`), so
-    that words of many translations, articles among them, are left out. So are contractions, and names
-    that both sides have: New York's parts go together in any order.
+    that words of many translations, articles among them, are left out. So are contractions, words that
+    are half of an expression, and names that both sides have: New York's parts go together in any order.
 
     Args:
         pairs: Sentences; the first MOST_SENTENCES of them are aligned.
@@ -102,7 +110,7 @@ class WordPairs:
         ours, theirs = (_Side(*side) for side in zip(texts, languages, segmenters, strict=True))
         both = [(ours[our], theirs[their]) for our, their in _each_others(ours, theirs)]
         names = {form for form in ours.forms & theirs.forms if form[0].isupper()}
-        self._both = [pair for pair in both if not any(w.usual in names or _is_contraction(w) for w in pair)]
+        self._both = [pair for pair in both if not any(w.usual in names or _is_no_word(w) for w in pair)]
 
     def __len__(self) -> int:
         return len(self._both)
@@ -122,8 +130,9 @@ def segments(pieces: Iterable[str]) -> list[str]:
     return [piece for piece in bare if piece.isalpha()]
 
 
-def _is_contraction(word: _Word) -> bool:
-    return _CONTRACTION.search(word.folded) is not None
+def _is_no_word(word: _Word) -> bool:
+    """But half of one, or two of them."""
+    return word.is_half or _CONTRACTION.search(word.folded) is not None
 
 
 def _each_others(ours: _Side, theirs: _Side) -> Iterator[tuple[int, int]]:

@@ -14,9 +14,10 @@ HAN = {
     "mag": "喜欢",
     "Boston": "城",
 }
+WHICH = {"this": "dies", "every": "jedes"}
 PAIRS = [
-    SentencePair(f"Somebody {verb} this {noun}.", f"Jemand {VERBS[verb]} dies {NOUNS[noun]}.")
-    for verb, noun in product(VERBS, NOUNS)
+    SentencePair(f"Somebody {verb} {which} {noun}.", f"Jemand {VERBS[verb]} {WHICH[which]} {NOUNS[noun]}.")
+    for verb, which, noun in product(VERBS, WHICH, NOUNS)
 ] * 3
 
 
@@ -58,6 +59,16 @@ def test_a_word_of_several_parts_is_one_word_and_a_contraction_none() -> None:
     said = {pair.source.lower() for pair in found}
     assert not said & {"don't", "don"}
     assert not {pair.target for pair in found} & {"hui", "aujourd", "midi", "après", "être", "peut"}
+
+
+def test_half_of_an_expression_is_no_word() -> None:
+    thanks = [
+        SentencePair(f"Thank you {which} {noun} and you.", f"Danke {WHICH[which]} {NOUNS[noun]}.")
+        for which, noun in product(WHICH, NOUNS)
+    ] * 3
+    found = list(WordPairs(PAIRS + thanks, ("en", "de"), (unused, unused)).directed(reverse=True))
+    assert ("hund", "dog") in found
+    assert ("danke", "thank") not in found
 
 
 def test_parts_of_a_name_are_no_translations_of_each_other() -> None:
