@@ -25,7 +25,7 @@ class DecodeOptions:
             (eq. 14 of Wu et al. 2016, https://arxiv.org/abs/1609.08144).
         coverage_penalty: β of the same paper's coverage term; 0 turns it off.
         patience: Beam search ends when patience × beam_size hypotheses have finished
-            (Kasai et al. 2022, https://arxiv.org/abs/2204.05424).
+            (Kasai et al. 2022, https://arxiv.org/abs/2204.05424) and none under way is ahead of them.
         stop: `patience`; `first`: as soon as the best live hypothesis has ended;
             `all`: only when no live hypothesis can still beat a finished one.
         temperature: Divides the logits before sampling.

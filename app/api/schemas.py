@@ -49,7 +49,10 @@ class Decoding(BaseModel):
         default=None, ge=0, le=10, description="Strength of length normalisation"
     )
     patience: float | None = Field(
-        default=None, gt=0, le=16, description="Search ends when patience × beam_size hypotheses are finished"
+        default=None,
+        gt=0,
+        le=16,
+        description="Search ends when patience × beam_size hypotheses are finished and none is ahead of them",
     )
     temperature: float | None = Field(default=None, gt=0, le=100, description="Divides logits when sampling")
     top_k: int | None = Field(default=None, ge=0, le=1_000_000, description="Sample among so many; 0 = all")

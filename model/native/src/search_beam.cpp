@@ -78,7 +78,8 @@ void BeamSearch::keep_best(const Offer& offer) {
 
 // A sentence is settled
 // - by any rule, when no live hypothesis can still enter the n best;
-// - by `patience`, when patience × K hypotheses, and at least n, have finished;
+// - by `patience`, when patience × K hypotheses, and at least n, have finished and none under way is ahead
+//   of the n best: those that finish first are not always worth most;
 // - by `first`, when the best continuation of a step ends in EOS.
 // The first cut loses nothing: log-probabilities only fall, the divisor only grows with the length and the
 // coverage penalty is at most 0, so that a live hypothesis will score at most its log-probability so far
@@ -89,8 +90,10 @@ bool BeamSearch::judge() const {
   const float attainable = lanes_[0].total / length_divisor(options_.longest);
   if (finished_.size() >= count && finished_[count - 1].score >= attainable) return true;
   if (options_.stop == Stop::first) return candidates_.best()[0].token == vocabulary_.eos_id;
+  if (options_.stop == Stop::all || finished_.size() < count) return false;
   const float enough = std::max(options_.patience * static_cast<float>(lanes_.size()), static_cast<float>(count));
-  return options_.stop == Stop::patience && static_cast<float>(num_finished_) >= enough;
+  const float leading = lanes_[0].total / length_divisor(position_);
+  return static_cast<float>(num_finished_) >= enough && finished_[count - 1].score >= leading;
 }
 
 // β · Σ_i log(min(Σ_j a_ij, 1)): source tokens that were hardly attended to count against a hypothesis

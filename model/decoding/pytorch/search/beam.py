@@ -58,9 +58,12 @@ class BeamSearch(Columns):
         if step.demands.coverage:
             self._covered_NKS[:slots] = take_lanes(self._covered_NKS[:slots], parents_NK)
         log_probs_NK = _log_probs(step, parents_NK, tokens_NK)
+        leading_N = totals_NK[:, 0] / length_divisor(step.positions_N + 1, step.options)
         attainable_N = totals_NK[:, 0] / length_divisor(step.options.longest_N, step.options)
         pooled_NK, num_finished_N = self._pool_NK4[:slots, :, _SCORE], self._num_finished_N[:slots]
-        settled_N = is_settled(pooled_NK, num_finished_N, attainable_N, is_eos_NC[:, 0], step.options)
+        settled_N = is_settled(
+            pooled_NK, num_finished_N, leading_N, attainable_N, is_eos_NC[:, 0], step.options
+        )
         return Choice(tokens_NK, parents_NK, log_probs_NK, settled_N)
 
     def _candidates(self, step: Step) -> tuple[Tensor, Tensor, Tensor]:

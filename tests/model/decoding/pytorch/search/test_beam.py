@@ -59,10 +59,17 @@ def test_it_finds_what_greedy_search_misses() -> None:
     assert decode(table, beam_size=2, length_penalty=0.0)[0].token_ids == (5,)
 
 
-def test_patience_waits_for_more_finished_hypotheses() -> None:
-    """The long one has the best score per token, but ends last."""
+def test_what_ends_first_does_not_win_from_one_that_is_ahead() -> None:
+    """Two have ended, () and (4), while the best translation still lacks two tokens."""
     table = {BOS: {4: 0.9, EOS: 0.1}, 4: {5: 0.9, EOS: 0.1}, 5: {6: 0.9, EOS: 0.1}, 6: {EOS: 1.0}}
-    assert decode(table, beam_size=2)[0].token_ids == (4,)  # two had ended: (), (4)
+    for length_penalty in (0.0, 1.0):
+        assert decode(table, beam_size=2, length_penalty=length_penalty)[0].token_ids == (4, 5, 6)
+
+
+def test_patience_waits_for_more_finished_hypotheses() -> None:
+    """The long one has the best score per token, but not when two have ended: (), (4)."""
+    table = {BOS: {4: 0.45, EOS: 0.55}, 4: {5: 0.5, EOS: 0.5}, 5: {6: 1.0}, 6: {EOS: 1.0}}
+    assert decode(table, beam_size=2)[0].token_ids == ()
     assert decode(table, beam_size=2, patience=2.0)[0].token_ids == (4, 5, 6)
     assert decode(table, beam_size=2, stop="all")[0].token_ids == (4, 5, 6)
 

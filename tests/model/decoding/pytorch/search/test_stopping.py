@@ -8,10 +8,18 @@ from tests.model.decoding.slots import admitted, option_rows
 FINISHED_NK = torch.tensor([[-1.0, -2.0, -math.inf, -math.inf]])
 
 
-def settled(*, finished: int = 2, attainable: float = -1.5, top: bool = False, **options: object) -> bool:
+def settled(
+    *,
+    finished: int = 2,
+    leading: float = -9.0,
+    attainable: float = -1.5,
+    top: bool = False,
+    **options: object,
+) -> bool:
     found = is_settled(
         FINISHED_NK,
         torch.tensor([finished]),
+        torch.tensor([leading]),
         torch.tensor([attainable]),
         torch.tensor([top]),
         option_rows([admitted(**options)]),
@@ -40,6 +48,14 @@ def test_patience_counts_finished_hypotheses() -> None:
     assert settled(finished=2, patience=0.5, **often)
     assert not settled(finished=2, patience=0.5, num_hypotheses=3, **often)
     assert not settled(finished=99, stop="all", **often)
+
+
+def test_patience_does_not_end_while_one_under_way_is_ahead() -> None:
+    enough = {"finished": 4, "attainable": 0.0, "beam_size": 4}
+    assert not settled(leading=-0.9, **enough)
+    assert settled(leading=-1.0, **enough)
+    assert not settled(leading=-1.9, num_hypotheses=2, **enough)
+    assert settled(leading=-2.0, num_hypotheses=2, **enough)
 
 
 def test_first_ends_with_the_best_continuation() -> None:
