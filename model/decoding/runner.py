@@ -78,7 +78,7 @@ class Runner(Protocol):
     def agreed(self, sentence: Sentence) -> tuple[int, ...]:
         """Target tokens that all live hypotheses, and the best finished one, begin with.
 
-        They are never taken back: every result of the sentence begins with them.
+        They are never taken back: the sentence's best result begins with them.
         """
 
     def close(self) -> None:

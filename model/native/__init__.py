@@ -2,7 +2,7 @@
 
 src/          the library
 build         compiles it, once for each instruction set
-library       finds the one that this processor runs, and its functions
+binding       finds the one that this processor runs, and its functions
 structures    what goes in and comes out, as the library lays it out in memory
 tensors       where the numbers of a tensor lie, whoever holds it
 network       a network's packed weights, shared by all threads

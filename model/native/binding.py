@@ -4,6 +4,7 @@ import ctypes
 import logging
 import os
 import platform
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
@@ -144,6 +145,13 @@ class Library:
         if self._functions.dragoman_is_out_of_memory():
             return MemoryError("there is no memory for this in the native library")
         return NativeError(self._functions.dragoman_error().decode())
+
+
+def freed_with(owner: object, free: Callable[[int], None], address: int) -> "weakref.finalize[..., object]":
+    """Free what an owner holds in the library when it goes; not at exit, when a thread may still be in it."""
+    finalizer = weakref.finalize(owner, free, address)
+    finalizer.atexit = False
+    return finalizer
 
 
 def load_library(choice: str | None = None) -> Library:

@@ -1,10 +1,8 @@
 """⑤ A network's weights, packed for the native library; any number of sessions and threads share them."""
 
-import weakref
-
 from model.config import TransformerConfig
 from model.errors import NativeError
-from model.native.binding import Library, load_library
+from model.native.binding import Library, freed_with, load_library
 from model.native.structures import NamedTensor, NativeConfig
 from model.native.tensors import Block, Weights
 from model.parameters import Shape, parameter_shapes
@@ -28,7 +26,7 @@ class NativeNetwork:
     Attributes:
         config: As given.
         precision: As given.
-        library: Where it lives.
+        binding: The library's functions.
 
     Raises:
         NativeError: If there is no library, or it cannot compute such a network.
@@ -48,7 +46,7 @@ class NativeNetwork:
         named = [_named_tensor(name, weights, shape) for name, shape in parameter_shapes(config).items()]
         tensors = (NamedTensor * len(named))(*named)
         self.address = self.binding.network_create(native_config, tensors, len(tensors))
-        weakref.finalize(self, self.binding.network_free, self.address)
+        freed_with(self, self.binding.network_free, self.address)
 
     @property
     def weight_bytes(self) -> int:

@@ -2,10 +2,10 @@
 
 import ctypes
 import struct
-import weakref
 from collections.abc import Collection, Sequence
 
 from model.errors import NativeError
+from model.native.binding import freed_with
 from model.native.network import NativeNetwork
 from model.native.structures import ProgressView, RequestStruct, SessionConfig
 
@@ -38,7 +38,7 @@ class Session:
             num_never_produced=len(never),
         )
         self._address = self._library.session_create(network.address, config)
-        self._close = weakref.finalize(self, self._library.session_free, self._address)
+        self._close = freed_with(self, self._library.session_free, self._address)
 
     @property
     def _open(self) -> int:

@@ -56,8 +56,7 @@ int32_t dragoman_session_admit(Session* session, const Request* requests, int32_
   });
 }
 
-int32_t dragoman_session_run(Session* session, int32_t max_steps, const volatile int32_t* interrupt,
-                             Progress* progress) {
+int32_t dragoman_session_run(Session* session, int32_t max_steps, const int32_t* interrupt, Progress* progress) {
   return guarded(-1, [=] {
     *progress = session->run(max_steps, interrupt);
     return 0;

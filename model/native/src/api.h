@@ -55,8 +55,8 @@ DRAGOMAN_API dragoman::Session* dragoman_session_create(const dragoman::Network*
                                                         const dragoman::SessionConfig* config);
 DRAGOMAN_API int32_t dragoman_session_admit(dragoman::Session* session, const dragoman::Request* requests,
                                             int32_t count);
-DRAGOMAN_API int32_t dragoman_session_run(dragoman::Session* session, int32_t max_steps,
-                                          const volatile int32_t* interrupt, dragoman::Progress* progress);
+DRAGOMAN_API int32_t dragoman_session_run(dragoman::Session* session, int32_t max_steps, const int32_t* interrupt,
+                                          dragoman::Progress* progress);
 DRAGOMAN_API void dragoman_session_drop(dragoman::Session* session, const int64_t* handles, int32_t count);
 // Writes at most `capacity` tokens; returns how many there are.
 DRAGOMAN_API int32_t dragoman_session_agreed(const dragoman::Session* session, int64_t handle, int32_t* tokens,

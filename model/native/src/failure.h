@@ -23,8 +23,12 @@ Result guarded(Result failure, const Body& body) {
     last_failure.is_out_of_memory = true;
     return failure;
   } catch (const std::exception& error) {
-    last_failure.is_out_of_memory = false;
-    last_failure.message = error.what();
+    try {
+      last_failure.message = error.what();
+      last_failure.is_out_of_memory = false;
+    } catch (...) {
+      last_failure.is_out_of_memory = true;
+    }
     return failure;
   }
 }

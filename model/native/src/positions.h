@@ -1,8 +1,10 @@
 // How order enters the network: tables of sinusoids, rotations and biases by distance.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "network.h"

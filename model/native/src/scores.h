@@ -1,6 +1,7 @@
 // One row of logits as a search reads it: log-probabilities, as the network gives them and under constraints.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -21,7 +22,7 @@ class Scores {
   void read(float* logits, int32_t vocab_size, const Constraints& constraints, const std::vector<int32_t>& history);
 
   // Whether the row is made of numbers; nothing below means anything otherwise.
-  bool is_number() const { return log_sum_ == log_sum_; }
+  bool is_number() const { return std::isfinite(log_sum_); }
 
   // The logarithm of P(token | what came before): under the constraints, -inf where forbidden; and as the
   // network gives it, for tokens that are not forbidden.

@@ -51,13 +51,13 @@ class Search {
   // Lets every lane go on by one token. False if the network's numbers broke: nothing below holds then.
   virtual bool advance(const Offer& offer) = 0;
 
-  // Whether no further step can change the results.
+  // Whether the search has what it wants.
   virtual bool is_settled() const = 0;
 
   // Best first; none if the options left nothing to produce.
   virtual std::vector<Hypothesis> results() const = 0;
 
-  // The tokens that all results are sure to begin with.
+  // The tokens that the best result is sure to begin with.
   virtual std::vector<int32_t> agreed() const = 0;
 
  protected:

@@ -79,7 +79,7 @@ void BeamSearch::keep_best(const Offer& offer) {
 // A sentence is settled
 // - by any rule, when no live hypothesis can still enter the n best;
 // - by `patience`, when patience × K hypotheses, and at least n, have finished and none under way is ahead
-//   of the n best: those that finish first are not always worth most;
+//   of the best: those that finish first are not always worth most;
 // - by `first`, when the best continuation of a step ends in EOS.
 // The first cut loses nothing: log-probabilities only fall, the divisor only grows with the length and the
 // coverage penalty is at most 0, so that a live hypothesis will score at most its log-probability so far
@@ -92,8 +92,18 @@ bool BeamSearch::judge() const {
   if (options_.stop == Stop::first) return candidates_.best()[0].token == vocabulary_.eos_id;
   if (options_.stop == Stop::all || finished_.size() < count) return false;
   const float enough = std::max(options_.patience * static_cast<float>(lanes_.size()), static_cast<float>(count));
-  const float leading = lanes_[0].total / length_divisor(position_);
-  return static_cast<float>(num_finished_) >= enough && finished_[count - 1].score >= leading;
+  return static_cast<float>(num_finished_) >= enough && finished_[0].score >= leading();
+}
+
+// The best score so far of a live hypothesis.
+float BeamSearch::leading() const {
+  float best = kNever;
+  for (std::size_t place = 0; place < num_live_; ++place) best = std::max(best, score(lanes_[place]));
+  return best;
+}
+
+float BeamSearch::score(const Lane& lane) const {
+  return lane.total / length_divisor(position_) + coverage_penalty(lane);
 }
 
 // β · Σ_i log(min(Σ_j a_ij, 1)): source tokens that were hardly attended to count against a hypothesis
@@ -111,7 +121,7 @@ std::vector<Hypothesis> BeamSearch::results() const {
   std::vector<Hypothesis> results = finished_;
   for (std::size_t place = 0; finished_.empty() && place < num_live_; ++place) {
     const Lane& lane = lanes_[place];
-    results.push_back(unfinished(lane, lane.total / length_divisor(position_) + coverage_penalty(lane)));
+    results.push_back(unfinished(lane, score(lane)));
   }
   const auto is_better = [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; };
   std::stable_sort(results.begin(), results.end(), is_better);

@@ -49,6 +49,8 @@ class BeamSearch : public Search {
   void pool_finished();
   void keep_best(const Offer& offer);
   bool judge() const;
+  float leading() const;
+  float score(const Lane& lane) const;
   float coverage_penalty(const Lane& lane) const;
 
   Candidates candidates_;

@@ -53,7 +53,7 @@ class Sentence {
   // Best first.
   std::vector<Hypothesis> results() const;
 
-  // The tokens that all results are sure to begin with.
+  // The tokens that the best result is sure to begin with.
   std::vector<int32_t> agreed() const;
 
   // The weights over the source with which each token of a hypothesis was produced, a row a token.

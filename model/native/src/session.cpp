@@ -45,13 +45,13 @@ void Session::require_room(const std::vector<std::unique_ptr<Sentence>>& joining
   if (entries > state_.capacity()) throw std::length_error("more positions than the decoder state has entries");
 }
 
-Progress Session::run(int32_t max_steps, const volatile int32_t* interrupt) {
+Progress Session::run(int32_t max_steps, const int32_t* interrupt) {
   steps_.clear();
   started_.clear();
   results_.clear();
   while (!live_.empty() && results_.empty() && static_cast<int32_t>(steps_.size()) < max_steps) {
     step();
-    if (*interrupt != 0) break;
+    if (__atomic_load_n(interrupt, __ATOMIC_RELAXED) != 0) break;
   }
   views_.clear();
   for (const Result& result : results_) {

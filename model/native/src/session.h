@@ -56,12 +56,12 @@ class Session {
 
   // At least one step, unless nothing runs; more until a sentence has finished, or the interrupt is not 0,
   // or max_steps are done.
-  Progress run(int32_t max_steps, const volatile int32_t* interrupt);
+  Progress run(int32_t max_steps, const int32_t* interrupt);
 
   // Forgets a sentence, if it is there.
   void drop(int64_t handle);
 
-  // The tokens that all results of a running sentence are sure to begin with. Throws std::invalid_argument.
+  // The tokens that the best result of a running sentence is sure to begin with. Throws std::invalid_argument.
   std::vector<int32_t> agreed(int64_t handle) const;
 
   int32_t num_free_entries() const { return state_.num_free(); }

@@ -1,5 +1,6 @@
 #include "short_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>

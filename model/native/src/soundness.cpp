@@ -10,6 +10,8 @@ namespace dragoman {
 
 namespace {
 
+constexpr int32_t kMostLanes = 1 << 20;
+
 // Some ids, as a request has them.
 struct Ids {
   const int32_t* first;
@@ -55,7 +57,10 @@ void require_sound(const Vocabulary& vocabulary) {
 void require_sound(const Request& request, const NetworkConfig& config) {
   const Ids source{request.source_ids, request.source_length}, prefix{request.prefix_ids, request.prefix_length};
   const Ids candidates{request.candidate_ids, request.num_candidates};
-  require_between("the number of lanes", request.options.lanes, 1, INT32_MAX);
+  require_between("the number of lanes", request.options.lanes, 1, kMostLanes);
+  require_between("the number of results", request.options.num_hypotheses, 1, request.options.lanes);
+  require_between("the shortest result", request.options.shortest, 0, INT32_MAX);
+  require_between("the size of n-grams", request.options.no_repeat_ngram_size, 0, INT32_MAX);
   require_between("the source's length", source.count, 1, config.max_positions);
   require_between("the longest result", request.options.longest, 1, config.max_positions);
   require_between("the prefix's length", prefix.count, 0, request.options.longest - 1);

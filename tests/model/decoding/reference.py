@@ -112,9 +112,11 @@ class ReferenceDecoder:
             if options.stop == "first" and best and best[0].tokens[-1] == eos:
                 break
             if options.stop == "patience" and len(finished) >= max(options.patience * beam_size, count):
-                scores = sorted((self._hypothesis(request, p).score for p in finished), reverse=True)
-                leading = live[0].total / divisor(len(live[0].tokens), options) if live else -INF
-                if scores[count - 1] >= leading:
+                best_finished, best_live = (
+                    max((self._hypothesis(request, p).score for p in found), default=-INF)
+                    for found in (finished, live)
+                )
+                if best_finished >= best_live:
                     break
         found = [self._hypothesis(request, p) for p in finished or live]
         return sorted(found, key=lambda h: -h.score)[:count]

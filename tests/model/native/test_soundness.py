@@ -31,6 +31,9 @@ def admit(
     candidates: Sequence[int] = (),
     longest: int = 8,
     lanes: int = 1,
+    num_hypotheses: int = 1,
+    shortest: int = 0,
+    no_repeat_ngram_size: int = 0,
 ) -> Session:
     """A greedy sentence, beside nobody."""
     session = Session(network, max_rows=8, max_entries=100, never_produced=())
@@ -38,7 +41,14 @@ def admit(
     addresses = [ctypes.addressof(array) for array in arrays]
     lengths = [len(array) for array in arrays]
     options = OptionsStruct(
-        lanes=lanes, num_hypotheses=1, longest=longest, length_penalty=1, temperature=1, repetition_penalty=1
+        lanes=lanes,
+        num_hypotheses=num_hypotheses,
+        shortest=shortest,
+        longest=longest,
+        length_penalty=1,
+        temperature=1,
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        repetition_penalty=1,
     )
     session.admit([RequestStruct(7, *addresses, *lengths, options)])
     return session
@@ -70,6 +80,9 @@ def test_what_is_sound_is_translated(network: NativeNetwork, candidates: tuple[i
         ({"candidates": [EOS, 9, 9]}, "candidates must ascend"),
         ({"candidates": [EOS, 9], "prefix": [8]}, "candidates must include the prefix"),
         ({"lanes": 0}, "number of lanes must be from 1"),
+        ({"num_hypotheses": 0}, "number of results must be from 1 to 1"),
+        ({"shortest": -1}, "shortest result must be from 0"),
+        ({"no_repeat_ngram_size": -1}, "size of n-grams must be from 0"),
     ],
 )
 def test_what_is_not_sound_is_refused(

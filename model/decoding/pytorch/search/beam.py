@@ -57,12 +57,14 @@ class BeamSearch(Columns):
         self._totals_NK[:slots] = totals_NK
         if step.demands.coverage:
             self._covered_NKS[:slots] = take_lanes(self._covered_NKS[:slots], parents_NK)
+        scores_NK = totals_NK / length_divisor(step.positions_N + 1, step.options)[:, None]
+        if step.demands.coverage:
+            scores_NK = scores_NK + self._coverage_cost(step)
         log_probs_NK = _log_probs(step, parents_NK, tokens_NK)
-        leading_N = totals_NK[:, 0] / length_divisor(step.positions_N + 1, step.options)
         attainable_N = totals_NK[:, 0] / length_divisor(step.options.longest_N, step.options)
         pooled_NK, num_finished_N = self._pool_NK4[:slots, :, _SCORE], self._num_finished_N[:slots]
         settled_N = is_settled(
-            pooled_NK, num_finished_N, leading_N, attainable_N, is_eos_NC[:, 0], step.options
+            pooled_NK, num_finished_N, scores_NK.amax(1), attainable_N, is_eos_NC[:, 0], step.options
         )
         return Choice(tokens_NK, parents_NK, log_probs_NK, settled_N)
 
@@ -82,9 +84,7 @@ class BeamSearch(Columns):
         is_finished_NK = is_eos_NC[:, : self._beams] & (totals_NK > -math.inf)
         scores_NK = totals_NK / length_divisor(step.positions_N + 1, step.options)[:, None]
         if step.demands.coverage:
-            covered_NKS = self._covered_NKS[: len(totals_NC), :, : step.is_source_NS.shape[1]]
-            costs_NK = coverage_cost(covered_NKS, step.is_source_NS, step.options)
-            scores_NK = scores_NK + costs_NK.gather(1, parents_NK)
+            scores_NK = scores_NK + self._coverage_cost(step).gather(1, parents_NK)
         scores_NK = scores_NK.masked_fill(~is_finished_NK, -math.inf)
         eos_NK = step.model_NKV[:, :, self._eos_id].gather(1, parents_NK)
         lengths_NK = step.positions_N[:, None].to(scores_NK.dtype).expand_as(scores_NK)
@@ -93,6 +93,11 @@ class BeamSearch(Columns):
         best_NK = both_NC4[..., _SCORE].topk(self._beams, 1).indices
         pool_NK4.copy_(both_NC4.gather(1, best_NK[..., None].expand(-1, -1, 4)))
         self._num_finished_N[: len(totals_NC)] += is_finished_NK.sum(1)
+
+    def _coverage_cost(self, step: Step) -> Tensor:
+        """Of the hypotheses as they are now, (N, K)."""
+        slots, source_length = step.is_source_NS.shape
+        return coverage_cost(self._covered_NKS[:slots, :, :source_length], step.is_source_NS, step.options)
 
     def record(
         self, slots_N: Tensor, positions_N: Tensor, is_source_NS: Tensor, options: OptionRows

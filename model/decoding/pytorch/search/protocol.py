@@ -51,7 +51,7 @@ class Choice:
         tokens_NK: The token each lane goes on with.
         parents_NK: The lane whose hypothesis it continues; None if each continues its own.
         log_probs_NK: The network's log-probability of that token.
-        settled_N: True where nothing can change the slot's result any more.
+        settled_N: True where the slot's search has what it wants.
     """
 
     tokens_NK: Tensor

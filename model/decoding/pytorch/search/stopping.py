@@ -21,7 +21,7 @@ def is_settled(
     A slot is settled
     - by any rule, when no live hypothesis can still enter the n best (`all` has only this one);
     - by `patience`, when patience × K hypotheses, and at least n, have finished and none under way is
-      ahead of the n best: those that finish first are not always worth most;
+      ahead of the best: those that finish first are not always worth most;
     - by `first`, when the best continuation of a step ends in EOS.
 
     The first cut loses nothing: log-probabilities only fall, the divisor only grows with the length
@@ -38,6 +38,6 @@ def is_settled(
     """
     wanted_N1 = options.num_hypotheses_N[:, None].clamp(1, finished_NK.shape[1])
     worst_N = finished_NK.gather(1, wanted_N1 - 1).squeeze(1)
-    is_enough_N = (num_finished_N >= options.enough_N) & (worst_N >= leading_N)
+    is_enough_N = (num_finished_N >= options.enough_N) & (finished_NK[:, 0] >= leading_N)
     ends_at_first_N = top_has_ended_N & options.stops_at_first_N.bool()
     return (worst_N >= attainable_N) | is_enough_N | ends_at_first_N

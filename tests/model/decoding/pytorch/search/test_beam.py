@@ -66,6 +66,17 @@ def test_what_ends_first_does_not_win_from_one_that_is_ahead() -> None:
         assert decode(table, beam_size=2, length_penalty=length_penalty)[0].token_ids == (4, 5, 6)
 
 
+def test_with_coverage_a_beam_of_one_is_greedy_too() -> None:
+    engine = torch_engine(lively_network(4))
+    sources = sentences(5, 7, 9, 12)
+    beams = engine.decode([request(s, beam_size=1, coverage_penalty=3.0) for s in sources])
+    greedy = engine.decode([request(s, strategy="greedy") for s in sources])
+    for beam, expected in zip(beams, greedy, strict=True):
+        assert isinstance(beam, list)
+        assert isinstance(expected, list)
+        assert beam[0].token_ids == expected[0].token_ids
+
+
 def test_patience_waits_for_more_finished_hypotheses() -> None:
     """The long one has the best score per token, but not when two have ended: (), (4)."""
     table = {BOS: {4: 0.45, EOS: 0.55}, 4: {5: 0.5, EOS: 0.5}, 5: {6: 1.0}, 6: {EOS: 1.0}}
