@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from model.text.language_codes import base_language
+
 PLAIN_SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "de": ("Wo ist der Bahnhof?", "Ich habe Hunger.", "Das Buch liegt auf dem Tisch.", "Wie spät ist es?"),
     "en": ("Where is the station?", "I am hungry.", "The book is on the table.", "What time is it?"),
@@ -21,4 +23,4 @@ PLAIN_SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def plain_sentences(language: str) -> tuple[str, ...]:
     """Some of a language, `pt-BR` being `pt`; none where we have none."""
-    return PLAIN_SENTENCES.get(language.partition("-")[0], ())
+    return PLAIN_SENTENCES.get(base_language(language), ())

@@ -7,15 +7,13 @@ from typing import cast
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from model.text.language_codes import base_language, is_spaceless
 from model.training.run_config import Metric
 
 References = Sequence[Sequence[str | None]]
 """Columns: the first reference of every sentence, then the second, …; None where one has fewer."""
 
 METRIC_NAMES: Mapping[Metric, str] = {"bleu": "BLEU", "chrf": "chrF"}
-
-_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
-"""sacreBLEU's tokenizer for target languages that put no spaces between words."""
 
 
 @dataclass(frozen=True)
@@ -56,4 +54,11 @@ def bleu_metric(target_language: str, *, for_sentences: bool = False) -> BLEU:
         target_language: Code.
         for_sentences: Leave out n-grams longer than a sentence, so that short ones can score at all.
     """
-    return BLEU(tokenize=_TOKENIZERS.get(target_language, "13a"), effective_order=for_sentences)
+    return BLEU(tokenize=_tokenizer(target_language), effective_order=for_sentences)
+
+
+def _tokenizer(language: str) -> str:
+    """SacreBLEU's name for it; characters where spaces do not show words, or, in Korean, not these."""
+    if base_language(language) == "zh":
+        return "zh"
+    return "char" if is_spaceless(language) or base_language(language) == "ko" else "13a"

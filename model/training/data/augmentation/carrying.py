@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
+from model.text.language_codes import base_language, is_spaceless
 from model.training.data.augmentation.inventions import ANYTHING, FIGURES, THINGS, name
 from model.training.data.augmentation.sentences import split_stop
-from model.training.data.augmentation.surroundings import Surroundings, base, is_spaceless
+from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.corpus import SentencePair
 
 _LATIN = "A-Za-zÀ-ÖØ-öø-ɏ"
@@ -97,5 +98,5 @@ def _filled(frame: str, text: str, language: str, thing: str, mark: str) -> str:
         mark=mark,
         opening=opening,
         closing=closing,
-        colon="：" if is_spaceless(language) else _COLONS.get(base(language), ": "),
+        colon="：" if is_spaceless(language) else _COLONS.get(base_language(language), ": "),
     )

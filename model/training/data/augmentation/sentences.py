@@ -3,7 +3,8 @@
 import re
 from random import Random
 
-from model.training.data.augmentation.surroundings import Surroundings, is_spaceless
+from model.text.language_codes import is_spaceless
+from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.corpus import SentencePair
 
 _STOP = re.compile(r"\s*[.!?。！？…]+$")

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from model.training.data.corpus import SentencePair
 
-_SPACELESS = frozenset({"zh", "ja", "th", "lo", "km", "my"})
 _LOWER_CASE_WORD = re.compile(r"\b[^\W\d_A-ZÀ-ÖØ-Þ][^\W\d_]+")
 
 
@@ -31,13 +30,3 @@ class Surroundings:
         return frozenset(
             word for pair in self.pairs for side in pair for word in _LOWER_CASE_WORD.findall(side)
         )
-
-
-def base(language: str) -> str:
-    """A language code without its region."""
-    return language.split("-")[0].lower()
-
-
-def is_spaceless(language: str) -> bool:
-    """Whether its sentences follow each other without a space."""
-    return base(language) in _SPACELESS

@@ -4,8 +4,9 @@ import re
 import unicodedata
 from random import Random
 
+from model.text.language_codes import base_language, is_spaceless
 from model.training.data.augmentation.sentences import without_final_stop
-from model.training.data.augmentation.surroundings import Surroundings, base, is_spaceless
+from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.corpus import SentencePair
 
 _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
@@ -50,12 +51,12 @@ def with_typing_errors(pair: SentencePair, around: Surroundings, generator: Rand
 
 def upper(text: str, language: str) -> str:
     """Capitals, with the Turkish İ where it is one."""
-    return (text.replace("i", "İ") if base(language) in _DOTTED_AND_DOTLESS_I else text).upper()
+    return (text.replace("i", "İ") if base_language(language) in _DOTTED_AND_DOTLESS_I else text).upper()
 
 
 def lower(text: str, language: str) -> str:
     """Small letters, with the Turkish ı where it is one."""
-    if base(language) in _DOTTED_AND_DOTLESS_I:
+    if base_language(language) in _DOTTED_AND_DOTLESS_I:
         text = text.replace("İ", "i").replace("I", "ı")
     return text.lower()
 

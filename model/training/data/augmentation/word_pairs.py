@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple, Self
 
-from model.training.data.augmentation.surroundings import is_spaceless
+from model.text.language_codes import is_spaceless
 from model.training.data.augmentation.typing_habits import lower, upper
 from model.training.data.corpus import SentencePair
 from model.training.lexicon import Lexicon
@@ -51,7 +51,8 @@ class _Word(NamedTuple):
     @classmethod
     def of(cls, folded: str, usual: str, language: str, *, is_half: bool) -> Self:
         """With what follows from the language."""
-        return cls(folded, usual, upper(usual[0], language) + usual[1:], not is_spaceless(language), is_half)
+        capitalised = upper(usual[0], language) + usual[1:]
+        return cls(folded, usual, capitalised, upper(folded[0], language) != folded[0], is_half)
 
 
 class _Side:

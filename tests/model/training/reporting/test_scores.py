@@ -23,7 +23,10 @@ def test_case_counts() -> None:
     assert score_translations(lowered, [REFERENCES], "en").bleu < 100
 
 
-@pytest.mark.parametrize(("language", "tokenizer"), [("zh", "tok:zh"), ("ja", "tok:char"), ("fr", "tok:13a")])
+@pytest.mark.parametrize(
+    ("language", "tokenizer"),
+    [("zh-Hans", "tok:zh"), ("ja", "tok:char"), ("ko", "tok:char"), ("km", "tok:char"), ("fr-CA", "tok:13a")],
+)
 def test_languages_without_spaces_are_cut_into_characters(language: str, tokenizer: str) -> None:
     text = ["我们今天去学校。"]
     assert tokenizer in score_translations(text, [text], language).bleu_signature
