@@ -17,6 +17,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
+def is_language_code(code: object) -> bool:
+    """Whether a code looks like `en`, `zh-Hans` or `pt-BR`."""
+    return isinstance(code, str) and _CODE.fullmatch(code) is not None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
     """What users see of a checkpoint, and what the service must know to route and limit a request.
@@ -57,6 +62,11 @@ class ModelCard:
     def languages(self) -> tuple[str, ...]:
         """All languages of the pairs, in their order."""
         return tuple(dict.fromkeys(code for pair in self.pairs for code in pair))
+
+    def languages_named(self, name: str) -> Pair | None:
+        """The two languages of `en-fr` or `pt-BR-en`, either way round; None if it translates neither way."""
+        known = {"-".join(way): way for pair in self.pairs for way in (pair, pair[::-1])}
+        return known.get(name)
 
     def targets(self, source: str) -> tuple[str, ...]:
         """Languages that `source` is translated into, in the order of the pairs."""

@@ -77,12 +77,12 @@ def evaluate(
     found = [judge.evaluate(read, pair)]
     if both:
         found.append(judge.evaluate(read.reversed(), (pair[1], pair[0])))
+    _show(found, as_json=as_json, as_list=both)  # first: a disk may refuse the rest
     if output is not None:
         output.write_text("".join(f"{line}\n" for line in found[0].translations), encoding="utf-8")
     if record is not None:
         for evaluation in found:
             setup.record(f"{record} {evaluation.pair}", evaluation.to_record())
-    _show(found, as_json=as_json, as_list=both)
 
 
 def _systems(

@@ -6,6 +6,7 @@ import click
 
 from model.card import ModelCard, Pair
 from model.cli.grouping import Command, grouped
+from model.cli.main import Misuse
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,19 @@ class Languages:
 
             return LanguageDetector(possible).detect(sample)[0].language
         return (*possible, *card.sources)[0]
+
+
+def named_languages(card: ModelCard, name: str) -> Pair:
+    """The two languages of a `--corpus SOURCE-TARGET FILE`.
+
+    Raises:
+        Misuse: If the checkpoint translates between no two that are named so.
+    """
+    pair = card.languages_named(name)
+    if pair is None:
+        translated = ", ".join("-".join(each) for each in card.pairs)
+        raise Misuse(f"--corpus must name languages of {translated}, but names {name} instead")
+    return pair
 
 
 def language_options(command: Command) -> Command:

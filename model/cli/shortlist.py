@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
+from model.cli.languages import named_languages
 from model.cli.main import Misuse
 from model.cli.setup import only_checkpoint
 
@@ -73,9 +74,10 @@ def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, alw
 
     folder = only_checkpoint(checkpoint)
     loaded = load_checkpoint(folder)
-    _require_all_pairs(loaded.card, corpora)
+    named = [(named_languages(loaded.card, languages), file) for languages, file in corpora]
+    _require_all_pairs(loaded.card, [languages for languages, _ in named])
     with _progress("lines read") as bar:
-        parts = list(_read_all(loaded, corpora, limit, bar))
+        parts = list(_read_all(loaded, named, limit, bar))
     pairs = ParallelIds.joined(parts)
     with _progress("pairs", (ITERATIONS + 1) * len(pairs)) as bar:
         lexicon = Lexicon.learn(pairs, loaded.config.target_vocab_size, bar.update)
@@ -94,33 +96,26 @@ def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, alw
     )
 
 
-def _require_all_pairs(card: "ModelCard", corpora: Sequence[Corpus]) -> None:
+def _require_all_pairs(card: "ModelCard", given: "Sequence[Pair]") -> None:
     """Without text of its direction, a sentence would be left with the frequent tokens."""
-    given = {pair for languages, _ in corpora for pair in _directions(languages)}
-    for source, target in card.pairs:
-        if (source, target) not in given:
-            raise Misuse(f"--corpus must be given for {source}-{target} too")
-
-
-def _directions(languages: str) -> "tuple[Pair, Pair]":
-    source, _, target = languages.partition("-")
-    return (source, target), (target, source)
+    for pair in card.pairs:
+        if pair not in given and pair[::-1] not in given:
+            raise Misuse(f"--corpus must be given for {'-'.join(pair)} too")
 
 
 def _read_all(
-    checkpoint: "Checkpoint", corpora: Sequence[Corpus], limit: int, bar: "tqdm[None]"
+    checkpoint: "Checkpoint", corpora: "Sequence[tuple[Pair, str]]", limit: int, bar: "tqdm[None]"
 ) -> "Iterator[ParallelIds]":
     """Every direction that the checkpoint translates, some lines at a time."""
     from model.training.data.config import CorpusConfig
     from model.training.data.corpus import read_pairs
 
-    for languages, file in corpora:
-        forward, backward = _directions(languages)
+    for forward, file in corpora:
         config = CorpusConfig(path=file, source_language=forward[0], target_language=forward[1])
         lines = islice(read_pairs(config), limit)
         while chunk := list(islice(lines, _PAIRS_AT_ONCE)):
             columns = [line.source for line in chunk], [line.target for line in chunk]
-            for direction, texts in ((forward, columns), (backward, columns[::-1])):
+            for direction, texts in ((forward, columns), (forward[::-1], columns[::-1])):
                 if direction in checkpoint.card.pairs:
                     yield _encoded(checkpoint, direction[1], *texts)
             bar.update(len(chunk))

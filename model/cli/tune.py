@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
-from model.cli.languages import Languages, language_options
+from model.cli.languages import Languages, language_options, named_languages
 from model.cli.main import Misuse
 from model.cli.setup import Setup, only_checkpoint
 
 if TYPE_CHECKING:
     from model.card import ModelCard
     from model.training.held_out import HeldOut
-    from model.training.tuning import Metric, Trial
+    from model.training.run_config import Metric
+    from model.training.tuning import Trial
 
 LENGTH_PENALTIES = (0.4, 0.7, 1.0, 1.3, 1.6, 2.0)
 _SAMPLE_LINES = 200
@@ -147,10 +148,7 @@ def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCa
 
     columns = []
     for pair, file in corpora:
-        source, _, target = pair.partition("-")
-        if (source, target) not in card.pairs and (target, source) not in card.pairs:
-            translated = ", ".join("-".join(each) for each in card.pairs)
-            raise Misuse(f"--corpus must name languages of {translated}, but names {pair} instead")
+        source, target = named_languages(card, pair)
         columns.append(
             CorpusConfig(path=file, source_language=source, target_language=target, bidirectional=True)
         )

@@ -17,6 +17,13 @@ def test_languages_keep_their_order() -> None:
     assert CARD.languages == ("en", "fr", "de")
 
 
+def test_languages_are_named_with_all_their_hyphens_either_way_round() -> None:
+    card = tiny_card(pairs=(("pt-BR", "en"),))
+    assert card.languages_named("pt-BR-en") == ("pt-BR", "en")
+    assert card.languages_named("en-pt-BR") == ("en", "pt-BR")
+    assert card.languages_named("pt-en") is None
+
+
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [

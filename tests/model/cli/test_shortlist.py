@@ -69,7 +69,7 @@ def test_without_one_it_cannot_be_asked_for(run: Run, tiny_checkpoint: Path) -> 
 def test_text_is_needed_for_every_direction(run: Run, folder: Path, corpus: Path) -> None:
     result = run("shortlist", folder, "--corpus", "en-de", corpus)
     assert result.exit_code == 2
-    assert "--corpus must be given for en-fr too" in result.stderr
+    assert "--corpus must name languages of en-fr, fr-en, but names en-de instead" in result.stderr
     assert load_checkpoint(folder).shortlist is None
 
 
