@@ -7,8 +7,9 @@ from pathlib import Path
 
 from model.training.processor import prepared_processor
 from model.training.reporting.conclusion import report_if_possible
+from model.training.resumption import require_unchanged
 from model.training.run import Run
-from model.training.run_folder import write_text_whole
+from model.training.run_folder import RunFolder, write_text_whole
 from model.training.train_config import TrainConfig
 
 _ENDED = "ended.json"
@@ -60,13 +61,15 @@ def train(config: TrainConfig, deadline: Deadline) -> Ending | None:
     limits of the run are others by then.
 
     Raises:
-        TranslationError: As Run.
+        TranslationError: As Run; and if the run has ended, but under another configuration.
     """
-    note = Path(config.run.folder) / _ENDED
+    folder = RunFolder(Path(config.run.folder))
+    note = folder.root / _ENDED
     limits = {name: getattr(config.run, name) for name in _LIMITS} | {"patience": config.validation.patience}
     if note.exists():
         written = json.loads(note.read_text(encoding="utf-8"))
         if written["limits"] == limits:
+            require_unchanged(folder, config)
             return Ending(**written["ending"])
     # A report takes time that a call may not have; it is for the end of all of them.
     quiet = replace(config, run=replace(config.run, plots=False))

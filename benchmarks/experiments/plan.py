@@ -99,6 +99,12 @@ def read_experiment(file: Path, changes: Mapping[str, Any], steps: int | None) -
         raise click.UsageError(
             f"{file} must hold base, steps and variants, and nothing but {', '.join(_KEYS)}"
         )
+    variants = [UNCHANGED, *values.get("variants", {})]
+    alike = [name for name in variants if [_slug(each) for each in variants].count(_slug(name)) > 1]
+    if alike:
+        raise click.UsageError(
+            f"{file}: {' and '.join(alike)} would share a folder: use other letters or figures"
+        )
     return Experiment(
         name=file.stem,
         base=file.parent / values["base"],

@@ -25,7 +25,7 @@ def seed_share(seed: int, rank: int, step: int) -> None:
 def capture_random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Every generator's state, of GPUs the current one's: tensors by name, and what JSON can hold."""
     tensors = {"random.cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
+    if torch.cuda.is_initialized():
         tensors["random.cuda.0"] = torch.cuda.get_rng_state()
     legacy: dict[str, Any] = dict(np.random.get_state(legacy=False))
     tensors["random.numpy"] = torch.from_numpy(legacy["state"]["key"].astype(np.int64))

@@ -1,19 +1,38 @@
 """ⓔ What may differ between the configuration a run began with and the one it is resumed with."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model.errors import ConfigError
+from model.errors import ConfigError, TrainingError
+from model.training.run_folder import RunFolder
+from model.training.train_config import TrainConfig
 
-_FREE_SECTIONS = {"validation_corpora", "card", "decoding"}
 _FREE_IN_RUN = {"folder", "max_steps", "max_minutes", "max_epochs", "save_every", "log_every", "threads"} | {
     "plots",
     "tensorboard",
     "checkpoint_precision",
 }
-_FIXED_IN_VALIDATION = "metric"
-"""Scores of another metric cannot be compared with the best one so far."""
+_FIXED_IN_VALIDATION = {"metric", "max_sentences"}
+"""Scores of another metric, another text or another search cannot be compared with the best one so far."""
+_FREE_IN_BATCHES = "prefetch"
 _WHERE_DATA_IS = ("path", "target_path")
+
+
+def require_unchanged(folder: RunFolder, config: TrainConfig) -> None:
+    """Refuse to go on with a run, or to answer for it, under a configuration that would train something else.
+
+    Raises:
+        ConfigError: Naming the first value that differs.
+        TrainingError: If what the run began with cannot be read.
+    """
+    try:
+        # Values that are newer than the run have been what they are by default.
+        begun = TrainConfig.from_dict(json.loads(folder.config.read_text(encoding="utf-8")))
+    except (OSError, ValueError, ConfigError) as error:
+        message = f"cannot resume: {folder.config}, which the run began with, cannot be read"
+        raise TrainingError(f"{message} ({error})") from error
+    check_unchanged(begun.to_dict(), config.to_dict())
 
 
 def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -51,8 +70,10 @@ def _differences(
 
 def _is_free(section: str, name: str) -> bool:
     if section == "validation":
-        return name != _FIXED_IN_VALIDATION
-    return section in _FREE_SECTIONS or (section == "run" and name in _FREE_IN_RUN)
+        return name not in _FIXED_IN_VALIDATION
+    if section == "batches":
+        return name == _FREE_IN_BATCHES
+    return section == "card" or (section == "run" and name in _FREE_IN_RUN)
 
 
 def _ends_with_the_run(schedule: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,28 +12,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.card import ModelCard
 from model.checkpoint import save_checkpoint
 from model.checkpoint.atomic import restore
 from model.config import TransformerConfig
-from model.errors import ConfigError, DivergenceError, TrainingError
+from model.errors import DivergenceError, TrainingError
 from model.golden import GOLDEN
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import BatchStream
 from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data
 from model.training.device_batches import DeviceBatches
+from model.training.folder_lock import FolderLock
 from model.training.placement import choose_device, require_batches_for_all
 from model.training.random_state import seed_everything
 from model.training.reporting.conclusion import conclude
 from model.training.reporting.journal import Journal, tensorboard_writer
 from model.training.reporting.provenance import describe_data, provenance
-from model.training.resumption import check_unchanged
+from model.training.resumption import require_unchanged
 from model.training.run_folder import RunFolder, write_text_whole
 from model.training.run_state import has_run_state
 from model.training.shelf import CheckpointShelf
 from model.training.starting import start_from
-from model.training.train_config import TrainConfig
+from model.training.train_config import TrainConfig, require_one_vocabulary
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.update import Updater
 from model.training.utilisation import measured_peak
@@ -73,25 +73,29 @@ class Run:
         self.config = config
         self.folder = RunFolder(Path(config.run.folder))
         self._world = world
-        world.require_same("configuration", json.dumps(config.to_dict()))
-        require_batches_for_all(config, world)
-        self._device = choose_device(config.run.device, world)
-        resuming = bool(world.highest(self._claim_folder(resume) if world.is_first else False))
-        seed_everything(config.run.seed)
-        with world.in_turn():
-            keep_tokenizer = resuming or not world.is_first
-            self._data = prepare_data(config, self.folder, keep_tokenizer=keep_tokenizer)
-        world.require_same("data", self._data.pairs.index.fingerprint)
-        self._described = self._describe_data()
-        self.shape = network_config(config, self._data.tokenizer)
-        self.journal = self._open_journal(resuming)
-        self.network = self._first_network(resuming).to(self._device)
-        world.copy_from_first(list(self.network.parameters()))
-        self.trainer = self._build_trainer(hook)
-        if resuming:
-            self.trainer.resume()
-            world.require_same("saved state", str(self.trainer.position))
-            logger.info("resuming at step %d", self.trainer.position.step)
+        self._lock: FolderLock | None = None
+        with ExitStack() as undo:
+            undo.callback(self._unlock)
+            world.require_same("configuration", json.dumps(config.to_dict()))
+            require_batches_for_all(config, world)
+            self._device = choose_device(config.run.device, world)
+            resuming = bool(world.highest(self._claim_folder(resume) if world.is_first else False))
+            seed_everything(config.run.seed)
+            with world.in_turn():
+                keep_tokenizer = resuming or not world.is_first
+                self._data = prepare_data(config, self.folder, keep_tokenizer=keep_tokenizer)
+            world.require_same("data", self._data.pairs.index.fingerprint)
+            self._described = self._describe_data()
+            self.shape = network_config(config, self._data.tokenizer)
+            self.journal = self._open_journal(resuming)
+            self.network = self._first_network(resuming).to(self._device)
+            world.copy_from_first(list(self.network.parameters()))
+            self.trainer = self._build_trainer(hook)
+            if resuming:
+                self.trainer.resume()
+                world.require_same("saved state", str(self.trainer.position))
+                logger.info("resuming at step %d", self.trainer.position.step)
+            undo.pop_all()
 
     def run(self) -> EndReason:
         """Train to the end, then leave `provenance.json` and a report in the folder.
@@ -145,33 +149,36 @@ class Run:
         finally:
             self._batches.close()
             self.journal.close()
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def _claim_folder(self, resume: bool) -> bool:
         """Make the folder ours; True if there is a state to go on from."""
+        try:
+            self.folder.root.mkdir(parents=True, exist_ok=True)
+            self._lock = FolderLock(self.folder.lock)
+        except OSError as error:
+            raise TrainingError(f"cannot write to {self.folder.root}: {error.strerror}") from error
         restore(self.folder.state)
         has_state = has_run_state(self.folder.state)
         if has_state and not resume:
             raise TrainingError(f"{self.folder.root} holds a run already: give --resume, or another folder")
         if has_state:
-            check_unchanged(self._begun_with(), self.config.to_dict())
+            require_unchanged(self.folder, self.config)
+        elif self.folder.checkpoints.exists():
+            kept = f"{self.folder.root} holds checkpoints, but no state to go on from"
+            raise TrainingError(f"{kept}: remove it, or name another folder")
         elif resume:
             logger.warning("%s holds no state to resume from: the run begins", self.folder.root)
         try:
-            self.folder.root.mkdir(parents=True, exist_ok=True)
             text = json.dumps(self.config.to_dict(), indent=2, ensure_ascii=False)
             write_text_whole(self.folder.config, text + "\n")
         except OSError as error:
             raise TrainingError(f"cannot write to {self.folder.root}: {error.strerror}") from error
         return has_state
-
-    def _begun_with(self) -> dict[str, Any]:
-        try:
-            # Values that are newer than the run have been what they are by default.
-            begun = TrainConfig.from_dict(json.loads(self.folder.config.read_text(encoding="utf-8")))
-        except (OSError, ValueError, ConfigError) as error:
-            message = f"cannot resume: {self.folder.config}, which the run began with, cannot be read"
-            raise TrainingError(f"{message} ({error})") from error
-        return begun.to_dict()
 
     def _describe_data(self) -> dict[str, object]:
         if not self._world.is_first:
@@ -240,20 +247,12 @@ class Run:
         )
 
     def _save_checkpoint(self, folder: Path, weights: Mapping[str, Tensor], step: int) -> None:
-        card = self.config.card
         scores = [event for event in self.journal.events("validation") if event["step"] == step]
         save_checkpoint(
             folder,
             config=self.shape,
             weights=weights,
-            card=ModelCard(
-                name=card.name,
-                version=card.version,
-                pairs=self.config.pairs,
-                max_source_length=card.max_source_length,
-                max_target_length=card.max_target_length,
-                decoding=self.config.decoding,
-            ),
+            card=self.config.model_card(),
             tokenizer_folder=self.folder.tokenizer,
             provenance=self.describe(scores[-1] if scores else None) | self._golden(),
             storage_dtype=getattr(torch, self.config.run.checkpoint_precision),
@@ -280,8 +279,12 @@ class Run:
 
 
 def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConfig:
-    """The network's configuration, with the vocabulary's sizes and ids."""
-    return config.network.transformer(
+    """The network's configuration, with the vocabulary's sizes and ids.
+
+    Raises:
+        ConfigError: If one table of embeddings is to serve two vocabularies.
+    """
+    shape = config.network.transformer(
         source_vocab_size=tokenizer.source_vocab_size,
         target_vocab_size=tokenizer.target_vocab_size,
         pad_id=tokenizer.pad_id,
@@ -290,3 +293,5 @@ def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConf
         unk_id=tokenizer.unk_id,
         decoder_start_id=tokenizer.bos_id,
     )
+    require_one_vocabulary(shape, is_shared=tokenizer.is_shared)
+    return shape

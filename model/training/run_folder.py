@@ -1,6 +1,7 @@
 """ⓔ Where a run keeps what it writes.
 
 runs/NAME/
+  .lock                held by the process that trains
   config.json          the merged configuration of the run
   data/                token ids of all pairs, memory-mapped, and the report of the cleaning
   tokenizer/           the tokenizer, trained or copied
@@ -34,6 +35,11 @@ class RunFolder:
     def config(self) -> Path:
         """The merged configuration."""
         return self.root / "config.json"
+
+    @property
+    def lock(self) -> Path:
+        """What the process that trains holds."""
+        return self.root / ".lock"
 
     @property
     def data(self) -> Path:

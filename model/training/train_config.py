@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
+from model.card import ModelCard, is_language_code
 from model.checks import require
 from model.config import TransformerConfig
+from model.errors import ConfigError
 from model.presets import preset
 from model.request import DecodeOptions
 from model.training.config_fields import build
@@ -56,6 +58,12 @@ class NetworkConfig:
             require(name in allowed, name, "one of preset, " + ", ".join(allowed), value)
         self.transformer(source_vocab_size=64, target_vocab_size=64)
 
+    @property
+    def longest(self) -> int | None:
+        """Most tokens of a side that it can read; None where its positions have no end."""
+        shape = self.transformer(source_vocab_size=64, target_vocab_size=64)
+        return shape.max_positions if shape.positions == "learned" else None
+
     def transformer(self, **from_the_tokenizer: int) -> TransformerConfig:
         """The network's configuration, once the vocabulary is known.
 
@@ -63,6 +71,12 @@ class NetworkConfig:
             ConfigError: If the preset is unknown or a value cannot work.
         """
         return preset(self.preset, **{**self.overrides, **from_the_tokenizer})
+
+
+def require_one_vocabulary(shape: TransformerConfig, *, is_shared: bool) -> None:
+    """Refuse one table of embeddings for two vocabularies, whose ids mean different pieces."""
+    fits = is_shared or shape.tie != "all"
+    require(fits, "network.tie", "other than all where the vocabularies are not shared", shape.tie)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +124,33 @@ class TrainConfig:
         limits = {
             f"card.{name}": getattr(self.card, name) for name in ("max_source_length", "max_target_length")
         }
-        if shape.positions == "learned":
+        if self.network.longest:
             limits["cleaning.max_length_tokens"] = self.cleaning.max_length_tokens
         for name, limit in limits.items():
             most = f"at most network.max_positions, which is {shape.max_positions}"
             require(limit <= shape.max_positions, name, most, limit)
+        for name in ("num_encoder_layers", "num_decoder_layers"):
+            layers = getattr(shape, name)
+            require(layers > 0, f"network.{name}", "at least 1: translation takes both halves", layers)
+        require_one_vocabulary(shape, is_shared=self.vocabulary.shared or self.vocabulary.reuse is not None)
         Schedule(self.schedule, self.optimisation.learning_rate, shape.model_dim, self.run.max_steps)
+        for name in LISTS:
+            for i, corpus in enumerate(getattr(self, name)):
+                self._require_codes(f"{name}[{i}]", corpus)
+        try:
+            self.model_card()
+        except ConfigError as error:
+            raise ConfigError(f"card.{error.field}", error.requirement, error.value) from error
+
+    @staticmethod
+    def _require_codes(name: str, corpus: CorpusConfig) -> None:
+        for side in ("source_language", "target_language"):
+            code = getattr(corpus, side)
+            require(is_language_code(code), f"{name}.{side}", "a language code such as en or pt-BR", code)
+
+    def model_card(self) -> ModelCard:
+        """What its checkpoints say about themselves."""
+        return ModelCard(**vars(self.card), pairs=self.pairs, decoding=self.decoding)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:

@@ -9,16 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Literal
 
 from model.card import ModelCard, Pair
 from model.checkpoint import replace_card
 from model.request import DecodeOptions
 from model.training.held_out import HeldOut
 from model.training.reporting.scores import TranslationScores, score_translations
+from model.training.run_config import Metric
 from model.translator import Translator
 
-Metric = Literal["bleu", "chrf"]
 Translate = Callable[[Sequence[str], Pair, DecodeOptions], Sequence[str]]
 """Texts of a direction, translated as the options say."""
 
@@ -117,8 +116,9 @@ def translate_with(translator: Translator, progress: Callable[[int], object] | N
     """A checkpoint's own way, without second attempts: the search alone is to be judged."""
 
     def translate(sources: Sequence[str], pair: Pair, options: DecodeOptions) -> list[str]:
+        lines = [f"{'→'.join(pair)}, line {number} of the text" for number in range(1, len(sources) + 1)]
         translations = translator.translate(
-            sources, source=pair[0], target=pair[1], options=options, progress=progress
+            sources, source=pair[0], target=pair[1], options=options, fields=lines, progress=progress
         )
         return [translation.text for translation in translations]
 

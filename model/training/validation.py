@@ -100,7 +100,7 @@ class Validator:
         new_decoder: Makes what translates, once the network has the weights.
         tokenizer: The run's.
         held_out: What to translate.
-        loss_batches: The same text as batches, on the network's device.
+        loss_batches: That text as batches, all of it, on the network's device.
         options: How to translate.
         precision: Of the matrix products of the loss.
         world: The processes that validate together, each its share of the sentences and batches. All of

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import limited_run
 from benchmarks.limited_run import Deadline, train
+from model.errors import ConfigError
 from tests.model.training.tiny_runs import tiny_run
 
 
@@ -42,6 +43,8 @@ def test_what_has_ended_is_not_loaded_again_unless_it_may_go_on(
     longer = train(tiny_run(tmp_path, run={"max_steps": 6}), Deadline.after(0))
     assert longer is not None
     assert longer.step == 6
+    with pytest.raises(ConfigError, match=r"`run\.seed` must be 5, as when the run began"):
+        train(tiny_run(tmp_path, run={"max_steps": 6, "seed": 6}), Deadline.after(0))
     written = json.loads((tmp_path / "run" / "ended.json").read_text())
     assert written["ending"]["step"] == 6
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -40,7 +40,7 @@ class PreparedData:
         tokenizer: Trained, copied, or the one the run has had all along.
         pairs: To train on.
         held_out: To translate at validations.
-        held_out_pairs: The same text as token ids, for its loss; None if there is none.
+        held_out_pairs: All of that text as token ids, for its loss; None if there is none.
     """
 
     tokenizer: Tokenizer
@@ -75,8 +75,15 @@ def prepare_data(config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool
         logger.info("altered copies among them: %s", named_counts(pairs.index.augmented))
     held_out_pairs = None
     if config.validation_corpora:
-        place = folder.data / "validation"
-        held_out_pairs = prepare(config.validation_corpora, folder.tokenizer, _AS_IT_IS, place)
+        held_out_pairs = prepare(
+            [replace(corpus, weight=1.0) for corpus in config.validation_corpora],
+            folder.tokenizer,
+            replace(_AS_IT_IS, max_length_tokens=config.network.longest or _ANY_LENGTH),
+            folder.data / "validation",
+        )
+        if held_out_pairs.index.dropped:
+            dropped = named_counts(held_out_pairs.index.dropped)
+            logger.warning("left out of the validation loss: %s", dropped)
     return PreparedData(tokenizer, pairs, held_out, held_out_pairs)
 
 

@@ -138,7 +138,7 @@ class _Tokenisation:
                 yield self._usable(copies, direction, corpus.weight * self._weight_of_words)
 
     def _both_ways(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> list[list[TokenPair]]:
-        """Ids of all pairs in each direction; of a shared vocabulary both have the same, but for tags."""
+        """Ids of all pairs in each direction; of a shared vocabulary the same, but for tags."""
         forward = self._encode(pairs, corpus.directions[0])
         backwards = corpus.directions[1:]
         if not self._tokenizer.is_shared:

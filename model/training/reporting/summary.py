@@ -60,7 +60,7 @@ def _data(record: RunRecord) -> Iterator[Fact]:
             yield title, "; ".join(corpora)
     if "pairs_kept" in data:
         dropped = sum(data["pairs_dropped"].values())
-        yield "Directed pairs", f"{data['pairs_kept']:,} kept, {dropped:,} dropped in cleaning"
+        yield "Pairs", f"{data['pairs_kept']:,} kept, {dropped:,} dropped in cleaning"
 
 
 def _speed(record: RunRecord) -> Iterator[Fact]:

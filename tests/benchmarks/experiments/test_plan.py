@@ -87,6 +87,13 @@ def test_a_run_is_the_same_whichever_seeds_a_call_has(tmp_path: Path) -> None:
     assert calls[1]["dropout 0.1", 2].vocabulary.reuse is not None
 
 
+def test_variants_whose_runs_would_share_a_folder_are_refused(tmp_path: Path) -> None:
+    text = 'base = "b.toml"\nsteps = 1\n[variants."rate +50 %"]\n[variants."rate -50 %"]\n'
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(click.UsageError, match=r"rate \+50 % and rate -50 % would share a folder"):
+        read_experiment(tmp_path / "x.toml", {}, None)
+
+
 @pytest.mark.parametrize("text", ["steps = 1", 'base = "b.toml"', 'base = "b"\nsteps = 1\nvariant = 2', "[["])
 def test_what_is_no_experiment_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.toml").write_text(text)

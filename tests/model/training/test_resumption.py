@@ -22,7 +22,7 @@ def test_limits_intervals_and_validation_may_change(tmp_path: Path) -> None:
         run={"max_steps": 99, "max_minutes": 3.0, "folder": "other", "log_every": 1, "threads": 2},
         validation={"patience": 3, "keep_best": 1},
         card={"version": "2"},
-        decoding={"strategy": "beam"},
+        batches={"prefetch": 1},
     )
 
 
@@ -36,6 +36,8 @@ def test_limits_intervals_and_validation_may_change(tmp_path: Path) -> None:
         ("run", "precision", "bfloat16"),
         ("vocabulary", "size", 65),
         ("validation", "metric", "chrf"),
+        ("validation", "max_sentences", 3),
+        ("decoding", "beam_size", 7),
     ],
 )
 def test_what_shaped_the_weights_may_not(tmp_path: Path, section: str, name: str, value: object) -> None:

@@ -1,5 +1,6 @@
 import json
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from model.training.reporting.report import write_report
 from model.training.run import Run
 from model.training.run_state import load_run_state
 from model.training.shelf import CheckpointShelf
+from model.training.train_config import TrainConfig
 from model.training.trainer import EndReason, Hook
 from model.training.update import Update
 from model.translator import Translator
-from tests.model.training.tiny_runs import tiny_run
+from tests.model.training.tiny_runs import tiny_run, tiny_values
 
 AVERAGES = {"ema_decay": 0.9, "average_last": 2}
 
@@ -60,6 +62,7 @@ def test_a_run_leaves_what_its_folder_promises(finished: Run) -> None:
     root = finished.folder.root
     names = {path.name for path in root.iterdir()}
     assert names == {
+        ".lock",
         "checkpoints",
         "config.json",
         "data",
@@ -213,6 +216,39 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
     train(tmp_path)
     with pytest.raises(TrainingError, match="holds a run already: give --resume"):
         Run(tiny_run(tmp_path))
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_results_without_their_state_are_not_overwritten(tmp_path: Path, resume: bool) -> None:
+    run, _ = train(tmp_path)
+    shutil.rmtree(run.folder.state)
+    with pytest.raises(TrainingError, match="holds checkpoints, but no state to go on from: remove it"):
+        Run(tiny_run(tmp_path), resume=resume)
+
+
+def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = tiny_values(tmp_path, network={"positions": "learned", "max_positions": 64})
+    values["cleaning"] = {"max_length_tokens": 64}
+    values["card"] = {"max_source_length": 64, "max_target_length": 64}
+    values["validation_corpora"][0]["weight"] = 3.0
+    with (tmp_path / "valid.tsv").open("a") as file:
+        file.write("a" * 99 + "\t" + "b" * 99 + "\n")
+    run = Run(TrainConfig.from_dict(values))
+    assert "left out of the validation loss: 2 too long" in caplog.text
+    pairs = run._data.held_out_pairs
+    assert pairs is not None
+    assert sum(batch.source_NS.shape[0] for batch in run._validator._loss_batches) == 2 * 6  # type: ignore[union-attr]
+    run.run()
+
+
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path) -> None:
+    first = Run(tiny_run(tmp_path))
+    with pytest.raises(TrainingError, match="another process trains in"):
+        Run(tiny_run(tmp_path), resume=True)
+    first.run()
+    Run(tiny_run(tmp_path), resume=True).run()
 
 
 def test_another_configuration_does_not_resume(tmp_path: Path) -> None:

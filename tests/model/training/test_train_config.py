@@ -2,15 +2,41 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from model.errors import ConfigError
 from model.presets import preset
 from model.training.train_config import NetworkConfig, TrainConfig
-from tests.model.training.tiny_runs import tiny_run
+from tests.model.training.tiny_runs import tiny_run, tiny_values
 
 
 def test_plain_values_and_back(tmp_path: Path) -> None:
     config = tiny_run(tmp_path)
     plain: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
     assert TrainConfig.from_dict(plain) == config
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "message"),
+    [
+        ("card", {"name": "English French"}, r"`card\.name` must be .* but is 'English French'"),
+        ("vocabulary", {"shared": False}, r"`network\.tie` must be .* but is 'all'"),
+        ("network", {"num_encoder_layers": 0}, r"`network\.num_encoder_layers` must be .* but is 0"),
+    ],
+)
+def test_what_no_checkpoint_could_be_made_of_is_refused_before_training(
+    tmp_path: Path, section: str, values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tiny_run(tmp_path, **{section: values})
+
+
+@pytest.mark.parametrize("code", ["EN", "zh_CN", "english", ""])
+def test_a_language_that_no_card_could_name_is_refused(tmp_path: Path, code: str) -> None:
+    values = tiny_values(tmp_path)
+    values["corpora"][0]["source_language"] = code
+    with pytest.raises(ConfigError, match=r"`corpora\[0\]\.source_language` must be a language code"):
+        TrainConfig.from_dict(values)
 
 
 def test_network_takes_the_vocabulary_from_the_tokenizer() -> None:

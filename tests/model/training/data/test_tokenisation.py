@@ -1,3 +1,4 @@
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,11 @@ def test_copies_that_cannot_be_used_are_left_out(corpus: CorpusConfig, tokenizer
 
 def test_words_follow_their_corpus_with_a_weight_of_their_own(tmp_path: Path) -> None:
     nouns = {"dog": "chien", "cat": "chat", "house": "maison", "tree": "arbre", "road": "route"}
-    lines = [f"{n} the {e} again.\tEncore {n} le {f}.\n" for e, f in nouns.items() for n in range(20, 30)]
+    when = {"again": "Encore", "now": "Voici"}
+    lines = [
+        f"{number} the {e} {then}.\t{when[then]} {number} le {f}.\n"
+        for (e, f), then, number in product(nouns.items(), when, range(20, 25))
+    ]
     (tmp_path / "words.tsv").write_text("".join(lines))
     corpus = CorpusConfig(
         path=str(tmp_path / "words.tsv"),
