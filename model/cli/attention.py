@@ -47,7 +47,7 @@ def attention(
       dragoman attention -s en -t fr --output heat-maps "he's calm ." "i'm home ."
     """
     if find_spec("matplotlib") is None:
-        raise Failure("pictures need matplotlib: pip install 'dragoman[train]'")
+        raise Failure("pictures need matplotlib: pip install --editable '.[train]'")
     from model.checkpoint import load_checkpoint
 
     sentences = _translate(texts, languages, setup, decoding)

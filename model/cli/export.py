@@ -46,7 +46,7 @@ def export(checkpoint: Path, export_format: str, output: Path, quantization: str
                  sinusoidal positions, tied embeddings (preset small)
 
     \b
-    The packages come with: pip install 'dragoman[export]'
+    The packages come with: pip install --constraint constraints.txt --editable '.[export]'
     """
     from model.checkpoint import load_checkpoint
     from model.interchange.export import export_checkpoint

@@ -32,5 +32,5 @@ def report(run: Path, attention: int | None) -> None:
 
         page = write_report(RunFolder(run), attention=attention)
     except ModuleNotFoundError as missing:
-        raise Failure(f"a report needs {missing.name}: pip install 'dragoman[train]'") from missing
+        raise Failure(f"a report needs {missing.name}: pip install --editable '.[train]'") from missing
     click.echo(page)

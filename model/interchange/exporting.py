@@ -24,7 +24,7 @@ def require_package(name: str, export_format: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError:
-        requirement = f"a format whose package is installed ({name}: pip install 'dragoman[export]')"
+        requirement = f"a format whose package is installed ({name}: pip install --editable '.[export]')"
         raise ConfigError("format", requirement, export_format) from None
 
 

@@ -29,7 +29,7 @@ def test_what_is_needed_is_said_in_one_line(
     monkeypatch.setattr("model.cli.attention.find_spec", lambda name: None)
     result = run("attention", "-o", tmp_path / "maps", "-t", "fr", "Thank you.")
     assert result.exit_code == 1
-    assert result.stderr == "dragoman: pictures need matplotlib: pip install 'dragoman[train]'\n"
+    assert result.stderr == "dragoman: pictures need matplotlib: pip install --editable '.[train]'\n"
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "42"])

@@ -34,4 +34,4 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.setattr("model.training.reporting.report.write_report", missing)
     result = run("report", tmp_path)
     assert result.exit_code == 1
-    assert result.stderr == "dragoman: a report needs matplotlib: pip install 'dragoman[train]'\n"
+    assert result.stderr == "dragoman: a report needs matplotlib: pip install --editable '.[train]'\n"

@@ -125,6 +125,6 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr("model.interchange.exporting.import_module", absent)
-    with pytest.raises(ConfigError, match=rf"\({package}: pip install 'dragoman\[export\]'\)"):
+    with pytest.raises(ConfigError, match=rf"\({package}: pip install --editable '\.\[export\]'\)"):
         export_checkpoint(checkpoint, tmp_path / "out", export_format)
     assert not (tmp_path / "out").exists()
