@@ -13,6 +13,7 @@ from typing import Self
 from model.card import ModelCard, Pair
 from model.errors import TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.capitals import as_read
 from model.text.document import Document, Splitting
 from model.text.language import canonical_code
 from model.text.tokenizer import Tokenizer
@@ -68,7 +69,10 @@ class Passage:
         document = Document.split(text, source, splitting)
         sentences = () if source == target else document.sentences
         began = time.monotonic()
-        ids = [tuple(tokenizer.encode(sentence, target_language=target)) for sentence in sentences]
+        ids = [
+            tuple(tokenizer.encode(as_read(sentence, source), target_language=target))
+            for sentence in sentences
+        ]
         encode_seconds = time.monotonic() - began
         spelt = list(map(tokenizer.can_spell, ids))
         if not all(spelt):
@@ -119,10 +123,14 @@ def sentences_of(
     Raises:
         DecodingError: If a sentence has no hypothesis.
     """
-    asked = (each for passage in passages for each in zip(passage.sources, passage.requests, strict=True))
+    asked = (
+        (source, passage.target, request)
+        for passage in passages
+        for source, request in zip(passage.sources, passage.requests, strict=True)
+    )
     return [
-        SentenceTranslation.of(source, request, result, tokenizer)
-        for (source, request), result in zip(asked, results, strict=True)
+        SentenceTranslation.of(source, target, request, result, tokenizer)
+        for (source, target, request), result in zip(asked, results, strict=True)
     ]
 
 

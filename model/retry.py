@@ -42,7 +42,7 @@ def settled(
     """
     if first.diagnosis is None or not result:
         return first
-    second = SentenceTranslation.of(first.source, request, result, tokenizer)
+    second = SentenceTranslation.of(first.source, first.target, request, result, tokenizer)
     kept = second.diagnosis is None
     diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=kept)
     return dataclasses.replace(second if kept else first, diagnosis=diagnosis)

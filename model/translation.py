@@ -8,6 +8,7 @@ from model.degeneration import Kind, diagnose
 from model.errors import DecodingError
 from model.request import DecodeRequest, Hypothesis
 from model.text.addresses import with_addresses
+from model.text.capitals import as_written
 from model.text.tokenizer import Tokenizer
 
 
@@ -32,13 +33,15 @@ class SentenceTranslation:
 
     Attributes:
         source: The sentence as it stood in the text.
+        target: Language that it was translated into.
         request: What the decoder was asked.
         hypotheses: Its answers, best first, at least one.
-        texts: Text of each, with the addresses of the source as they were.
+        texts: Text of each, with the capitals and the addresses of the source.
         diagnosis: What looked broken; None where nothing did.
     """
 
     source: str
+    target: str
     request: DecodeRequest
     hypotheses: tuple[Hypothesis, ...]
     texts: tuple[str, ...]
@@ -46,7 +49,12 @@ class SentenceTranslation:
 
     @classmethod
     def of(
-        cls, source: str, request: DecodeRequest, result: Sequence[Hypothesis], tokenizer: Tokenizer
+        cls,
+        source: str,
+        target: str,
+        request: DecodeRequest,
+        result: Sequence[Hypothesis],
+        tokenizer: Tokenizer,
     ) -> Self:
         """A sentence with what came of it.
 
@@ -55,9 +63,11 @@ class SentenceTranslation:
         """
         if not result:
             raise DecodingError("the search found no translation of a sentence")
-        texts = tuple(with_addresses(tokenizer.decode(hypothesis.token_ids), source) for hypothesis in result)
+        texts = tuple(
+            finished_text(tokenizer.decode(hypothesis.token_ids), source, target) for hypothesis in result
+        )
         kind = diagnose(source, request.source_ids, result[0], texts[0])
-        return cls(source, request, tuple(result), texts, Diagnosis(kind) if kind else None)
+        return cls(source, target, request, tuple(result), texts, Diagnosis(kind) if kind else None)
 
     @property
     def best(self) -> Hypothesis:
@@ -68,6 +78,11 @@ class SentenceTranslation:
     def text(self) -> str:
         """Text of the best."""
         return self.texts[0]
+
+
+def finished_text(decoded: str, source: str, target: str) -> str:
+    """What the decoder wrote, in capitals where its source is, and with the addresses of the source."""
+    return with_addresses(as_written(decoded, source, target), source)
 
 
 @dataclass(frozen=True)

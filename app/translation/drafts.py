@@ -8,9 +8,11 @@ from itertools import islice
 from app.translation.item import Item
 from model.passage import Passage
 from model.request import Hypothesis
-from model.text.addresses import addresses, with_addresses
+from model.text.addresses import addresses
+from model.text.capitals import as_written
 from model.text.growing import settled
 from model.text.tokenizer import Tokenizer
+from model.translation import finished_text
 
 
 class Drafts:
@@ -73,6 +75,7 @@ class _Draft:
         self._item = item
         self._tokenizer = tokenizer
         self._sources = item.sources
+        self._target = item.target
         self._is_held_back = [bool(addresses(source)) for source in self._sources]
         self._token_ids: dict[int, Sequence[int]] = {}
         self._finished: set[int] = set()
@@ -100,10 +103,10 @@ class _Draft:
 
     def _certain(self) -> list[str]:
         while (place := len(self._texts)) in self._finished:
-            self._texts.append(with_addresses(self._decode(place), self._sources[place]))
+            self._texts.append(finished_text(self._decode(place), self._sources[place], self._target))
         if place not in self._token_ids or self._is_held_back[place]:
             return self._texts
-        text = settled(self._decode(place))
+        text = as_written(settled(self._decode(place)), self._sources[place], self._target)
         return [*self._texts, text] if text else self._texts
 
     def _decode(self, place: int) -> str:

@@ -57,6 +57,11 @@ class Item:
         return [source for passage in self.passages for source in passage.sources]
 
     @property
+    def target(self) -> str:
+        """The language that the next leg leads to; empty where none is ahead."""
+        return self.passages[0].target if self.passages else ""
+
+    @property
     def encode_seconds(self) -> float:
         """How long encoding them took."""
         return sum(passage.encode_seconds for passage in self.passages)

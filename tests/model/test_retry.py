@@ -26,7 +26,7 @@ def translated(
 ) -> SentenceTranslation:
     ids = tuple(tokenizer.encode("Thank you.", target_language="fr"))
     result = [hypothesis(text, tokenizer, finished=finished)]
-    return SentenceTranslation.of("Thank you.", DecodeRequest(ids, options), result, tokenizer)
+    return SentenceTranslation.of("Thank you.", "fr", DecodeRequest(ids, options), result, tokenizer)
 
 
 def test_what_looks_fine_is_left_alone(tokenizer: Tokenizer) -> None:
@@ -37,7 +37,7 @@ def test_what_looks_fine_is_left_alone(tokenizer: Tokenizer) -> None:
 
 def test_nothing_found_is_a_fault(tokenizer: Tokenizer) -> None:
     with pytest.raises(DecodingError, match="no translation"):
-        SentenceTranslation.of("Thank you.", DecodeRequest((1,), DecodeOptions()), [], tokenizer)
+        SentenceTranslation.of("Thank you.", "fr", DecodeRequest((1,), DecodeOptions()), [], tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_source_that_repeats_itself_gets_no_second_attempt(
     source = "?" * repetitions
     ids = (*[tokenizer.encode_target("?")[-2]] * repetitions, tokenizer.eos_id)
     result = [hypothesis("a", tokenizer, finished=False)]
-    sentence = SentenceTranslation.of(source, DecodeRequest(ids, DecodeOptions()), result, tokenizer)
+    sentence = SentenceTranslation.of(source, "fr", DecodeRequest(ids, DecodeOptions()), result, tokenizer)
     assert sentence.diagnosis == Diagnosis("unfinished")
     assert (second_request(sentence) is not None) is is_tried
     assert second_request(dataclasses.replace(sentence, diagnosis=Diagnosis("empty"))) is not None

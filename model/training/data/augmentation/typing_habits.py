@@ -4,13 +4,13 @@ import re
 import unicodedata
 from random import Random
 
-from model.text.language_codes import base_language, is_spaceless
+from model.text.capitals import lower, upper
+from model.text.language_codes import is_spaceless
 from model.training.data.augmentation.sentences import without_final_stop
 from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.corpus import SentencePair
 
 _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
-_DOTTED_AND_DOTLESS_I = frozenset({"tr", "az"})
 _MOST_ERRORS = 2
 
 
@@ -47,18 +47,6 @@ def with_typing_errors(pair: SentencePair, around: Surroundings, generator: Rand
     for match in sorted(chosen, key=lambda match: match.start(), reverse=True):
         source = source[: match.start()] + _mistyped(match.group(), generator) + source[match.end() :]
     return SentencePair(source, pair.target)
-
-
-def upper(text: str, language: str) -> str:
-    """Capitals, with the Turkish İ where it is one."""
-    return (text.replace("i", "İ") if base_language(language) in _DOTTED_AND_DOTLESS_I else text).upper()
-
-
-def lower(text: str, language: str) -> str:
-    """Small letters, with the Turkish ı where it is one."""
-    if base_language(language) in _DOTTED_AND_DOTLESS_I:
-        text = text.replace("İ", "i").replace("I", "ı")
-    return text.lower()
 
 
 def _mistyped(word: str, generator: Random) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple, Self
 
+from model.text.capitals import lower, upper
 from model.text.language_codes import is_spaceless
-from model.training.data.augmentation.typing_habits import lower, upper
 from model.training.data.corpus import SentencePair
 from model.training.lexicon import Lexicon
 from model.training.parallel_ids import ParallelIds

@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.text.capitals import lower, upper
 from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.augmentation.typing_habits import (
     in_capitals,
     in_lower_case,
-    lower,
-    upper,
     with_typing_errors,
 )
 from model.training.data.corpus import SentencePair

@@ -1,0 +1,49 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.text.capitals import as_read, as_written, is_in_capitals
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["NO PARKING", "FERMÉ LE LUNDI", "WO IST DIE STRAßE?", "¿DÓNDE ESTÁ?", "ЗАКРЫТО", "CALL 112 NOW!!"],
+)
+def test_a_sentence_in_capitals_is_one(sentence: str) -> None:
+    assert is_in_capitals(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["", "NATO", "USA 2026", "I", "A B C", "No parking", "我爱你", "USA is big", "B2B", "أحبك", "12:30"],
+)
+def test_an_abbreviation_is_none_nor_is_a_script_without_capitals(sentence: str) -> None:
+    assert not is_in_capitals(sentence)
+    assert as_read(sentence, "en") == sentence
+    assert as_written("Whatever.", sentence, "en") == "Whatever."
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence", "read"),
+    [
+        ("en", "NO PARKING", "No parking"),
+        ("es", "¿DÓNDE ESTÁ EL BAÑO?", "¿Dónde está el baño?"),
+        ("en", "«2 ROOMS LEFT»", "«2 Rooms left»"),
+        ("tr", "KAPI AÇIK DEĞİL", "Kapı açık değil"),
+        ("tr", "İSTANBUL GÜZEL", "İstanbul güzel"),
+        ("en", "İSTANBUL IS OPEN", "İstanbul is open"),
+    ],
+)
+def test_it_is_read_as_an_ordinary_one(language: str, sentence: str, read: str) -> None:
+    assert as_read(sentence, language) == read
+
+
+def test_it_is_answered_in_capitals() -> None:
+    assert as_written("Parken verboten", "NO PARKING", "de") == "PARKEN VERBOTEN"
+    assert as_written("Kapı açık değil", "DOOR NOT OPEN", "tr") == "KAPI AÇIK DEĞİL"
+
+
+@given(st.text())
+def test_no_text_breaks_it(text: str) -> None:
+    assert as_read(text, "en").upper() == text.upper() or is_in_capitals(text)
+    assert as_written(text, text, "en") in (text, text.upper())
