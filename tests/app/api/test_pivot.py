@@ -40,7 +40,7 @@ async def test_the_second_checkpoint_goes_on_with_what_the_first_gave(
         "model_version": "1+cccccccc>1+cccccccc",
         "pivot": "en",
     }
-    assert words(backend) == ["eins zwei", "EINS ZWEI"]
+    assert words(backend) == ["eins zwei", "Eins zwei"]  # capitals are read with small letters
 
 
 async def test_a_direct_way_names_no_pivot(client: httpx.AsyncClient) -> None:
@@ -77,7 +77,7 @@ async def test_texts_of_one_request_go_their_own_ways(
     assert body["model"] == ["de-en>en-fr", "en-fr", None]
     assert body["model_version"] == ["1+cccccccc>1+cccccccc", "1+cccccccc", None]
     assert body["pivot"] == ["en", None, None]
-    assert words(backend) == [GERMAN, ENGLISH, GERMAN.upper()]
+    assert words(backend) == [GERMAN, ENGLISH, GERMAN.capitalize()]
 
 
 async def test_detection_with_a_named_checkpoint_looks_at_its_languages_alone(
@@ -103,7 +103,7 @@ async def test_details_and_alternatives_are_of_the_last_leg(
     body = (await translate(client, q="eins zwei. Drei", alternatives=1, include=include)).json()
     assert body["alternatives"] == ["EINS EINS ZWEI. DREI DREI"]
     details = body["details"][0]
-    assert [tokens["source"] for tokens in details["tokens"]] == [["EINS", "ZWEI.", "</s>"], ["DREI", "</s>"]]
+    assert [tokens["source"] for tokens in details["tokens"]] == [["Eins", "zwei.", "</s>"], ["DREI", "</s>"]]
     assert len(details["alignment"]) == 2
     first, last = backend.admitted[0].options, backend.admitted[-1].options
     assert (first.num_hypotheses, first.return_alignment) == (1, False)
@@ -166,7 +166,7 @@ async def test_one_deadline_holds_for_both_legs(client: httpx.AsyncClient, backe
     text = " ".join(["wort"] * 8)
     response = await translate(client, q=text, timeout_ms=1200)
     assert (response.status_code, response.json()["code"]) == (504, "deadline_passed")
-    assert words(backend) == [text, text.upper()]
+    assert words(backend) == [text, text.capitalize()]
     assert (await translate(client, q=text, timeout_ms=30_000)).status_code == 200
 
 
