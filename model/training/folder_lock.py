@@ -2,6 +2,7 @@
 
 import fcntl
 import logging
+import weakref
 from pathlib import Path
 
 from model.errors import TrainingError
@@ -22,6 +23,7 @@ class FolderLock:
 
     def __init__(self, file: Path) -> None:
         self._file = file.open("a")
+        self._close = weakref.finalize(self, self._file.close)  # whoever forgets to release it
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -32,4 +34,4 @@ class FolderLock:
 
     def release(self) -> None:
         """Let others in."""
-        self._file.close()
+        self._close()

@@ -1,3 +1,4 @@
+import gc
 import json
 import logging
 import shutil
@@ -237,9 +238,10 @@ def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
         file.write("a" * 99 + "\t" + "b" * 99 + "\n")
     run = Run(TrainConfig.from_dict(values))
     assert "left out of the validation loss: 2 too long" in caplog.text
-    pairs = run._data.held_out_pairs
+    pairs, validator = run._data.held_out_pairs, run._validator
     assert pairs is not None
-    assert sum(batch.source_NS.shape[0] for batch in run._validator._loss_batches) == 2 * 6  # type: ignore[union-attr]
+    assert validator is not None
+    assert sum(batch.source_NS.shape[0] for batch in validator._loss_batches) == len(pairs) == 10
     run.run()
 
 
@@ -407,3 +409,10 @@ def test_the_log_says_what_happens(tmp_path: Path, caplog: pytest.LogCaptureFixt
         train(tmp_path)
     for expected in ("making the tokenizer", "training on 120 directed pairs", "step 8, epoch", "en→fr BLEU"):
         assert expected in caplog.text
+
+
+def test_a_run_that_is_never_run_lets_others_in_when_it_goes(tmp_path: Path) -> None:
+    forgotten = Run(tiny_run(tmp_path))
+    del forgotten
+    gc.collect()
+    assert train(tmp_path)[1] == "max_steps"
