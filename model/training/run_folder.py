@@ -1,7 +1,7 @@
 """ⓔ Where a run keeps what it writes.
 
 runs/NAME/
-  .lock                held by the process that trains
+  lock                 held by the process that trains
   config.json          the merged configuration of the run
   data/                token ids of all pairs, memory-mapped, and the report of the cleaning
   tokenizer/           the tokenizer, trained or copied
@@ -39,7 +39,7 @@ class RunFolder:
     @property
     def lock(self) -> Path:
         """What the process that trains holds."""
-        return self.root / ".lock"
+        return self.root / "lock"
 
     @property
     def data(self) -> Path:

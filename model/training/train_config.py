@@ -137,16 +137,20 @@ class TrainConfig:
         for name in LISTS:
             for i, corpus in enumerate(getattr(self, name)):
                 self._require_codes(f"{name}[{i}]", corpus)
-        try:
-            self.model_card()
-        except ConfigError as error:
-            raise ConfigError(f"card.{error.field}", error.requirement, error.value) from error
+        if self.corpora:
+            self._require_a_card()
 
     @staticmethod
     def _require_codes(name: str, corpus: CorpusConfig) -> None:
         for side in ("source_language", "target_language"):
             code = getattr(corpus, side)
             require(is_language_code(code), f"{name}.{side}", "a language code such as en or pt-BR", code)
+
+    def _require_a_card(self) -> None:
+        try:
+            self.model_card()
+        except ConfigError as error:
+            raise ConfigError(f"card.{error.field}", error.requirement, error.value) from error
 
     def model_card(self) -> ModelCard:
         """What its checkpoints say about themselves."""

@@ -63,7 +63,7 @@ def test_a_run_leaves_what_its_folder_promises(finished: Run) -> None:
     root = finished.folder.root
     names = {path.name for path in root.iterdir()}
     assert names == {
-        ".lock",
+        "lock",
         "checkpoints",
         "config.json",
         "data",

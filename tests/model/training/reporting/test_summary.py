@@ -46,4 +46,4 @@ def test_an_end_and_where_the_data_came_from(end: dict[str, str], state: str) ->
     assert told["Time of training"] == "1.5 min"
     assert told["Trained on"] == "en↔fr a/b.tsv"
     assert "Validated on" not in told
-    assert told["Directed pairs"] == "1,000 kept, 5 dropped in cleaning"
+    assert told["Pairs"] == "1,000 kept, 5 dropped in cleaning"
