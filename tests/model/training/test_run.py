@@ -1,7 +1,5 @@
-import gc
 import json
 import logging
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -219,14 +217,6 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
         Run(tiny_run(tmp_path))
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_results_without_their_state_are_not_overwritten(tmp_path: Path, resume: bool) -> None:
-    run, _ = train(tmp_path)
-    shutil.rmtree(run.folder.state)
-    with pytest.raises(TrainingError, match="holds checkpoints, but no state to go on from: remove it"):
-        Run(tiny_run(tmp_path), resume=resume)
-
-
 def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -243,14 +233,6 @@ def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
     assert validator is not None
     assert sum(batch.source_NS.shape[0] for batch in validator._loss_batches) == len(pairs) == 10
     run.run()
-
-
-def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path) -> None:
-    first = Run(tiny_run(tmp_path))
-    with pytest.raises(TrainingError, match="another process trains in"):
-        Run(tiny_run(tmp_path), resume=True)
-    first.run()
-    Run(tiny_run(tmp_path), resume=True).run()
 
 
 def test_another_configuration_does_not_resume(tmp_path: Path) -> None:
@@ -409,10 +391,3 @@ def test_the_log_says_what_happens(tmp_path: Path, caplog: pytest.LogCaptureFixt
         train(tmp_path)
     for expected in ("making the tokenizer", "training on 120 directed pairs", "step 8, epoch", "en→fr BLEU"):
         assert expected in caplog.text
-
-
-def test_a_run_that_is_never_run_lets_others_in_when_it_goes(tmp_path: Path) -> None:
-    forgotten = Run(tiny_run(tmp_path))
-    del forgotten
-    gc.collect()
-    assert train(tmp_path)[1] == "max_steps"
