@@ -1,7 +1,6 @@
 """`kill -9` of the service: those in flight see their connection end, the next start is ready again."""
 
 import json
-import socket
 import threading
 from http.client import HTTPException
 
@@ -16,11 +15,6 @@ def body_of(text: str) -> bytes:
     return json.dumps({"q": text, "source": "en", "target": "fr"}).encode()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def require_in_flight(live: Live, count: int) -> None:
     if f"dragoman_requests_in_flight {count}.0" not in live.get("metrics"):
         raise OSError("not yet in flight")
@@ -28,7 +22,7 @@ def require_in_flight(live: Live, count: int) -> None:
 
 @pytest.mark.parametrize("command", [DOUBLE, pytest.param(REAL, marks=pytest.mark.slow)])
 def test_only_those_in_flight_notice_and_the_next_start_is_ready_again(command: tuple[str, ...]) -> None:
-    variables = {"DRAGOMAN_PORT": str(free_port()), "DOUBLE_SECONDS": "0.5", "DRAGOMAN_WORKERS": "1"}
+    variables = {"DOUBLE_SECONDS": "0.5", "DRAGOMAN_WORKERS": "1"}
     outcomes: list[object] = []
 
     def ask(live: Live) -> None:
@@ -48,5 +42,6 @@ def test_only_those_in_flight_notice_and_the_next_start_is_ready_again(command: 
             client.join(timeout=10)
         assert len(outcomes) == len(clients)
         assert all(isinstance(outcome, type) for outcome in outcomes)
-    with running(command=command, **variables) as live:  # waits a minute at most until it is ready
+    at_the_same = variables | {"DRAGOMAN_PORT": str(live.port)}
+    with running(command=command, **at_the_same) as live:  # waits a minute at most until it is ready
         assert live.post(body_of("one two"), JSON) == before

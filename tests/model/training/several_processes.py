@@ -2,16 +2,19 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from torch.distributed import TCPStore
 
 from model.training.distributed import joined
 from model.training.run import Run
 from model.training.train_config import TrainConfig
+from tests.model.training.waiting import PATIENCE_SECONDS
 
 CLI = ("-c", "from model.cli import main; main()")
 
@@ -32,31 +35,44 @@ def _items(table: dict[str, Any]) -> list[str]:
     return [f"{key} = {json.dumps(value)}" for key, value in table.items() if value is not None]
 
 
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
+@contextmanager
+def started(commands: Sequence[Sequence[str]]) -> Iterator[list[subprocess.Popen[str]]]:
+    """One Python process for each list of arguments; they are the ranks of one world.
 
-
-def start_each(commands: Sequence[Sequence[str]]) -> list[subprocess.Popen[str]]:
-    """One Python process for each list of arguments; they are the ranks of one world."""
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(len(commands))}
-    return [
+    As under torchrun, they meet at a store of the process that starts them: its port is taken from the
+    beginning. None of them outlives the context.
+    """
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "WORLD_SIZE": str(len(commands))}
+    shared = {**os.environ, **place, "TORCHELASTIC_USE_AGENT_STORE": "True", "OMP_NUM_THREADS": "1"}
+    processes = [
         subprocess.Popen(
             [sys.executable, *arguments],
-            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
         for rank, arguments in enumerate(commands)
     ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
 
 
 def outcome(processes: Sequence[subprocess.Popen[str]]) -> tuple[list[int], str]:
     """Exit statuses, and what all said on standard error."""
-    said = [process.communicate()[1] for process in processes]
+    said = [process.communicate(timeout=PATIENCE_SECONDS)[1] for process in processes]
     return [process.returncode for process in processes], "".join(said)
+
+
+def outcome_of(commands: Sequence[Sequence[str]]) -> tuple[list[int], str]:
+    """Exit statuses, and what all said on standard error, of the ranks of one world."""
+    with started(commands) as processes:
+        return outcome(processes)
 
 
 def train_together(configs: Sequence[TrainConfig], folder: Path) -> None:
@@ -65,7 +81,7 @@ def train_together(configs: Sequence[TrainConfig], folder: Path) -> None:
     for file, config in zip(files, configs, strict=True):
         file.write_text(json.dumps(config.to_dict()))
     arguments = ["-m", __name__, *map(str, files)]
-    statuses, said = outcome(start_each([arguments, arguments]))
+    statuses, said = outcome_of([arguments, arguments])
     assert statuses == [0, 0], said
 
 

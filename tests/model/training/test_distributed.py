@@ -15,7 +15,14 @@ import pytest
 
 from model.training.run import Run
 from model.training.train_config import TrainConfig
-from tests.model.training.several_processes import CLI, outcome, start_each, train_together, write_toml
+from tests.model.training.several_processes import (
+    CLI,
+    outcome,
+    outcome_of,
+    started,
+    train_together,
+    write_toml,
+)
 from tests.model.training.tiny_runs import tiny_run
 from tests.model.training.waiting import PATIENCE_SECONDS, saved_step, wait_for_step
 
@@ -153,7 +160,7 @@ def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
 def test_an_error_of_one_ends_all_and_is_told_once(tmp_path: Path) -> None:
     config = shared_run(tmp_path / "unwritable")
     (tmp_path / "file").touch()
-    statuses, said = outcome(start_each([command(config, "--run.folder", str(tmp_path / "file/run"))] * 2))
+    statuses, said = outcome_of([command(config, "--run.folder", str(tmp_path / "file/run"))] * 2)
     assert statuses == [1, 1]
     (line,) = told(said)
     assert line.startswith("dragoman: cannot write to ")
@@ -161,7 +168,7 @@ def test_an_error_of_one_ends_all_and_is_told_once(tmp_path: Path) -> None:
 
 def test_an_error_of_all_is_told_once(tmp_path: Path) -> None:
     config = shared_run(tmp_path / "different")
-    statuses, said = outcome(start_each([command(config, "--run.seed", str(rank)) for rank in range(2)]))
+    statuses, said = outcome_of([command(config, "--run.seed", str(rank)) for rank in range(2)])
     assert statuses == [1, 1]
     assert told(said) == ["dragoman: the 2 processes of this run do not see the same configuration"]
 
@@ -169,10 +176,10 @@ def test_an_error_of_all_is_told_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_polite_signal_to_one_saves_and_ends_all(tmp_path: Path) -> None:
     config = shared_run(tmp_path / "interrupted")
-    processes = start_each([command(config, "--run.max-steps", "1000000")] * 2)
-    wait_for_step(processes[0], Path(config.run.folder), 4)
-    processes[1].send_signal(signal.SIGTERM)
-    statuses, said = outcome(processes)
+    with started([command(config, "--run.max-steps", "1000000")] * 2) as processes:
+        wait_for_step(processes[0], Path(config.run.folder), 4)
+        processes[1].send_signal(signal.SIGTERM)
+        statuses, said = outcome(processes)
     assert statuses == [1, 1]
     message = f"dragoman: interrupted at step {saved_step(Path(config.run.folder))}, whose state is saved"
     assert told(said) == [f"{message}; continue with --resume"]
