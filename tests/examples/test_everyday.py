@@ -19,9 +19,9 @@ LETTERS = {
     "es": "A-Za-zÁÉÍÓÚÜÑáéíóúüñ",
     "zh": r"A-Za-z\u4e00-\u9fff",
 }
-PUNCTUATION = dict.fromkeys(LETTERS, r" \d.,:;!?'()+@/%$€°-") | {
-    "es": r" \d.,:;!?¿¡'()+@/%$€°-",
-    "zh": r" \d.:+@/%°，。？！、：…-",
+PUNCTUATION = dict.fromkeys(LETTERS, r" \d.,:;!?'()+@/%$€£°-") | {
+    "es": r" \d.,:;!?¿¡'()+@/%$€£°-",
+    "zh": r" \d.:+@/%°·，。？！、：…-",
 }
 # In Latin letters or figures alone, these are the same in Chinese.
 SAME_IN_CHINESE = re.compile(r"[\d\W]+C?|\S+[.@]\S+")
