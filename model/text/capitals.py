@@ -4,6 +4,7 @@ To a network `HELLO` has nothing to do with `Hello`: other pieces, which its tex
 """
 
 import re
+import unicodedata
 
 from model.text.language_codes import base_language
 
@@ -25,8 +26,8 @@ def lower(text: str, language: str) -> str:
 
 
 def is_in_capitals(sentence: str) -> bool:
-    """Whether it has no small letters, and two words or a long one in capitals."""
-    if any(map(str.islower, sentence.replace("ß", ""))):
+    """Whether it has two words or a long one in capitals, and nothing else: no small or caseless letters."""
+    if any(letter.islower() or unicodedata.category(letter) == "Lo" for letter in sentence.replace("ß", "")):
         return False
     words = [word for word in _WORD.findall(sentence) if word.lower() != word]
     return len(words) > 1 or any(len(word) >= _LONG_WORD for word in words)

@@ -13,9 +13,12 @@ def test_a_sentence_in_capitals_is_one(sentence: str) -> None:
     assert is_in_capitals(sentence)
 
 
+CASELESS = ["我爱你", "我在IBM工作。", "他买了一台TV和DVD，很大。", "أحبك", "شركة IBM و NASA"]
+
+
 @pytest.mark.parametrize(
     "sentence",
-    ["", "NATO", "USA 2026", "I", "A B C", "No parking", "我爱你", "USA is big", "B2B", "أحبك", "12:30"],
+    [*CASELESS, "", "NATO", "USA 2026", "I", "A B C", "No parking", "USA is big", "B2B", "12:30"],
 )
 def test_an_abbreviation_is_none_nor_is_a_script_without_capitals(sentence: str) -> None:
     assert not is_in_capitals(sentence)
