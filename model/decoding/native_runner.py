@@ -27,7 +27,6 @@ _STRATEGIES = {"greedy": 0, "beam": 1, "sample": 2}
 _STOPS = {"patience": 0, "first": 1, "all": 2}
 _LENGTH_PENALTY_FORMS = {"power": 0, "gnmt": 1}
 _LARGEST = 2**31 - 1  # ctypes cuts larger numbers down to others without a word
-_COLDEST = 2.0**-126  # what is smaller is 0 in float32, or may be
 
 View = TypeVar("View", bound=ctypes.Structure)
 
@@ -153,8 +152,8 @@ def _options(sentence: Sentence) -> OptionsStruct:
         coverage_penalty=options.coverage_penalty if options.strategy == "beam" else 0.0,
         stop=_STOPS[options.stop],
         patience=options.patience,
-        temperature=max(options.temperature, _COLDEST),
-        top_k=min(options.top_k, _LARGEST),
+        temperature=sentence.temperature,
+        top_k=sentence.top_k,
         top_p=options.top_p,
         min_p=options.min_p,
         no_repeat_ngram_size=options.no_repeat_ngram_size,

@@ -11,6 +11,8 @@ from model.request import DecodeOptions, DecodeRequest
 from model.shortlist import Ids, Shortlist
 
 _SEED_BITS = 63
+_COLDEST = 2.0**-126  # what is smaller is 0 in float32, or may be
+_MOST_TOKENS = 2**31 - 1  # more than any vocabulary has
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,16 @@ class Sentence:
     def options(self) -> DecodeOptions:
         """How to decode it."""
         return self.request.options
+
+    @property
+    def temperature(self) -> float:
+        """That of the options, or the lowest that float32 can divide by."""
+        return max(self.options.temperature, _COLDEST)
+
+    @property
+    def top_k(self) -> int:
+        """That of the options, as 32 bits hold it."""
+        return min(self.options.top_k, _MOST_TOKENS)
 
     @property
     def source_length(self) -> int:

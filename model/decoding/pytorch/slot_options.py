@@ -16,7 +16,7 @@ from model.decoding.pytorch.transfer import to_device
 from model.decoding.sentence import Sentence
 
 _FRACTIONAL: Mapping[str, Callable[[Sentence], float]] = {
-    "temperature_N": lambda s: s.options.temperature,
+    "temperature_N": lambda s: s.temperature,
     "top_p_N": lambda s: s.options.top_p,
     "min_p_N": lambda s: s.options.min_p,
     "length_exponent_N": lambda s: s.options.length_penalty,
@@ -29,7 +29,7 @@ _FRACTIONAL: Mapping[str, Callable[[Sentence], float]] = {
 _INTEGRAL: Mapping[str, Callable[[Sentence], int]] = {
     "is_beam_N": lambda s: s.options.strategy == "beam",
     "is_sample_N": lambda s: s.options.strategy == "sample",
-    "top_k_N": lambda s: s.options.top_k,
+    "top_k_N": lambda s: s.top_k,
     "seed_N": lambda s: s.seed,
     "shortest_N": lambda s: s.shortest,
     "longest_N": lambda s: s.longest,

@@ -25,6 +25,13 @@ def test_bos_and_unknown_tokens_may_be_given() -> None:
     assert admitted.source_length == 3
 
 
+def test_numbers_that_32_bits_do_not_hold_are_the_nearest_that_they_do() -> None:
+    extreme = Sentence.admit(request((4, EOS), strategy="sample", temperature=1e-60, top_k=2**63), CONFIG)
+    assert (extreme.temperature, extreme.top_k) == (2.0**-126, 2**31 - 1)
+    ordinary = Sentence.admit(request((4, EOS), strategy="sample", temperature=0.7, top_k=5), CONFIG)
+    assert (ordinary.temperature, ordinary.top_k) == (0.7, 5)
+
+
 def test_it_says_what_it_may_occupy() -> None:
     beam = Sentence.admit(request((4, 5, EOS), beam_size=4, max_length=5), CONFIG)
     assert (beam.rows, beam.positions) == (4, 3 + 4 * 5)

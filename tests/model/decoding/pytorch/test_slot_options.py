@@ -27,6 +27,11 @@ def test_every_slot_has_its_own_options() -> None:
     assert (rows.length_exponent_N[1], rows.length_scale_N[1], rows.length_scale_N[2]) == (0.5, 1, 6)
 
 
+def test_the_coldest_temperature_and_the_highest_rank_are_in_their_columns() -> None:
+    rows = option_rows([admitted(strategy="sample", temperature=1e-60, top_k=2**63)])
+    assert (rows.temperature_N[0].item(), rows.top_k_N[0].item()) == (2.0**-126, 2**31 - 1)
+
+
 def test_options_of_chosen_slots_and_of_those_that_moved() -> None:
     columns = SlotOptions(3, CPU)
     columns.seat(torch.tensor([2, 0]), [admitted(top_k=7, strategy="sample"), admitted()])
