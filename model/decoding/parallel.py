@@ -1,7 +1,7 @@
 """⑤ Many sentences on several engines at once, each on a thread of its own. No torch."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from threading import Event, Lock
 
 from model.decoding.engine import DecodingEngine
@@ -36,11 +36,14 @@ def decode_in_parallel(
         return engine.decode([requests[i] for i in share], progress=report)
 
     with ThreadPoolExecutor(len(engines)) as pool:
+        decoding = [pool.submit(decode, *each) for each in zip(engines, shares, strict=True)]
         try:
-            parts = list(pool.map(decode, engines, shares))
+            for finished in as_completed(decoding):
+                finished.result()
         except BaseException:
             is_over.set()  # nobody waits for what the others would still find
             raise
+    parts = [each.result() for each in decoding]
     results = dict(
         pair for share, part in zip(shares, parts, strict=True) for pair in zip(share, part, strict=True)
     )

@@ -51,14 +51,15 @@ def test_a_bad_request_fails_alone() -> None:
     assert isinstance(second, InputError)
 
 
-def test_a_failure_of_one_ends_all_and_leaves_them_usable() -> None:
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_failure_of_one_ends_all_and_leaves_them_usable(broken: int) -> None:
     runners = [ScriptedRunner(max_rows=1), ScriptedRunner(max_rows=1)]
-    runners[1].broken = ("advance", 5)
+    runners[broken].broken = ("advance", 5)
     both = engines(runners)
     with pytest.raises(RuntimeError, match="out of luck"):
         decode_in_parallel(both, asked(25))
     assert all(engine.is_idle for engine in both)
-    runners[1].broken = None
+    runners[broken].broken = None
     assert len(decode_in_parallel(both, asked(5))) == 5
 
 
