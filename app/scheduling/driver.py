@@ -85,11 +85,8 @@ class Driver:
         sentence = self._sentences.pop(job, None)
         if sentence is not None:
             del self._jobs[sentence]
-            try:
-                self._engine.cancel(sentence)
-            except Exception as fault:
+            if not self._cancel(sentence):
                 # It is gone all the same, but so are the others, who are not to blame.
-                logger.error("a sentence could not be taken back", exc_info=fault)
                 self._groups.append(self._recall())
 
     def advance(self) -> Turn:
@@ -147,10 +144,19 @@ class Driver:
             self._clear(job)
         return [(job, as_failure(fault)) for job in jobs]
 
+    def _cancel(self, sentence: Sentence) -> bool:
+        """Whether the engine could take it back; otherwise it has forgotten everybody."""
+        try:
+            self._engine.cancel(sentence)
+        except Exception as fault:
+            logger.error("a sentence could not be taken back", exc_info=fault)
+            return False
+        return True
+
     def _recall(self) -> list[Job]:
         """Take everybody back from the engine, to be added again."""
         for sentence in self._jobs:
-            self._engine.cancel(sentence)
+            self._cancel(sentence)
         jobs = list(self._sentences)
         self._suspects.update({job: _repeatable(sentence) for job, sentence in self._sentences.items()})
         self._jobs.clear()

@@ -79,6 +79,9 @@ class Runner(Protocol):
         """Target tokens that all live hypotheses, and the best finished one, begin with.
 
         They are never taken back: the sentence's best result begins with them.
+
+        Raises:
+            MemoryError: If the device finds no room for it.
         """
 
     def close(self) -> None:

@@ -137,7 +137,8 @@ class StaticRunner:
         """See Runner."""
         found = (batch for batch in self._running() if sentence in batch.sentences)
         batch = next(found, None)
-        return () if batch is None else batch.agreed(sentence)
+        with memory_errors(self._device):
+            return () if batch is None else batch.agreed(sentence)
 
     def close(self) -> None:
         """See Runner."""

@@ -124,7 +124,8 @@ class TorchRunner:
     @torch.inference_mode()
     def agreed(self, sentence: Sentence) -> tuple[int, ...]:
         """See Runner."""
-        return self._batches[sentence.rows].agreed(sentence)
+        with memory_errors(self._device):
+            return self._batches[sentence.rows].agreed(sentence)
 
     def close(self) -> None:
         """See Runner."""

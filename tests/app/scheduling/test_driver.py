@@ -333,6 +333,26 @@ def test_an_engine_that_cannot_take_a_sentence_back_loses_nobody_else(
     assert all(isinstance(outcome, list) for outcome in outcomes.values())
 
 
+def test_an_engine_that_can_neither_say_nor_take_back_loses_nobody(
+    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [job("a b c", is_followed=True), job("d e f")]
+    for each in jobs:
+        driver.add(each)
+    refusals = iter(jobs)
+
+    def cancel(_sentence: Sentence) -> None:
+        engine._running.clear()
+        if next(refusals, None) is jobs[-1]:
+            monkeypatch.undo()
+        raise RuntimeError
+
+    monkeypatch.setattr(engine, "agreed", _broken)
+    monkeypatch.setattr(engine, "cancel", cancel)
+    outcomes = finish(driver)
+    assert all(isinstance(outcomes[each], list) for each in jobs)
+
+
 def _broken(_sentence: Sentence) -> tuple[int, ...]:
     raise MemoryError
 
