@@ -58,8 +58,9 @@ class Generation:
         self._context.lifecycle.refusers.add(self._scheduler.refuse_all)
 
     def announce(self) -> None:
-        """Tell of its checkpoints, in the place of those before."""
+        """Tell of its checkpoints, workers and queue, in the place of those before."""
         metrics, models = self._context.metrics, self.backend.models()
+        self._scheduler.announce()
         metrics.watch_memory(self.backend.memory)
         metrics.describe_all(models)
         for model in models:

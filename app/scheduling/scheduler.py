@@ -52,9 +52,12 @@ class Scheduler:
         self.workers = [self._worker(backend, index) for index in range(backend.workers)]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
-        metrics.workers.set(backend.workers)
-        metrics.queued_tokens_limit.set(max_queued_tokens)
-        metrics.watch_queue(lambda: len(self._backlog), lambda: self._backlog.queued_tokens)
+
+    def announce(self) -> None:
+        """Tell of its workers and its queue, in the place of another scheduler's."""
+        self._metrics.workers.set(len(self.workers))
+        self._metrics.queued_tokens_limit.set(self.max_queued_tokens)
+        self._metrics.watch_queue(lambda: len(self._backlog), lambda: self._backlog.queued_tokens)
 
     def start(self) -> None:
         """Begin to work, on the running event loop."""

@@ -105,9 +105,12 @@ async def test_it_is_announced_in_the_place_of_the_one_before(
     generation: Generation, context: Context
 ) -> None:
     generation.announce()
-    other = DoubleBackend(("other", (("de", "en"),)))
-    Generation(other, context).announce()
+    other = DoubleBackend(("other", (("de", "en"),)), workers=2)
+    following = Generation(other, context)
+    assert "dragoman_workers 1.0" in context.metrics.exposition().decode()
+    following.announce()
     exposition = context.metrics.exposition().decode()
+    assert "dragoman_workers 2.0" in exposition
     assert 'model_info{checksum="cccc' in exposition
     assert 'name="other"' in exposition
     assert 'name="tiny"' not in exposition
