@@ -5,6 +5,7 @@ The service takes the same steps around its own queue; `model.passage` keeps the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +15,7 @@ from model.cores import available_cores
 from model.decoding.engine import DecodingEngine
 from model.decoding.parallel import decode_in_parallel
 from model.engines import EngineFactory, engine_factory
-from model.errors import TranslationError
+from model.errors import TextTooLongError, TranslationError
 from model.passage import Passage, rebuild_all, resolve_pair, sentences_of
 from model.precision import Precision
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
@@ -105,6 +106,7 @@ class Translator:
         target: str,
         options: DecodeOptions | None = None,
         fields: Sequence[str] | None = None,
+        too_long: Callable[[str], object] | None = None,
         progress: Progress | None = None,
     ) -> list[Translation]:
         """Translate texts of any length, each sentence on its own; all of them share batches.
@@ -118,6 +120,8 @@ class Translator:
             target: Language code; the same as `source` leaves the texts unchanged.
             options: How to decode; None takes the checkpoint's own.
             fields: What to call each text in an error; None calls them `q[0]`, `q[1]`, ….
+            too_long: Called with the name of each text that has a sentence over the checkpoint's limit; all
+                that comes back of it are the line breaks at its end. None raises.
             progress: Called with the number of sentences done since the last call.
 
         Returns:
@@ -125,20 +129,25 @@ class Translator:
 
         Raises:
             UnsupportedLanguageError: If the checkpoint does not translate this direction.
-            TextTooLongError: If a sentence is over the checkpoint's limit; names the text.
+            TextTooLongError: If a sentence is over that limit and `too_long` is None; names the text.
         """
         pair = resolve_pair(self.card, source, target)
-        passages = [
-            Passage.read(
-                text,
-                tokenizer=self.tokenizer,
-                card=self.card,
-                pair=pair,
-                options=options or self.card.decoding,
-                field=field,
-            )
-            for text, field in zip(texts, fields or _default_fields(len(texts)), strict=True)
-        ]
+        read = partial(
+            Passage.read,
+            tokenizer=self.tokenizer,
+            card=self.card,
+            pair=pair,
+            options=options or self.card.decoding,
+        )
+        passages = []
+        for text, field in zip(texts, fields or _default_fields(len(texts)), strict=True):
+            try:
+                passages.append(read(text, field=field))
+            except TextTooLongError:
+                if too_long is None:
+                    raise
+                too_long(field)
+                passages.append(read(text[len(text.rstrip("\r\n")) :], field=field))
         requests = [request for passage in passages for request in passage.requests]
         sentences = sentences_of(passages, self.decode(requests, progress=progress), self.tokenizer)
         if self.retries and options is None:

@@ -12,12 +12,11 @@ from tqdm import tqdm
 
 from model.cli.decoding import decoding_options
 from model.cli.languages import Languages, language_options
-from model.cli.line_forms import LineForm, line_end
+from model.cli.line_forms import LineForm
 from model.cli.main import Misuse
 from model.cli.resumable_file import MarkedLines, ResumableFile
 from model.cli.setup import Setup, setup_options
 from model.cli.text_files import STANDARD, read_lines, shows_progress, written
-from model.errors import TextTooLongError
 
 if TYPE_CHECKING:
     from model.card import Pair
@@ -155,24 +154,16 @@ class _Job:
     ) -> list[str]:
         """Of each text; of one that is too long nothing, if that is to be."""
         source, target = self.pair
-        while True:
-            try:
-                translations = self.translator.translate(
-                    texts,
-                    source=source,
-                    target=target,
-                    options=self.options,
-                    fields=fields,
-                    progress=None if bar is None else bar.update,
-                )
-            except TextTooLongError as error:
-                if not self.skips_long or error.field is None:
-                    raise
-                self.too_long.append(error.field)
-                place = fields.index(error.field)
-                texts = [*texts[:place], line_end(texts[place]), *texts[place + 1 :]]
-            else:
-                return [translation.text for translation in translations]
+        translations = self.translator.translate(
+            texts,
+            source=source,
+            target=target,
+            options=self.options,
+            fields=fields,
+            too_long=self.too_long.append if self.skips_long else None,
+            progress=None if bar is None else bar.update,
+        )
+        return [translation.text for translation in translations]
 
     def _progress(self, unit: str, done: int = 0) -> "tqdm[None]":
         """A bar on standard error, or nothing."""

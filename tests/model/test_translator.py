@@ -83,6 +83,14 @@ def test_what_is_too_long_is_named(translator: Translator) -> None:
         translator.translate(texts, source="en", target="fr", fields=["line 8", "line 9"])
 
 
+def test_what_is_too_long_comes_back_empty_where_somebody_is_told(translator: Translator) -> None:
+    told: list[str] = []
+    texts = ["cat " * 70 + "\n", "Thank you.\n", "dog " * 70]
+    found = translator.translate(texts, source="en", target="fr", too_long=told.append)
+    assert [each.text for each in found] == ["\n", "Merci.\n", ""]
+    assert told == ["q[0]", "q[2]"]
+
+
 def test_an_unknown_language_is_refused(translator: Translator) -> None:
     with pytest.raises(UnsupportedLanguageError, match="`target` must be one of fr"):
         translator.translate(["Thank you."], source="en", target="de")
