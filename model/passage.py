@@ -15,7 +15,7 @@ from model.errors import TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.capitals import as_read
 from model.text.document import Document, Splitting
-from model.text.language import canonical_code
+from model.text.language_codes import canonical_code
 from model.text.tokenizer import Tokenizer
 from model.translation import SentenceTranslation, Translation
 

@@ -6,7 +6,7 @@ from app.backend import LoadedModel
 from app.translation.route import Leg, Route
 from model.card import Pair
 from model.errors import InputError, UnsupportedLanguageError
-from model.text.language import canonical_code
+from model.text.language_codes import canonical_code
 
 
 class Catalogue:

@@ -6,7 +6,7 @@ To a network `HELLO` has nothing to do with `Hello`: other pieces, which its tex
 import re
 import unicodedata
 
-from model.text.language_codes import base_language
+from model.text.language_codes import canonical_code
 
 _DOTTED_AND_DOTLESS_I = frozenset({"tr", "az"})
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -15,12 +15,12 @@ _LONG_WORD = 6  # letters; shorter ones alone are as often abbreviations
 
 def upper(text: str, language: str) -> str:
     """Capitals, with the Turkish İ where it is one."""
-    return (text.replace("i", "İ") if base_language(language) in _DOTTED_AND_DOTLESS_I else text).upper()
+    return (text.replace("i", "İ") if canonical_code(language) in _DOTTED_AND_DOTLESS_I else text).upper()
 
 
 def lower(text: str, language: str) -> str:
     """Small letters, with the Turkish ı where it is one."""
-    if base_language(language) in _DOTTED_AND_DOTLESS_I:
+    if canonical_code(language) in _DOTTED_AND_DOTLESS_I:
         text = text.replace("İ", "i").replace("I", "ı")
     return text.lower()
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from model.text.language import canonical_code
+from model.text.language_codes import canonical_code, has_unspaced_sentences
 from model.text.normalisation import INVISIBLE
 from model.text.sentences import sentence_ends
 
@@ -30,7 +30,6 @@ _PICTURES = (
 _EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}]"
 _TRAILING = re.compile(f"{_EDGE}*+")
 _LEADING = re.compile(rf"(?:{_EDGE}|[-*+#>•‣◦·–—]++(?=\s))*+")
-_NO_SPACE_BETWEEN_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +100,9 @@ class Document:
         return gaps[0] + "".join(translation + gap for translation, gap in pairs)
 
     def _needs_spaces(self, target_language: str | None) -> bool:
-        if target_language is None or self.language not in _NO_SPACE_BETWEEN_SENTENCES:
+        if target_language is None or not has_unspaced_sentences(self.language):
             return False
-        return canonical_code(target_language) not in _NO_SPACE_BETWEEN_SENTENCES
+        return not has_unspaced_sentences(target_language)
 
     def _spaced_gaps(self) -> tuple[str, ...]:
         between = (gap if any(map(str.isspace, gap)) else gap + " " for gap in self.gaps[1:-1])

@@ -1,26 +1,18 @@
-"""① Language codes and their names, and which served language a text is in."""
+"""① Names of languages, and which served language a text is in."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import lingua
 
-from model.text.language_names import LANGUAGE_NAMES, REPLACED_CODES
+from model.text.language_codes import canonical_code
+from model.text.language_names import LANGUAGE_NAMES
 from model.text.normalisation import clean
 
-_SUBTAG_SEPARATOR = re.compile(r"[-_.@]")
 _LINGUA_CODES = {"no": "nb"}
 _SAMPLE = 2000
 """Characters that decide; more only take time."""
-
-
-@lru_cache(maxsize=256)
-def canonical_code(code: str) -> str:
-    """The bare language of a code: `EN`, `en-GB` → `en`; `zh-Hans`, `zh_CN` → `zh`; `iw` → `he`."""
-    language = _SUBTAG_SEPARATOR.split(code.strip(), maxsplit=1)[0].lower()
-    return REPLACED_CODES.get(language, language)
 
 
 def language_name(code: str) -> str:

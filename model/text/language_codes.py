@@ -1,13 +1,27 @@
 """What a language code says."""
 
-_SPACELESS = frozenset({"zh", "ja", "th", "lo", "km", "my"})
+import re
+from functools import lru_cache
+
+from model.text.language_names import REPLACED_CODES
+
+_SUBTAG_SEPARATOR = re.compile(r"[-_.@]")
+_UNSPACED_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
+_UNSPACED_WORDS = _UNSPACED_SENTENCES | {"th", "lo", "km", "my"}
 
 
-def base_language(code: str) -> str:
-    """A language code without script and region: `zh` of `zh-Hans`."""
-    return code.partition("-")[0].lower()
+@lru_cache(maxsize=256)
+def canonical_code(code: str) -> str:
+    """The bare language of a code: `EN`, `en-GB` → `en`; `zh-Hans`, `zh_CN`, `cmn` → `zh`; `iw` → `he`."""
+    language = _SUBTAG_SEPARATOR.split(code.strip(), maxsplit=1)[0].lower()
+    return REPLACED_CODES.get(language, language)
 
 
-def is_spaceless(code: str) -> bool:
-    """Whether its words and sentences follow each other without a space."""
-    return base_language(code) in _SPACELESS
+def has_unspaced_words(code: str) -> bool:
+    """Whether the words of a sentence follow each other without a space."""
+    return canonical_code(code) in _UNSPACED_WORDS
+
+
+def has_unspaced_sentences(code: str) -> bool:
+    """Whether sentences follow each other without a space."""
+    return canonical_code(code) in _UNSPACED_SENTENCES

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from model.text.language_codes import base_language
+from model.text.language_codes import canonical_code
 
 PLAIN_SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "de": ("Wo ist der Bahnhof?", "Ich habe Hunger.", "Das Buch liegt auf dem Tisch.", "Wie spät ist es?"),
@@ -23,4 +23,4 @@ PLAIN_SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def plain_sentences(language: str) -> tuple[str, ...]:
     """Some of a language, `pt-BR` being `pt`; none where we have none."""
-    return PLAIN_SENTENCES.get(base_language(language), ())
+    return PLAIN_SENTENCES.get(canonical_code(language), ())

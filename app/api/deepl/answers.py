@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from app.api.answers import translators
 from app.api.deepl.schemas import DeepLTranslateRequest, DeepLTranslateResponse, ModelType
 from app.translation.order import Answer
-from model.text.language import canonical_code
+from model.text.language_codes import canonical_code
 
 
 def translate_response(

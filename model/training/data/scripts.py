@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from model.text.language_codes import base_language
+from model.text.language_codes import canonical_code
 
 _RANGES = {
     "Latin": "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
@@ -42,7 +42,7 @@ def in_script_of(text: str, language: str) -> bool:
     so there the foreign words are counted, not their letters: 汤姆住在 New Haven is Chinese.
     True as well for text without letters, and for languages whose script is not known here.
     """
-    language = base_language(language)
+    language = canonical_code(language)
     script = _script(language)
     if script is None or (text.isascii() and script.match("a")):
         return True

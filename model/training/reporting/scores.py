@@ -7,7 +7,7 @@ from typing import cast
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from model.text.language_codes import base_language, is_spaceless
+from model.text.language_codes import canonical_code, has_unspaced_words
 from model.training.run_config import Metric
 
 References = Sequence[Sequence[str | None]]
@@ -59,6 +59,6 @@ def bleu_metric(target_language: str, *, for_sentences: bool = False) -> BLEU:
 
 def _tokenizer(language: str) -> str:
     """SacreBLEU's name for it; characters where spaces do not show words, or, in Korean, not these."""
-    if base_language(language) == "zh":
+    if canonical_code(language) == "zh":
         return "zh"
-    return "char" if is_spaceless(language) or base_language(language) == "ko" else "13a"
+    return "char" if has_unspaced_words(language) or canonical_code(language) == "ko" else "13a"

@@ -5,33 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.language import Detection, LanguageDetector, canonical_code, language_name
+from model.text.language import Detection, LanguageDetector, language_name
+from model.text.language_codes import canonical_code
 from model.text.language_names import LANGUAGE_NAMES
 
 
 @pytest.fixture(scope="module")
 def detector() -> LanguageDetector:
     return LanguageDetector(["fr", "en"])
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("en", "en"),
-        ("EN", "en"),
-        ("en-GB", "en"),
-        ("zh-Hans", "zh"),
-        ("zh_CN", "zh"),
-        ("pt-br", "pt"),
-        (" fr ", "fr"),
-        ("de_DE.UTF-8", "de"),
-        ("iw", "he"),
-        ("auto", "auto"),
-        ("", ""),
-    ],
-)
-def test_a_code_is_reduced_to_its_language(code: str, expected: str) -> None:
-    assert canonical_code(code) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
-from model.text.language_codes import base_language, is_spaceless
+from model.text.language_codes import canonical_code, has_unspaced_words
 from model.training.data.augmentation.inventions import ANYTHING, FIGURES, THINGS, name
 from model.training.data.augmentation.sentences import split_stop
 from model.training.data.augmentation.surroundings import Surroundings
@@ -89,7 +89,7 @@ def _framed(pair: SentencePair, around: Surroundings, generator: Random) -> Sent
 
 def _filled(frame: str, text: str, language: str, thing: str, mark: str) -> str:
     body, stop = split_stop(text)
-    opening, closing = ("（", "）") if is_spaceless(language) else (" (", ")")
+    opening, closing = ("（", "）") if has_unspaced_words(language) else (" (", ")")
     return frame.format(
         text=text,
         body=body,
@@ -98,5 +98,5 @@ def _filled(frame: str, text: str, language: str, thing: str, mark: str) -> str:
         mark=mark,
         opening=opening,
         closing=closing,
-        colon="：" if is_spaceless(language) else _COLONS.get(base_language(language), ": "),
+        colon="：" if has_unspaced_words(language) else _COLONS.get(canonical_code(language), ": "),
     )

@@ -3,7 +3,7 @@
 import re
 from random import Random
 
-from model.text.language_codes import is_spaceless
+from model.text.language_codes import has_unspaced_sentences
 from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.corpus import SentencePair
 
@@ -47,4 +47,4 @@ def joined(pair: SentencePair, around: Surroundings, generator: Random) -> Sente
 
 
 def _gap(language: str) -> str:
-    return "" if is_spaceless(language) else " "
+    return "" if has_unspaced_sentences(language) else " "

@@ -5,7 +5,7 @@ import unicodedata
 from random import Random
 
 from model.text.capitals import lower, upper
-from model.text.language_codes import is_spaceless
+from model.text.language_codes import has_unspaced_words
 from model.training.data.augmentation.sentences import without_final_stop
 from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.corpus import SentencePair
@@ -20,7 +20,7 @@ def in_capitals(pair: SentencePair, around: Surroundings, _: Random) -> Sentence
     Nothing in a source without case could tell that its translation is to be in capitals.
     """
     source = upper(pair.source, around.source_language)
-    if source == pair.source or is_spaceless(around.source_language):
+    if source == pair.source or has_unspaced_words(around.source_language):
         return None
     return SentencePair(source, upper(pair.target, around.target_language))
 
@@ -37,7 +37,7 @@ def in_lower_case(pair: SentencePair, around: Surroundings, generator: Random) -
 
 def with_typing_errors(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
     """One or two slips in long words of the source; None if it has none, or is not typed by letters."""
-    if is_spaceless(around.source_language):
+    if has_unspaced_words(around.source_language):
         return None
     words = list(_LONG_WORD.finditer(pair.source))
     if not words:

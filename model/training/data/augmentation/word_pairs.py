@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple, Self
 
 from model.text.capitals import lower, upper
-from model.text.language_codes import is_spaceless
+from model.text.language_codes import has_unspaced_words
 from model.training.data.corpus import SentencePair
 from model.training.lexicon import Lexicon
 from model.training.parallel_ids import ParallelIds
@@ -65,7 +65,7 @@ class _Side:
     """
 
     def __init__(self, texts: Sequence[str], language: str, segmenter: Segmenter) -> None:
-        self.is_segmented = is_spaceless(language)
+        self.is_segmented = has_unspaced_words(language)
         words = segmenter(texts) if self.is_segmented else [_WORD.findall(text) for text in texts]
         folded = [[lower(word, language) for word in row] for row in words]
         counts = Counter(chain.from_iterable(folded))

@@ -12,6 +12,7 @@ from model.training.data.scripts import count_words, in_script_of
         ("Где вокзал?", "ru", True),
         ("Where?", "ru", False),
         ("车站在哪里？", "zh-Hans", True),
+        ("hello there my friend", "cmn", False),
         ("车站在哪里？", "en", False),
         ("汤姆住在New Haven。", "zh", True),
         ("返回 Address/Network/Interface 对象。", "zh", True),

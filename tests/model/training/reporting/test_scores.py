@@ -25,7 +25,14 @@ def test_case_counts() -> None:
 
 @pytest.mark.parametrize(
     ("language", "tokenizer"),
-    [("zh-Hans", "tok:zh"), ("ja", "tok:char"), ("ko", "tok:char"), ("km", "tok:char"), ("fr-CA", "tok:13a")],
+    [
+        ("zh-Hans", "tok:zh"),
+        ("cmn", "tok:zh"),
+        ("ja", "tok:char"),
+        ("ko", "tok:char"),
+        ("km", "tok:char"),
+        ("fr-CA", "tok:13a"),
+    ],
 )
 def test_languages_without_spaces_are_cut_into_characters(language: str, tokenizer: str) -> None:
     text = ["我们今天去学校。"]

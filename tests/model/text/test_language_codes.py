@@ -1,0 +1,38 @@
+import pytest
+
+from model.text.language_codes import canonical_code, has_unspaced_sentences, has_unspaced_words
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("en", "en"),
+        ("EN", "en"),
+        ("en-GB", "en"),
+        ("zh-Hans", "zh"),
+        ("zh_CN", "zh"),
+        ("pt-br", "pt"),
+        (" fr ", "fr"),
+        ("de_DE.UTF-8", "de"),
+        ("iw", "he"),
+        ("cmn", "zh"),
+        ("auto", "auto"),
+        ("", ""),
+    ],
+)
+def test_a_code_is_reduced_to_its_language(code: str, expected: str) -> None:
+    assert canonical_code(code) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "sentences"),
+    [
+        ("zh-Hans", True, True),
+        ("cmn", True, True),
+        ("JA", True, True),
+        ("th", True, False),
+        ("ko", False, False),
+    ],
+)
+def test_spaces_between_words_and_between_sentences(code: str, words: bool, sentences: bool) -> None:
+    assert (has_unspaced_words(code), has_unspaced_sentences(code)) == (words, sentences)
