@@ -187,8 +187,8 @@ class LimitSettings(BaseModel):
     max_held_bytes: int = Field(
         default=268_435_456,
         ge=1024,
-        description="Most bytes of bodies being read and of texts being served; one client gets at most four "
-        "fifths of them",
+        description="Most bytes of bodies being read and characters of texts being served; one client "
+        "gets at most four fifths of them",
     )
     max_body_bytes: int = Field(default=1_048_576, ge=1024, description="Most bytes of a request body")
     max_items: int = Field(default=256, ge=1, description="Most texts in one request")
@@ -260,8 +260,8 @@ GROUPS: tuple[type[BaseModel], ...] = (ModelSettings, ServerSettings, AccessSett
 
 
 def variable(field: str) -> str:
-    """Name of the environment variable that sets a field."""
-    return ENV_PREFIX + field.upper()
+    """Name of the environment variable that sets a field, or that is one of no field's."""
+    return field if field.startswith(ENV_PREFIX) else ENV_PREFIX + field.upper()
 
 
 def default_of(field: FieldInfo) -> str:

@@ -25,6 +25,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "tie": ("none", "decoder", "all"),
     "initialisation": ("xavier", "normal"),
 }
+_MOST_LAYERS = 1000  # as deep as any has been trained (Wang et al. 2022, https://arxiv.org/abs/2203.00555)
 _FLAGS = ("final_norm", "norm_bias", "linear_bias", "output_bias", "embedding_norm", "scale_embeddings")
 _RATES = ("embedding_dropout", "attention_dropout", "ffn_dropout", "residual_dropout", "layer_drop")
 
@@ -126,7 +127,7 @@ class TransformerConfig:
         for name in ("model_dim", "num_heads", "ffn_dim", "max_positions", "vocab_multiple"):
             require_integer(name, getattr(self, name), 1)
         for name in ("num_encoder_layers", "num_decoder_layers"):
-            require_integer(name, getattr(self, name), 0)
+            require_integer(name, getattr(self, name), 0, _MOST_LAYERS)
         if self.num_encoder_layers == self.num_decoder_layers == 0:
             raise ConfigError("num_encoder_layers", "at least 1 where there is no decoder", 0)
         divides = self.model_dim % self.num_heads == 0

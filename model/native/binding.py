@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from model.errors import NativeError
+from model.errors import ConfigError, NativeError
 from model.native.build import VARIANTS, library_path
 from model.native.seal import is_whole
 from model.native.structures import (
@@ -163,13 +163,22 @@ def load_library(choice: str | None = None) -> Library:
 
     Raises:
         NativeError: If there is none, with the reason.
+        ConfigError: If the choice is none of these, or the one that was chosen cannot be had.
     """
     choice = choice or os.environ.get(ENVIRONMENT) or "auto"
     if choice == "off":
         raise NativeError(f"{ENVIRONMENT} is off")
     if choice not in ("auto", *VARIANTS):
-        names = ", ".join(("auto", "off", *VARIANTS))
-        raise NativeError(f"{ENVIRONMENT} must be one of {names}, but is {choice!r} instead")
+        raise ConfigError(ENVIRONMENT, "one of " + ", ".join(("auto", "off", *VARIANTS)), choice)
+    try:
+        return _fastest(choice)
+    except NativeError as reason:
+        if choice == "auto":
+            raise
+        raise ConfigError(ENVIRONMENT, f"auto, or one that works here ({reason})", choice) from reason
+
+
+def _fastest(choice: str) -> Library:
     runnable = [variant for variant in runnable_variants() if choice in ("auto", variant)]
     if not runnable:
         place = f"{platform.system()} on {platform.machine()}"

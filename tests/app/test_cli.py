@@ -48,6 +48,12 @@ def test_a_file_of_settings_that_is_no_text_is_named(tmp_path: Path, monkeypatch
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, "Error: the file .env must be UTF-8")
 
 
+def test_an_unknown_native_library_is_named(tiny_checkpoint: Path) -> None:
+    result = _serve(os.environ | {"DRAGOMAN_CHECKPOINT": str(tiny_checkpoint), "DRAGOMAN_NATIVE": "sse"})
+    assert result.returncode == 2
+    assert "dragoman: DRAGOMAN_NATIVE must be one of auto, off," in result.stderr
+
+
 def test_a_bad_file_of_keys_is_named(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("secret")
     (tmp_path / "config.json").touch()

@@ -13,7 +13,7 @@ BAD_VALUES: dict[str, tuple[object, ...]] = {
     "target_vocab_size": (0, -1, 1.5, "200", None),
     "model_dim": (0, -8, 64.0, "64"),
     "num_heads": (0, -1, 3, 2.0),
-    "num_encoder_layers": (-1, 1.0, None),
+    "num_encoder_layers": (-1, 1.0, None, 1001),
     "num_decoder_layers": (-1, "6", False),
     "ffn_dim": (0, 1.5),
     "activation": ("tanh", None, 1),
