@@ -52,6 +52,7 @@ class ModelCard:
         require(len(set(self.pairs)) == len(self.pairs), "pairs", "without repetition", self.pairs)
         require_integer("max_source_length", self.max_source_length, 2)
         require_integer("max_target_length", self.max_target_length, 1)
+        self._require_length_limits(self.decoding)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -108,11 +109,14 @@ class ModelCard:
     def _combined(self, given: dict[str, object]) -> DecodeOptions:
         implied = {"strategy": "beam"} if "beam_size" in given else {}
         options = DecodeOptions.from_dict(vars(self.decoding) | {"num_hypotheses": 1} | implied | given)
+        self._require_length_limits(options)
+        return options
+
+    def _require_length_limits(self, options: DecodeOptions) -> None:
         limit = f"at most {self.max_target_length}, the limit max_target_length of {self.name}"
         for name in ("min_length", "max_length"):
             length = getattr(options, name)
             require(length is None or length <= self.max_target_length, name, limit, length)
-        return options
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""

@@ -95,3 +95,13 @@ def test_options_over_the_limit_are_refused() -> None:
         CARD.options({"max_length": 65})
     with pytest.raises(ConfigError, match="`min_length` must be at most 64"):
         CARD.options({"min_length": 65})
+
+
+def test_defaults_over_the_limit_are_refused() -> None:
+    with pytest.raises(ConfigError, match="`max_length` must be at most 64, the limit max_target_length"):
+        tiny_card(decoding=DecodeOptions(max_length=65))
+
+
+def test_what_is_no_number_is_refused_before_it_is_compared() -> None:
+    with pytest.raises(ConfigError, match="`min_length` must be an integer"):
+        CARD.options({"max_length": 5, "min_length": "3"})
