@@ -10,7 +10,7 @@ from app.translation.route import Route
 from model.errors import TextTooLongError
 from model.passage import with_alternatives
 from model.request import DecodeOptions
-from model.text.language import Detection, LanguageDetector
+from model.text.language import Detection, LanguageDetector, usable_language
 
 # What concerns the translation that is asked for, not a text that is on its way to it.
 _ONLY_ON_THE_LAST_LEG = frozenset({"min_length", "max_length", "return_alignment"})
@@ -66,13 +66,10 @@ class Reader:
 
     def _detect_for(self, order: Order, target: str, text: str) -> Detection:
         """The likeliest language that can be translated into the target, or is the target already."""
-        ranked = self.detect(text)
-        usable = (
-            found
-            for found in ranked
-            if found.language == target or target in self._catalogue.targets(found.language, order.model)
+        return usable_language(
+            self.detect(text),
+            lambda code: code == target or target in self._catalogue.targets(code, order.model),
         )
-        return next(usable, ranked[0])
 
 
 def _options(order: Order, route: Route) -> tuple[DecodeOptions, ...]:

@@ -44,11 +44,12 @@ class Languages:
 
         target = None if self.target is None else resolve_code(card, self.target)
         possible = [code for code in card.sources if target is None or target in card.targets(code)]
-        if len(possible) > 1:
-            from model.text.language import LanguageDetector
+        if self.source is None and len(possible) == 1:
+            return possible[0]
+        from model.text.language import LanguageDetector, usable_language
 
-            return LanguageDetector(possible).detect(sample)[0].language
-        return (*possible, *card.sources)[0]
+        ranked = LanguageDetector(card.languages).detect(sample)
+        return usable_language(ranked, lambda code: code == target or code in possible).language
 
 
 def named_languages(card: ModelCard, name: str) -> Pair:
@@ -67,7 +68,7 @@ def named_languages(card: ModelCard, name: str) -> Pair:
 def language_options(command: Command) -> Command:
     """`--source`, `--target`, as `languages`."""
     helps = {
-        "source": "Source language; detected where there is a choice.",
+        "source": "Source language; in the first lines detected where there is a choice, or with auto.",
         "target": "Target language; needed only where there is a choice.",
     }
     options = {

@@ -1,6 +1,6 @@
 """① Names of languages, and which served language a text is in."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +32,17 @@ class Detection:
 
     language: str
     confidence: float
+
+
+def usable_language(ranked: Sequence[Detection], is_usable: Callable[[str], bool]) -> Detection:
+    """The likeliest language that is of use, unless another one is twice as likely: then that one.
+
+    Args:
+        ranked: The most probable first, at least one.
+        is_usable: Told of a language's code.
+    """
+    usable = next((found for found in ranked if is_usable(found.language)), ranked[0])
+    return ranked[0] if ranked[0].confidence > 2 * usable.confidence else usable
 
 
 class LanguageDetector:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.language import Detection, LanguageDetector, language_name
+from model.text.language import Detection, LanguageDetector, language_name, usable_language
 from model.text.language_codes import canonical_code
 from model.text.language_names import LANGUAGE_NAMES
 
@@ -21,6 +21,19 @@ def detector() -> LanguageDetector:
 )
 def test_a_language_is_named_in_english(code: str, name: str) -> None:
     assert language_name(code) == name
+
+
+@pytest.mark.parametrize(("certainty", "chosen"), [(0.9, "de"), (0.7, "de"), (0.6, "fr"), (0.4, "fr")])
+def test_what_is_of_use_is_preferred_unless_another_language_is_clearly_meant(
+    certainty: float, chosen: str
+) -> None:
+    ranked = [
+        Detection(language="de", confidence=certainty),
+        Detection(language="fr", confidence=1 - certainty),
+    ]
+    ranked.sort(key=lambda found: -found.confidence)
+    assert usable_language(ranked, lambda code: code == "fr").language == chosen
+    assert usable_language(ranked, lambda code: False) == ranked[0]
 
 
 def test_the_table_of_names_is_canonical() -> None:
