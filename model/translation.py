@@ -102,3 +102,8 @@ class Translation:
     alternatives: tuple[str, ...] = ()
     score: float | None = None
     sentences: tuple[SentenceTranslation, ...] = ()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no sentence was ended by its length limit."""
+        return all(sentence.best.finished for sentence in self.sentences)

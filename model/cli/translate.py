@@ -98,17 +98,18 @@ def translate(
     marked = MarkedLines(chain(sample, lines))
     done = 0 if unfinished is None else unfinished.go_on(_command(job, setup, decoding), marked)
     with written(output) if unfinished is None else unfinished.appended() as target:
-        if document:
-            target.write(job.document("".join(sample)).encode())
-            return
         at_once = 1 if file.isatty() else _LINES_AT_ONCE
-        for translated in job.lines(marked, done, at_once):
+        chunks = [job.document("".join(sample))] if document else job.lines(marked, done, at_once)
+        for translated in chunks:
             target.write(translated.encode())
             target.flush()
             if unfinished is not None:
                 unfinished.note(marked.mark)
     if job.too_long:
         click.echo(f"{len(job.too_long)} lines over the limit were left empty", err=True)
+    if job.cut:
+        those = "sentences" if document else f"{len(job.cut)} lines"
+        click.echo(f"{those} were ended by the length limit", err=True)
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class _Job:
 
     Attributes:
         too_long: What was left empty: `line N`.
+        cut: What was ended by its length limit, in the same way.
     """
 
     translator: "Translator"
@@ -126,6 +128,7 @@ class _Job:
     skips_long: bool
     shows_progress: bool
     too_long: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
 
     def document(self, text: str) -> str:
         """One text, with progress by sentences."""
@@ -163,6 +166,7 @@ class _Job:
             too_long=self.too_long.append if self.skips_long else None,
             progress=None if bar is None else bar.update,
         )
+        self.cut.extend(name for name, each in zip(fields, translations, strict=True) if not each.is_finished)
         return [translation.text for translation in translations]
 
     def _progress(self, unit: str, done: int = 0) -> "tqdm[None]":

@@ -45,6 +45,11 @@ def test_what_goes_without_saying_may_be_left_out(run: Run, text: str, translati
     assert run("translate", "--source", "auto", stdin=text).stdout == translation
 
 
+def test_what_is_in_the_target_language_already_is_left_alone(run: Run) -> None:
+    text = "Bonjour, où est la gare ? Je voudrais un billet pour demain matin.\n"
+    assert run("translate", "--source", "auto", "--target", "fr", stdin=text).stdout == text
+
+
 def test_a_named_target_settles_the_source(run: Run) -> None:
     assert run("translate", "--target", "fr", stdin="Merci. Bonjour.").exit_code == 0
     assert run("translate", "--target", "fr", stdin="Thank you.").stdout == "Merci."
@@ -168,6 +173,14 @@ def test_long_lines_are_left_empty_and_counted_when_asked_for(run: Run) -> None:
     result = run("translate", "-s", "en", "-t", "fr", "--skip-long", stdin=text)
     assert (result.exit_code, result.stdout) == (0, "Merci.\n\nMerci.\n")
     assert result.stderr == "2 lines over the limit were left empty\n"
+
+
+def test_what_the_length_limit_ends_is_told(run: Run) -> None:
+    arguments = ("translate", "-s", "en", "-t", "fr", "--max-length", "2")
+    lines = run(*arguments, stdin="Good morning.\n\nThe cat sleeps.\n")
+    assert (lines.exit_code, lines.stderr) == (0, "2 lines were ended by the length limit\n")
+    document = run(*arguments, "--document", stdin="Good morning. The cat sleeps.")
+    assert (document.exit_code, document.stderr) == (0, "sentences were ended by the length limit\n")
 
 
 def interrupted(
