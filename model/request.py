@@ -98,12 +98,12 @@ class DecodeOptions:
             require_integer("seed", self.seed, 0, 2**63 - 1)
 
     def _check_lengths(self) -> None:
+        require_integer("min_length", self.min_length, 0)
         if self.max_length is not None:
             require_integer("max_length", self.max_length, 1)
             require(self.min_length <= self.max_length, "min_length", "at most max_length", self.min_length)
         require_number("max_length_ratio", self.max_length_ratio, 0, 100)
         require_integer("max_length_offset", self.max_length_offset, 1)
-        require_integer("min_length", self.min_length, 0)
         require_number("min_length_ratio", self.min_length_ratio, 0, 100)
 
     @property

@@ -10,7 +10,7 @@ import click
 from tqdm import tqdm
 
 from model.cli.languages import named_languages
-from model.cli.main import Misuse
+from model.cli.main import Failure, Misuse
 from model.cli.setup import only_checkpoint
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, alw
     named = [(named_languages(loaded.card, languages), file) for languages, file in corpora]
     _require_all_pairs(loaded.card, [languages for languages, _ in named])
     with _progress("lines read") as bar:
-        parts = list(_read_all(loaded, named, limit, bar))
+        parts = [part for part in _read_all(loaded, named, limit, bar) if len(part)]
+    if not parts:
+        raise Failure("no pair of the corpora fits the network")
     pairs = ParallelIds.joined(parts)
     with _progress("pairs", (ITERATIONS + 1) * len(pairs)) as bar:
         lexicon = Lexicon.learn(pairs, loaded.config.target_vocab_size, bar.update)

@@ -25,7 +25,7 @@ def prepare_processor(threads: int) -> None:
 
 @contextmanager
 def prepared_processor(threads: int) -> Iterator[None]:
-    """The same for a while; afterwards threads and denormals are as before."""
+    """The same for a while; afterwards threads are as before, and denormals kept."""
     threads_before = torch.get_num_threads()
     prepare_processor(threads)
     try:

@@ -111,7 +111,7 @@ class Run:
             except DivergenceError:
                 self._conclude("divergence")
                 raise
-        self._conclude(reason)
+            self._conclude(reason)
         return reason
 
     def _conclude(self, ended_by: str) -> None:

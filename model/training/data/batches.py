@@ -82,7 +82,7 @@ class BatchStream(Iterator[Batch]):
     Args:
         dataset: What to draw from, each pair as often as its corpus' weight says.
         config: Budget of a batch.
-        seed: Of the order; `config.seed` if None.
+        seed: Of the order.
         rank: This process among `world_size`; it works on every `world_size`-th batch of an epoch.
         world_size: Processes that share an epoch.
         decoder_start_id: First decoder input; the tokenizer's BOS if None.
@@ -98,7 +98,7 @@ class BatchStream(Iterator[Batch]):
         dataset: PairDataset,
         config: BatchConfig,
         *,
-        seed: int | None = None,
+        seed: int,
         rank: int = 0,
         world_size: int = 1,
         decoder_start_id: int | None = None,
@@ -111,7 +111,6 @@ class BatchStream(Iterator[Batch]):
         longest = int((sources.lengths + targets.lengths).max())
         room = f"at least {longest}, which the longest pair takes"
         require(longest <= config.max_tokens, "batches.max_tokens", room, config.max_tokens)
-        seed = config.seed if seed is None else seed
         lengths = (sources.lengths, targets.lengths)
         self._planner = EpochPlanner(dataset, config, lengths=lengths, seed=seed)
         self._maker = _BatchMaker(

@@ -155,7 +155,6 @@ class BatchConfig:
             (https://arxiv.org/abs/1804.10959, https://arxiv.org/abs/1910.13267): so that unseen words
             and typing errors, which are cut oddly, are no surprise. 0.05 to 0.1 suits small corpora.
         target_piece_dropout: The same of targets.
-        seed: Of the order, where `BatchStream` is not given one.
     """
 
     max_tokens: int = 4096
@@ -164,7 +163,6 @@ class BatchConfig:
     prefetch: int = 8
     piece_dropout: float = 0.0
     target_piece_dropout: float = 0.0
-    seed: int = 0
 
     def __post_init__(self) -> None:
         require_integer("max_tokens", self.max_tokens, 4)
@@ -174,7 +172,6 @@ class BatchConfig:
         require_integer("prefetch", self.prefetch, 0)
         for name in ("piece_dropout", "target_piece_dropout"):
             require_number(name, getattr(self, name), 0, 1)
-        require_integer("seed", self.seed, 0)
 
 
 @dataclass(frozen=True, kw_only=True)

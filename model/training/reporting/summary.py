@@ -90,5 +90,5 @@ def _names(corpus: Mapping[str, Any]) -> str:
 
 
 def _duration(seconds: float) -> str:
-    minutes, hours = round(seconds / 60), int(seconds // 3600)
-    return f"{hours} h {minutes - 60 * hours} min" if hours else f"{seconds / 60:.1f} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{seconds / 60:.1f} min"

@@ -73,5 +73,12 @@ def test_text_is_needed_for_every_direction(run: Run, folder: Path, corpus: Path
     assert load_checkpoint(folder).shortlist is None
 
 
+def test_text_that_does_not_fit_is_not_enough(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "long.tsv").write_text("cat " * 2000 + "\tchat\n")
+    result = run("shortlist", folder, "--corpus", "en-fr", tmp_path / "long.tsv")
+    assert (result.exit_code, result.stderr) == (1, "dragoman: no pair of the corpora fits the network\n")
+    assert load_checkpoint(folder).shortlist is None
+
+
 def test_only_so_many_lines_are_read(run: Run, folder: Path, corpus: Path) -> None:
     assert "4 pairs" in run("shortlist", folder, "--corpus", "en-fr", corpus, "--limit", 2).stdout

@@ -35,6 +35,7 @@ def test_progress_and_speed() -> None:
     assert told["Steps"] == "40 (0.50 epochs)"
     assert told["Tokens seen"].startswith("1,200 ")
     assert told["Time of training"] == "2 h 3 min"
+    assert facts([{**UPDATE, "seconds": 7190.0}])["Time of training"] == "2 h 0 min"
     assert told["Throughput"] == "60 tokens/s (median)"
     assert told["Model FLOPs utilisation"] == "50.0% (median)"
 
