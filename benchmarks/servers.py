@@ -97,7 +97,8 @@ class Server:
         Raises:
             RuntimeError: If it ends or is not ready in time; its own words are on standard error.
         """
-        self.recipe, self.port = recipe, _free_port()
+        self.recipe, self._reserved = recipe, _reserved_port()
+        self.port: int = self._reserved.getsockname()[1]
         start = time.perf_counter()
         self._process = subprocess.Popen(
             [part.format(port=self.port) for part in recipe.command],
@@ -112,6 +113,8 @@ class Server:
                 time.sleep(0.01)
         except BaseException:
             self._process.kill()
+            self._process.wait()
+            self._reserved.close()
             raise
         self.seconds_to_ready = time.perf_counter() - start
         self.resident = self.memory("VmRSS")
@@ -144,6 +147,8 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        finally:
+            self._reserved.close()
 
     def _is_ready(self) -> bool:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
@@ -156,7 +161,9 @@ class Server:
             connection.close()
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+def _reserved_port() -> socket.socket:
+    """Holds a port that nobody else is given, but on which a server may listen: servers set SO_REUSEADDR."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held

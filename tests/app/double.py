@@ -72,6 +72,7 @@ class DoubleBackend:
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Event()
+        self.held = threading.Event()
         self.poison: str | None = None
         self.endless: str | None = None
         self.stuck: str | None = None
@@ -187,7 +188,9 @@ class DoubleEngine:
     def _advance(self, observer: Observer, progress: Progress) -> None:
         if not all(self._is_warm_up(sentence.request) for sentence in self._running):
             self._backend.entered.set()
-            assert self._backend.gate.wait(timeout=10)
+            if not self._backend.gate.is_set():
+                self._backend.held.set()
+                assert self._backend.gate.wait(timeout=60)
             time.sleep(self._backend.seconds)
         self._poison()
         rows = sum(sentence.rows for sentence in self._running)

@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 REQUEST = json.dumps({"q": "one two", "source": "en", "target": "fr"}).encode()
 JSON = {"Content-Type": "application/json"}
+_START_SECONDS = 300
 
 
 class Live:
@@ -36,7 +37,7 @@ class Live:
         return status, json.loads(text)
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request("POST", "/translate", body, headers)
             response = connection.getresponse()
@@ -69,15 +70,19 @@ def running(*, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Li
     assert process.stderr is not None
     lines: list[str] = []
     log = threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True)
+    impatience = threading.Timer(_START_SECONDS, process.kill)
+    impatience.start()
     try:
         while "listening" not in (line := process.stderr.readline()):
             assert line, "the process ended before it listened"
+        impatience.cancel()
         port = int(json.loads(line)["url"].rpartition(":")[2])
         log.start()
         live = Live(process, port, lines)
         wait_for(lambda: live.get("readyz"))
         yield live
     finally:
+        impatience.cancel()
         process.kill()
         process.wait()
         if log.ident is not None:

@@ -58,19 +58,19 @@ def scraping(live: Live) -> Iterator[list[dict[str, int]]]:
 class Client(threading.Thread):
     """Sends something; leaves after a while, or reads until the server closes or has answered."""
 
-    def __init__(self, live: Live, data: bytes, patience: float | None = None) -> None:
+    def __init__(self, live: Live, data: bytes, leaves: threading.Event | None = None) -> None:
         super().__init__()
         self.status = 0
         self._data = data
-        self._patience = patience
+        self._leaves = leaves
         self._connection = socket.create_connection(("127.0.0.1", live.port), timeout=20)
         self.start()
 
     def run(self) -> None:
         with self._connection as connection:
             connection.sendall(self._data)
-            if self._patience is not None:
-                time.sleep(self._patience)
+            if self._leaves is not None:
+                assert self._leaves.wait(30)
                 return
             received = b""
             while b"\r\n\r\n" not in received and (chunk := connection.recv(65536)):
@@ -79,14 +79,16 @@ class Client(threading.Thread):
 
 
 def test_the_accounts_of_a_burst_are_what_the_clients_saw() -> None:
-    with running(DOUBLE_SECONDS="1", DRAGOMAN_MAX_REQUESTS="40") as live:
+    leaving = threading.Event()
+    with running(DOUBLE_SECONDS="3", DRAGOMAN_MAX_REQUESTS="40") as live:
         before = scrape(live)
         with scraping(live) as scrapes:
-            leavers = [Client(live, data, patience=0.6) for data in (WHOLE, STREAM, HALF) * 3]
+            leavers = [Client(live, data, leaving) for data in (WHOLE, STREAM, HALF) * 3]
             # They are in the house before the others fill it.
             wait_for(lambda: _assert_in_flight(live, len(leavers)))
             others = [WHOLE] * 60 + [BAD_CHUNK, NONSENSE, NOWHERE, INVALID] * 5
             clients = [Client(live, data) for data in others]
+            leaving.set()
             for client in (*leavers, *clients):
                 client.join(30)
         wait_for(lambda: _assert_in_flight(live, 0, others=0))
@@ -103,7 +105,7 @@ def test_the_accounts_of_a_burst_are_what_the_clients_saw() -> None:
 
 
 def test_the_accounts_add_up_to_the_end_of_the_process() -> None:
-    with running(DOUBLE_SECONDS="0.4", DRAGOMAN_DRAIN_SECONDS="20") as live:
+    with running(DOUBLE_SECONDS="2", DRAGOMAN_DRAIN_SECONDS="20") as live:
         with scraping(live) as scrapes:
             clients = [Client(live, WHOLE) for _ in range(20)]
             wait_for(lambda: _assert_in_flight(live, len(clients)))

@@ -58,7 +58,9 @@ def test_it_neither_spins_nor_stays_deaf(spare: int | None) -> None:
             status, answer = live.translate()
             assert (status, answer["translatedText"]) == (200, "ONE TWO")
 
-        began = time.monotonic()
-        wait_for(translate, seconds=10)
-        assert time.monotonic() - began < 5  # a second, on a machine that does nothing else
-        assert len(os.listdir(f"/proc/{live.process.pid}/fd")) < MOST / 2
+        def find_them_closed() -> None:
+            if len(os.listdir(f"/proc/{live.process.pid}/fd")) >= MOST / 2:
+                raise OSError("some are still open")
+
+        wait_for(translate)  # a second, on a machine that does nothing else
+        wait_for(find_them_closed)

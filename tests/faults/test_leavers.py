@@ -9,7 +9,7 @@ import time
 from tests.app.remote import JSON, Live, running, wait_for
 
 LEAVERS = 40
-STEP_SECONDS = 0.15
+STEP_SECONDS = 0.3
 WORDS = 30
 STAYERS = [" ".join(f"s{i}w{j}" for j in range(WORDS)) for i in range(3)]
 
@@ -68,6 +68,6 @@ def test_their_rows_are_free_within_a_step_and_others_notice_nothing() -> None:
         steps = after["batch_sentences_count"] - before["batch_sentences_count"]
         narrow = 'batch_sentences_bucket{le="4.0"}'
         assert steps > 0
-        assert after[narrow] - before[narrow] == steps
+        assert steps - (after[narrow] - before[narrow]) <= 1  # they left in the middle of a step
         assert after['cancelled_total{stage="decoding"}'] == LEAVERS
         assert after["requests_in_flight"] == 1

@@ -12,7 +12,7 @@ from tests.load.arrivals import Seen, Stream
 from tests.load.open_loop import send
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
-STREAM = Stream(host="127.0.0.1", port=0, requests=[REQUEST], rate=200, seconds=0.5, patience=0.3)
+STREAM = Stream(host="127.0.0.1", port=0, requests=[REQUEST], rate=200, seconds=0.5, patience=2)
 
 
 def answer(status: int, field: str = "") -> bytes:
@@ -88,7 +88,7 @@ def test_a_refusal_is_orderly_only_if_it_says_when_to_come_again() -> None:
 
 
 def test_who_is_not_answered_in_time_leaves() -> None:
-    seen, count = sent_to(answer(200), seconds=10)
+    seen, count = sent_to(answer(200), seconds=10, patience=0.3)
     assert (len(seen.samples), seen.left) == (0, count)
 
 

@@ -143,8 +143,8 @@ async def test_a_deadline_before_the_first_event_is_504(
 
 
 async def test_a_late_error_is_the_last_event(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    backend.seconds = 0.03
-    response = await ask(client, q="word " * 30, timeout_ms=300)
+    backend.seconds = 0.05
+    response = await ask(client, q="word " * 30, timeout_ms=900)
     events = events_of(response.text)
     assert response.status_code == 200
     assert events[0][0] == "partial"
@@ -161,9 +161,9 @@ async def test_a_fault_after_the_first_event_says_nothing_internal(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
     backend.seconds = 0.03
-    call = asyncio.create_task(ask(client, q="one two three four five six seven eight"))
-    await asyncio.sleep(0.12)
-    backend.poison = "seven"
+    call = asyncio.create_task(ask(client, q="word " * 38 + "last"))
+    await asyncio.sleep(0.3)
+    backend.poison = "last"
     events = events_of((await call).text)
     assert events[0][0] == "partial"
     assert events[-1][0] == "error"
@@ -209,7 +209,8 @@ def test_events_come_over_a_real_socket_and_a_client_that_leaves_frees_the_engin
         assert response.getheader("transfer-encoding") == "chunked"
         assert response.readline() == b"event: partial\n"
         first = json.loads(response.readline().removeprefix(b"data: "))
-        assert first == {"index": 0, "translatedText": "WORD"}
+        assert set(first.pop("translatedText").split()) == {"WORD"}
+        assert first == {"index": 0}
         assert 'cancelled_total{stage="decoding"} 0.0' in live.get("metrics")
         # Far from the end: about 2 s are needed for all of it.
         response.close()
@@ -232,7 +233,7 @@ EMBEDDED = (
 @pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
 def test_the_embedded_checkpoint_streams_over_a_real_socket(native: str) -> None:
     """Greedy, beam and sampling: only ever added to, and the end is the plain answer."""
-    with running(command=REAL, DRAGOMAN_NATIVE=native) as live:
+    with running(command=REAL, DRAGOMAN_NATIVE=native, DRAGOMAN_REQUEST_TIMEOUT_MS="300000") as live:
         for decoding in ({"beam_size": 4}, {"strategy": "greedy"}, {"strategy": "sample", "seed": 5}):
             body = json.dumps(REQUEST | {"q": EMBEDDED, "decoding": decoding}).encode()
             _, plain = live.post(body, JSON)

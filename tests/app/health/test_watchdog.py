@@ -95,7 +95,7 @@ def test_nobody_looks_after_those_that_ended_or_with_a_limit_of_0() -> None:
 async def test_a_stuck_engine_fails_liveness_until_it_goes_on(
     serve: Serve, backend: DoubleBackend, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    async with serve(watchdog_seconds=0.2) as client:
+    async with serve(watchdog_seconds=1) as client:
         backend.gate.clear()
         answer = asyncio.create_task(client.post("/translate", json=REQUEST))
         refusal = await until(client, lambda response: response.status_code == 503)

@@ -107,10 +107,10 @@ def test_after_drain_seconds_the_rest_is_refused() -> None:
 
 
 def test_a_signal_and_its_echo_are_one() -> None:
-    with running(DOUBLE_SECONDS="0.5", DRAGOMAN_DRAIN_SECONDS="30") as live:
+    with running(DOUBLE_SECONDS="2", DRAGOMAN_DRAIN_SECONDS="30") as live:
         clients = Clients(live, 3)
-        live.process.send_signal(signal.SIGTERM)
-        live.process.send_signal(signal.SIGTERM)
+        for each in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):  # it wakes to both
+            live.process.send_signal(each)
         assert clients.outcomes() == [(200, None)] * 3
         assert live.process.wait(timeout=20) == 0
 

@@ -119,7 +119,7 @@ async def test_an_engine_never_gets_more_than_fits_and_the_order_is_kept(backend
 
 async def test_two_workers_share_one_queue() -> None:
     backend = DoubleBackend(workers=2)
-    backend.seconds = 0.002
+    backend.seconds = 0.05
     async with scheduling(backend) as scheduler:
         results = await scheduler.submit(sentences(backend, *[f"w{i} x y" for i in range(8)]), soon())
     assert [words(backend, result) for result in results] == [f"W{i} X Y" for i in range(8)]
@@ -169,10 +169,10 @@ async def test_a_worker_that_sees_first_that_a_sentence_is_overdue_changes_no_ac
 ) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
-        late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(0.1)))
+        late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(0.5)))
         await until(lambda: sample(scheduler, "queue_depth") == 1)
         # Nobody is told of the deadline before the worker has gone on.
-        time.sleep(0.2)
+        time.sleep(0.7)
         backend.gate.set()
         time.sleep(0.2)
         with pytest.raises(DeadlinePassedError):
@@ -187,7 +187,7 @@ async def test_a_deadline_that_passes_while_decoding_ends_it_within_a_step(backe
     async with scheduling(backend) as scheduler:
         backend.gate.clear()
         with pytest.raises(DeadlinePassedError):
-            await scheduler.submit(sentences(backend, "slow one " * 20), soon(0.05))
+            await scheduler.submit(sentences(backend, "slow one " * 20), soon(1))
         assert sample(scheduler, "cancelled_total", stage="decoding") == 1
         backend.gate.set()
         await until(lambda: len(backend.cancelled) == 1)

@@ -88,7 +88,7 @@ def test_whatever_happens_in_a_long_turn_ends_it_after_the_step_it_is_at(
     exchange.put([long])
     until(lambda: len(engine.sizes) > 20)
     backend.gate.clear()
-    time.sleep(0.02)
+    until(backend.held.is_set)
     before = len(engine.sizes)
     if event == "an arrival":
         exchange.put([job(backend, "new " * 50)])
@@ -105,6 +105,6 @@ def test_whatever_happens_in_a_long_turn_ends_it_after_the_step_it_is_at(
     elif event == "a client that leaves":
         until(lambda: backend.cancelled == [long.request])
         exchange.stop()
-    worker.join()
+    assert worker.join(30)
     assert event == "an arrival" or len(engine.sizes) == before + 1
     assert long not in heard.finished
