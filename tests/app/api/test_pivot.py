@@ -80,12 +80,13 @@ async def test_texts_of_one_request_go_their_own_ways(
     assert words(backend) == [GERMAN, ENGLISH, GERMAN.capitalize()]
 
 
-async def test_detection_with_a_named_checkpoint_looks_at_its_languages_alone(
+async def test_a_detected_language_that_the_named_checkpoint_does_not_read_is_refused(
     client: httpx.AsyncClient,
 ) -> None:
-    """German ranks first, and could go to French on its way through English, but not by that checkpoint."""
-    body = (await translate(client, q="Ich bin hungrig", source="auto", model="en-fr")).json()
-    assert (body["model"], body["detectedLanguage"]["language"]) == ("en-fr", "en")
+    """German could go to French on its way through English, but not by that checkpoint."""
+    response = await translate(client, q="Ich bin hungrig", source="auto", model="en-fr")
+    assert (response.status_code, response.json()["code"]) == (400, "unsupported_language")
+    assert response.json()["field"] == "source"
 
 
 async def test_white_space_and_markup_survive_both_legs(client: httpx.AsyncClient) -> None:

@@ -69,15 +69,13 @@ def test_a_text_in_the_target_language_has_arrived() -> None:
     assert (detected.detection.language, detected.ahead) == ("fr", ())
 
 
-def test_only_a_language_that_can_be_translated_is_detected() -> None:
-    free, bound = (
-        read("Wo ist der Bahnhof?", source=None, target="en", model=model)[0].detection
-        for model in (None, "en-fr")
-    )
-    assert free is not None
-    assert bound is not None
-    assert free.language == "de"
-    assert bound.language in ("en", "fr")
+def test_a_language_that_can_be_translated_is_detected_unless_another_is_clearly_meant() -> None:
+    for text, model, language in (("Wo ist der Bahnhof?", None, "de"), ("Tom!", "en-fr", "en")):
+        (item,) = read(text, source=None, target="en", model=model)
+        assert item.detection is not None
+        assert item.detection.language == language
+    with pytest.raises(UnsupportedLanguageError, match=r"`source` must be one of .*, but is 'de'"):
+        read("Wo ist der Bahnhof?", source=None, target="en", model="en-fr")
 
 
 def test_lengths_hold_on_the_last_leg_alone_and_other_options_on_both() -> None:
