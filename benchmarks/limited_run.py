@@ -9,8 +9,9 @@ from model.training.processor import prepared_processor
 from model.training.reporting.conclusion import report_if_possible
 from model.training.resumption import require_unchanged
 from model.training.run import Run
-from model.training.run_folder import RunFolder, write_text_whole
+from model.training.run_folder import RunFolder
 from model.training.train_config import TrainConfig
+from model.whole import write_text_whole
 
 _ENDED = "ended.json"
 _LIMITS = ("max_steps", "max_minutes", "max_epochs")

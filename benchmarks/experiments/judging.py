@@ -11,10 +11,11 @@ from model.errors import DivergenceError
 from model.request import DecodeOptions
 from model.training.held_out import held_out_texts
 from model.training.reporting.journal import Journal
-from model.training.run_folder import RunFolder, write_text_whole
+from model.training.run_folder import RunFolder
 from model.training.train_config import TrainConfig
 from model.training.tuning import translate_with, try_searches
 from model.translator import Translator
+from model.whole import write_text_whole
 
 _JUDGED = "judged.json"
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.card import ModelCard
-from model.checkpoint.atomic import written_whole
 from model.checkpoint.manifest import (
     CONFIG,
     PROVENANCE,
@@ -18,6 +17,7 @@ from model.checkpoint.manifest import (
     fingerprint,
     read_config,
     read_json,
+    refusals,
     require_listed,
     verify_files,
     write_config,
@@ -31,6 +31,7 @@ from model.errors import CheckpointError, TokenizerError
 from model.parameters import parameter_names
 from model.shortlist import Shortlist
 from model.text.tokenizer import Tokenizer
+from model.whole import written_whole
 
 if TYPE_CHECKING:
     import torch
@@ -135,7 +136,7 @@ def save_checkpoint(
 
     ready = prepare(config, weights, storage_dtype)
     _load_tokenizer(Path(tokenizer_folder), config)
-    with written_whole(Path(folder)) as temporary:
+    with refusals(Path(folder)), written_whole(Path(folder)) as temporary:
         write_config(temporary, config, card)
         write_weights(temporary, ready)
         for name in TOKENIZER_FILES:

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -10,6 +11,7 @@ from typing import cast
 from model.card import ModelCard
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
+from model.whole import write_text_whole
 
 FORMAT_VERSION = 1
 CONFIG = "config.json"
@@ -26,10 +28,23 @@ class FileRecord:
     size: int
 
 
+@contextmanager
+def refusals(path: Path) -> Iterator[None]:
+    """Say what the disk's refusal means for a checkpoint, or for a file of one.
+
+    Raises:
+        CheckpointError: If `path` could not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CheckpointError(f"cannot write {path}: {reason}; what was there is kept") from error
+
+
 def write_json(path: Path, content: JsonObject) -> None:
     """Write an object as indented UTF-8 JSON with a final newline."""
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    path.write_text(_to_text(content), encoding="utf-8")
 
 
 def read_json(path: Path) -> JsonObject:
@@ -108,13 +123,8 @@ def record(folder: Path, key: str, value: object) -> None:
         CheckpointError: If provenance.json cannot be read or replaced.
     """
     provenance = read_json(folder / PROVENANCE)
-    unfinished = folder / f".{PROVENANCE}.writing"
-    try:
-        write_json(unfinished, {**provenance, key: value})
-        unfinished.replace(folder / PROVENANCE)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise CheckpointError(f"cannot write {folder / PROVENANCE}: {error.strerror}") from error
+    with refusals(folder / PROVENANCE):
+        write_text_whole(folder / PROVENANCE, _to_text({**provenance, key: value}))
 
 
 def verify_files(folder: Path) -> Mapping[str, FileRecord]:
@@ -187,6 +197,10 @@ def _section(content: JsonObject, name: str, *, where: Path | None = None) -> Js
             raise CheckpointError(f"{where} must hold an object `{name}`")
         raise ConfigError(name, "an object", section)
     return cast(JsonObject, section)
+
+
+def _to_text(content: JsonObject) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _one_line(error: BaseException) -> str:

@@ -6,8 +6,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from model.card import ModelCard
-from model.checkpoint.atomic import written_whole
-from model.checkpoint.manifest import PROVENANCE, read_config, read_json, write_config, write_provenance
+from model.checkpoint.manifest import (
+    PROVENANCE,
+    read_config,
+    read_json,
+    refusals,
+    write_config,
+    write_provenance,
+)
+from model.whole import written_whole
 
 
 @contextmanager
@@ -22,7 +29,7 @@ def rewritten(folder: Path, noted: Mapping[str, object]) -> Iterator[Path]:
         CheckpointError: If the folder cannot be read or written; it is as it was then.
     """
     provenance = {key: value for key, value in read_json(folder / PROVENANCE).items() if key != "files"}
-    with written_whole(folder) as temporary:
+    with refusals(folder), written_whole(folder) as temporary:
         for path in folder.iterdir():
             shutil.copyfile(path, temporary / path.name)
         yield temporary

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from model.checkpoint import Checkpoint
-from model.checkpoint.atomic import written_whole
 from model.checks import require_choice
 from model.interchange.exporting import INSTRUCTIONS, preparation, require_package
 from model.interchange.formats import QUANTIZATIONS
 from model.interchange.instructions import instructions
+from model.whole import written_whole
 
 
 def export_checkpoint(
@@ -24,7 +24,7 @@ def export_checkpoint(
     Raises:
         ConfigError: If the format's package is not installed, or it cannot hold the configuration or
             store such numbers.
-        CheckpointError: If the folder cannot be written; what was there is kept.
+        OSError: If the folder cannot be written; what was there is kept.
     """
     require_choice("format", export_format, tuple(QUANTIZATIONS))
     require_choice("quantization", quantization, QUANTIZATIONS[export_format])

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from model.checkpoint import save_checkpoint
-from model.checkpoint.atomic import restore
 from model.config import TransformerConfig
 from model.errors import DivergenceError, TrainingError
 from model.golden import GOLDEN
@@ -29,7 +28,7 @@ from model.training.reporting.conclusion import conclude
 from model.training.reporting.journal import Journal, tensorboard_writer
 from model.training.reporting.provenance import describe_data, provenance
 from model.training.resumption import require_unchanged
-from model.training.run_folder import RunFolder, write_text_whole
+from model.training.run_folder import RunFolder
 from model.training.run_state import has_run_state
 from model.training.shelf import CheckpointShelf
 from model.training.starting import start_from
@@ -41,6 +40,7 @@ from model.training.validation import Validator
 from model.training.validation_decoder import new_decoder
 from model.training.world import ALONE, World
 from model.transformer import Transformer
+from model.whole import restore, write_text_whole
 
 logger = logging.getLogger(__name__)
 

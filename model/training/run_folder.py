@@ -16,7 +16,6 @@ runs/NAME/
   provenance.json      what was trained on what, how long, with which scores
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,17 +84,3 @@ class RunFolder:
     def provenance(self) -> Path:
         """What was trained on what."""
         return self.root / "provenance.json"
-
-
-def write_text_whole(path: Path, text: str) -> None:
-    """Write a file that is never seen half written, and is on the disk afterwards."""
-    unfinished = path.with_name(f".{path.name}.writing")
-    try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise

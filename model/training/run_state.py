@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from model.checkpoint.atomic import written_whole
-from model.errors import CheckpointError, TrainingError
+from model.errors import TrainingError
+from model.whole import written_whole
 
 _TENSORS = "tensors.safetensors"
 _VALUES = "state.json"
@@ -48,10 +48,10 @@ def save_run_state(folder: Path, state: RunState) -> None:
     try:
         with written_whole(folder) as unfinished:
             _write(unfinished, state)
-    except CheckpointError as error:
+    except OSError as error:
         kept = _describe_kept(folder)
         raise TrainingError(
-            f"cannot save the state of step {state.step}: {error.__cause__}; {kept}"
+            f"cannot save the state of step {state.step}: {error.strerror}; {kept}"
         ) from error
 
 

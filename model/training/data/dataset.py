@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -29,6 +28,7 @@ from model.training.data.pair_dataset import (
 )
 from model.training.data.token_store import TokenWriter
 from model.training.data.tokenisation import TokenChunk, tokenised_chunks
+from model.whole import written_whole
 
 __all__ = ["PairDataset", "data_fingerprint", "prepare"]
 
@@ -64,20 +64,13 @@ def prepare(
     fingerprint = data_fingerprint(corpora, tokenizer_folder, cleaning, augmentation)
     if (finished := _finished(folder, fingerprint)) is not None:
         return finished
-    unfinished = folder.with_name(folder.name + ".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    report = CleaningReport()
+    chunks = tokenised_chunks(corpora, tokenizer, cleaning, report, augmentation)
     try:
-        unfinished.mkdir(parents=True)
-        report = CleaningReport()
-        chunks = tokenised_chunks(corpora, tokenizer, cleaning, report, augmentation)
-        _write(chunks, report, tokenizer, fingerprint, unfinished)
-        if folder.exists():
-            shutil.rmtree(folder)
-        unfinished.rename(folder)
+        with written_whole(folder) as unfinished:
+            _write(chunks, report, tokenizer, fingerprint, unfinished)
     except OSError as error:
-        raise CorpusError(f"{folder}: tokenised text cannot be written ({error})") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        raise CorpusError(f"{folder}: tokenised text cannot be written ({error.strerror})") from error
     return PairDataset(folder)
 
 

@@ -5,7 +5,8 @@ import logging
 from collections.abc import Mapping
 
 from model.errors import TranslationError
-from model.training.run_folder import RunFolder, write_text_whole
+from model.training.run_folder import RunFolder
+from model.whole import write_text_whole
 
 logger = logging.getLogger(__name__)
 

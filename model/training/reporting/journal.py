@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from model.errors import ConfigError
-from model.training.run_folder import write_text_whole
+from model.whole import write_text_whole
 
 Event = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from model.training.held_out import TranslatedText
-from model.training.run_folder import write_text_whole
+from model.whole import write_text_whole
 
 Moment = Literal["first", "best", "last"]
 _MOMENTS: tuple[Moment, ...] = ("first", "best", "last")

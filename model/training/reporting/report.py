@@ -6,7 +6,6 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from model.checkpoint.atomic import written_whole
 from model.training.held_out import TranslatedText
 from model.training.reporting.attention import draw_attention
 from model.training.reporting.by_length import LengthBucket, score_by_length, write_by_length
@@ -22,6 +21,7 @@ from model.training.reporting.sentences import (
 )
 from model.training.reporting.summary import summarise
 from model.training.run_folder import RunFolder
+from model.whole import written_whole
 
 PAGE = "index.html"
 
@@ -42,7 +42,8 @@ def write_report(folder: RunFolder, *, attention: int | None = None) -> Path:
     Raises:
         ModuleNotFoundError: Without matplotlib and jinja2, which the extra `train` brings.
         TrainingError: If the folder is not a run's.
-        CheckpointError: If its checkpoint is not sound, or the report cannot be written.
+        CheckpointError: If its checkpoint is not sound.
+        OSError: If the report cannot be written; one from before is kept.
     """
     record = RunRecord.read(folder)
     if attention is None:

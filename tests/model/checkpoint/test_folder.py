@@ -16,7 +16,7 @@ from model.checkpoint.manifest import write_provenance
 from model.errors import CheckpointError
 from model.text.tokenizer import Tokenizer
 from model.transformer import Transformer
-from tests.model.checkpoint.test_atomic import largest_file
+from tests.model.test_whole import largest_file
 from tests.tiny import tiny_card, tiny_config, train_tokenizer
 
 
@@ -118,7 +118,7 @@ def test_a_full_disk_leaves_the_good_checkpoint(folder: Path) -> None:
     checkpoint = load_checkpoint(folder)
     with (
         largest_file(10_000),
-        pytest.raises(CheckpointError, match=r"cannot write checkpoint .*File too large"),
+        pytest.raises(CheckpointError, match=r"cannot write .*File too large"),
     ):
         save_checkpoint(
             folder,

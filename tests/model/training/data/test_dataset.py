@@ -79,14 +79,15 @@ def test_half_written_work_is_done_again(
     corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "pairs"
-    (tmp_path / "pairs.unfinished").mkdir()
-    (tmp_path / "pairs.unfinished" / "left behind").touch()
+    unfinished = tmp_path / ".pairs.writing"
+    unfinished.mkdir()
+    (unfinished / "left behind").touch()
     folder.mkdir()
     (folder / INDEX_FILE).write_text("{")
     assert len(prepare([corpus], tokenizer_folder, CLEANING, folder)) == 2 * COUNT
     (folder / "source.tokens").unlink()
     assert len(prepare([corpus], tokenizer_folder, CLEANING, folder)) == 2 * COUNT
-    assert not (tmp_path / "pairs.unfinished").exists()
+    assert not unfinished.exists()
 
 
 def test_fingerprint_is_of_contents_and_settings(
@@ -130,7 +131,7 @@ def test_nothing_left_after_cleaning(tokenizer_folder: Path, tmp_path: Path) -> 
     corpus = write_corpus(tmp_path / "b.tsv", 3, target_language="ru")
     with pytest.raises(CorpusError, match=r"nothing is left .* 3 wrong script"):
         prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "pairs")
-    assert not list(tmp_path.glob("pairs*"))
+    assert not list(tmp_path.glob("*pairs*"))
 
 
 def test_what_is_missing_is_named(corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_full_disk_is_one_line(
     monkeypatch.setattr("model.training.data.token_store.TokenWriter.append", no_space)
     with pytest.raises(CorpusError, match=r"cannot be written .*No space left"):
         prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "pairs")
-    assert not list(tmp_path.glob("pairs*"))
+    assert not list(tmp_path.glob("*pairs*"))
 
 
 def test_folder_that_holds_no_dataset(corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""ⓕ A folder that appears whole or not at all, even when the power goes or the disk is full."""
+"""ⓕ A folder or a file that appears whole or not at all, even when the power goes or the disk is full."""
 
 import ctypes
 import os
@@ -6,8 +6,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from model.errors import CheckpointError
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -24,11 +22,11 @@ def written_whole(folder: Path) -> Iterator[Path]:
     What an earlier crash left behind is put right first. One writer a folder at a time.
 
     Raises:
-        CheckpointError: If the disk is full or the place cannot be written to; `folder` is as
-            it was, and nothing partial is left.
+        OSError: Of `folder`, if the disk is full or the place cannot be written to; it is as it was,
+            and nothing partial is left.
     """
     folder = folder.absolute()
-    temporary = folder.with_name(f".{folder.name}.writing")
+    temporary = _beside(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         restore(folder)
@@ -39,11 +37,26 @@ def written_whole(folder: Path) -> Iterator[Path]:
         _put_in_place(temporary, folder)
     except OSError as error:
         _remove(temporary)
-        reason = error.strerror or str(error)
-        message = f"cannot write checkpoint {folder}: {reason}; what was there is kept"
-        raise CheckpointError(message) from error
+        raise OSError(error.errno, error.strerror or str(error), str(folder)) from error
     except BaseException:
         _remove(temporary)
+        raise
+
+
+def write_text_whole(path: Path, text: str) -> None:
+    """Write a file that is never seen half written, and is on the disk afterwards.
+
+    Raises:
+        OSError: If it cannot be written; what was there is kept.
+    """
+    unfinished = _beside(path)
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        _flush(unfinished)
+        unfinished.replace(path)
+        _flush(path.parent)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
         raise
 
 
@@ -56,6 +69,10 @@ def restore(folder: Path) -> None:
     previous = _previous(folder)
     if previous.exists() and not folder.exists():
         previous.rename(folder)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.writing")
 
 
 def _previous(folder: Path) -> Path:

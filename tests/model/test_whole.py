@@ -1,4 +1,4 @@
-"""Whatever stops the writing, the target is the old folder or the new one, complete."""
+"""Whatever stops the writing, the target is the old folder or file or the new one, complete."""
 
 import os
 import resource
@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import atomic
-from model.checkpoint.atomic import restore, written_whole
-from model.errors import CheckpointError
+from model import whole
+from model.whole import restore, write_text_whole, written_whole
 
 
 def write(folder: Path, content: str) -> None:
@@ -43,7 +42,7 @@ def test_an_existing_folder_is_replaced_whole(
     write(tmp_path / "model", "old")
     (tmp_path / "model" / "more").touch()
     if not exchanges:
-        monkeypatch.setattr(atomic, "_exchange", lambda *_: False)
+        monkeypatch.setattr(whole, "_exchange", lambda *_: False)
     write(tmp_path / "model", "new")
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["file"]
     assert (tmp_path / "model" / "file").read_text() == "new"
@@ -54,7 +53,7 @@ def test_the_exchange_is_one_step_here(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
-    assert atomic._exchange(tmp_path / "one", tmp_path / "other") == sys.platform.startswith("linux")
+    assert whole._exchange(tmp_path / "one", tmp_path / "other") == sys.platform.startswith("linux")
     assert (tmp_path / "one" / "other").exists() == sys.platform.startswith("linux")
 
 
@@ -63,11 +62,9 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, there_before: bool) -
     folder = tmp_path / "model"
     if there_before:
         write(folder, "old")
-    with (
-        largest_file(1000),
-        pytest.raises(CheckpointError, match=r"cannot write checkpoint .*: File too large"),
-    ):
+    with largest_file(1000), pytest.raises(OSError, match="File too large") as caught:
         write(folder, "x" * 5000)
+    assert caught.value.filename == str(folder)
     assert [path.name for path in tmp_path.iterdir()] == (["model"] if there_before else [])
     if there_before:
         assert (folder / "file").read_text() == "old"
@@ -91,7 +88,7 @@ def test_a_killed_writer_leaves_what_was_there(tmp_path: Path) -> None:
     write(tmp_path / "model", "old")
     script = (
         "import os, signal, sys, pathlib\n"
-        "from model.checkpoint.atomic import written_whole\n"
+        "from model.whole import written_whole\n"
         "with written_whole(pathlib.Path(sys.argv[1])) as temporary:\n"
         "    (temporary / 'file').write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -122,7 +119,7 @@ def test_a_crash_between_two_renames_is_put_right(tmp_path: Path) -> None:
 
 def test_the_next_writer_puts_a_crash_right_first(tmp_path: Path) -> None:
     crash_between_renames(tmp_path / "model")
-    with largest_file(1000), pytest.raises(CheckpointError):
+    with largest_file(1000), pytest.raises(OSError):
         write(tmp_path / "model", "x" * 5000)
     assert (tmp_path / "model" / "file").read_text() == "old"
     write(tmp_path / "model", "new")
@@ -131,5 +128,27 @@ def test_the_next_writer_puts_a_crash_right_first(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match=r"cannot write checkpoint .*file/model: "):
+    with pytest.raises(OSError, match="file/model"):
         write(tmp_path / "file" / "model", "new")
+
+
+def test_a_file_is_replaced_whole_or_kept(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_text_whole(path, "né\n")
+    with largest_file(1000), pytest.raises(OSError, match="File too large"):
+        write_text_whole(path, "x" * 5000)
+    assert path.read_text(encoding="utf-8") == "né\n"
+    write_text_whole(path, "new")
+    assert path.read_text() == "new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    flush, replace = whole._flush, Path.replace
+    monkeypatch.setattr(whole, "_flush", lambda path: (order.append(path.name), flush(path)))
+    monkeypatch.setattr(Path, "replace", lambda old, new: (order.append("renamed"), replace(old, new))[1])
+    write_text_whole(tmp_path / "file", "text")
+    assert order == [".file.writing", "renamed", tmp_path.name]
