@@ -42,6 +42,28 @@ def test_a_change_that_fails_leaves_the_checkpoint_as_it_was(folder: Path) -> No
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
+def test_what_else_lies_in_the_folder_stays_there_unlisted(folder: Path) -> None:
+    (folder / "notes").mkdir()
+    (folder / "notes" / "mine.txt").write_text("mine")
+    (folder / ".config.json.writing").write_text("left behind")
+    card = load_checkpoint(folder).card
+    replace_card(folder, dataclasses.replace(card, version="2"), {})
+    after = load_checkpoint(folder)
+    assert after.card.version == "2"
+    assert isinstance(after.provenance["files"], dict)
+    assert after.provenance["files"].keys().isdisjoint(("notes", ".config.json.writing"))
+    assert (folder / "notes" / "mine.txt").read_text() == "mine"
+    assert (folder / ".config.json.writing").read_text() == "left behind"
+
+
+def test_a_damaged_checkpoint_is_refused_and_not_vouched_for(folder: Path) -> None:
+    (folder / "tokenizer.model").write_bytes(b"damaged")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(CheckpointError, match=r"tokenizer\.model is corrupt"), rewritten(folder, {}):
+        pass
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is missing"), rewritten(tmp_path, {}):
         pass
