@@ -3,7 +3,6 @@
 Reading needs no torch: only a network does, and writing.
 """
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from model.config import TransformerConfig
 from model.errors import CheckpointError, TokenizerError
 from model.parameters import parameter_names
 from model.shortlist import Shortlist
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, Tokenizer, copy_tokenizer
 from model.whole import written_whole
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from model.transformer import Transformer
 
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "source.model", "target.model")
 PICKLE_SUFFIXES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
 
 
@@ -139,9 +137,7 @@ def save_checkpoint(
     with refusals(Path(folder)), written_whole(Path(folder)) as temporary:
         write_config(temporary, config, card)
         write_weights(temporary, ready)
-        for name in TOKENIZER_FILES:
-            if (source := Path(tokenizer_folder) / name).exists():
-                shutil.copyfile(source, temporary / name)
+        copy_tokenizer(Path(tokenizer_folder), temporary)
         write_provenance(temporary, provenance)
 
 
@@ -157,7 +153,7 @@ def load_checkpoint(folder: Path | str) -> Checkpoint:
     check_format_version(folder)
     records = verify_files(folder)
     present = (name for name in (*TOKENIZER_FILES, SHORTLIST) if (folder / name).exists())
-    require_listed(folder, (CONFIG, "tokenizer.json", *present), records)
+    require_listed(folder, (CONFIG, SETTINGS_FILE, *present), records)
     config, card = read_config(folder)
     return Checkpoint(
         folder=folder,

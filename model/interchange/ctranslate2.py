@@ -24,13 +24,8 @@ from model.checkpoint import Checkpoint
 from model.checks import require
 from model.config import TransformerConfig
 from model.embedding import Embedding
-from model.interchange.exporting import (
-    copy_tokenizer,
-    describe,
-    never_produced,
-    source_pieces,
-    target_pieces,
-)
+from model.interchange.exporting import describe, never_produced, source_pieces, target_pieces
+from model.text.tokenizer import copy_tokenizer
 from model.transformer import Layer, Stack, Transformer
 
 _ACTIVATIONS = {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": Activation.SWISH}
@@ -63,7 +58,7 @@ def write_ctranslate2(checkpoint: Checkpoint, folder: Path, quantization: str) -
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
-    copy_tokenizer(checkpoint, folder)
+    copy_tokenizer(checkpoint.folder, folder)
     describe(checkpoint, folder, quantization)
 
 

@@ -1,6 +1,5 @@
-"""ⓕ What every exported folder has: pieces, SentencePiece models, a description and instructions."""
+"""ⓕ What every exported folder has: pieces, a description and instructions."""
 
-import shutil
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +8,6 @@ from types import ModuleType
 from model.checkpoint import Checkpoint
 from model.checkpoint.manifest import write_json
 from model.errors import ConfigError
-from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE
 
 DESCRIPTION = "dragoman.json"
 INSTRUCTIONS = "README.md"
@@ -43,13 +41,6 @@ def never_produced(checkpoint: Checkpoint) -> list[int]:
     config = checkpoint.config
     reserved = {config.pad_id, config.bos_id, config.decoder_start_id, *checkpoint.tokenizer.target_tag_ids}
     return sorted(reserved - {config.eos_id})
-
-
-def copy_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
-    """Copy the SentencePiece models and the settings of the text's preparation, names kept."""
-    for name in (SHARED_FILE, SOURCE_FILE, TARGET_FILE, SETTINGS_FILE):
-        if (checkpoint.folder / name).exists():
-            shutil.copyfile(checkpoint.folder / name, folder / name)
 
 
 def describe(checkpoint: Checkpoint, folder: Path, quantization: str) -> None:

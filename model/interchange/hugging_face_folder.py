@@ -16,7 +16,6 @@ from model.checkpoint import Checkpoint
 from model.checkpoint.manifest import write_json
 from model.interchange.exporting import describe, never_produced, source_pieces, target_pieces
 from model.interchange.hugging_face import hugging_face_model
-from model.text.tokenizer import SHARED_FILE, SOURCE_FILE, TARGET_FILE
 
 
 def write_hugging_face(checkpoint: Checkpoint, folder: Path, architecture: str, quantization: str) -> None:
@@ -62,9 +61,7 @@ def _greedy(checkpoint: Checkpoint) -> GenerationConfig:
 
 def _write_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
     tokenizer, config = checkpoint.tokenizer, checkpoint.config
-    source_model, target_model = (
-        (SHARED_FILE, SHARED_FILE) if tokenizer.is_shared else (SOURCE_FILE, TARGET_FILE)
-    )
+    source_model, target_model = tokenizer.model_files
     shutil.copyfile(checkpoint.folder / source_model, folder / "source.spm")
     shutil.copyfile(checkpoint.folder / target_model, folder / "target.spm")
     pieces = source_pieces(checkpoint)

@@ -1,7 +1,5 @@
 """ⓕ The README of an exported folder: what it is, and how its framework is called."""
 
-from collections.abc import Mapping
-
 from model.checkpoint import Checkpoint
 
 _HEAD = """\
@@ -75,14 +73,11 @@ def instructions(checkpoint: Checkpoint, export_format: str, quantization: str, 
 
 def _values(checkpoint: Checkpoint, framework: str) -> dict[str, object]:
     card, tokenizer, config = checkpoint.card, checkpoint.tokenizer, checkpoint.config
-    shared = tokenizer.is_shared
-    models: Mapping[str, str] = {
-        "source_model": "tokenizer.model" if shared else "source.model",
-        "target_model": "tokenizer.model" if shared else "target.model",
-    }
+    source_model, target_model = tokenizer.model_files
     bos, eos = tokenizer.source_pieces([config.bos_id, config.eos_id])
     return {
-        **models,
+        "source_model": source_model,
+        "target_model": target_model,
         "framework": framework,
         "name": card.name,
         "version": card.version,

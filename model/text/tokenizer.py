@@ -5,6 +5,7 @@ A folder holds `tokenizer.model` (one vocabulary for both sides) or `source.mode
 those of the model files. Text never produces one: `</s>` or `<2fr>` typed by a user is text.
 """
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -19,14 +20,18 @@ __all__ = [
     "SHARED_FILE",
     "SOURCE_FILE",
     "TARGET_FILE",
+    "TOKENIZER_FILES",
     "Tokenizer",
     "TokenizerSettings",
+    "copy_tokenizer",
     "language_tags",
 ]
 
 SHARED_FILE = "tokenizer.model"
 SOURCE_FILE = "source.model"
 TARGET_FILE = "target.model"
+TOKENIZER_FILES = (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)
+"""All that a folder may hold of a tokenizer; fingerprints of data are made of them in this order."""
 
 
 class Tokenizer:
@@ -77,6 +82,11 @@ class Tokenizer:
     def is_shared(self) -> bool:
         """Whether both sides use one vocabulary."""
         return self._source is self._target
+
+    @property
+    def model_files(self) -> tuple[str, str]:
+        """Names of the source's and the target's model, the same twice for a shared vocabulary."""
+        return (SHARED_FILE, SHARED_FILE) if self.is_shared else (SOURCE_FILE, TARGET_FILE)
 
     @property
     def source_vocab_size(self) -> int:
@@ -207,3 +217,10 @@ class Tokenizer:
         if tag is None:
             raise UnsupportedLanguageError("target", target_language or "", self.language_tags)
         return [tag]
+
+
+def copy_tokenizer(origin: Path, folder: Path) -> None:
+    """Copy a tokenizer's files, names kept, into an existing folder."""
+    for name in TOKENIZER_FILES:
+        if (origin / name).exists():
+            shutil.copyfile(origin / name, folder / name)

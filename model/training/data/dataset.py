@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import CorpusError
-from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE, Tokenizer
+from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
 from model.training.data.augmentation.augmenter import AUGMENTATION_VERSION
 from model.training.data.cleaning import CleaningReport
 from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig
@@ -91,7 +91,7 @@ def data_fingerprint(
         parts.append([values, *(_checksum(path) for path in corpus_files(corpus))])
     if augmentation.is_on:  # data without copies are what they were before there were any
         parts.append([AUGMENTATION_VERSION, dataclasses.asdict(augmentation)])
-    files = [tokenizer_folder / name for name in (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)]
+    files = [tokenizer_folder / name for name in TOKENIZER_FILES]
     parts.extend([path.name, _checksum(path)] for path in files if path.exists())
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

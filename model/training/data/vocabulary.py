@@ -11,17 +11,15 @@ import sentencepiece
 
 from model.errors import CorpusError, TrainingError
 from model.text.tokenizer import (
-    SETTINGS_FILE,
     SHARED_FILE,
     SOURCE_FILE,
     TARGET_FILE,
+    TOKENIZER_FILES,
     Tokenizer,
     TokenizerSettings,
     language_tags,
 )
 from model.training.data.config import VocabularyConfig
-
-TOKENIZER_FILES = (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)
 
 _SPECIAL_IDS = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
 _SAMPLE_SEED = 1
@@ -83,8 +81,7 @@ def _take_over(origin: Path, codes: Sequence[str]) -> _Files:
     missing = set(codes) - tokenizer.language_tags.keys()
     if missing and (len(codes) > 1 or tokenizer.language_tags):
         raise TrainingError(f"{origin}: the tokenizer to reuse has no tag for {', '.join(sorted(missing))}")
-    names = (SHARED_FILE,) if tokenizer.is_shared else (SOURCE_FILE, TARGET_FILE)
-    return _Files(tokenizer.settings, {name: (origin / name).read_bytes() for name in names})
+    return _Files(tokenizer.settings, {name: (origin / name).read_bytes() for name in tokenizer.model_files})
 
 
 def _learn(pairs: Iterable[tuple[str, str]], config: VocabularyConfig, tags: dict[str, str]) -> _Files:

@@ -5,9 +5,16 @@ import pytest
 import sentencepiece
 
 from model.errors import CorpusError, TokenizerError, TrainingError
-from model.text.tokenizer import SHARED_FILE, SOURCE_FILE, TARGET_FILE, Tokenizer, TokenizerSettings
+from model.text.tokenizer import (
+    SHARED_FILE,
+    SOURCE_FILE,
+    TARGET_FILE,
+    TOKENIZER_FILES,
+    Tokenizer,
+    TokenizerSettings,
+)
 from model.training.data.config import VocabularyConfig
-from model.training.data.vocabulary import TOKENIZER_FILES, train_tokenizer
+from model.training.data.vocabulary import train_tokenizer
 from tests.model.training.parallel_text import made_up_pairs
 
 PAIRS = made_up_pairs(200)
@@ -28,8 +35,8 @@ def test_subwords_come_back_as_text(tmp_path: Path, kind: str, shared: bool) -> 
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
     assert tokenizer.language_tags == {}
     assert tokenizer.decode(tokenizer.encode_target(PAIRS[7][1])) == PAIRS[7][1]
-    models = {SHARED_FILE} if shared else {SOURCE_FILE, TARGET_FILE}
-    assert contents(tmp_path).keys() == models | {"tokenizer.json"}
+    assert tokenizer.model_files == ((SHARED_FILE,) * 2 if shared else (SOURCE_FILE, TARGET_FILE))
+    assert contents(tmp_path).keys() == set(tokenizer.model_files) | {"tokenizer.json"}
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "word", "char"])
