@@ -48,7 +48,7 @@ def main(
     config = read_recipe(goals[0].recipe, changes, data=data, folder=folder)
     run = RunFolder(Path(config.run.folder))
     ending = train(config, deadline)
-    best = run.checkpoints / "best"
+    best = run.best_checkpoint
     if ending is None or deadline.is_past:
         _stop(f"{run.root} is not finished yet: give the same command again")
     tune(best, config, device=device, sentences=tune_sentences)

@@ -66,6 +66,17 @@ class RunFolder:
         return self.root / "checkpoints"
 
     @property
+    def best_checkpoint(self) -> Path:
+        """The one with the best score so far."""
+        return self.checkpoints / "best"
+
+    @property
+    def good_checkpoint(self) -> Path | None:
+        """What to take from the run: the best checkpoint, else the last; None before the first."""
+        places = (self.best_checkpoint, self.checkpoints / "last")
+        return next((place for place in places if place.is_dir()), None)
+
+    @property
     def translations(self) -> Path:
         """Validation's translations at first, at best and at last."""
         return self.root / "translations"

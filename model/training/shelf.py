@@ -51,8 +51,3 @@ class CheckpointShelf:
 
     def _place(self, step: int) -> Path:
         return self._folder / f"step-{step:08d}"
-
-    def last_good(self) -> Path | None:
-        """The checkpoint to fall back on: the best, else the last; None before the first."""
-        places = (self._folder / "best", self._folder / "last")
-        return next((place for place in places if place.is_dir()), None)

@@ -191,7 +191,7 @@ class Trainer:
             if check_weights:
                 self._updater.require_finite_weights(self.position.step)
         except DivergenceError as error:
-            kept = self._shelf.last_good() or "none yet"
+            kept = self._folder.good_checkpoint or "none yet"
             advice = "try a lower learning rate or a longer warm-up"
             raise DivergenceError(f"{error}; last good checkpoint: {kept}; {advice}") from error
         if values is not None and self._world.is_first:

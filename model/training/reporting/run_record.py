@@ -54,7 +54,8 @@ class RunRecord:
         ending = _json(folder.provenance)
         if ending is not None and ending["steps"] < max((event["step"] for event in events), default=0):
             ending = None  # the run has been resumed since
-        checkpoint, kept = _checkpoint(folder), KeptTranslations(folder.translations)
+        place, kept = folder.good_checkpoint, KeptTranslations(folder.translations)
+        checkpoint = None if place is None else load_checkpoint(place)
         return cls(
             name=folder.root.resolve().name,
             config=_json(folder.config) or {},
@@ -86,12 +87,6 @@ class RunRecord:
     def best_validation(self) -> Event | None:
         """The first of those with the highest score."""
         return max(self.validations, key=lambda event: float(event[self.metric]), default=None)
-
-
-def _checkpoint(folder: RunFolder) -> Checkpoint | None:
-    places = (folder.checkpoints / name for name in ("best", "last"))
-    found = next((place for place in places if place.is_dir()), None)
-    return None if found is None else load_checkpoint(found)
 
 
 def _json(file: Path) -> dict[str, Any] | None:

@@ -30,7 +30,6 @@ def test_last_best_and_the_n_best_are_kept(tmp_path: Path) -> None:
     shelf = fill(tmp_path, [10.0, 30.0, 20.0, 5.0], keep_best=2)
     assert standing(tmp_path) == {"last": 4, "best": 2, "step-00000002": 2, "step-00000003": 3}
     assert shelf.scores == {2: 30.0, 3: 20.0}
-    assert shelf.last_good() == tmp_path / "best"
 
 
 def test_without_n_best_only_last_and_best(tmp_path: Path) -> None:
@@ -39,10 +38,5 @@ def test_without_n_best_only_last_and_best(tmp_path: Path) -> None:
 
 
 def test_without_scores_only_the_last(tmp_path: Path) -> None:
-    shelf = fill(tmp_path, [None, None], keep_best=3)
+    fill(tmp_path, [None, None], keep_best=3)
     assert standing(tmp_path) == {"last": 2}
-    assert shelf.last_good() == tmp_path / "last"
-
-
-def test_an_empty_shelf_has_nothing_to_fall_back_on(tmp_path: Path) -> None:
-    assert CheckpointShelf(tmp_path, save, 1).last_good() is None
