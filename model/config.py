@@ -1,7 +1,7 @@
 """The shape of a network: every variant is a value of TransformerConfig. No torch."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -162,6 +162,10 @@ class TransformerConfig:
     def padded(self, vocab_size: int) -> int:
         """Embedding rows for a vocabulary: its size rounded up to `vocab_multiple`."""
         return -(-vocab_size // self.vocab_multiple) * self.vocab_multiple
+
+    def never_produced(self, others: Iterable[int] = ()) -> list[int]:
+        """Target ids that no translation holds, in order: padding, BOS, the decoder's start, and `others`."""
+        return sorted({self.pad_id, self.bos_id, self.decoder_start_id, *others} - {self.eos_id})
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""

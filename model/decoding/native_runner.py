@@ -59,10 +59,11 @@ class NativeRunner:
         require_integer("max_positions", max_positions, 1, _LARGEST)
         for token in never_produced:
             require(0 <= token < config.target_vocab_size, "never_produced", "ids of the vocabulary", token)
-        reserved = {config.pad_id, config.bos_id, config.decoder_start_id}
-        never = reserved.union(never_produced) - {config.eos_id}
         self._session = Session(
-            network, max_rows=max_rows, max_entries=max_positions, never_produced=sorted(never)
+            network,
+            max_rows=max_rows,
+            max_entries=max_positions,
+            never_produced=config.never_produced(never_produced),
         )
         self._max_rows, self._max_positions = max_rows, max_positions
         self._numbers = count()

@@ -38,9 +38,7 @@ def target_pieces(checkpoint: Checkpoint) -> list[str]:
 
 def never_produced(checkpoint: Checkpoint) -> list[int]:
     """Target ids that no translation holds: padding, BOS, the decoder's start and language tags."""
-    config = checkpoint.config
-    reserved = {config.pad_id, config.bos_id, config.decoder_start_id, *checkpoint.tokenizer.target_tag_ids}
-    return sorted(reserved - {config.eos_id})
+    return checkpoint.config.never_produced(checkpoint.tokenizer.target_tag_ids)
 
 
 def describe(checkpoint: Checkpoint, folder: Path, quantization: str) -> None:

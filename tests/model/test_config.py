@@ -119,3 +119,10 @@ def test_it_cannot_be_changed() -> None:
 )
 def test_vocabulary_rows_are_rounded_up(size: int, multiple: int, rows: int) -> None:
     assert TransformerConfig(**SIZES, vocab_multiple=multiple).padded(size) == rows
+
+
+def test_what_is_never_produced_leaves_the_end_even_where_decoding_starts_with_it() -> None:
+    config = TransformerConfig(source_vocab_size=20, target_vocab_size=20)
+    assert config.never_produced() == [0, 2]
+    assert config.never_produced((9, 2, 4)) == [0, 2, 4, 9]
+    assert dataclasses.replace(config, decoder_start_id=3).never_produced() == [0, 2]

@@ -45,9 +45,7 @@ class Constraints(Columns):
         never_produced: Collection[int] = (),
     ) -> None:
         self._eos_id = config.eos_id
-        reserved = {config.pad_id, config.bos_id, config.decoder_start_id}
-        never = reserved.union(never_produced) - {config.eos_id}
-        self._never = torch.tensor(sorted(never), device=device)
+        self._never = torch.tensor(config.never_produced(never_produced), device=device)
         self._suppressed_NV = torch.zeros(slots, config.target_vocab_size, dtype=torch.bool, device=device)
         self._is_no_candidate_NV = torch.zeros_like(self._suppressed_NV)
         self._prefixes_NC = torch.zeros(slots, capacity, dtype=torch.int64, device=device)
