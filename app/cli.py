@@ -6,7 +6,7 @@ import click
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from app.checkpoints import checkpoint_folders
+from app.checkpoints import served_folders
 from app.settings import GROUPS, Settings, default_of, variable
 from model.errors import ConfigError
 
@@ -32,7 +32,7 @@ def _serve(**options: str | None) -> None:
     """
     settings = _read_settings({name: value for name, value in options.items() if value is not None})
     try:
-        checkpoint_folders(settings.checkpoint)
+        served_folders(settings.checkpoint)
         _run(settings)
     except ConfigError as error:
         message = f"{variable(error.field)} must be {error.requirement}, but is {error.value!r} instead"

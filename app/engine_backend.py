@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from app.backend import Engine, LoadedModel
-from app.checkpoints import checkpoint_folders
+from app.checkpoints import served_folders
 from app.settings import Settings
 from model.accelerator import accelerator_memory
 from model.card import ModelCard
@@ -92,7 +92,7 @@ class EngineBackend:
             ConfigError: If a path holds no checkpoint, or this machine cannot do what is asked.
         """
         known = {each.model.checksum: each for each in lender._loaded} if lender is not None else {}
-        loaded = [_load(folder, settings, known) for folder in checkpoint_folders(settings.checkpoint)]
+        loaded = [_load(folder, settings, known) for folder in served_folders(settings.checkpoint)]
         names = [each.name for each in loaded]
         if len(set(names)) < len(names):
             raise CheckpointError(f"checkpoints must have different names: {', '.join(sorted(names))}")

@@ -7,7 +7,8 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from benchmarks.shapes import SHAPES, endless_network
 from model.card import ModelCard
-from model.checkpoint import checkpoint_folders, save_checkpoint
+from model.checkpoint import save_checkpoint
+from model.discovery import checkpoint_folders
 from model.request import DecodeOptions
 from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE
 

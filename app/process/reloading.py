@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from app.background import in_background
-from app.checkpoints import checkpoint_folders
+from app.checkpoints import served_folders
 from app.context import Context
 from app.health.lifecycle import Phase
 from app.process.memory import reclaim_memory
@@ -98,7 +98,7 @@ def _reason(failure: Exception) -> dict[str, object]:
 def list_files(paths: Iterable[Path]) -> Listing:
     """What lies in the checkpoint folders; nothing if there are none."""
     try:
-        folders = checkpoint_folders(paths)
+        folders = served_folders(paths)
         files = (file for folder in folders for file in folder.iterdir())
         # A link that leads nowhere must not hide the others.
         return frozenset(_entry(file) for file in files if file.exists())

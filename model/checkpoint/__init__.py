@@ -13,7 +13,6 @@ Promise: a checkpoint written by any release with the same format version stays 
 """
 
 from model.card import ModelCard
-from model.checkpoint.discovery import checkpoint_folders
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import FORMAT_VERSION, record, record_evaluation
 from model.checkpoint.rewriting import replace_card
@@ -24,7 +23,6 @@ __all__ = [
     "Checkpoint",
     "ModelCard",
     "add_shortlist",
-    "checkpoint_folders",
     "load_checkpoint",
     "record",
     "record_evaluation",

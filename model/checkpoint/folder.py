@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from model.card import ModelCard
 from model.checkpoint.manifest import (
-    CONFIG,
     PROVENANCE,
     check_format_version,
     fingerprint,
@@ -26,6 +25,7 @@ from model.checkpoint.shortlist import SHORTLIST, read_shortlist
 from model.checkpoint.tensors import StoredTensor
 from model.checkpoint.weights import read_weights
 from model.config import TransformerConfig
+from model.discovery import CONFIG
 from model.errors import CheckpointError, TokenizerError
 from model.parameters import parameter_names
 from model.shortlist import Shortlist

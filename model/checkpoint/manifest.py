@@ -10,11 +10,11 @@ from typing import cast
 
 from model.card import ModelCard
 from model.config import TransformerConfig
+from model.discovery import CONFIG
 from model.errors import CheckpointError, ConfigError
 from model.whole import write_text_whole
 
 FORMAT_VERSION = 1
-CONFIG = "config.json"
 PROVENANCE = "provenance.json"
 
 JsonObject = Mapping[str, object]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from model.cli.grouping import Command, Option, grouped
+from model.discovery import checkpoint_folders
 from model.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -61,8 +62,6 @@ def only_checkpoint(path: Path) -> Path:
     Raises:
         CheckpointError: If there is none, or a choice.
     """
-    from model.checkpoint import checkpoint_folders
-
     found = checkpoint_folders(path)
     if len(found) == 1:
         return found[0]

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from app.checkpoints import checkpoint_folders
+from app.checkpoints import served_folders
 from model.errors import ConfigError
 
 
@@ -11,11 +11,11 @@ def test_a_folder_of_checkpoints_stands_for_all_of_them(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     for name in ("b", "a", ".half-written"):
         (tmp_path / name / "config.json").touch()
-    assert checkpoint_folders([tmp_path]) == [tmp_path / "a", tmp_path / "b"]
-    assert checkpoint_folders([tmp_path / "b"]) == [tmp_path / "b"]
+    assert served_folders([tmp_path]) == [tmp_path / "a", tmp_path / "b"]
+    assert served_folders([tmp_path / "b"]) == [tmp_path / "b"]
 
 
 @pytest.mark.parametrize("name", ["", "missing"])
 def test_a_folder_without_any_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="checkpoint"):
-        checkpoint_folders([tmp_path / name])
+        served_folders([tmp_path / name])

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from model.checkpoint import checkpoint_folders
+from model.discovery import checkpoint_folders
 
 
 def make(folder: Path) -> Path:
