@@ -10,6 +10,7 @@ from typing import BinaryIO, cast
 import click
 
 from model.errors import InputError
+from model.text.lines import decoded_lines
 
 STANDARD = "-"
 """Standard input or output, in place of a file."""
@@ -18,19 +19,18 @@ GZIP_LEVEL = 6
 
 
 def read_lines(file: BinaryIO) -> Iterator[str]:
-    """Lines with their ends, split at line feeds alone; a file whose name ends in .gz is unpacked.
+    """Lines with their ends, of plain or packed text.
 
     Raises:
         InputError: If a line is not UTF-8, by its number, or the file is not gzip throughout.
     """
-    is_packed = str(getattr(file, "name", "")).endswith(".gz")
     number = 0
     try:
-        for line in gzip.GzipFile(fileobj=file) if is_packed else file:
+        for line in decoded_lines(file):
             number += 1
-            yield line.decode("utf-8")
+            yield line
     except UnicodeDecodeError as error:
-        raise InputError(f"line {number} of the input must be UTF-8: {error.reason}") from error
+        raise InputError(f"line {number + 1} of the input must be UTF-8: {error.reason}") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"the input must be gzip throughout, but after line {number}: {error}") from error
 

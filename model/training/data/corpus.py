@@ -1,6 +1,5 @@
 """ⓐ Parallel text of any supported form, read as a stream of sentence pairs."""
 
-import gzip
 import json
 import zlib
 from collections.abc import Iterator
@@ -9,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from model.errors import CorpusError
+from model.text.lines import decoded_lines
 from model.training.data.config import CorpusConfig, CorpusFormat
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _FORMATS_BY_SUFFIX: dict[str, CorpusFormat] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
@@ -67,16 +66,19 @@ def _checked(path: Path) -> Path:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Lines without their end; split at line feeds alone, so that U+2028 stays in a sentence."""
+    """Lines without their end, of plain or packed text.
+
+    Raises:
+        CorpusError: If the file cannot be read, by the line's number.
+    """
     number = 0
     try:
-        with _checked(path).open("rb") as probe:
-            is_gzip = probe.read(2) == _GZIP_MAGIC
-        with gzip.open(path, "rb") if is_gzip else path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        with _checked(path).open("rb") as file:
+            for line in decoded_lines(file):
+                number += 1
+                yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}:{number}: not UTF-8 ({error.reason})") from error
+        raise CorpusError(f"{path}:{number + 1}: not UTF-8 ({error.reason})") from error
     except (OSError, EOFError, zlib.error) as error:
         raise CorpusError(f"{path}: cannot be read after line {number} ({error})") from error
 
