@@ -73,12 +73,6 @@ class StoredTensor:
             return not bool((exponents == _BFLOAT16_EXPONENT).any())
         return bool(np.isfinite(self.values).all())
 
-    def floats(self) -> NDArray[np.float32]:
-        """A copy in float32, exact."""
-        if self.dtype == "bfloat16":
-            return (self.values.astype(np.uint32) << 16).view(np.float32)
-        return self.values.astype(np.float32)
-
     def torch(self) -> "Tensor":
         """The same numbers for PyTorch, in the same memory."""
         import torch

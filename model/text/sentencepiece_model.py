@@ -78,12 +78,6 @@ class SentencePieceModel:
         ids: list[list[int]] = self._processor.encode(list(texts), num_threads=-1)
         return ids
 
-    def encode_sampled(self, text: str, *, alpha: float, seed: int) -> list[int]:
-        """Like `encode`, but one of the many ways to cut the text, drawn at random."""
-        sentencepiece.set_random_generator_seed(seed)
-        ids: list[int] = self._processor.encode(text, enable_sampling=True, alpha=alpha, nbest_size=-1)
-        return ids
-
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, without special ones, controls and bytes that are no character."""
         if not (is_plain := self._plain.issuperset(ids)):

@@ -163,23 +163,6 @@ class Tokenizer:
         pieces = self._target.encode_batch([self.settings.prepare(text) for text in texts])
         return [[*ids, self.eos_id] for ids in pieces]
 
-    def encode_sampled(
-        self, text: str, *, target_language: str | None = None, alpha: float, seed: int
-    ) -> list[int]:
-        """Like `encode`, with one random cut into pieces, for training.
-
-        Subword regularisation (https://arxiv.org/abs/1804.10959) for unigram models,
-        BPE-dropout (https://arxiv.org/abs/1910.13267) for BPE.
-
-        Args:
-            text: Any Unicode text.
-            target_language: As for `encode`.
-            alpha: Unigram: smoothing, smaller is more varied; BPE: dropout rate.
-            seed: The same seed gives the same pieces.
-        """
-        pieces = self._source.encode_sampled(self._readable(text), alpha=alpha, seed=seed)
-        return [*self._tag(target_language), *pieces, self.eos_id]
-
     def decode(self, ids: Sequence[int]) -> str:
         """Text of target ids, without special ones (the unknown piece is one).
 

@@ -136,11 +136,6 @@ class BatchStream(Iterator[Batch]):
         """Batches of an epoch, all processes together; of the current one if None."""
         return len(self._planner.plan(self._epoch if epoch is None else epoch).batches)
 
-    @property
-    def padding_share(self) -> float:
-        """Share of padding among all positions computed in the current epoch, all processes together."""
-        return self._planner.plan(self._epoch).padding_share
-
     def state_dict(self) -> dict[str, int | str]:
         """The exact position, for JSON."""
         return {"epoch": self._epoch, "batch": self._next_index, "order": self._planner.fingerprint}

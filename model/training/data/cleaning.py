@@ -86,27 +86,6 @@ class Cleaner:
         return None
 
 
-def clean_pairs(
-    pairs: Iterable[SentencePair],
-    config: CleaningConfig,
-    *,
-    source_language: str,
-    target_language: str,
-    report: CleaningReport | None = None,
-) -> Iterator[SentencePair]:
-    """Yield the good pairs of one corpus, in order.
-
-    Args:
-        pairs: As read.
-        config: What to drop. `max_length_tokens` is applied later, when there are tokens.
-        source_language: Code of the first side, for its script.
-        target_language: Code of the second side.
-        report: Filled as the stream is consumed.
-    """
-    report = CleaningReport() if report is None else report
-    return Cleaner(config).clean(pairs, source_language, target_language, report)
-
-
 def named_counts(counts: Mapping[str, int]) -> str:
     """Counts by name for a person to read, e.g. `148 duplicate, 2 too long`."""
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"

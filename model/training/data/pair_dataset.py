@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.errors import CorpusError
-from model.training.data.token_store import Indices, Rows, TokenArray, TokenStore
+from model.training.data.token_store import Indices, Rows, TokenStore
 
 INDEX_FILE = "index.json"
 SECTIONS_FILE = "pairs.sections"
@@ -92,19 +92,6 @@ class PairDataset:
         """How often each pair is drawn in an epoch, shape (pairs,)."""
         weights: npt.NDArray[np.float64] = np.array([section.weight for section in self.index.sections])
         return weights[self._section_numbers]
-
-    def source(self, index: int) -> TokenArray:
-        """Ids the encoder reads."""
-        return self._sources[index]
-
-    def target(self, index: int) -> TokenArray:
-        """Ids the decoder is to produce."""
-        return self._targets[index]
-
-    def direction(self, index: int) -> tuple[str, str]:
-        """(source, target) language codes."""
-        section = self.index.sections[int(self._section_numbers[index])]
-        return section.source_language, section.target_language
 
     def source_rows(self, indices: Indices) -> Rows:
         """Several sources."""

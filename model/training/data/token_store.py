@@ -96,12 +96,6 @@ class TokenStore:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, index: int) -> TokenArray:
-        """One sequence, a view into the mapped file; an index below 0 is an error."""
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        return self._tokens[self._offsets[index] : self._offsets[index + 1]]
-
     def rows(self, indices: Indices) -> Rows:
         """Several sequences."""
         lengths = self.lengths[indices]

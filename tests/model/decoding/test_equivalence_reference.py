@@ -1,6 +1,7 @@
 """Every strategy and option over the running batch equals a slow search that knows no cache and no batch."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -8,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.decoding.pytorch.score import score_translations
 from model.engines import torch_engine
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest
@@ -157,14 +157,23 @@ def test_a_result_does_not_depend_on_the_token_budget(max_batch_tokens: int) -> 
         assert_same(result, expected)
 
 
-def test_log_probabilities_are_those_of_score() -> None:
+def forced(network: Transformer, source: Sequence[int], target: Sequence[int]) -> list[float]:
+    """Log-probabilities of a translation's tokens when it is read at once (teacher forcing)."""
+    fed = torch.tensor([[network.config.decoder_start_id, *target[:-1]]])
+    with torch.inference_mode():
+        scores_TV = network(torch.tensor([source]), fed)[0].log_softmax(-1)
+    scores: list[float] = scores_TV.gather(1, torch.tensor(target, dtype=torch.int64)[:, None])[:, 0].tolist()
+    return scores
+
+
+def test_log_probabilities_are_those_of_the_whole_translation_read_at_once() -> None:
     network, requests = lively_network(), many_requests()
     engine = torch_engine(network)
     for asked, result in zip(requests, engine.decode(requests), strict=True):
         assert isinstance(result, list)
         for found in result:
             target = (*found.token_ids, EOS) if found.finished else found.token_ids
-            scores = score_translations(network, [asked.source_ids], [target])[0]
+            scores = forced(network, asked.source_ids, target)
             assert found.token_log_probabilities == pytest.approx(scores, abs=1e-4)
             assert found.log_probability == pytest.approx(sum(scores), abs=1e-3)
 

@@ -56,16 +56,6 @@ def test_only_control_symbols_can_be_tags(path: Path, train_model: TrainModel, p
         model.control_id(piece)
 
 
-def test_sampling_varies_the_pieces_but_not_the_text(path: Path, train_model: TrainModel) -> None:
-    path.write_bytes(train_model())
-    model = SentencePieceModel(path)
-    text = "Good morning, how are you?"
-    samples = [model.encode_sampled(text, alpha=0.1, seed=seed) for seed in range(10)]
-    assert len(set(map(tuple, samples))) > 1
-    assert {model.decode(sample) for sample in samples} == {text}
-    assert samples == [model.encode_sampled(text, alpha=0.1, seed=seed) for seed in range(10)]
-
-
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_scored_pieces_are_those_that_text_is_cut_into(
     path: Path, train_model: TrainModel, kind: str

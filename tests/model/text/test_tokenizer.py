@@ -185,12 +185,6 @@ def test_a_folder_without_models_says_what_it_must_hold(
         Tokenizer.load(tmp_path)
 
 
-def test_sampled_pieces_keep_tag_end_and_text(tokenizer: Tokenizer) -> None:
-    ids = tokenizer.encode_sampled("Good morning", target_language="fr", alpha=0.1, seed=5)
-    assert (ids[0], ids[-1]) == (tokenizer.language_tags["fr"], tokenizer.eos_id)
-    assert tokenizer.decode(ids) == "Good morning"
-
-
 @pytest.mark.parametrize(
     ("text", "spelt"),
     [

@@ -1,6 +1,6 @@
 import pytest
 
-from model.training.data.cleaning import Cleaner, CleaningReport, clean_pairs
+from model.training.data.cleaning import Cleaner, CleaningReport
 from model.training.data.config import CleaningConfig
 from model.training.data.corpus import SentencePair
 
@@ -20,7 +20,7 @@ CONFIG = CleaningConfig(max_length_words=20)
 
 def cleaned(pairs: list[SentencePair], config: CleaningConfig) -> tuple[list[SentencePair], CleaningReport]:
     report = CleaningReport()
-    kept = list(clean_pairs(pairs, config, source_language="en", target_language="fr", report=report))
+    kept = list(Cleaner(config).clean(pairs, "en", "fr", report))
     return kept, report
 
 

@@ -2,6 +2,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from model.errors import CorpusError, TokenizerError
@@ -40,11 +41,12 @@ def test_pairs_are_there_in_both_directions(
 ) -> None:
     dataset = prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "data" / "pairs")
     assert len(dataset) == 2 * COUNT
-    assert dataset.direction(0) == ("en", "fr")
-    assert dataset.direction(COUNT) == ("fr", "en")
-    assert dataset.source(3)[1:].tolist() == dataset.target(COUNT + 3).tolist()
-    assert dataset.source_lengths[3] == len(dataset.source(3))
-    assert dataset.target_lengths[3] == len(dataset.target(3))
+    directions = [(section.source_language, section.target_language) for section in dataset.index.sections]
+    assert directions == [("en", "fr"), ("fr", "en")]
+    source, target = dataset.source_rows(np.array([3])), dataset.target_rows(np.array([COUNT + 3]))
+    assert source.tokens[1:].tolist() == target.tokens.tolist()
+    assert source.lengths == dataset.source_lengths[3]
+    assert target.lengths == dataset.target_lengths[COUNT + 3]
     assert set(dataset.weights) == {2.0}
     assert dataset.index.kept == COUNT
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["pairs"]
