@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from model.text.tokenizer import Tokenizer
 from model.training.data.config import CorpusConfig
 from model.training.data.corpus import read_pairs
 
@@ -78,8 +77,3 @@ def held_out_texts(corpora: Sequence[CorpusConfig], max_sentences: int) -> tuple
         HeldOut(*direction, tuple(s for s, _ in sides), tuple(t for _, t in sides))
         for direction, sides in texts.items()
     )
-
-
-def encode_source(tokenizer: Tokenizer, text: str, target_language: str) -> list[int]:
-    """What the network reads: the target language's tag if the vocabulary has tags, pieces, EOS."""
-    return tokenizer.encode(text, target_language=target_language if tokenizer.language_tags else None)

@@ -17,7 +17,7 @@ from model.golden import GoldenSentence
 from model.request import DecodeOptions, DecodeRequest
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import Batch
-from model.training.held_out import HeldOut, TranslatedText, encode_source
+from model.training.held_out import HeldOut, TranslatedText
 from model.training.reporting.scores import TranslationScores, score_translations
 from model.training.run_config import Metric, Precision
 from model.training.update import autocast, sequence_loss
@@ -158,10 +158,11 @@ class Validator:
         return float(total / max(num_labels, 1))
 
     def _translate(self, text: HeldOut, decoder: ValidationDecoder) -> DirectionResult:
-        requests = [
-            DecodeRequest(tuple(encode_source(self._tokenizer, source, text.target_language)), self._options)
+        encoded = (
+            self._tokenizer.encode(source, target_language=text.target_language)
             for source in self._world.share(text.sources)
-        ]
+        )
+        requests = [DecodeRequest(tuple(ids), self._options) for ids in encoded]
         found = self._world.whole([self._text(result) for result in decoder.decode(requests)])
         translations = tuple(each or "" for each in found)
         return DirectionResult(

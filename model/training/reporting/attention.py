@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from model.training.data.scripts import count_words
-from model.training.held_out import Row, encode_source
+from model.training.held_out import Row
 from model.training.reporting.heat_maps import write_heat_maps
 from model.training.reporting.run_record import RunRecord
 
@@ -42,7 +42,7 @@ def draw_attention(record: RunRecord, count: int, folder: Path) -> list[Attentio
     for source, target in checkpoint.card.pairs:
         pair = f"{source}-{target}"
         for number, row in enumerate(islice(_candidates(record, pair), count), start=1):
-            source_ids = encode_source(tokenizer, row.source, target)
+            source_ids = tokenizer.encode(row.source, target_language=target)
             read = tokenizer.encode_target(row.translation)
             pictures = write_heat_maps(network, source_ids, read, tokenizer, folder / f"{pair}-{number}")
             drawn.append(AttentionExample(pair, row, pictures))

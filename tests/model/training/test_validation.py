@@ -9,7 +9,7 @@ from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.training.data.config import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
-from model.training.held_out import HeldOut, TranslatedText, encode_source
+from model.training.held_out import HeldOut, TranslatedText
 from model.training.reporting.scores import TranslationScores
 from model.training.validation import DirectionResult, ValidationResult, Validator
 from model.training.validation_decoder import NewDecoder, new_decoder
@@ -58,7 +58,7 @@ class Oracle:
     def __init__(self, tokenizer: Tokenizer, answers: dict[str, str]) -> None:
         self._tokenizer = tokenizer
         self._known = {
-            tuple(encode_source(tokenizer, source, language)): text
+            tuple(tokenizer.encode(source, target_language=language)): text
             for source, text in answers.items()
             for language in ("en", "fr")
         }
