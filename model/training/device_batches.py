@@ -1,33 +1,11 @@
 """ⓔ Batches on the device, the next one on its way while the current one is worked on."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import torch
 
-from model.training.data.batches import Batch
-
-
-class ResumableBatches(Protocol):
-    """An endless stream of batches that knows its position; BatchStream is one."""
-
-    def __iter__(self) -> Iterator[Batch]:
-        """The stream itself."""
-
-    def __next__(self) -> Batch:
-        """The next batch."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Position after the last batch handed out."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to such a position."""
-
-    def num_batches(self, epoch: int | None = None) -> int:
-        """Batches of an epoch."""
-
-    def close(self) -> None:
-        """End what runs in the background."""
+from model.training.data.batches import Batch, BatchStream
 
 
 class DeviceBatches:
@@ -44,7 +22,7 @@ class DeviceBatches:
         epoch: Passes over the data that were handed out, with the share of the current one.
     """
 
-    def __init__(self, stream: ResumableBatches, device: torch.device) -> None:
+    def __init__(self, stream: BatchStream, device: torch.device) -> None:
         self._stream = stream
         self._device = device
         self._position = stream.state_dict()
