@@ -57,8 +57,9 @@ class InstantEngine:
     def step(self, observer: Observer, *, max_steps: int) -> Progress:
         """See Engine."""
         sentences, self._added = self._added, []
-        observer.encoded(0.0, len(sentences))
-        observer.first_token(0.0, len(sentences))
+        observer.encoded(0.0)
+        for _ in sentences:
+            observer.first_token(0.0)
         observer.stepped(0.0, len(sentences), len(sentences))
         return Progress(
             finished=[(sentence, _source_of(sentence.request)) for sentence in sentences],

@@ -151,15 +151,15 @@ class Metrics:
         """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def encoded(self, seconds: float, sentences: int) -> None:
+    def encoded(self, seconds: float) -> None:
         """See Observer."""
         self.encode.observe(seconds)
 
-    def stepped(self, seconds: float, rows: int, tokens: int) -> None:
+    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
         """See Observer."""
-        self._steps.add(seconds, tokens, rows)
+        self._steps.add(seconds, sentences, rows)
 
-    def first_token(self, seconds: float, sentences: int) -> None:
+    def first_token(self, seconds: float) -> None:
         """See Observer."""
         self.time_to_first_token.observe(seconds)
 

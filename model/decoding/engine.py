@@ -238,7 +238,7 @@ class DecodingEngine:
             start = perf_counter()
             self._runner.admit(batch)
             self._admission.join(batch)
-            observer.encoded(perf_counter() - start, len(batch))
+            observer.encoded(perf_counter() - start)
 
     def _advance(self, observer: Observer, max_steps: int) -> Progress:
         progress = self._runner.advance(self._interrupt, max_steps)
@@ -246,7 +246,7 @@ class DecodingEngine:
         for record in progress.steps:
             observer.stepped(record.seconds, record.rows, record.sentences)
         for sentence in progress.started:
-            observer.first_token(now - self._added_at[sentence], 1)
+            observer.first_token(now - self._added_at[sentence])
         for sentence, _ in progress.finished:
             self._admission.leave(sentence)
             del self._added_at[sentence]

@@ -171,7 +171,7 @@ class DoubleEngine:
 
     def step(self, observer: Observer, *, max_steps: int) -> Progress:
         if self._arrivals:
-            observer.encoded(_SECONDS, len(self._arrivals))
+            observer.encoded(_SECONDS)
         started = list(self._arrivals)
         self._running.update(dict.fromkeys(started, 0))
         self._arrivals.clear()
@@ -181,7 +181,7 @@ class DoubleEngine:
             if progress.finished or self._interrupted.is_set():
                 break
         for _ in started:
-            observer.first_token(_SECONDS, 1)
+            observer.first_token(_SECONDS)
         self._interrupted.clear()
         return progress
 
