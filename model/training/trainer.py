@@ -65,7 +65,7 @@ class Trainer:
         hook: Called after every update, for callers who want to watch or meddle.
         world: The processes that train together. All update, measure, validate and agree when to end; the
             first alone logs and saves.
-        peak: Multiplications and additions a second that their devices could do; None if unknown.
+        peak: Multiplications and additions a second that their devices could do.
 
     Attributes:
         position: How far it is.
@@ -84,7 +84,7 @@ class Trainer:
         journal: Journal,
         hook: Hook | None = None,
         world: World = ALONE,
-        peak: float | None = None,
+        peak: float,
     ) -> None:
         self._config = config
         self._updater = updater

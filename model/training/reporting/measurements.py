@@ -14,11 +14,10 @@ class Measurements:
     Args:
         forgives_overflow: Whether an infinite gradient norm is normal: float16's loss scaler skips
             such an update, lowers its scale and goes on.
-        peak: Multiplications and additions a second that all devices together could do; None where it
-            was not measured, and no share of it can be told.
+        peak: Multiplications and additions a second that all devices together could do.
     """
 
-    def __init__(self, *, forgives_overflow: bool, peak: float | None = None) -> None:
+    def __init__(self, *, forgives_overflow: bool, peak: float) -> None:
         self._forgives_overflow = forgives_overflow
         self._peak = peak
         self._updates: list[Update] = []
@@ -51,15 +50,13 @@ class Measurements:
         operations = sum(update.operations for update in self._updates)
         rate = self._updates[-1].learning_rate
         self._updates, self._seconds = [], 0.0
-        values = {
+        return {
             **means,
             "learning_rate": rate,
             "tokens_per_second": num_tokens / max(seconds, 1e-9),
             "padding_share": round(1 - num_tokens / num_positions, 4),
+            "mfu": round(operations / max(seconds, 1e-9) / self._peak, 4),
         }
-        if self._peak is not None:
-            values["mfu"] = round(operations / max(seconds, 1e-9) / self._peak, 4)
-        return values
 
     def _mean(self, values: Sequence[float], name: str) -> float:
         for step, value in enumerate(values, start=self._first_step):
