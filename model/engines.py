@@ -243,7 +243,7 @@ def torch_engine(
     *,
     device: "torch.device | str" = "cpu",
     never_produced: Collection[int] = (),
-    max_batch_tokens: int = 4096,
+    max_batch_tokens: int = _TORCH_TOKENS,
 ) -> DecodingEngine:
     """An engine over a network that is in PyTorch already; see `torch_runner`."""
     runner = torch_runner(network, device, never_produced=never_produced)

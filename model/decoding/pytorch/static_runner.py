@@ -42,7 +42,7 @@ class StaticRunner:
         network: Network,
         device: torch.device | str = "cuda",
         *,
-        max_rows: int = 512,
+        max_rows: int,
         max_positions: int = 2**16,
         widths: Collection[int] = (1, 4),
         capacity: int = 256,

@@ -41,7 +41,7 @@ class TorchRunner:
         network: Network,
         device: torch.device | str = "cpu",
         *,
-        max_rows: int = 1024,
+        max_rows: int,
         max_positions: int = 2**16,
         never_produced: Collection[int] = (),
     ) -> None:

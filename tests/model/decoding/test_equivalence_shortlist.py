@@ -70,7 +70,11 @@ def native_runner(
 @pytest.mark.parametrize("kind", ["torch", "static"])
 def test_in_pytorch_every_strategy_knows_only_its_candidates(kind: str, seed: int) -> None:
     network = lively_network(seed)
-    runner = TorchRunner(network) if kind == "torch" else StaticRunner(network, "cpu", widths=(1, 4))
+    runner = (
+        TorchRunner(network, max_rows=64)
+        if kind == "torch"
+        else StaticRunner(network, "cpu", max_rows=64, widths=(1, 4))
+    )
     batch = admitted(network, many_requests(seed), seed)
     for sentence, result in zip(batch, decode(runner, batch), strict=True):
         assert_same(result, reference_result(network, sentence))
@@ -138,7 +142,7 @@ def test_a_beginning_that_no_source_token_suggests_is_kept(options: dict[str, ob
     prefix = (12, 8, 12)
     asked = request((6, 7, EOS), prefix=prefix, min_length=6, max_length=8, **options)
     sentence = Sentence.admit(asked, network.config, shortlist)
-    for runner in (native_runner(network), TorchRunner(network)):
+    for runner in (native_runner(network), TorchRunner(network, max_rows=64)):
         (result,) = decode(runner, [sentence])
         assert_same(result, reference_result(network, sentence))
         assert isinstance(result, list)

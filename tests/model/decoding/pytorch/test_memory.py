@@ -1,6 +1,7 @@
 """However PyTorch says that there is no memory, runners say MemoryError, and go on afterwards."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -67,7 +68,7 @@ def test_any_other_fault_stays_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "new_runner", [TorchRunner, lambda network: StaticRunner(network, "cpu", max_rows=16)]
+    "new_runner", [partial(TorchRunner, max_rows=16), partial(StaticRunner, device="cpu", max_rows=16)]
 )
 @pytest.mark.parametrize("part", ["encode", "decode_step"])
 def test_a_runner_that_found_no_memory_can_be_used_again(

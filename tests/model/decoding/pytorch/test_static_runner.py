@@ -32,7 +32,7 @@ def both(
 ) -> tuple[Sequence[Result | None], Sequence[Result | None]]:
     """Results of the static runner, and of the exact one."""
     static, agreed = run_through(static_runner(**sizes), NETWORK.config, arrivals, cancelled)
-    exact, expected = run_through(TorchRunner(NETWORK), NETWORK.config, arrivals, cancelled)
+    exact, expected = run_through(TorchRunner(NETWORK, max_rows=64), NETWORK.config, arrivals, cancelled)
     assert agreed == expected
     return static, exact
 
@@ -79,7 +79,7 @@ def test_every_variant_with_its_alignment(positions: str) -> None:
         for step, source in enumerate(sentences(5, 2, 9, 4))
     }
     static, _ = run_through(static_runner(network), network.config, arrivals)
-    exact, _ = run_through(TorchRunner(network), network.config, arrivals)
+    exact, _ = run_through(TorchRunner(network, max_rows=64), network.config, arrivals)
     for result, expected in zip(static, exact, strict=True):
         assert isinstance(result, list)
         assert isinstance(expected, list)

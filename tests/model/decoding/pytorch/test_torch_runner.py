@@ -66,7 +66,7 @@ def test_arrivals_at_every_step_in_every_variant(positions: str) -> None:
         step: [request(source, min_length=4, max_length=12, return_alignment=True, **options[step % 2])]
         for step, source in enumerate(sentences(5, 2, 9, 4, 7, 3))
     }
-    results, _ = run_through(TorchRunner(network), network.config, arrivals)
+    results, _ = run_through(TorchRunner(network, max_rows=64), network.config, arrivals)
     for asked, result in zip(arrivals.values(), results, strict=True):
         assert result is not None
         assert_same(result, ReferenceDecoder(network).decode(asked[0]))
@@ -80,7 +80,7 @@ def test_arrivals_at_every_step_in_every_variant(positions: str) -> None:
 def test_greedy_agrees_on_all_it_has_and_beams_on_what_they_share() -> None:
     table = {2: {4: 1.0}, 4: {5: 0.6, 6: 0.4}, 5: {7: 1.0}, 6: {8: 1.0}}
     for options, expected in (({"strategy": "greedy"}, (4, 5)), ({"beam_size": 2}, (4,))):
-        runner = TorchRunner(TableNetwork(table))
+        runner = TorchRunner(TableNetwork(table), max_rows=64)
         sentence = Sentence.admit(request((4, EOS), **options), TableNetwork(table).config)
         runner.admit([sentence])
         assert runner.agreed(sentence) == ()
@@ -91,7 +91,7 @@ def test_greedy_agrees_on_all_it_has_and_beams_on_what_they_share() -> None:
 def test_the_pool_is_full_to_the_last_entry_and_never_fuller() -> None:
     asked = [request(s, beam_size=3, max_length=5) for s in sentences(4, 6, 8)]
     arrived = admitted(asked)
-    runner = TorchRunner(NETWORK, max_positions=sum(s.positions for s in arrived))
+    runner = TorchRunner(NETWORK, max_rows=64, max_positions=sum(s.positions for s in arrived))
     runner.admit(arrived)
     with pytest.raises(DecodingError, match="room for 0 more"):
         runner.admit(admitted([request((4, EOS), strategy="greedy")]))
@@ -104,7 +104,7 @@ def test_the_pool_is_full_to_the_last_entry_and_never_fuller() -> None:
 
 def test_room_comes_back_whether_sentences_finish_or_are_dropped() -> None:
     asked = [request(s, beam_size=2, max_length=6) for s in sentences(5, 5)]
-    runner = TorchRunner(NETWORK, max_positions=2 * (5 + 2 * 6))
+    runner = TorchRunner(NETWORK, max_rows=64, max_positions=2 * (5 + 2 * 6))
     for _ in range(5):
         arrived = admitted(asked)
         runner.admit(arrived)
@@ -116,7 +116,7 @@ def test_room_comes_back_whether_sentences_finish_or_are_dropped() -> None:
 
 
 def test_advance_returns_when_one_finishes_or_it_is_interrupted_or_steps_are_done() -> None:
-    runner, interrupt = TorchRunner(NETWORK), Interrupt()
+    runner, interrupt = TorchRunner(NETWORK, max_rows=64), Interrupt()
     assert runner.advance(interrupt, 5).steps == []
     arrived = admitted([request(sentences(5)[0], strategy="greedy", min_length=9)])
     runner.admit(arrived)
@@ -134,7 +134,7 @@ def test_advance_returns_when_one_finishes_or_it_is_interrupted_or_steps_are_don
 def test_weights_may_change_while_nothing_runs() -> None:
     """What positions add to the attention is computed beforehand."""
     network = lively_network(positions="relative")
-    runner, source = TorchRunner(network), sentences(6)[0]
+    runner, source = TorchRunner(network, max_rows=64), sentences(6)[0]
     asked = request(source, strategy="greedy", min_length=9)
     run_through(runner, network.config, {0: [asked]})
     with torch.no_grad():
@@ -150,7 +150,7 @@ def test_broken_numbers_leave_nothing_behind_in_the_pool() -> None:
     network = lively_network()
     healthy = network.source_embedding.tokens.weight[9].clone()
     network.source_embedding.tokens.weight[9] = torch.nan
-    runner = TorchRunner(network, max_positions=200)
+    runner = TorchRunner(network, max_rows=64, max_positions=200)
     broken = request((5, 9, 9, 9, 9, EOS), beam_size=4)
     asked = request((5, 6, EOS), beam_size=4, min_length=5)
     results, _ = run_through(runner, network.config, {0: [broken], 2: [asked], 3: [asked]})
@@ -164,7 +164,7 @@ def test_broken_numbers_leave_nothing_behind_in_the_pool() -> None:
 def test_many_sentences_make_the_grid_grow() -> None:
     asked = [request(s, strategy="greedy") for s in sentences(*range(2, 12), *range(2, 12))]
     arrivals = {0: asked[:3], 1: asked[3:]}
-    results, _ = run_through(TorchRunner(NETWORK), NETWORK.config, arrivals)
+    results, _ = run_through(TorchRunner(NETWORK, max_rows=64), NETWORK.config, arrivals)
     for one, result in zip(asked, results, strict=True):
         assert result is not None
         assert_same(result, REFERENCE.decode(one))
@@ -173,8 +173,10 @@ def test_many_sentences_make_the_grid_grow() -> None:
 def test_what_is_never_produced_is_not() -> None:
     asked = [dataclasses.replace(request(s, strategy="sample", seed=1)) for s in sentences(4, 6)]
     never = set(range(4, VOCAB - 1))
-    results, _ = run_through(TorchRunner(NETWORK, never_produced=never), NETWORK.config, {0: asked})
+    results, _ = run_through(
+        TorchRunner(NETWORK, max_rows=64, never_produced=never), NETWORK.config, {0: asked}
+    )
     for result in results:
         assert isinstance(result, list)
         assert not never & set(result[0].token_ids)
-    TorchRunner(NETWORK).close()
+    TorchRunner(NETWORK, max_rows=64).close()
