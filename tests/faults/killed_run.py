@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.checkpoint import atomic
+from model import whole
 from model.training import run_state
 from model.training.data.batches import Batch
 from model.training.run import Run
@@ -61,7 +61,7 @@ def while_tensors_are_written() -> None:
 
 def before_the_new_state_is_in_place() -> None:
     """The seventh folder: after those of steps 0, 3 and 4, and the three checkpoints of step 4."""
-    atomic._put_in_place = after(6, atomic._put_in_place, die)
+    whole._put_in_place = after(6, whole._put_in_place, die)
 
 
 def before_the_old_state_is_gone() -> None:
@@ -69,13 +69,13 @@ def before_the_old_state_is_gone() -> None:
         swap(one, other)
         die()
 
-    swap = atomic._exchange
-    atomic._exchange = after(2, swap, exchange)
+    swap = whole._exchange
+    whole._exchange = after(2, swap, exchange)
 
 
 def between_two_renames() -> None:
     """Where the file system cannot exchange folders."""
-    atomic._exchange = lambda *_: False
+    whole._exchange = lambda *_: False
     rename, seen = Path.rename, iter(range(3))
 
     def renamed(self: Path, target: Path) -> Path:
@@ -93,8 +93,8 @@ def while_a_checkpoint_is_written() -> None:
             die()
         flushed(unfinished)
 
-    flushed = atomic._flush_to_disk
-    atomic._flush_to_disk = flush
+    flushed = whole._flush_to_disk
+    whole._flush_to_disk = flush
 
 
 def train(folder: Path) -> None:
