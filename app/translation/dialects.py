@@ -14,7 +14,7 @@ _TAG = r"""
     | <[!?][^>]*+>
     | <(?P<closing>/?)(?P<name>{initial}[^\s/>]*+)(?P<attributes>(?:"[^"]*+"|'[^']*+'|[^'">])*+|[^>]*+)>
 """
-_RAW = r"<(?P<raw>script|style|textarea)\b(?:.*?</(?P=raw)\s*>|.*+)"
+_RAW = r"<(?P<raw>script|style|textarea)(?![^\s/>])(?:.*?</(?P=raw)\s*>|.*+)"
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 )

@@ -40,6 +40,8 @@ def test_untranslated_it_is_what_it_was(source: str, dialect: Dialect) -> None:
         ("<p>one <b>two</b>\nthree</p>", ("one ", "two", "\nthree")),
         ("a &lt;b&gt; &eacute; c", ("a <b> é c",)),
         ("<script>x</script>y<style>z</style>", ("y",)),
+        ("<style-card>x</style-card><script:a>y</script:a>z", ("x", "y", "z")),
+        ("<textarea\n>x</textarea><script/>y</script>z", ("z",)),
         ('<p translate="no">x<b>y</b></p>z', ("z",)),
         ('<p translate="no">x<br>y</p>z', ("z",)),
         ("<code>x</code> in <pre>y</pre>", (" in ",)),
