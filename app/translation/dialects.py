@@ -1,20 +1,21 @@
 """② Markup languages: what a tag is, and which elements are special."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
 # Python's own HTML parser takes seconds for 10,000 characters of `<a <a <a`; this takes milliseconds.
-# Comments, scripts and the like run to the end if nothing closes them, as in a browser. A quote that
-# nothing closes does not count as one. Possessive quantifiers keep all of it from going back.
+# A quote that nothing closes does not count as one. Possessive quantifiers keep all of it from going back.
 _TAG = r"""
-    <!--(?:.*?-->|.*+)
-    | <!\[CDATA\[(?:.*?\]\]>|.*+)
-    | <[!?][^>]*+>
+    <[!?][^>]*+>
     | <(?P<closing>/?)(?P<name>{initial}[^\s/>]*+)(?P<attributes>(?:"[^"]*+"|'[^']*+'|[^'">])*+|[^>]*+)>
 """
-_RAW = r"<(?P<raw>script|style|textarea)(?![^\s/>])(?:.*?</(?P=raw)\s*>|.*+)"
+# Sections, by what they begin and end with. One that nothing ends runs to the end of all, as in a browser.
+_COMMENTS = {"<!--": "-->", r"<!\[CDATA\[": r"\]\]>"}
+_SCRIPTS = {
+    rf"<{name}(?![^\s/>])": rf"</{name}(?![^\s/>])[^>]*+>" for name in ("script", "style", "textarea")
+}
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 )
@@ -25,12 +26,14 @@ class Dialect:
     """What is special in a markup language.
 
     Attributes:
-        tag: Matches what is no text.
+        tag: Matches what is no text; of a section without an end only the beginning, as its group `endless`.
+        section: Matches the beginning of any section: of a comment, say, in which nothing is text or tag.
         untranslated: Elements whose text is left alone, in lower case.
         void: Elements that have no end, in lower case.
     """
 
     tag: re.Pattern[str]
+    section: re.Pattern[str]
     untranslated: frozenset[str] = frozenset()
     void: frozenset[str] = frozenset()
 
@@ -39,14 +42,25 @@ class Dialect:
         return replace(self, untranslated=self.untranslated | {name.lower() for name in names})
 
 
-def _tags(pattern: str, *, initial: str) -> re.Pattern[str]:
-    """Compiled, with what the name of an element begins with."""
-    return re.compile(pattern.replace("{initial}", initial), re.VERBOSE | re.DOTALL | re.IGNORECASE)
+def _tag(sections: Mapping[str, str], *, initial: str) -> re.Pattern[str]:
+    """Matches what is no text, with what the name of an element begins with."""
+    whole = (f"{begin}.*?{end}" for begin, end in sections.items())
+    endless = f"(?P<endless>{'|'.join(sections)})"
+    return _pattern("|".join((*whole, endless, _TAG.replace("{initial}", initial))))
+
+
+def _section(sections: Mapping[str, str]) -> re.Pattern[str]:
+    return _pattern("|".join(sections))
+
+
+def _pattern(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.VERBOSE | re.DOTALL | re.IGNORECASE)
 
 
 HTML = Dialect(
-    tag=_tags(f"{_RAW} | {_TAG}", initial="[a-z]"),
+    tag=_tag(_COMMENTS | _SCRIPTS, initial="[a-z]"),
+    section=_section(_COMMENTS | _SCRIPTS),
     untranslated=frozenset({"code", "pre", "noscript", "template"}),
     void=_VOID,
 )
-XML = Dialect(tag=_tags(_TAG, initial=r"[^\W\d]"))
+XML = Dialect(tag=_tag(_COMMENTS, initial=r"[^\W\d]"), section=_section(_COMMENTS))

@@ -102,13 +102,18 @@ def _cut(source: str, dialect: Dialect) -> Iterator[tuple[str, bool]]:
     """All of the source in pieces, each with whether it is text to translate."""
     shield = _Shield(dialect)
     position = 0
-    # Nothing behind the last > can be a tag, so nothing there need be looked at.
+    # No tag begins behind the last >, and looking for the end of one there would take quadratic time.
     for tag in dialect.tag.finditer(source, 0, source.rfind(">") + 1):
+        if tag["endless"]:
+            break
         yield source[position : tag.start()], not shield.is_up
         yield tag[0], False
         shield.pass_through(tag)
         position = tag.end()
-    yield source[position:], not shield.is_up
+    section = dialect.section.search(source, position)
+    end = section.start() if section else len(source)
+    yield source[position:end], not shield.is_up
+    yield source[end:], False
 
 
 class _Shield:

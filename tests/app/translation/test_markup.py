@@ -71,6 +71,24 @@ def test_what_is_text_in_xml(source: str, texts: tuple[str, ...]) -> None:
     assert Markup.split(source, XML.ignoring(["x"])).texts == texts
 
 
+@pytest.mark.parametrize("section", ["<!-- x", "<!--", "<![CDATA[x", "<!-- <b>x</b> y", "<![CDATA[x > y]>"])
+@pytest.mark.parametrize("dialect", [HTML, XML])
+def test_nothing_is_text_in_a_section_that_nothing_ends(section: str, dialect: Dialect) -> None:
+    assert Markup.split(f"<p>one</p>two{section}", dialect).texts == ("one", "two")
+
+
+@pytest.mark.parametrize("name", ["script", "style", "textarea", "SCRIPT"])
+def test_nothing_is_text_in_a_script_that_nothing_ends(name: str) -> None:
+    for section in (
+        f"<{name}",
+        f"<{name}>x",
+        f"<{name} a='b'>x <b>y</b> </{name}-z> > z",
+        f"<{name}>x</{name}",
+    ):
+        assert Markup.split(f"<p>one</p>two{section}").texts == ("one", "two")
+        assert Markup.split(f"two{section}").texts == ("two",)
+
+
 def test_html_can_leave_more_alone() -> None:
     dialect = HTML.ignoring(["B"])
     assert Markup.split("<code>x</code><b>y</b><i>z</i>", dialect).texts == ("z",)
@@ -93,7 +111,11 @@ def test_a_beginning_ends_with_its_last_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["<", "<a ", "<a b='", "<!--", "</", "<script>", "<a '>", "<a \"'>", "&", "<p>", "<code>"]
+    "piece",
+    [
+        *("<", "<a ", "<a b='", "<!--", "</", "<script>", "<a '>", "<a \"'>", "&", "<p>", "<code>", "<!-->"),
+        *("<script", "<![CDATA[", "</script", "<script></script"),
+    ],
 )
 @pytest.mark.parametrize("dialect", [HTML, XML])
 def test_no_input_takes_long(piece: str, dialect: Dialect) -> None:
