@@ -16,6 +16,9 @@ from app.translation.dialects import HTML, Dialect
 
 _TRANSLATE_NO = re.compile(r"""(?<![\w-])translate\s*=\s*["']?no\b""", re.IGNORECASE)
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
+_NUMBER = re.compile("&#(?:0*(?P<decimal>[0-9]+)|x0*(?P<hexadecimal>[0-9a-f]+));?", re.IGNORECASE)
+# No character has more, and Python refuses to read thousands of them.
+_MOST_DIGITS = 8
 
 
 class Layout(Protocol):
@@ -74,7 +77,7 @@ class Markup:
     @property
     def texts(self) -> tuple[str, ...]:
         """Runs of text with their character references resolved."""
-        return tuple(html.unescape(self.pieces[index]) for index in self.text_indices)
+        return tuple(_resolved(self.pieces[index]) for index in self.text_indices)
 
     def rebuild(self, texts: Sequence[str]) -> str:
         """The document with other texts in it; a text that did not change keeps its spelling."""
@@ -89,6 +92,19 @@ class Markup:
         indices = self.text_indices[: len(texts)]
         pieces = self.pieces[: indices[-1] + 1] if indices else ()
         return Markup(pieces, indices).rebuild(texts)
+
+
+def _resolved(piece: str) -> str:
+    """A run of text without its character references; none of them comes to nothing."""
+    return html.unescape(_NUMBER.sub(_decodable, piece) if "&#" in piece else piece)
+
+
+def _decodable(number: re.Match[str]) -> str:
+    """A reference that `html.unescape` reads; or what it stands for, if that would be dropped."""
+    decimal, hexadecimal = number.groups()
+    code = int(decimal[:_MOST_DIGITS]) if decimal else int(hexadecimal[:_MOST_DIGITS], 16)
+    reference = f"&#{code};"
+    return reference if html.unescape(reference) else chr(code)
 
 
 def _spelt(text: str, before: str) -> str:
