@@ -88,10 +88,20 @@ class Markup:
         return "".join(pieces)
 
     def beginning(self, texts: Sequence[str]) -> str:
-        """The document up to the end of one of its texts; elements may be open there."""
+        """The document up to the end of one of its texts; elements may be open there.
+
+        The last text may itself be a beginning. As long as it may turn out unchanged, and would be
+        spelt otherwise then, the document ends before it.
+        """
+        if texts and self._is_spelling_open(len(texts) - 1, texts[-1]):
+            texts = texts[:-1]
         indices = self.text_indices[: len(texts)]
         pieces = self.pieces[: indices[-1] + 1] if indices else ()
         return Markup(pieces, indices).rebuild(texts)
+
+    def _is_spelling_open(self, place: int, beginning: str) -> bool:
+        piece = self.pieces[self.text_indices[place]]
+        return _resolved(piece).startswith(beginning) and not piece.startswith(_spelt(beginning, piece))
 
 
 def _resolved(piece: str) -> str:

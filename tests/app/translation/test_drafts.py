@@ -85,6 +85,14 @@ def test_markup_is_cut_behind_what_is_certain(model: LoadedModel) -> None:
     assert drafts.take() == [(0, "<p>A &amp; B</p> <b>42</b><i>TWO. THREE.")]
 
 
+def test_nothing_shows_that_the_spelling_of_an_unchanged_text_would_take_back(model: LoadedModel) -> None:
+    drafts = drafts_of(model, "<p>&#79;NE. Two.</p>", is_html=True)
+    drafts.finished(0, hypotheses(model, "one."))
+    assert drafts.take() == []
+    drafts.grew(1, ids(model, "two x"))
+    assert drafts.take() == [(0, "<p>ONE. TWO")]
+
+
 def test_a_sentence_with_an_address_waits_until_that_is_right(model: LoadedModel) -> None:
     drafts = drafts_of(model, "Write to max@example.org today.", "Write today.")
     drafts.grew(0, ids(model, "schreib an mx@example.org x"))

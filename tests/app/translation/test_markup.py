@@ -109,6 +109,24 @@ def test_a_beginning_ends_with_its_last_text() -> None:
     ]  # fmt: skip
 
 
+@given(st.lists(PIECES, max_size=12).map("".join), st.data())
+def test_no_beginning_is_taken_back(source: str, data: st.DataObject) -> None:
+    page = Markup.split(source)
+    endings = data.draw(st.lists(st.sampled_from(["", "", "x", "&"]), min_size=9, max_size=9))
+    texts = [run + endings[index % 9] for index, run in enumerate(page.texts)]
+    whole = page.rebuild(texts)
+    for count, text in enumerate(texts):
+        for end in range(len(text) + 1):
+            assert whole.startswith(page.beginning([*texts[:count], text[:end]]))
+
+
+def test_a_text_that_may_yet_come_back_unchanged_shows_in_its_own_spelling_or_not_at_all() -> None:
+    page = Markup.split("<p>T&#111;m &lt;</p>")
+    assert [page.beginning([text]) for text in ("T", "To", "Tom <", "Tom <x", "Ta")] == [
+        "<p>T", "", "", "<p>Tom &lt;x", "<p>Ta",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "piece",
     [
