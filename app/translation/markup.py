@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+from app.translation.attributes import closes_itself, says_no
 from app.translation.dialects import HTML, Dialect
 
-_TRANSLATE_NO = re.compile(r"""(?<![\w-])translate\s*=\s*["']?no\b""", re.IGNORECASE)
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _NUMBER = re.compile("&#(?:0*(?P<decimal>[0-9]+)|x0*(?P<hexadecimal>[0-9a-f]+));?", re.IGNORECASE)
 # No character has more, and Python refuses to read thousands of them.
@@ -160,8 +160,9 @@ class _Shield:
         if not name or name in self._dialect.void:
             return
         if not tag["closing"]:
-            untranslated = name in self._dialect.untranslated or _TRANSLATE_NO.search(tag["attributes"])
-            if (self._open or untranslated) and not tag["attributes"].endswith("/"):
+            attributes = tag["attributes"]
+            untranslated = name in self._dialect.untranslated or says_no(attributes)
+            if (self._open or untranslated) and not closes_itself(attributes):
                 self._open.append(name)
         elif name in self._open:
             # Elements that were never closed end with the one around them.

@@ -43,6 +43,8 @@ def test_untranslated_it_is_what_it_was(source: str, dialect: Dialect) -> None:
         ("<textarea\n>x</textarea><script/>y</script>z", ("z",)),
         ('<p translate="no">x<b>y</b></p>z', ("z",)),
         ('<p translate="no">x<br>y</p>z', ("z",)),
+        ("<p title='translate=no' data-translate=no>x</p><p TRANSLATE = No>y</p>", ("x",)),
+        ("<a translate=no href=http://x.org/>x</a><b translate=no />y", ("y",)),
         ("<code>x</code> in <pre>y</pre>", (" in ",)),
         ("<!-- x -->y", ("y",)),
         ("5 < 6 and 7 > 6", ("5 < 6 and 7 > 6",)),
