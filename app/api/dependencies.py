@@ -39,10 +39,15 @@ def context_of(request: Request) -> Context:
     return cast(Context, request.app.state.context)
 
 
-async def admit(request: Request, context: Context) -> Admitted:
+async def admit(request: Request, context: Context, most_texts: int | None = None) -> Admitted:
     """The body of a client that may ask, and not too often.
 
     The key is looked at before the fields, so that a wrong one always gets the same answer.
+
+    Args:
+        request: Whose body has not been read.
+        context: What the application shares.
+        most_texts: How many it may hold, if not MAX_ITEMS.
 
     Raises:
         UnavailableError: While there is no room.
@@ -50,9 +55,9 @@ async def admit(request: Request, context: Context) -> Admitted:
         AccessDeniedError: If the client has no valid key.
         RateExceededError: If it asked too often.
     """
-    settings = context.settings
-    with context.admission.reading(_known_client(request, context), _size(request, settings.max_body_bytes)):
-        values = await read_values(request, max_bytes=settings.max_body_bytes, max_items=settings.max_items)
+    max_bytes, max_items = context.settings.max_body_bytes, most_texts or context.settings.max_items
+    with context.admission.reading(_known_client(request, context), _size(request, max_bytes)):
+        values = await read_values(request, max_bytes=max_bytes, max_items=max_items)
     client = _client(request, context, _key(request, values))
     context.rates.charge(client)
     context.keys.count(client.removeprefix("key:"))

@@ -47,7 +47,7 @@ async def translate(request: Request) -> Response:
     """
     context = context_of(request)
     values, client = await admit(request, context)
-    check_count(values, context.settings)
+    check_count(values, "q", context.settings.max_items)
     body = validate(schemas.TranslateRequest, values, is_form=is_form(request))
     texts = fields_of(body.q)
     check_lengths(texts, context.settings)

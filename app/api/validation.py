@@ -61,16 +61,32 @@ def fields_of(texts: str | list[str], name: str = "q") -> list[tuple[str, str]]:
     return [(f"{name}[{i}]", text) for i, text in enumerate(texts)]
 
 
-def check_count(values: Values, settings: Settings) -> None:
+def check_count(values: Values, name: str, most: int) -> None:
     """Refuse too many texts, before anything looks at each of them.
 
+    Args:
+        values: Of a request.
+        name: Of the field that holds texts.
+        most: How many there may be.
+
     Raises:
-        RequestError: If there are more than MAX_ITEMS.
+        RequestError: If there are more.
     """
-    q = values.get("q")
-    if isinstance(q, list) and len(q) > settings.max_items:
-        message = f"`q` is over the limit MAX_ITEMS: {len(q)}, at most {settings.max_items}"
-        raise RequestError("too_many_items", message, "q")
+    texts = values.get(name)
+    if isinstance(texts, list):
+        require_room(name, len(texts), most)
+
+
+def require_room(name: str, count: int, most: int) -> None:
+    """Refuse so many texts.
+
+    Raises:
+        RequestError: If there are more than there may be.
+    """
+    if count > most:
+        limit = "MAX_ITEMS" if name == "q" else "of texts"
+        message = f"`{name}` is over the limit {limit}: {count}, at most {most}"
+        raise RequestError("too_many_items", message, name)
 
 
 def seconds_allowed(timeout_ms: int | None, settings: Settings) -> float:

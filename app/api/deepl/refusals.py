@@ -2,10 +2,8 @@
 
 from typing import Final
 
-from app.api.deepl.schemas import MAX_TEXTS
 from app.api.errors import RequestError
 from app.api.strict_json import Values
-from app.settings import Settings
 from model.errors import InputError, TextTooLongError, UnsupportedLanguageError
 
 _TAGS: Final = "every tag splits"
@@ -43,18 +41,6 @@ def supported(values: Values) -> Values:
         if str(values.get(name)).lower() == value:
             raise _refusal(f"`{name}` cannot be `{value}`: {reason}", name)
     return {name: value for name, value in values.items() if name not in UNSUPPORTED}
-
-
-def check_texts(values: Values, settings: Settings) -> None:
-    """Refuse too many texts, before anything looks at each of them.
-
-    Raises:
-        RequestError: If there are more than DeepL allows, or MAX_ITEMS.
-    """
-    texts, most = values.get("text"), min(MAX_TEXTS, settings.max_items)
-    if isinstance(texts, list) and len(texts) > most:
-        message = f"`text` is over the limit of texts: {len(texts)}, at most {most}"
-        raise RequestError("too_many_items", message, "text")
 
 
 def renamed(error: InputError) -> InputError:

@@ -13,11 +13,11 @@ from app.api.body import is_form, read_values
 from app.api.deepl import schemas
 from app.api.deepl.answers import translate_response
 from app.api.deepl.languages import source_languages, target_languages
-from app.api.deepl.refusals import check_texts, renamed, supported
+from app.api.deepl.refusals import renamed, supported
 from app.api.dependencies import admit, client_of, context_of, translated, while_connected
 from app.api.documentation import body_of, errors
 from app.api.strict_json import Values
-from app.api.validation import check_lengths, fields_of, seconds_allowed, validate
+from app.api.validation import check_count, check_lengths, fields_of, seconds_allowed, validate
 from app.context import Context
 from app.settings import Settings
 from app.translation.dialects import HTML, XML, Dialect
@@ -61,8 +61,9 @@ async def translate(request: Request) -> Response:
     wrong is a 400 on these paths, as at DeepL.
     """
     context = context_of(request)
-    values, client = await admit(request, context)
-    check_texts(values, context.settings)
+    most_texts = min(schemas.MAX_TEXTS, context.settings.max_items)
+    values, client = await admit(request, context, most_texts)
+    check_count(values, "text", most_texts)
     body = validate(schemas.DeepLTranslateRequest, supported(values), is_form=is_form(request))
     fields = fields_of(body.text, "text")
     check_lengths(fields, context.settings)

@@ -168,6 +168,21 @@ async def test_a_bad_form_is_refused(client: httpx.AsyncClient, body: bytes, sta
     assert_refused(await client.post("/translate", content=body, headers=FORM), status)
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "limit", "most"),
+    [("/translate", "q", "MAX_ITEMS", 256), ("/v2/translate", "text", "of texts", 50)],
+)
+@pytest.mark.parametrize("count", [257, 300])
+async def test_too_many_texts_are_refused_alike_in_form_and_json(
+    client: httpx.AsyncClient, path: str, name: str, limit: str, most: int, count: int
+) -> None:
+    form = await client.post(path, content=b"&".join([name.encode() + b"="] * count), headers=FORM)
+    as_json = await client.post(path, json={name: [""] * count})
+    for refused in (form, as_json):
+        assert (refused.status_code, refused.json()["field"]) == (413, name)
+        assert refused.json()["error"] == f"`{name}` is over the limit {limit}: {count}, at most {most}"
+
+
 async def test_a_refusal_does_not_speak_of_python(client: httpx.AsyncClient) -> None:
     response = await client.post("/translate", content=request_of(decoding=None), headers=JSON)
     assert response.json()["error"] == "`decoding`: input should be an object"
