@@ -3,6 +3,7 @@
 from codecs import BOM_UTF8
 from email.message import Message
 from functools import lru_cache
+from typing import NamedTuple
 
 from starlette.requests import Request
 
@@ -18,8 +19,15 @@ _MOST_CHARACTERS = 256
 _UTF16_OR_32_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
-async def read_values(request: Request, *, max_bytes: int, max_items: int) -> Values:
-    """Fields of a JSON or form body, as sent.
+class Body(NamedTuple):
+    """Fields of a body as sent, and whether it is a form, so that every value came as text."""
+
+    values: Values
+    is_form: bool
+
+
+async def read_body(request: Request, *, max_bytes: int, max_items: int) -> Body:
+    """Fields of a JSON or form body.
 
     Args:
         request: Whose body has not been read.
@@ -36,13 +44,8 @@ async def read_values(request: Request, *, max_bytes: int, max_items: int) -> Va
     text = _decode(await _read(request, max_bytes))
     # `curl -d '{...}'` calls its JSON a form; no form of ours begins with a brace.
     if media_type == JSON or text.lstrip().startswith("{"):
-        return parse_object(text)
-    return parse_form(text.encode(), max_items)
-
-
-def is_form(request: Request) -> bool:
-    """Whether all values of a body that could be read came as text."""
-    return _media_type(request.headers.get("content-type", "")) == FORM
+        return Body(parse_object(text), is_form=False)
+    return Body(parse_form(text.encode(), max_items), is_form=True)
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple, TypeVar, cast
 
 from fastapi import Depends, Request
 
-from app.api.body import read_values
+from app.api.body import Body, read_body
 from app.api.strict_json import Values
 from app.context import Context
 from app.errors import AccessDeniedError, ClientGoneError, DeadlinePassedError, KeysUnreadableError
@@ -25,9 +25,9 @@ async def get_context(request: Request) -> Context:
 
 
 class Admitted(NamedTuple):
-    """A request that may be served: the fields of its body, and whose it is."""
+    """A request that may be served: its body, and whose it is."""
 
-    values: Values
+    body: Body
     client: str
 
 
@@ -57,11 +57,11 @@ async def admit(request: Request, context: Context, most_texts: int | None = Non
     """
     max_bytes, max_items = context.settings.max_body_bytes, most_texts or context.settings.max_items
     with context.admission.reading(_known_client(request, context), _size(request, max_bytes)):
-        values = await read_values(request, max_bytes=max_bytes, max_items=max_items)
-    client = _client(request, context, _key(request, values))
+        body = await read_body(request, max_bytes=max_bytes, max_items=max_items)
+    client = _client(request, context, _key(request, body.values))
     context.rates.charge(client)
     context.keys.count(client.removeprefix("key:"))
-    return Admitted(values, client)
+    return Admitted(body, client)
 
 
 async def translated(context: Context, order: Order, drafts: Drafts | None = None) -> list[Answer]:

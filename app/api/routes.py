@@ -16,7 +16,6 @@ from app.api.answers import (
     detected,
     translate_response,
 )
-from app.api.body import is_form
 from app.api.dependencies import ContextOf, admit, context_of, translated, while_connected
 from app.api.documentation import as_events, body_of, errors
 from app.api.streaming import stream, wants_events
@@ -46,9 +45,9 @@ async def translate(request: Request) -> Response:
     With `Accept: text/event-stream` the translation comes as it grows, as Server-Sent Events.
     """
     context = context_of(request)
-    values, client = await admit(request, context)
-    check_count(values, "q", context.settings.max_items)
-    body = validate(schemas.TranslateRequest, values, is_form=is_form(request))
+    sent, client = await admit(request, context)
+    check_count(sent.values, "q", context.settings.max_items)
+    body = validate(schemas.TranslateRequest, sent.values, is_form=sent.is_form)
     texts = fields_of(body.q)
     check_lengths(texts, context.settings)
     order = _order(body, texts, client, context.settings)
@@ -91,8 +90,8 @@ def _order(
 async def detect(request: Request) -> Response:
     """Languages that the text may be in, likeliest first."""
     context = context_of(request)
-    values, client = await admit(request, context)
-    body = validate(schemas.DetectRequest, values, is_form=is_form(request))
+    sent, client = await admit(request, context)
+    body = validate(schemas.DetectRequest, sent.values, is_form=sent.is_form)
     check_lengths(fields_of(body.q), context.settings)
     found = await while_connected(request, _detected(context, body.q, client))
     return answered(Detections, [detected(language) for language in found])

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from pydantic import TypeAdapter
 
 from app.api.answers import answered
-from app.api.body import is_form, read_values
+from app.api.body import read_body
 from app.api.deepl import schemas
 from app.api.deepl.answers import translate_response
 from app.api.deepl.languages import source_languages, target_languages
@@ -62,9 +62,9 @@ async def translate(request: Request) -> Response:
     """
     context = context_of(request)
     most_texts = min(schemas.MAX_TEXTS, context.settings.max_items)
-    values, client = await admit(request, context, most_texts)
-    check_count(values, "text", most_texts)
-    body = validate(schemas.DeepLTranslateRequest, supported(values), is_form=is_form(request))
+    sent, client = await admit(request, context, most_texts)
+    check_count(sent.values, "text", most_texts)
+    body = validate(schemas.DeepLTranslateRequest, supported(sent.values), is_form=sent.is_form)
     fields = fields_of(body.text, "text")
     check_lengths(fields, context.settings)
     order = _order(body, fields, client, context.settings)
@@ -139,5 +139,5 @@ async def _values(request: Request, context: Context, client: str) -> Values:
         settings = context.settings
         most = settings.max_body_bytes
         with context.admission.reading(client, most):
-            fields |= await read_values(request, max_bytes=most, max_items=settings.max_items)
+            fields |= (await read_body(request, max_bytes=most, max_items=settings.max_items)).values
     return fields

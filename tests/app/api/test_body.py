@@ -151,6 +151,9 @@ async def test_a_byte_order_mark_of_utf8_is_skipped(client: httpx.AsyncClient) -
 async def test_json_that_curl_calls_a_form_is_json(client: httpx.AsyncClient) -> None:
     response = await client.post("/translate", content=request_of(q="hi"), headers=FORM)
     assert response.json()["translatedText"] == "HI"
+    for alternatives in (True, "1", 1.0):
+        content = request_of(q="hi", alternatives=alternatives)
+        assert_refused(await client.post("/translate", content=content, headers=FORM), 422)
 
 
 @pytest.mark.parametrize(

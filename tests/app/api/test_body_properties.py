@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from app.api.body import FORM, JSON, is_form, read_values
+from app.api.body import FORM, JSON, Body, read_body
 from app.api.errors import RequestError
 from app.api.schemas import DetectRequest, TranslateRequest
-from app.api.strict_json import Values
 from app.api.validation import validate
 
 ANY_TEXT = st.text(max_size=20) | st.text(
@@ -37,8 +36,8 @@ PIECES = st.sampled_from(
 TYPES = st.sampled_from([JSON, FORM, f"{JSON}; charset=utf-8", f"{FORM};charset=UTF-8", f'{JSON}; charset="'])
 
 
-def read(body: bytes, content_type: str = JSON) -> tuple[Values, bool]:
-    """Values of a body that comes in two parts."""
+def read(body: bytes, content_type: str = JSON) -> Body:
+    """A body that comes in two parts."""
     middle = len(body) // 2
     parts: list[Message] = [
         {"type": "http.request", "body": body[:middle], "more_body": True},
@@ -50,7 +49,7 @@ def read(body: bytes, content_type: str = JSON) -> tuple[Values, bool]:
 
     headers = [(b"content-type", content_type.encode("latin-1"))]
     request = Request({"type": "http", "headers": headers}, receive)
-    return asyncio.run(read_values(request, max_bytes=4096, max_items=20)), is_form(request)
+    return asyncio.run(read_body(request, max_bytes=4096, max_items=20))
 
 
 def assert_orderly(body: bytes, content_type: str) -> None:
@@ -107,6 +106,12 @@ def test_any_content_type(content_type: str) -> None:
 def test_what_json_says_is_what_is_read(fields: dict[str, str]) -> None:
     assert read(json.dumps(fields).encode()) == (fields, False)
     assert read(json.dumps(fields, ensure_ascii=False).encode()) == (fields, False)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(NAMES, st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=5))
+def test_json_that_is_called_a_form_is_read_as_json(fields: dict[str, str]) -> None:
+    assert read(json.dumps(fields).encode(), FORM) == (fields, False)
 
 
 @settings(max_examples=100, deadline=None)
