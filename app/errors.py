@@ -103,12 +103,16 @@ class AccessDeniedError(ServiceError):
 
 
 class KeyMissingError(AccessDeniedError):
-    """No API key came with the request."""
+    """No API key came with the request.
 
-    def __init__(self) -> None:
-        super().__init__(
-            "an API key is required: `Authorization: Bearer KEY`, or `api_key` where LibreTranslate has it"
-        )
+    Args:
+        ways: How one is sent.
+    """
+
+    def __init__(
+        self, ways: str = "`Authorization: Bearer KEY`, or `api_key` where LibreTranslate has it"
+    ) -> None:
+        super().__init__(f"an API key is required: {ways}")
 
 
 class KeyInvalidError(AccessDeniedError):

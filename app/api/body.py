@@ -64,7 +64,7 @@ def _media_type(content_type: str) -> str:
 async def _read(request: Request, max_bytes: int) -> bytearray:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
-        raise _too_large(max_bytes)
+        raise _too_large(max_bytes, f"{int(declared)}, ")
     body, more_body = bytearray(), True
     while more_body:
         message = await request.receive()
@@ -77,8 +77,8 @@ async def _read(request: Request, max_bytes: int) -> bytearray:
     return body
 
 
-def _too_large(max_bytes: int) -> RequestError:
-    message = f"the body is over the limit MAX_BODY_BYTES: at most {max_bytes} bytes"
+def _too_large(max_bytes: int, declared: str = "") -> RequestError:
+    message = f"the body is over the limit MAX_BODY_BYTES: {declared}at most {max_bytes} bytes"
     return RequestError("body_too_large", message)
 
 

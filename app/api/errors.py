@@ -54,7 +54,7 @@ class RequestError(Exception):
 
     Args:
         code: One of STATUSES, which also has its status.
-        message: For people; never holds what the client sent.
+        message: For people; holds nothing of what the client sent but numbers.
         field: Where in the request.
         headers: To be sent along.
     """
@@ -115,11 +115,12 @@ def as_request_error(error: Exception) -> RequestError:
 
 
 def _message(error: Exception) -> str:
-    """Its own sentence, or one that leaves out the value it names: answers never echo a request."""
+    """Its own sentence, or one that leaves out the value it names: answers echo no more than numbers."""
     if isinstance(error, UnsupportedLanguageError):
         return f"`{error.field}` must be one of {', '.join(error.allowed)}"
     if isinstance(error, ConfigError):
-        return f"`{_field(error)}` must be {error.requirement}"
+        value = f", but is {error.value} instead" if isinstance(error.value, (int, float)) else ""
+        return f"`{_field(error)}` must be {error.requirement}{value}"
     return str(error)
 
 
@@ -137,12 +138,14 @@ def _headers(error: Exception) -> dict[str, str]:
 
 def respond(error: Exception, request: Request) -> JSONResponse:
     """The answer to a request that failed; it is counted, and logged if the fault is ours."""
+    is_deepls = request.scope["path"].startswith(_DEEPLS_PATHS)
+    if is_deepls and isinstance(error, KeyMissingError):
+        error = KeyMissingError("`Authorization: DeepL-Auth-Key KEY`")
     refusal = as_request_error(error)
     if refusal.status == 500:
         logger.error("request failed", exc_info=error)
     elif refusal.status != CLIENT_GONE:
         request.app.state.context.metrics.rejected.labels(refusal.code).inc()
-    is_deepls = request.scope["path"].startswith(_DEEPLS_PATHS)
     body = ErrorBody(
         error=str(refusal),
         code=refusal.code,

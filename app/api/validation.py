@@ -1,4 +1,4 @@
-"""① Plain values become a request; what does not fit is refused by field, without showing it."""
+"""① Plain values become a request; what does not fit is refused by field, and only numbers are shown."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -15,6 +15,11 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 # Where pydantic speaks of Python.
 _REASONS = {"model_type": "input should be an object", "list_type": "input should be a list"}
+# What may be wrong with a number that is one.
+_RANGES = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
+_LENGTHS = frozenset({"string_too_short", "string_too_long"})
+# As many digits as JSON may have; a form could have thousands.
+_LONGEST_NUMBER = 32
 # Names of the two shapes of texts, which pydantic puts behind their field in the location of an error.
 _SHAPES = ("text", "list")
 
@@ -28,7 +33,7 @@ def validate(schema: type[Schema], values: Values, *, is_form: bool) -> Schema:
     try:
         return schema.model_validate(values, strict=not is_form)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_context=False)[0]
         raise _refusal(first) from None
 
 
@@ -39,8 +44,21 @@ def _refusal(error: ErrorDetails) -> RequestError:
         place = _path(error["loc"][:-1])
         holder = f"`{place}`" if place else "the request"
         return RequestError("unknown_field", f"{holder} holds an unknown field", place)
-    reason = _REASONS.get(error["type"], error["msg"][:1].lower() + error["msg"][1:])
-    return RequestError("invalid_field", f"`{field}`: {reason}", field)
+    return RequestError("invalid_field", f"`{field}`: {_reason(error)}", field)
+
+
+def _reason(error: ErrorDetails) -> str:
+    kind, value = error["type"], error["input"]
+    if kind == "string_type" and error["loc"][1:] == _SHAPES[:1]:
+        return "input should be a string or a list of strings"
+    reason = _REASONS.get(kind, error["msg"][:1].lower() + error["msg"][1:])
+    if kind in _RANGES:
+        return f"{reason}, but is {_shortened(str(value).strip())}"
+    return f"{reason}, but has {len(value)}" if kind in _LENGTHS else reason
+
+
+def _shortened(number: str) -> str:
+    return number if len(number) <= _LONGEST_NUMBER else f"{number[:_LONGEST_NUMBER]}..."
 
 
 def _path(location: Sequence[int | str]) -> str | None:
@@ -98,7 +116,8 @@ def seconds_allowed(timeout_ms: int | None, settings: Settings) -> float:
     if timeout_ms is None:
         return settings.request_timeout_ms / 1000
     if timeout_ms > settings.max_timeout_ms:
-        message = f"`timeout_ms` is over the limit MAX_TIMEOUT_MS: at most {settings.max_timeout_ms}"
+        figures = f"{timeout_ms}, at most {settings.max_timeout_ms}"
+        message = f"`timeout_ms` is over the limit MAX_TIMEOUT_MS: {figures}"
         raise RequestError("invalid_field", message, "timeout_ms")
     return timeout_ms / 1000
 

@@ -1,6 +1,7 @@
 """Whatever arrives gets the stated status, the one error body, and no echo."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 
 import httpx
@@ -171,6 +172,44 @@ async def test_a_bad_form_is_refused(client: httpx.AsyncClient, body: bytes, sta
     assert_refused(await client.post("/translate", content=body, headers=FORM), status)
 
 
+FIGURES = {
+    "alternatives": (request_of(alternatives=17), "17"),
+    "beam": (request_of(decoding={"beam_size": 33}), "33"),
+    "temperature": (request_of(decoding={"temperature": -0.5}), "-0.5"),
+    "seed": (request_of(decoding={"seed": 10**31}), "1" + "0" * 31),
+    "deadline": (request_of(timeout_ms=600_001), "600001"),
+    "over the model": (request_of(decoding={"max_length": 65}), "65"),
+    "details": (request_of(include=["scores"] * 5), "5"),
+    "length of a code": (request_of(target="f" * 40), "40"),
+}
+
+
+@pytest.mark.parametrize(("body", "value"), FIGURES.values(), ids=FIGURES.keys())
+async def test_a_refusal_names_the_limit_and_the_value(
+    client: httpx.AsyncClient, body: bytes, value: str
+) -> None:
+    error = assert_refused(await client.post("/translate", content=body, headers=JSON), 422)["error"]
+    assert re.search(rf"\d.*(?:but is|but has|not) {value}\b|: {value}, at most \d", error)
+
+
+async def test_a_refusal_shows_no_long_number_and_no_key(client: httpx.AsyncClient) -> None:
+    form = {"q": "a", "target": "fr", "alternatives": "9" * 4000}
+    assert "9" * 33 not in assert_refused(await client.post("/translate", data=form), 422)["error"]
+    spaced = form | {"alternatives": "0" * 4000 + "17"}
+    assert "0" * 33 not in assert_refused(await client.post("/translate", data=spaced), 422)["error"]
+    for key in (CANARY * 100, [CANARY], int("17" * 10)):
+        content = request_of(api_key=key)
+        refused = assert_refused(await client.post("/translate", content=content, headers=JSON), 422)
+        assert "1717" not in refused["error"]
+
+
+@pytest.mark.parametrize(("path", "name"), [("/translate", "q"), ("/v2/translate", "text")])
+async def test_texts_may_be_a_list(client: httpx.AsyncClient, path: str, name: str) -> None:
+    fields = {name: 5, "target" if name == "q" else "target_lang": "FR"}
+    error = (await client.post(path, json=fields)).json()["error"]
+    assert error == f"`{name}`: input should be a string or a list of strings"
+
+
 @pytest.mark.parametrize(
     ("path", "name", "limit", "most"),
     [("/translate", "q", "MAX_ITEMS", 256), ("/v2/translate", "text", "of texts", 50)],
@@ -220,7 +259,7 @@ async def test_a_body_is_refused_at_its_first_excess_byte(serve: Serve) -> None:
     async with serve(max_body_bytes=1024) as client:
         declared = await client.post("/translate", content=b"a" * 1025, headers=JSON)
         streamed = await client.post("/translate", content=_cut(endless(), 3000), headers=JSON)
-    assert "MAX_BODY_BYTES" in assert_refused(declared, 413)["error"]
+    assert assert_refused(declared, 413)["error"].endswith("MAX_BODY_BYTES: 1025, at most 1024 bytes")
     assert_refused(streamed, 413)
 
 

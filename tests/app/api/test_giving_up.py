@@ -119,9 +119,8 @@ async def test_a_deadline_over_the_maximum_is_refused(serve: Serve) -> None:
         assert (await client.post("/translate", json=REQUEST | {"timeout_ms": 40_000})).status_code == 200
         for too_long in (40_001, 3_600_001, 10**31):
             refused = await client.post("/translate", json=REQUEST | {"timeout_ms": too_long})
-            assert "MAX_TIMEOUT_MS: at most 40000" in refused.json()["error"]
-        assert (refused.status_code, refused.json()["field"]) == (422, "timeout_ms")
-        assert "MAX_TIMEOUT_MS" in refused.json()["error"]
+            assert f"MAX_TIMEOUT_MS: {too_long}, at most 40000" in refused.json()["error"]
+            assert (refused.status_code, refused.json()["field"]) == (422, "timeout_ms")
 
 
 async def test_a_client_that_leaves_takes_its_work_along(backend: DoubleBackend) -> None:

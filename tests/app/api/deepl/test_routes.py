@@ -155,6 +155,8 @@ async def test_keys(serve: Serve, tmp_path: Path) -> None:
             for path in ("languages", "usage", "glossary-language-pairs"):
                 refused = await client.get(f"/v2/{path}", headers=headers)
                 assert (refused.status_code, "message" in refused.json()) == (status, True)
+        missing = (await client.post("/v2/translate", json=REQUEST)).json()["message"]
+        assert missing == "an API key is required: `Authorization: DeepL-Auth-Key KEY`"
 
 
 async def test_usage_counts_what_was_answered(client: httpx.AsyncClient) -> None:
