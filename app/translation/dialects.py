@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
+
+from app.translation.implied_ends import ENDED_BY
 
 # Python's own HTML parser takes seconds for 10,000 characters of `<a <a <a`; this takes milliseconds.
 # A quote that nothing closes does not count as one. Possessive quantifiers keep all of it from going back.
@@ -30,12 +32,14 @@ class Dialect:
         section: Matches the beginning of any section: of a comment, say, in which nothing is text or tag.
         untranslated: Elements whose text is left alone, in lower case.
         void: Elements that have no end, in lower case.
+        ended_by: Elements that need no end tag, each with the tags that end it as well.
     """
 
     tag: re.Pattern[str]
     section: re.Pattern[str]
     untranslated: frozenset[str] = frozenset()
     void: frozenset[str] = frozenset()
+    ended_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def ignoring(self, names: Iterable[str]) -> Self:
         """The same, with more elements left alone."""
@@ -62,5 +66,6 @@ HTML = Dialect(
     section=_section(_COMMENTS | _SCRIPTS),
     untranslated=frozenset({"code", "pre", "noscript", "template"}),
     void=_VOID,
+    ended_by=ENDED_BY,
 )
 XML = Dialect(tag=_tag(_COMMENTS, initial=r"[^\W\d]"), section=_section(_COMMENTS))

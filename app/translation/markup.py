@@ -157,7 +157,10 @@ class _Shield:
     def pass_through(self, tag: re.Match[str]) -> None:
         """Go on behind a tag."""
         name = (tag["name"] or "").lower()
-        if not name or name in self._dialect.void:
+        if not name:
+            return
+        self._end_what_needs_no_end_tag(tag["closing"] + name)
+        if name in self._dialect.void:
             return
         if not tag["closing"]:
             attributes = tag["attributes"]
@@ -168,3 +171,7 @@ class _Shield:
             # Elements that were never closed end with the one around them.
             while self._open.pop() != name:
                 pass
+
+    def _end_what_needs_no_end_tag(self, tag: str) -> None:
+        while self._open and tag in self._dialect.ended_by.get(self._open[-1], ()):
+            self._open.pop()
