@@ -66,7 +66,11 @@ class Metrics:
         )
         self.source_tokens = self._counter("source_tokens", "Source tokens translated.", "pair")
         self.target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
-        self.rejected = self._counter("rejected", "Requests refused, by error code.", "reason")
+        self.rejected = self._counter(
+            "rejected",
+            "Requests refused, ended by their deadline or cut off in a stream, by error code.",
+            "reason",
+        )
         self.cancelled = self._counter("cancelled", "Sentences nobody waits for any more.", "stage")
         self.failed = self._counter("failed_sentences", "Sentences that could not be decoded.", "reason")
         self.engine_stuck = self._counter("engine_stuck", "Engines that had work and made no step for long.")

@@ -60,7 +60,8 @@ def test_reorder_moves_no_key(state: DecoderState) -> None:
     before = [layer.read(Span(FIRST_ENTRY, 1, 39, 39))[0].clone() for layer in state.pool.layers]
     state.reorder(torch.tensor([[1, 0]] * SLOTS), 2)
     for layer, old in zip(state.pool.layers, before, strict=True):
-        assert torch.equal(layer.read(Span(FIRST_ENTRY, 1, 39, 39))[0], old)
+        now = layer.read(Span(FIRST_ENTRY, 1, 39, 39))[0]
+        torch.testing.assert_close(now, old, rtol=0, atol=0, equal_nan=True)  # some were never written
 
 
 def test_lanes_that_continue_one_parent_write_apart(state: DecoderState) -> None:

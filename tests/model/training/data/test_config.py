@@ -41,7 +41,6 @@ def corpus(**values: object) -> CorpusConfig:
         (BatchConfig, "max_sentences", 0),
         (BatchConfig, "pool_size", 0),
         (BatchConfig, "prefetch", -1),
-        (BatchConfig, "seed", 1.5),
         (BatchConfig, "piece_dropout", 1.1),
         (BatchConfig, "target_piece_dropout", -0.1),
         (AugmentationConfig, "capitals", -0.1),
