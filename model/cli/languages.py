@@ -68,7 +68,7 @@ def named_languages(card: ModelCard, name: str) -> Pair:
 def language_options(command: Command) -> Command:
     """`--source`, `--target`, as `languages`."""
     helps = {
-        "source": "Source language; in the first lines detected where there is a choice, or with auto.",
+        "source": "Source language; detected in the first lines where there is a choice, or for auto.",
         "target": "Target language; needed only where there is a choice.",
     }
     options = {

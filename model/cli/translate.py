@@ -72,7 +72,8 @@ def translate(
     r"""Translate FILE, or standard input.
 
     Every line of UTF-8 text becomes one line of translation, blank ones stay blank; large files
-    are streamed. White space comes back as it was. A name that ends in .gz is a packed file.
+    are streamed. White space comes back as it was. Packed files (gzip) are unpacked, and an output
+    whose name ends in .gz is packed.
 
     \b
     Examples:

@@ -12,7 +12,8 @@ from model.shortlist import Ids, Shortlist
 
 _SEED_BITS = 63
 _COLDEST = 2.0**-126  # what is smaller is 0 in float32, or may be
-_MOST_TOKENS = 2**31 - 1  # more than any vocabulary has
+ALL_RANKS = 2**31 - 1
+"""More than any vocabulary has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Sentence:
     @property
     def top_k(self) -> int:
         """That of the options, as 32 bits hold it."""
-        return min(self.options.top_k, _MOST_TOKENS)
+        return min(self.options.top_k, ALL_RANKS)
 
     @property
     def source_length(self) -> int:

@@ -5,11 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from model.decoding.sentence import Sentence
+from model.decoding.sentence import ALL_RANKS, Sentence
 from model.request import DecodeOptions
 
-ALL_RANKS = 2**31 - 1
-"""More than any vocabulary has."""
 _FEWEST_RANKS, _RANKS_AT_ONCE = 8, 64
 
 
