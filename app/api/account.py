@@ -85,6 +85,7 @@ class Account:
             method=self._method,
             endpoint=endpoint,
             status=self.status,
+            has_failed=self.status >= 500,
             outcome=self.outcome,
             headers=self._headers,
             began=self._began,

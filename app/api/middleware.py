@@ -40,7 +40,7 @@ class RequestContextMiddleware:
         self._context = context
         self._endpoints = frozenset(endpoints)
         self._turnstile = Turnstile()
-        context.metrics.expect_endpoints(endpoints)
+        context.metrics.expect_endpoints(endpoints, status=200)
         context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
         context.metrics.ready.set_function(lambda: context.lifecycle.phase is Phase.READY)
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.

@@ -92,10 +92,10 @@ class Metrics:
         _begin_at_zero(self.retries, ("kept", "discarded", "impossible"))
         _begin_at_zero(self.reloads, RELOAD_OUTCOMES)
 
-    def expect_endpoints(self, endpoints: Iterable[str]) -> None:
-        """Show these paths from the start: a rate needs a zero before the first request."""
+    def expect_endpoints(self, endpoints: Iterable[str], status: int) -> None:
+        """Show these paths with this status from the start: a rate needs a zero before the first request."""
         for endpoint in endpoints:
-            self.requests.labels(endpoint, "200")
+            self.requests.labels(endpoint, str(status))
             self.request_duration.labels(endpoint)
 
     def expect_rejections(self, reasons: Iterable[str]) -> None:

@@ -72,7 +72,7 @@ class Tracing:
         ending.join(_LAST_SECONDS)
 
     def _record_stages(self, visit: Visit, parent: Span, epoch: int) -> None:
-        if visit.status >= 500:
+        if visit.has_failed:
             parent.set_status(StatusCode.ERROR)
         context = set_span_in_context(parent)
         for began, ended, stage in visit.stages.spans:

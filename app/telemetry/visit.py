@@ -16,6 +16,7 @@ class Visit(NamedTuple):
         method: Of HTTP.
         endpoint: One of our paths, or `unmatched`.
         status: What the client was told.
+        has_failed: Whether it was told that the reason is with us.
         outcome: What became of it, one of OUTCOMES.
         headers: Of the request, of which only `traceparent` and `tracestate` are ever read.
         began: When it came, seconds of the stages' clock.
@@ -27,6 +28,7 @@ class Visit(NamedTuple):
     method: str
     endpoint: str
     status: int
+    has_failed: bool
     outcome: str
     headers: Mapping[str, str]
     began: float

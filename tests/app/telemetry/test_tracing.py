@@ -49,6 +49,7 @@ class Traced:
 async def test_a_request_is_a_span_and_each_stage_a_child(backend: DoubleBackend, lines: Lines) -> None:
     *stages, request = await Traced(backend).ask(**{"X-Request-ID": "mine"})
     assert (request.name, request.kind) == ("POST /translate", SpanKind.SERVER)
+    assert request.status.status_code is StatusCode.UNSET
     assert dict(request.attributes or {}) == {
         "http.request.method": "POST",
         "http.route": "/translate",

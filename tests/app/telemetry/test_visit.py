@@ -10,6 +10,7 @@ def visit(stages: Stages) -> Visit:
         method="POST",
         endpoint="/translate",
         status=200,
+        has_failed=False,
         outcome="answered",
         headers={"authorization": "Bearer canary", "traceparent": "canary"},
         began=10.0,
