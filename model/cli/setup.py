@@ -66,8 +66,8 @@ def only_checkpoint(path: Path) -> Path:
     if len(found) == 1:
         return found[0]
     names = ", ".join(str(folder) for folder in found)
-    problem = f"several checkpoints ({names})" if found else "no checkpoint"
-    raise CheckpointError(f"{path} holds {problem}: name one with --checkpoint or DRAGOMAN_CHECKPOINT")
+    problem = f"several checkpoints: name one of {names}" if found else "no checkpoint"
+    raise CheckpointError(f"{path} holds {problem}")
 
 
 def setup_options(command: Command) -> Command:
