@@ -10,7 +10,7 @@ runs/NAME/
   checkpoints/last     the newest checkpoint folder
   checkpoints/best     the one with the best score so far
   checkpoints/step-N   the n best, if asked for
-  translations/        of the held-out text: validation's first, best and last
+  translations/        of the held-out text: validation's first and best
   report/              what became of it, to open in a browser: index.html
   tensorboard/         events, if asked for
   provenance.json      what was trained on what, how long, with which scores

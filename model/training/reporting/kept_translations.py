@@ -1,6 +1,6 @@
-"""ⓔ Validation's translations as they were at first, at best and at last: what the report compares.
+"""ⓔ Validation's translations as they were at first and at best: what the report compares.
 
-Three files however long the run is, each replaced as a whole.
+Two files however long the run is, each replaced as a whole.
 """
 
 import json
@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 from model.training.held_out import TranslatedText
 from model.whole import write_text_whole
 
-Moment = Literal["first", "best", "last"]
-_MOMENTS: tuple[Moment, ...] = ("first", "best", "last")
+Moment = Literal["first", "best"]
+_MOMENTS: tuple[Moment, ...] = ("first", "best")
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class KeptTranslations:
         self._folder = folder
 
     def keep(self, translations: Translations, *, is_best: bool) -> None:
-        """Keep a validation's: as the last, as the best if it is, and as the first if there is none."""
+        """Keep a validation's, as the best if it is, and as the first if there is none."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        wanted = {"first": not self._file("first").exists(), "best": is_best, "last": True}
+        wanted = {"first": not self._file("first").exists(), "best": is_best}
         for moment in _MOMENTS:
             if wanted[moment]:
                 write_text_whole(self._file(moment), translations.to_json())

@@ -26,7 +26,6 @@ class RunRecord:
         has_ended: Whether it has said so; a run that is under way or was killed has not.
         first: Translations of the first validation; None where none were kept.
         best: Those of the best one.
-        last: Those of the newest one.
         checkpoint: The best one, else the last; None before the first.
     """
 
@@ -37,7 +36,6 @@ class RunRecord:
     has_ended: bool
     first: Translations | None
     best: Translations | None
-    last: Translations | None
     checkpoint: Checkpoint | None
 
     @classmethod
@@ -64,7 +62,6 @@ class RunRecord:
             has_ended=ending is not None,
             first=kept.read("first"),
             best=kept.read("best"),
-            last=kept.read("last"),
             checkpoint=checkpoint,
         )
 

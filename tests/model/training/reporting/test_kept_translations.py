@@ -12,7 +12,7 @@ def translations(step: int) -> Translations:
 
 
 def steps(kept: KeptTranslations) -> dict[Moment, int | None]:
-    moments: tuple[Moment, ...] = ("first", "best", "last")
+    moments: tuple[Moment, ...] = ("first", "best")
     return {moment: found.step if (found := kept.read(moment)) else None for moment in moments}
 
 
@@ -25,17 +25,17 @@ def kept(tmp_path: Path) -> KeptTranslations:
 
 
 def test_nothing_is_kept_at_first(tmp_path: Path) -> None:
-    assert steps(KeptTranslations(tmp_path)) == {"first": None, "best": None, "last": None}
+    assert steps(KeptTranslations(tmp_path)) == {"first": None, "best": None}
 
 
-def test_the_first_the_best_and_the_last_are_kept(kept: KeptTranslations) -> None:
-    assert steps(kept) == {"first": 10, "best": 20, "last": 30}
+def test_the_first_and_the_best_are_kept(kept: KeptTranslations) -> None:
+    assert steps(kept) == {"first": 10, "best": 20}
     assert kept.read("best") == translations(20)
 
 
 @pytest.mark.parametrize(
     ("step", "left"),
-    [(30, (10, 20, 30)), (20, (10, 20, None)), (15, (10, None, None)), (5, (None, None, None))],
+    [(20, (10, 20)), (15, (10, None)), (5, (None, None))],
 )
 def test_what_happened_later_is_forgotten(
     kept: KeptTranslations, step: int, left: tuple[int | None, ...]

@@ -19,7 +19,7 @@ PROVENANCE: dict[str, Any] = {
 
 
 def facts(events: list[dict[str, Any]], **values: Any) -> dict[str, str]:
-    given = {"provenance": None, "has_ended": False, "first": None, "best": None, "last": None}
+    given = {"provenance": None, "has_ended": False, "first": None, "best": None}
     record = RunRecord(
         name="run", config={"network": {"preset": "tiny"}}, events=events, checkpoint=None, **given | values
     )
