@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple, TypeVar, cast
 from fastapi import Depends, Request
 
 from app.api.body import Body, read_body
+from app.api.errors import RequestError
 from app.api.strict_json import Values
 from app.context import Context
 from app.errors import AccessDeniedError, ClientGoneError, DeadlinePassedError, KeysUnreadableError
@@ -42,7 +43,8 @@ def context_of(request: Request) -> Context:
 async def admit(request: Request, context: Context, most_texts: int | None = None) -> Admitted:
     """The body of a client that may ask, and not too often.
 
-    The key is looked at before the fields, so that a wrong one always gets the same answer.
+    The key is looked at before the fields, so that a wrong one always gets the same answer; where the body
+    cannot be made fields of, its head must have the key.
 
     Args:
         request: Whose body has not been read.
@@ -57,7 +59,13 @@ async def admit(request: Request, context: Context, most_texts: int | None = Non
     """
     max_bytes, max_items = context.settings.max_body_bytes, most_texts or context.settings.max_items
     with context.admission.reading(_known_client(request, context), _size(request, max_bytes)):
-        body = await read_body(request, max_bytes=max_bytes, max_items=max_items)
+        try:
+            body = await read_body(request, max_bytes=max_bytes, max_items=max_items)
+        except RequestError as refusal:
+            # What is not read to its end may still hold a key.
+            if refusal.code != "body_too_large":
+                client_of(request, context)
+            raise
     client = _client(request, context, _key(request, body.values))
     context.rates.charge(client)
     context.keys.count(client.removeprefix("key:"))

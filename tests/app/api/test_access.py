@@ -46,6 +46,32 @@ async def test_a_missing_key_is_401_and_every_wrong_one_the_same_403(serve: Serv
         assert len({response.json()["error"] for response in wrong}) == 1
 
 
+@pytest.mark.parametrize(
+    ("content", "content_type", "status"),
+    [
+        (b'{"q":', "application/json", 422),
+        (b"[]", "application/json", 422),
+        (b"q=a&q=b&format=text&format=text", "application/x-www-form-urlencoded", 422),
+        (b"\xff", "application/json", 400),
+        (b"hi", "text/plain", 415),
+    ],
+)
+@pytest.mark.parametrize("path", ["/translate", "/detect"])
+async def test_what_is_wrong_with_a_body_is_told_to_owners_of_keys_alone(
+    serve: Serve, tmp_path: Path, path: str, content: bytes, content_type: str, status: int
+) -> None:
+    async with serve(api_keys_file=write_keys(tmp_path, alice="open sesame")) as client:
+        for authorization, expected in (("", 401), ("Bearer open", 403), ("Bearer open sesame", status)):
+            headers = {"Content-Type": content_type, "Authorization": authorization}
+            response = await client.post(path, content=content, headers=headers)
+            assert response.status_code == expected
+
+
+async def test_a_body_that_is_too_large_to_look_for_a_key_is_told_so(serve: Serve, tmp_path: Path) -> None:
+    async with serve(api_keys_file=write_keys(tmp_path, alice="open sesame"), max_body_bytes=1024) as client:
+        assert (await ask(client, q="a" * 1024, api_key="open sesame")).status_code == 413
+
+
 @pytest.mark.parametrize("host", ["x/livez?", "x/livez#", "livez", "x:80/../livez"])
 async def test_no_host_opens_a_path(serve: Serve, tmp_path: Path, host: str) -> None:
     async with serve(api_keys_file=write_keys(tmp_path, alice="open sesame")) as client:
