@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from model.card import ModelCard
+from model.checks import require_choice
 from model.config import TransformerConfig
 from model.discovery import CONFIG
 from model.errors import CheckpointError, ConfigError
@@ -16,6 +17,7 @@ from model.whole import write_text_whole
 
 FORMAT_VERSION = 1
 PROVENANCE = "provenance.json"
+_PARTS = ("format_version", "card", "architecture")
 
 JsonObject = Mapping[str, object]
 
@@ -86,10 +88,12 @@ def read_config(folder: Path) -> tuple[TransformerConfig, ModelCard]:
     """Read config.json.
 
     Raises:
-        CheckpointError: If a part is missing or a value cannot work, by its name.
+        CheckpointError: If a part is missing or unknown, or a value cannot work, by its name.
     """
     content = read_json(folder / CONFIG)
     try:
+        for name in content:
+            require_choice(name, name, _PARTS)
         config = TransformerConfig.from_dict(_section(content, "architecture"))
         return config, ModelCard.from_dict(_section(content, "card"))
     except (ConfigError, TypeError) as error:
@@ -165,7 +169,7 @@ def _records(folder: Path) -> dict[str, FileRecord]:
 def _parse_record(folder: Path, name: str, value: object) -> FileRecord:
     fields = value if isinstance(value, dict) else {}
     sha256, size = fields.get("sha256"), fields.get("bytes")
-    is_plain_name = name == Path(name).name and name not in ("", ".", "..")
+    is_plain_name = name == Path(name).name and name.isprintable() and name not in ("", ".", "..")
     if not is_plain_name or not isinstance(sha256, str) or not isinstance(size, int):
         raise CheckpointError(f"{folder / PROVENANCE}: the record of file {name!r} is malformed")
     return FileRecord(sha256, size)

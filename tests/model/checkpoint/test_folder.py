@@ -270,6 +270,15 @@ def test_a_value_that_cannot_work_is_named(
         load_checkpoint(folder)
 
 
+def test_an_unknown_part_is_named(folder: Path) -> None:
+    content = json.loads((folder / "config.json").read_text()) | {"quantisation": {}}
+    (folder / "config.json").write_text(json.dumps(content))
+    resign(folder)
+    message = r"config\.json: `quantisation` must be one of format_version, card, architecture"
+    with pytest.raises(CheckpointError, match=message):
+        load_checkpoint(folder)
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"[" * 100_000, b'{"format_version": 1'])
 def test_broken_json_is_named(folder: Path, content: bytes) -> None:
     (folder / "config.json").write_bytes(content)
@@ -278,7 +287,7 @@ def test_broken_json_is_named(folder: Path, content: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["../config.json", "/etc/hostname", "..", ""])
+@pytest.mark.parametrize("name", ["../config.json", "/etc/hostname", "..", "", "a\0", "\ud800"])
 def test_no_file_outside_the_folder_is_opened(folder: Path, name: str) -> None:
     provenance = json.loads((folder / "provenance.json").read_text())
     provenance["files"][name] = {"sha256": "0" * 64, "bytes": 1}

@@ -1,6 +1,7 @@
 """Weights are read from as many files as there are."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,25 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     (tmp_path / "model-00002-of-00005.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"model-00002-of-00005\.safetensors is missing"):
         read_weights(tmp_path, CONFIG, records(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("../other.safetensors", r"is not listed in provenance\.json"),
+        ("/nowhere/other.safetensors", "is missing"),
+        ("other.safetensors", "is missing"),
+    ],
+)
+def test_an_index_names_files_of_its_folder_alone(tmp_path: Path, name: str, state: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    write_weights(folder, prepare(CONFIG, Transformer(CONFIG).state_dict(), None), 20_000)
+    (folder / "model-00002-of-00005.safetensors").rename(tmp_path / "other.safetensors")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(index.read_text().replace("model-00002-of-00005.safetensors", name))
+    with pytest.raises(CheckpointError, match=f"{re.escape(name)} {state}"):
+        read_weights(folder, CONFIG, records(folder))
 
 
 @pytest.mark.parametrize("weight_map", [None, [], {"a": 3}])
