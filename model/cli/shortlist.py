@@ -1,16 +1,15 @@
 """`dragoman shortlist`: learn from parallel text which target tokens a sentence may be translated with."""
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from tqdm import tqdm
 
 from model.cli.languages import named_languages
 from model.cli.main import Failure, Misuse
+from model.cli.progress import progress_bar
 from model.cli.setup import only_checkpoint
 
 if TYPE_CHECKING:
@@ -76,12 +75,12 @@ def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, alw
     loaded = load_checkpoint(folder)
     named = [(named_languages(loaded.card, languages), file) for languages, file in corpora]
     _require_all_pairs(loaded.card, [languages for languages, _ in named])
-    with _progress("lines read") as bar:
-        parts = [part for part in _read_all(loaded, named, limit, bar) if len(part)]
+    with progress_bar("lines read") as bar:
+        parts = [part for part in _read_all(loaded, named, limit, bar.update) if len(part)]
     if not parts:
         raise Failure("no pair of the corpora fits the network")
     pairs = ParallelIds.joined(parts)
-    with _progress("pairs", (ITERATIONS + 1) * len(pairs)) as bar:
+    with progress_bar("pairs", total=(ITERATIONS + 1) * len(pairs)) as bar:
         lexicon = Lexicon.learn(pairs, loaded.config.target_vocab_size, bar.update)
     made = make_shortlist(pairs, lexicon, loaded.tokenizer, per_token=per_token, always=always)
     made.check(loaded.config)
@@ -106,7 +105,10 @@ def _require_all_pairs(card: "ModelCard", given: "Sequence[Pair]") -> None:
 
 
 def _read_all(
-    checkpoint: "Checkpoint", corpora: "Sequence[tuple[Pair, str]]", limit: int, bar: "tqdm[None]"
+    checkpoint: "Checkpoint",
+    corpora: "Sequence[tuple[Pair, str]]",
+    limit: int,
+    progress: Callable[[int], object],
 ) -> "Iterator[ParallelIds]":
     """Every direction that the checkpoint translates, some lines at a time."""
     from model.training.data.config import CorpusConfig
@@ -120,7 +122,7 @@ def _read_all(
             for direction, texts in ((forward, columns), (forward[::-1], columns[::-1])):
                 if direction in checkpoint.card.pairs:
                     yield _encoded(checkpoint, direction[1], *texts)
-            bar.update(len(chunk))
+            progress(len(chunk))
 
 
 def _encoded(
@@ -136,7 +138,3 @@ def _encoded(
         strict=True,
     )
     return ParallelIds.of([(s, t) for s, t in pairs if max(len(s), len(t)) <= most])
-
-
-def _progress(unit: str, total: int | None = None) -> "tqdm[None]":
-    return tqdm(unit=f" {unit}", total=total, disable=not sys.stderr.isatty(), file=sys.stderr)

@@ -1,7 +1,6 @@
 """Lines of large files, plain or .gz, in and out."""
 
 import gzip
-import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,8 +43,3 @@ def written(path: str) -> Iterator[BinaryIO]:
     else:
         with click.open_file(path, "wb") as file:
             yield cast(BinaryIO, file)
-
-
-def shows_progress(wanted: bool | None) -> bool:
-    """Whether to show how far it is: as was asked for, otherwise where standard error is a terminal."""
-    return sys.stderr.isatty() if wanted is None else wanted

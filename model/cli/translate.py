@@ -1,22 +1,21 @@
 """`dragoman translate`: lines, a document or a whole corpus, from a file or standard input."""
 
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
-from tqdm import tqdm
 
 from model.cli.decoding import decoding_options
 from model.cli.languages import Languages, language_options
 from model.cli.line_forms import LineForm
 from model.cli.main import Misuse
+from model.cli.progress import progress_bar
 from model.cli.resumable_file import MarkedLines, ResumableFile
 from model.cli.setup import Setup, setup_options
-from model.cli.text_files import STANDARD, read_lines, shows_progress, written
+from model.cli.text_files import STANDARD, read_lines, written
 
 if TYPE_CHECKING:
     from model.card import Pair
@@ -95,7 +94,7 @@ def translate(
     lines = read_lines(file)
     sample = list(lines if document else islice(lines, 1 if file.isatty() else _SAMPLE_LINES))
     pair = languages.resolve(translator.card, "".join(form.source(line, "the input") for line in sample))
-    job = _Job(translator, pair, options, form, skip_long, shows_progress(progress))
+    job = _Job(translator, pair, options, form, skip_long, progress)
     marked = MarkedLines(chain(sample, lines))
     done = 0 if unfinished is None else unfinished.go_on(_command(job, setup, decoding), marked)
     with written(output) if unfinished is None else unfinished.appended() as target:
@@ -127,14 +126,14 @@ class _Job:
     options: "DecodeOptions | None"
     form: LineForm
     skips_long: bool
-    shows_progress: bool
+    shows_progress: bool | None
     too_long: list[str] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
 
     def document(self, text: str) -> str:
         """One text, with progress by sentences."""
-        with self._progress("sentences") as bar:
-            return self._translations([text], ["the text"], bar)[0]
+        with progress_bar("sentences", wanted=self.shows_progress) as bar:
+            return self._translations([text], ["the text"], bar.update)[0]
 
     def lines(self, lines: Iterator[str], done: int, at_once: int) -> Iterator[str]:
         """Chunks of translated lines, as soon as they are there.
@@ -144,7 +143,7 @@ class _Job:
             done: So many before them are translated already.
             at_once: Most lines of a chunk.
         """
-        with self._progress("lines", done) as bar:
+        with progress_bar("lines", done=done, wanted=self.shows_progress) as bar:
             while chunk := list(islice(lines, at_once)):
                 fields = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
                 sources = list(map(self.form.source, chunk, fields))
@@ -154,7 +153,7 @@ class _Job:
                 bar.update(len(chunk))
 
     def _translations(
-        self, texts: list[str], fields: list[str], bar: "tqdm[None] | None" = None
+        self, texts: list[str], fields: list[str], progress: Callable[[int], object] | None = None
     ) -> list[str]:
         """Of each text; of one that is too long nothing, if that is to be."""
         source, target = self.pair
@@ -165,14 +164,10 @@ class _Job:
             options=self.options,
             fields=fields,
             too_long=self.too_long.append if self.skips_long else None,
-            progress=None if bar is None else bar.update,
+            progress=progress,
         )
         self.cut.extend(name for name, each in zip(fields, translations, strict=True) if not each.is_finished)
         return [translation.text for translation in translations]
-
-    def _progress(self, unit: str, done: int = 0) -> "tqdm[None]":
-        """A bar on standard error, or nothing."""
-        return tqdm(unit=f" {unit}", initial=done, disable=not self.shows_progress, file=sys.stderr)
 
 
 def _command(job: _Job, setup: Setup, decoding: Mapping[str, object]) -> dict[str, object]:

@@ -1,16 +1,15 @@
 """`dragoman tune`: the length penalty and beam size that suit a checkpoint, kept as its defaults."""
 
 import dataclasses
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from tqdm import tqdm
 
 from model.cli.languages import Languages, language_options, named_languages
 from model.cli.main import Misuse
+from model.cli.progress import progress_bar
 from model.cli.setup import Setup, only_checkpoint
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def tune(
         texts = _texts(corpora, limit, card)
     candidates = searches(card.decoding, beam_sizes, penalties)
     total = len(candidates) * sum(len(text.sources) for text in texts)
-    with tqdm(unit=" sentences", total=total, disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
+    with progress_bar("sentences", total=total) as bar:
         trials = list(try_searches(texts, candidates, translate_with(translator, bar.update)))
     chosen = best_trial(trials, metric)
     click.echo("\n".join(_table(trials, chosen)))

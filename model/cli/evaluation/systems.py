@@ -1,15 +1,13 @@
 """Where translations come from: a checkpoint that translates, or a file that holds them."""
 
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tqdm import tqdm
-
 from model.cli.evaluation.text import EvaluationText
+from model.cli.progress import progress_bar
 from model.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -105,7 +103,7 @@ class CheckpointSystem:
         options = translator.card.options(self.decoding) if self.decoding else None
         translator.translate(text.sources[:1], source=source, target=target, options=options)
         fields = [f"line {number}" for number in range(1, len(text.sources) + 1)]
-        with tqdm(unit=" sentences", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
+        with progress_bar("sentences") as bar:
             started = time.perf_counter()
             found = translator.translate(
                 text.sources,

@@ -1,0 +1,20 @@
+"""How far a command is, on standard error."""
+
+import sys
+
+from tqdm import tqdm
+
+
+def progress_bar(
+    unit: str, *, total: int | None = None, done: int = 0, wanted: bool | None = None
+) -> "tqdm[None]":
+    """A bar, or what stands for one and shows nothing.
+
+    Args:
+        unit: What is counted, in the plural.
+        total: How many there are, if that is known.
+        done: So many are done already.
+        wanted: Whether to show it; None does where standard error is a terminal.
+    """
+    shown = sys.stderr.isatty() if wanted is None else wanted
+    return tqdm(unit=f" {unit}", total=total, initial=done, disable=not shown, file=sys.stderr)
