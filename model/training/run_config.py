@@ -1,5 +1,6 @@
 """What a run needs beside data and mathematics: where, how long, how often, on what. No torch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,6 +9,7 @@ from model.checks import require, require_choice, require_flag, require_integer,
 Precision = Literal["float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
 Metric = Literal["bleu", "chrf"]
+METRIC_NAMES: Mapping[Metric, str] = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from model.card import ModelCard, Pair
 from model.checkpoint import replace_card
 from model.request import DecodeOptions
 from model.training.held_out import HeldOut
-from model.training.reporting.scores import TranslationScores, score_translations
+from model.training.reporting.scores import TranslationScores, mean_score, score_translations
 from model.training.run_config import Metric
 from model.translator import Translator
 
@@ -36,7 +36,7 @@ class Trial:
 
     def score(self, metric: Metric) -> float:
         """Mean of a metric over the directions."""
-        return sum(float(getattr(each, metric)) for each in self.scores.values()) / len(self.scores)
+        return mean_score(self.scores.values(), metric)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""

@@ -18,7 +18,7 @@ from model.request import DecodeOptions, DecodeRequest
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import Batch
 from model.training.held_out import HeldOut, TranslatedText
-from model.training.reporting.scores import TranslationScores, score_translations
+from model.training.reporting.scores import TranslationScores, mean_score, score_translations
 from model.training.run_config import Metric, Precision
 from model.training.update import autocast, sequence_loss
 from model.training.validation_decoder import NewDecoder, ValidationDecoder
@@ -69,8 +69,7 @@ class ValidationResult:
 
     def score(self, metric: Metric) -> float:
         """Mean of a metric over the directions."""
-        values = [getattr(direction.scores, metric) for direction in self.directions]
-        return float(sum(values) / len(values))
+        return mean_score([direction.scores for direction in self.directions], metric)
 
     def summary(self) -> str:
         """One line for people."""

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from model.cli.evaluation.systems import Speed
+from model.training.run_config import METRIC_NAMES
 
 if TYPE_CHECKING:
     from model.training.reporting.scores import TranslationScores
     from model.training.reporting.sentence_bleu import ScoredSentence
     from model.training.reporting.significance import Estimates
-
-_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +104,7 @@ class Evaluation:
 def _sure_scores(estimates: "Estimates") -> Iterator[str]:
     for metric, found in estimates.items():
         spread = f"(mean {found.mean:.2f} ± {found.interval:.2f})"
-        yield f"{_NAMES[metric]}  {found.score:5.2f}  {spread}  {found.signature}"
+        yield f"{METRIC_NAMES[metric]}  {found.score:5.2f}  {spread}  {found.signature}"
 
 
 def _differences(estimates: "Estimates", baseline: "Estimates") -> Iterator[str]:
@@ -113,7 +112,7 @@ def _differences(estimates: "Estimates", baseline: "Estimates") -> Iterator[str]
         found = estimates[metric]
         spread = f"(mean {before.mean:.2f} ± {before.interval:.2f})"
         difference = f"difference {found.score - before.score:+.2f}, p = {found.p_value:.4f}"
-        yield f"{_NAMES[metric]}  {before.score:5.2f}  {spread}  {difference}"
+        yield f"{METRIC_NAMES[metric]}  {before.score:5.2f}  {spread}  {difference}"
 
 
 def _plain(estimates: "Estimates") -> dict[str, object]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from model.training.data.scripts import count_words
 from model.training.held_out import Row, TranslatedText
 from model.training.reporting.curves import write_picture
-from model.training.reporting.scores import METRIC_NAMES, TranslationScores, score_translations
-from model.training.run_config import Metric
+from model.training.reporting.scores import TranslationScores, score_translations
+from model.training.run_config import METRIC_NAMES, Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,6 @@ from model.training.reporting.attention import draw_attention
 from model.training.reporting.by_length import LengthBucket, score_by_length, write_by_length
 from model.training.reporting.curves import write_curves
 from model.training.reporting.run_record import RunRecord
-from model.training.reporting.scores import METRIC_NAMES
 from model.training.reporting.sentences import (
     SentenceHistory,
     most_improved,
@@ -20,6 +19,7 @@ from model.training.reporting.sentences import (
     worst,
 )
 from model.training.reporting.summary import summarise
+from model.training.run_config import METRIC_NAMES
 from model.training.run_folder import RunFolder
 from model.whole import written_whole
 

@@ -1,6 +1,6 @@
 """ⓕ BLEU and chrF of translations, by sacreBLEU, with the signatures that make them comparable."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,8 +12,6 @@ from model.training.run_config import Metric
 
 References = Sequence[Sequence[str | None]]
 """Columns: the first reference of every sentence, then the second, …; None where one has fewer."""
-
-METRIC_NAMES: Mapping[Metric, str] = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,11 @@ def score_translations(
         chrf=float(chrf.corpus_score(translations, columns).score),
         chrf_signature=str(chrf.get_signature()),
     )
+
+
+def mean_score(scores: Collection[TranslationScores], metric: Metric) -> float:
+    """Mean of a metric over directions."""
+    return sum(float(getattr(each, metric)) for each in scores) / len(scores)
 
 
 def bleu_metric(target_language: str, *, for_sentences: bool = False) -> BLEU:

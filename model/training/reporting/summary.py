@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from model.training.reporting.run_record import RunRecord
-from model.training.reporting.scores import METRIC_NAMES
+from model.training.run_config import METRIC_NAMES
 
 Fact = tuple[str, str]
 """A name, and what is to be said."""
