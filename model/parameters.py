@@ -4,6 +4,7 @@ They are those of `model.transformer`, in its order; a test compares the two. So
 checked, and be handed to the native library, without building a network.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 
 from model.config import TransformerConfig
@@ -34,14 +35,7 @@ def parameter_names(config: TransformerConfig) -> dict[str, str]:
 def count_parameters(shapes: Mapping[str, Shape], *, embeddings: bool = True) -> int:
     """Parameters, tied ones counted once; without `embeddings`, those of the layers alone."""
     skipped = () if embeddings else ("source_embedding.", "target_embedding.", "output.")
-    return sum(_size(shape) for name, shape in shapes.items() if not name.startswith(skipped))
-
-
-def _size(shape: Shape) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size
+    return sum(math.prod(shape) for name, shape in shapes.items() if not name.startswith(skipped))
 
 
 def _all(config: TransformerConfig) -> Named:

@@ -20,6 +20,7 @@ from model.embedding import Embedding
 from model.errors import ConfigError, TextTooLongError
 from model.fused.projection import Projection
 from model.initialisation import initialise
+from model.parameters import count_parameters
 from model.positions import relative_bucket, rotate, rotations
 from model.state import (
     DecoderState,
@@ -175,8 +176,8 @@ class Transformer(nn.Module):
 
     def num_parameters(self, *, embeddings: bool = True) -> int:
         """Parameters, tied ones counted once; without `embeddings`, those of the layers alone."""
-        skipped = () if embeddings else ("source_embedding.", "target_embedding.", "output.")
-        return sum(p.numel() for name, p in self.named_parameters() if not name.startswith(skipped))
+        shapes = {name: tuple(parameter.shape) for name, parameter in self.named_parameters()}
+        return count_parameters(shapes, embeddings=embeddings)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from model.checkpoint.weights import read_weights
 from model.config import TransformerConfig
 from model.discovery import CONFIG
 from model.errors import CheckpointError, TokenizerError
-from model.parameters import parameter_names
+from model.parameters import count_parameters, parameter_names
 from model.shortlist import Shortlist
 from model.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, Tokenizer, copy_tokenizer
 from model.whole import written_whole
@@ -69,7 +69,7 @@ class Checkpoint:
     @property
     def num_parameters(self) -> int:
         """Trained values, tied ones counted once."""
-        return sum(tensor.numel() for tensor in self.weights.values())
+        return count_parameters({name: tensor.shape for name, tensor in self.weights.items()})
 
     def state_dict(self) -> "dict[str, Tensor]":
         """The weights for PyTorch, as they are stored, in the same memory."""

@@ -62,10 +62,6 @@ class StoredTensor:
         """Bytes in the file."""
         return self.values.nbytes
 
-    def numel(self) -> int:
-        """How many numbers it has."""
-        return self.values.size
-
     def is_finite(self) -> bool:
         """Whether it holds neither NaN nor infinity."""
         if self.dtype == "bfloat16":
