@@ -6,14 +6,13 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from model.decoding.random_numbers import FIRST_MULTIPLIER, GOLDEN_GAMMA, SECOND_MULTIPLIER
 from model.text.tokenizer import Tokenizer
 from model.training.data.config import BatchConfig
 from model.training.data.piece_cuts import ScoredPieces, finer_cuts
 from model.training.data.token_store import Indices, Lengths, Rows
 
 _ROWS_AT_ONCE = 2**18
-_GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)
-_MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 class PieceDropout:
@@ -136,13 +135,13 @@ def _chances(seeds: list[int], pairs: Indices, places: Indices) -> npt.NDArray[n
     """Uniform in [0, 1): SplitMix64 of all that is given (https://doi.org/10.1145/2660193.2660195)."""
     state = np.zeros(len(pairs), dtype=np.uint64)
     for values in (*(np.full_like(pairs, seed) for seed in seeds), pairs, places):
-        state = _mixed(state + values.astype(np.uint64) + _GOLDEN_RATIO)
+        state = _mixed(state + values.astype(np.uint64) + np.uint64(GOLDEN_GAMMA))
     # 32 bits: an id and its chance are added, which must not round up to the next id.
     chances: npt.NDArray[np.float64] = (state >> np.uint64(32)).astype(np.float64) / 2**32
     return chances
 
 
 def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    state = (state ^ (state >> np.uint64(30))) * _MIXERS[0]
-    state = (state ^ (state >> np.uint64(27))) * _MIXERS[1]
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(FIRST_MULTIPLIER)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(SECOND_MULTIPLIER)
     return state ^ (state >> np.uint64(31))
