@@ -59,7 +59,14 @@ def test_the_last_good_state_and_checkpoint_stay_whole(finished: Path, tmp_path:
 
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     ended = subprocess.run(
-        command, cwd=ROOT, env=os.environ, preexec_fn=fill, capture_output=True, text=True, check=False
+        command,
+        cwd=ROOT,
+        env=os.environ,
+        preexec_fn=fill,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert ended.returncode == 1, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -22,7 +22,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What all runs left, by their points."""
     folder = tmp_path_factory.mktemp("killed")
     command = [sys.executable, "-m", "tests.faults.killed_run", str(folder)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
     assert json.loads(ended.stdout) == dict.fromkeys(POINTS, -signal.SIGKILL)
     return folder
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.app.remote import ROOT, Live
 from tests.load.__main__ import PEOPLE
 
 pytestmark = pytest.mark.skipif(
-    subprocess.run([sys.executable, "-c", "import locust"], check=False, capture_output=True).returncode != 0,
+    find_spec("locust") is None,
     reason="locust is not installed; the extra `load` brings it",
 )
 
@@ -68,6 +69,7 @@ def test_every_scenario_can_be_chosen() -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     ).stdout.split()
     assert set(names) == set(PEOPLE)
 
@@ -80,7 +82,7 @@ def test_an_overload_is_judged_by_its_exit_status(live: Live, output: Path) -> N
 
 def test_an_address_of_another_kind_is_told_in_one_line() -> None:
     command = [sys.executable, "-m", "tests.load", "--url=https://127.0.0.1"]
-    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert outcome.returncode == 2
     assert "the URL must be like http://HOST:PORT" in outcome.stderr
     assert "Traceback" not in outcome.stderr

@@ -14,7 +14,7 @@ def test_without_torch_there_is_none_and_torch_is_not_loaded() -> None:
         "import sys; from model.accelerator import accelerator_memory\n"
         "sys.exit(accelerator_memory() != {} or 'torch' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def test_all_devices_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,4 +198,4 @@ assert not loaded, loaded
 
 @needs_native
 def test_from_a_folder_to_a_translation_without_torch(tiny_checkpoint: Path) -> None:
-    subprocess.run([sys.executable, "-c", _WITHOUT_TORCH, str(tiny_checkpoint)], check=True)
+    subprocess.run([sys.executable, "-c", _WITHOUT_TORCH, str(tiny_checkpoint)], check=True, timeout=300)

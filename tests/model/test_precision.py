@@ -40,7 +40,7 @@ def test_without_a_driver_torch_is_not_asked() -> None:
         "precision._DRIVERS = (Path('/no/such/driver'),)\n"
         "sys.exit(precision.resolve_device('auto') != 'cpu' or 'torch' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 @pytest.mark.parametrize("name", ["gpu", "cpu:1", "cuda:x", "", "CUDA"])

@@ -94,7 +94,7 @@ def test_a_killed_writer_leaves_what_was_there(tmp_path: Path) -> None:
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "model")]
-    assert subprocess.run(command, check=False, cwd=os.getcwd()).returncode == -9
+    assert subprocess.run(command, check=False, cwd=os.getcwd(), timeout=300).returncode == -9
     assert (tmp_path / "model" / "file").read_text() == "old"
     write(tmp_path / "model", "new")
     assert (tmp_path / "model" / "file").read_text() == "new"

@@ -51,7 +51,9 @@ def test_help_does_not_load_the_heavy_libraries() -> None:
         "try: main(['--help'])\n"
         "finally: print('loaded', {'torch', 'sentencepiece', 'lingua', 'sacrebleu'} & set(sys.modules))"
     )
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
+    ).stdout
     assert output.splitlines()[-1] == "loaded set()"
 
 

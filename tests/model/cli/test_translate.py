@@ -123,6 +123,7 @@ def test_a_reader_that_leaves_is_no_error(tiny_checkpoint: Path) -> None:
             stdout=closed,
             stderr=subprocess.PIPE,
             check=False,
+            timeout=300,
         )
     assert result.stderr == b""
 

@@ -14,7 +14,7 @@ from tests.model.native_library import needs_compiler
 
 def compile_library(path: Path, program: str) -> None:
     command = ["c++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(path)]
-    subprocess.run(command, input=program, text=True, check=True)
+    subprocess.run(command, input=program, text=True, check=True, timeout=300)
     seal(path)
 
 

@@ -39,7 +39,7 @@ print("all is well")
 @needs_native
 def test_what_finds_no_memory_says_so_and_loses_nothing() -> None:
     command = [sys.executable, "-c", PROGRAM]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert "no memory: there is no memory for this in the native library" in ended.stdout
     assert "all is well" in ended.stdout

@@ -95,7 +95,7 @@ print("all is well")
 @needs_native
 def test_where_no_thread_can_start_one_does_it_all() -> None:
     command = [sys.executable, "-c", WITHOUT_THREADS]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert "can't start new thread" in ended.stdout
     assert "all is well" in ended.stdout

@@ -42,8 +42,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     program = "\n".join([*(f"#include {header}" for header in headers), "int main() {", *lines, "}"])
     binary = tmp_path_factory.mktemp("structures") / "places"
     command = ["c++", "-std=c++17", "-march=x86-64-v3", "-Wno-psabi", f"-I{SOURCES}", "-x", "c++", "-", "-o"]
-    subprocess.run([*command, str(binary)], input=program, text=True, check=True)
-    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+    subprocess.run([*command, str(binary)], input=program, text=True, check=True, timeout=300)
+    output = subprocess.run([str(binary)], capture_output=True, text=True, check=True, timeout=300).stdout
     return {name: int(place) for name, place in map(str.split, output.splitlines())}
 
 

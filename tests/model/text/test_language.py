@@ -105,4 +105,4 @@ def test_text_needs_no_torch() -> None:
         "import sys, model.text.document, model.text.language, model.text.tokenizer; "
         "sys.exit('torch' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=300).returncode == 0
