@@ -44,7 +44,12 @@ class Decoding(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     strategy: Literal["greedy", "beam", "sample"] | None = Field(default=None, description="Kind of search")
-    beam_size: int | None = Field(default=None, ge=1, le=32, description="Hypotheses kept; implies `beam`")
+    beam_size: int | None = Field(
+        default=None,
+        ge=1,
+        le=32,
+        description="Hypotheses kept by `beam`, which it implies where no `strategy` is given",
+    )
     length_penalty: float | None = Field(
         default=None, ge=0, le=10, description="Strength of length normalisation"
     )

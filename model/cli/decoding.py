@@ -8,7 +8,7 @@ from model.cli.grouping import Command, grouped
 
 _OPTIONS: Mapping[str, tuple[type, str]] = {
     "strategy": (str, "greedy, beam or sample."),
-    "beam_size": (int, "Hypotheses kept alive; asks for beam search."),
+    "beam_size": (int, "Hypotheses kept alive; asks for beam search where no --strategy is given."),
     "length_penalty": (float, "Above 0 favours longer translations."),
     "patience": (float, "Beam search ends after this many times the beam size."),
     "temperature": (float, "Sampling: above 1 is more varied."),
