@@ -44,8 +44,8 @@ def main(
     """
     show_training_log()
     deadline = Deadline.after(max_minutes)
-    goals = goals_of(goal)
-    config = read_recipe(goals[0].recipe, changes, data=data, folder=folder)
+    config = read_recipe(goals_of(goal)[0].recipe, changes, data=data, folder=folder)
+    goals = [each for each in goals_of(goal) if (each.source, each.target) in config.pairs]
     run = RunFolder(Path(config.run.folder))
     ending = train(config, deadline)
     best = run.best_checkpoint
@@ -56,7 +56,7 @@ def main(
     if len(evaluations) < len(goals):
         _stop("not all is scored yet: give the same command again")
     report = goals_report(
-        goals[0].model, evaluations, Journal(run.log).events("validation"), ending, plain_config(config)
+        config.card.name, evaluations, Journal(run.log).events("validation"), ending, plain_config(config)
     )
     if output is not None:
         report.write(output)

@@ -1,5 +1,6 @@
 """Training files with changes laid over them, and data that lies elsewhere."""
 
+import re
 from pathlib import Path
 
 import click
@@ -24,6 +25,21 @@ def test_every_recipe_works_as_it_is_and_on_a_cpu(recipe: Path) -> None:
     smaller = read_recipe(recipe, read_changes([other], []))
     assert smaller.run.max_minutes > 0
     assert smaller.network.overrides["model_dim"] <= config.network.overrides["model_dim"]
+
+
+def test_the_run_that_goes_on_reads_what_the_script_before_it_writes() -> None:
+    goals = ROOT / "examples" / "goals"
+    first, again = goals / "cpu-multi30k.toml", goals / "cpu-multi30k-again.toml"
+    before, after = (
+        read_recipe(goals / "multi30k-en-de.toml", read_changes(files, []))
+        for files in ([first], [first, again])
+    )
+    assert after.pairs == (("en", "de"),)
+    assert after.network == before.network
+    assert after.run.start_from == after.vocabulary.reuse == f"{before.run.folder}/checkpoints/best"
+    script = (goals / "multi30k-en-de.sh").read_text()
+    written = {Path(corpus.path).name for corpus in after.corpora if "rewritten" in corpus.path}
+    assert written == {f"{name}.tsv.gz" for name in re.findall(r"^rewrite (\w+) ", script, re.MULTILINE)}
 
 
 def test_data_and_run_may_lie_elsewhere(tmp_path: Path) -> None:

@@ -86,3 +86,20 @@ def test_one_command_given_again_until_it_is_done(tmp_path: Path, data: Path) ->
     tables = [result.stdout[result.stdout.index("### Goals") :] for result in (done, again)]
     assert (again.exit_code, tables[1]) == (0, tables[0])
     assert load_checkpoint(best.folder).checksum == best.checksum
+
+
+def test_a_run_for_one_direction_is_scored_in_that_one_under_its_own_name(tmp_path: Path, data: Path) -> None:
+    one_way = tmp_path / "one-way.toml"
+    one_way.write_text(
+        "".join(
+            f'[[{name}]]\npath = "data/multi30k/{split}.en.gz"\ntarget_path = "data/multi30k/{split}.de.gz"\n'
+            'source_language = "en"\ntarget_language = "de"\n'
+            for name, split in (("corpora", "train"), ("validation_corpora", "val"))
+        )
+        + '[card]\nname = "one-way"\n'
+    )
+    done = call(tmp_path, data, "--with", str(one_way))
+    assert done.exit_code == 0, done.output + str(done.exception)
+    report = json.loads((tmp_path / "results" / "goals-one-way.json").read_text())
+    scored = [result["name"] for result in report["results"] if result["kind"] == "goal"]
+    assert scored == ["multi30k-en-de"]
