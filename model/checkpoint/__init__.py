@@ -13,6 +13,7 @@ Promise: a checkpoint written by any release with the same format version stays 
 """
 
 from model.card import ModelCard
+from model.checkpoint.averaging import average_checkpoints
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import FORMAT_VERSION, record, record_evaluation
 from model.checkpoint.rewriting import replace_card
@@ -23,6 +24,7 @@ __all__ = [
     "Checkpoint",
     "ModelCard",
     "add_shortlist",
+    "average_checkpoints",
     "load_checkpoint",
     "record",
     "record_evaluation",

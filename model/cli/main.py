@@ -15,6 +15,7 @@ ENTRY_POINTS = "dragoman.commands"
 
 _COMMANDS: Mapping[str, str] = {
     "attention": "model.cli.attention:attention",
+    "average": "model.cli.average:average",
     "evaluate": "model.cli.evaluate:evaluate",
     "export": "model.cli.export:export",
     "golden": "model.cli.golden:golden",

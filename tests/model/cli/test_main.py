@@ -13,6 +13,7 @@ from tests.model.cli.conftest import Run
 
 COMMANDS = (
     "attention",
+    "average",
     "evaluate",
     "export",
     "golden",
