@@ -63,7 +63,7 @@ def main(checkpoint: Path, file: Path, languages: str, entries: int, most_words:
         loads=(load_before, load_average()),
         settings={"entries": entries, "most_words": most_words, "seed": seed},
         notes=[
-            "Capitals and final stops do not count; any of the list's translations of the same text is right."
+            "Capitals and final stops do not count; what any drawn entry has beside the same text is right."
         ],
         tables=[
             Table(
