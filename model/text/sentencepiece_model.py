@@ -8,8 +8,12 @@ import sentencepiece
 
 from model.errors import TokenizerError
 from model.text.normalisation import clean
+from model.text.scripts import letters_of_scripts
 
 SPECIAL_NAMES = ("pad", "bos", "eos", "unk")
+_SPACE = "\u2581"
+_ENOUGH_LETTERS = 20
+"""Of a script, for a vocabulary to be written in it: alphabets have 22 and more, formulas a few Greek."""
 
 
 class SentencePieceModel:
@@ -51,6 +55,8 @@ class SentencePieceModel:
         self._foreign = frozenset(self._bytes) | {self.unk_id}
         pieces = self._pieces(sorted(self._plain))
         self.characters = frozenset({" ", *(piece for piece in pieces if len(piece) == 1)})
+        self._letters = letters_of_scripts(self.characters, at_least=_ENOUGH_LETTERS)
+        self._words = self._plain - {self._processor.piece_to_id(_SPACE)}
 
     @property
     def special_ids(self) -> tuple[int, ...]:
@@ -85,9 +91,19 @@ class SentencePieceModel:
         text: str = self._processor.decode(list(ids if is_plain else self._readable(ids)))
         return clean(text).strip()
 
-    def count_foreign(self, ids: Sequence[int]) -> int:
-        """How many of the ids are no pieces of the vocabulary: single bytes, and what is unknown."""
-        return 0 if self._foreign.isdisjoint(ids) else sum(map(self._foreign.__contains__, ids))
+    def is_mostly_foreign(self, ids: Sequence[int]) -> bool:
+        """Whether there is more in what `encode` gave that is foreign than that is not.
+
+        Foreign is what is unknown, and a character in bytes whose script the vocabulary is not written in.
+        A rare letter of a script that it is written in counts like a piece; white space and special ids
+        count for nothing.
+        """
+        if self._foreign.isdisjoint(ids):
+            return False
+        text = bytes(self._bytes[id_] for id_ in ids if id_ in self._bytes).decode(errors="replace")
+        num_own = len(self._letters.findall(text))
+        num_foreign = len(text) - num_own + sum(id_ == self.unk_id for id_ in ids)
+        return num_foreign > num_own + sum(map(self._words.__contains__, ids))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The piece of every id, special ones included."""

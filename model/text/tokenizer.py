@@ -138,11 +138,10 @@ class Tokenizer:
     def can_spell(self, ids: Sequence[int]) -> bool:
         """Whether a network can make something of what `encode` gave.
 
-        It cannot where more than half of the tokens are single bytes or unknown: an alphabet that the
-        vocabulary lacks, say.
+        It cannot where most is foreign to the vocabulary: an alphabet that it lacks, say
+        (SentencePieceModel.is_mostly_foreign).
         """
-        # The end and the tag are no part of the sentence.
-        return 2 * self._source.count_foreign(ids) <= len(ids) - 1 - bool(self.language_tags)
+        return not self._source.is_mostly_foreign(ids)
 
     def encode_target(self, text: str) -> list[int]:
         """Ids of a target sentence: pieces, EOS."""

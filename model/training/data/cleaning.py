@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from model.text.normalisation import clean
+from model.text.scripts import count_words, in_script_of
 from model.training.data.config import CleaningConfig
 from model.training.data.corpus import SentencePair
 from model.training.data.fingerprints import FingerprintSet
-from model.training.data.scripts import count_words, in_script_of
 
 DropReason = Literal["empty", "too_long", "length_ratio", "wrong_script", "copy", "duplicate"]
 

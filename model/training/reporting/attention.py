@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from model.training.data.scripts import count_words
+from model.text.scripts import count_words
 from model.training.held_out import Row
 from model.training.reporting.heat_maps import write_heat_maps
 from model.training.reporting.run_record import RunRecord

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.training.data.scripts import count_words
+from model.text.scripts import count_words
 from model.training.held_out import Row, TranslatedText
 from model.training.reporting.curves import write_picture
 from model.training.reporting.scores import TranslationScores, score_translations

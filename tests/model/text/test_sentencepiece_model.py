@@ -70,3 +70,25 @@ def test_scored_pieces_are_those_that_text_is_cut_into(
     scores = [score for _, score in scored.values()]
     assert scores == sorted(scores, reverse=True)
     assert all(score.is_integer() for score in scores) == (kind == "bpe")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_foreign"),
+    [
+        ("天地", False),
+        ("葡萄", False),
+        ("葡", False),
+        ("葡 π", False),
+        ("ぶどう", True),
+        ("виноград", True),
+        ("👍", True),
+    ],
+)
+def test_a_rare_letter_of_a_known_script_is_not_foreign(
+    path: Path, train_model: TrainModel, text: str, is_foreign: bool
+) -> None:
+    """Most words of Chinese are of two letters, and a vocabulary may well lack both."""
+    path.write_bytes(train_model(("天地玄黄宇宙洪荒日月盈昃辰宿列张寒来暑往秋收冬藏", "π")))
+    model = SentencePieceModel(path)
+    assert not {*"葡萄"} & model.characters
+    assert model.is_mostly_foreign(model.encode(text)) is is_foreign

@@ -192,13 +192,16 @@ def test_a_folder_without_models_says_what_it_must_hold(
         ("the cat of Łódź", True),
         ("the cat 你好 sleeps on the mat", True),
         ("", True),
+        ("ŁĄĘŻ", True),
+        ("👍", False),
+        ("👍 Thanks!", True),
         ("Привет, как дела?", False),
         ("你好", False),
         ("a" + "\u0301" * 500, False),
         ("\ufdfa" * 500, False),
     ],
 )
-def test_what_is_mostly_bytes_cannot_be_spelt(tokenizer: Tokenizer, text: str, spelt: bool) -> None:
+def test_what_is_mostly_foreign_cannot_be_spelt(tokenizer: Tokenizer, text: str, spelt: bool) -> None:
     assert tokenizer.can_spell(tokenizer.encode(text, target_language="fr")) is spelt
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from model.training.data.scripts import count_words, in_script_of
+from model.text.scripts import count_words, in_script_of, letters_of_scripts
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,9 @@ def test_script(text: str, language: str, expected: bool) -> None:
 )
 def test_count_words(text: str, words: int) -> None:
     assert count_words(text) == words
+
+
+def test_letters_of_scripts_that_are_common() -> None:
+    letters = letters_of_scripts("abcdeπ中国", at_least=2)
+    assert letters.findall("Łódź, λόγος, 葡萄 12") == [*"Łódź", *"葡萄"]
+    assert not letters_of_scripts("abcπ", at_least=4).search("abc")

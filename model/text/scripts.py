@@ -1,6 +1,7 @@
-"""ⓑ Which letters a language is written in, to notice sentences of another language."""
+"""③ Which letters scripts have and languages are written in, to notice text that is foreign."""
 
 import re
+from collections.abc import Collection
 from functools import cache
 
 from model.text.language_codes import canonical_code
@@ -59,6 +60,16 @@ def count_words(text: str) -> int:
         return len(text.split())
     rest, characters = _DENSE_CHARACTER.subn(" ", text)
     return len(rest.split()) + characters
+
+
+def letters_of_scripts(characters: Collection[str], *, at_least: int) -> re.Pattern[str]:
+    """Matches any letter of those scripts that at least so many of the characters belong to."""
+    ranges = [
+        letters
+        for letters in _RANGES.values()
+        if sum(map(bool, map(re.compile(f"[{letters}]").match, characters))) >= at_least
+    ]
+    return re.compile(f"[{''.join(ranges)}]" if ranges else "(?!)")
 
 
 @cache
