@@ -22,7 +22,14 @@ _LONGEST = 30
 _WORDS = 50_000
 _VOCABULARY = VocabularyConfig(size=4000, max_sentences=50_000)
 _RECOMMENDED = AugmentationConfig(
-    no_final_stop=0.12, capitals=0.04, lowercase=0.08, typing_errors=0.06, joined=0.08, copied=0.15, words=1.0
+    no_final_stop=0.12,
+    capitals=0.04,
+    lowercase=0.08,
+    plain_letters=0.08,
+    typing_errors=0.06,
+    joined=0.08,
+    copied=0.15,
+    words=1.0,
 )
 
 

@@ -9,7 +9,15 @@ CorpusFormat = Literal["auto", "tsv", "aligned", "json", "jsonl"]
 VocabularyKind = Literal["unigram", "bpe", "word", "char"]
 
 CORPUS_FORMATS: tuple[CorpusFormat, ...] = ("auto", "tsv", "aligned", "json", "jsonl")
-AUGMENTATION_KINDS = ("no_final_stop", "capitals", "lowercase", "typing_errors", "joined", "copied")
+AUGMENTATION_KINDS = (
+    "no_final_stop",
+    "capitals",
+    "lowercase",
+    "plain_letters",
+    "typing_errors",
+    "joined",
+    "copied",
+)
 VOCABULARY_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe", "word", "char")
 
 
@@ -185,6 +193,8 @@ class AugmentationConfig:
         no_final_stop: Both sides without final punctuation.
         capitals: Both sides in capitals, as far as a script has them; none of sources without case.
         lowercase: Source in lower case; half of them without final punctuation, on both sides.
+        plain_letters: Source without accents and opening marks, half of them without apostrophes, half in
+            lower case; German umlauts as two letters.
         typing_errors: One or two slips in long words of the source.
         joined: Two or three pairs as one, as in a passage or where a sentence's end was missed.
         copied: The same made-up name, figure, address, code … on both sides: in place of a name or number
@@ -197,6 +207,7 @@ class AugmentationConfig:
     no_final_stop: float = 0.0
     capitals: float = 0.0
     lowercase: float = 0.0
+    plain_letters: float = 0.0
     typing_errors: float = 0.0
     joined: float = 0.0
     copied: float = 0.0

@@ -9,11 +9,16 @@ from typing import NamedTuple
 from model.training.data.augmentation.carrying import with_something_carried
 from model.training.data.augmentation.sentences import joined, without_final_stop
 from model.training.data.augmentation.surroundings import Surroundings
-from model.training.data.augmentation.typing_habits import in_capitals, in_lower_case, with_typing_errors
+from model.training.data.augmentation.typing_habits import (
+    in_capitals,
+    in_lower_case,
+    in_plain_letters,
+    with_typing_errors,
+)
 from model.training.data.config import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.corpus import SentencePair
 
-AUGMENTATION_VERSION = 2
+AUGMENTATION_VERSION = 3
 """Another number is another way to alter: text that is tokenised already is then done again."""
 
 Alteration = Callable[[SentencePair, Surroundings, Random], SentencePair | None]
@@ -22,6 +27,7 @@ ALTERATIONS: Mapping[str, Alteration] = {
     "no_final_stop": without_final_stop,
     "capitals": in_capitals,
     "lowercase": in_lower_case,
+    "plain_letters": in_plain_letters,
     "typing_errors": with_typing_errors,
     "joined": joined,
     "copied": with_something_carried,

@@ -1,15 +1,18 @@
-"""ⓓ Capitals, lower case and slips of the finger, as people type."""
+"""ⓓ Capitals, lower case, bare letters and slips of the finger, as people type."""
 
 import re
 import unicodedata
 from random import Random
 
 from model.text.capitals import lower, upper
-from model.text.language_codes import has_unspaced_words
+from model.text.language_codes import canonical_code, has_unspaced_words
 from model.training.data.augmentation.sentences import without_final_stop
 from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.corpus import SentencePair
 
+_UNTYPED = re.compile("[¿¡]\\s?")
+_APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
+_DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"})
 _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
 _MOST_ERRORS = 2
 
@@ -33,6 +36,22 @@ def in_lower_case(pair: SentencePair, around: Surroundings, generator: Random) -
     altered = SentencePair(source, pair.target)
     bare = without_final_stop(altered, around, generator) if generator.random() < 0.5 else None
     return bare or altered
+
+
+def in_plain_letters(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
+    """A source as on a keyboard without accents: *ou est l'hotel*, *como estas?*, *schoen*; *i cant*.
+
+    German umlauts are two letters, ¿ and ¡ are left out, half of the time apostrophes within words as well;
+    half of the time all is in lower case. None if there is nothing to leave out.
+    """
+    source = _UNTYPED.sub("", _without_marks(_with_digraphs(pair.source, around.source_language)))
+    if generator.random() < 0.5:
+        source = _APOSTROPHE.sub("", source)
+    if source == pair.source:
+        return None
+    altered = SentencePair(source, pair.target)
+    small = in_lower_case(altered, around, generator) if generator.random() < 0.5 else None
+    return small or altered
 
 
 def with_typing_errors(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
@@ -61,6 +80,10 @@ def _mistyped(word: str, generator: Random) -> str:
     if slip == "doubled":
         return word[: place + 1] + word[place:]
     return word[:place] + word[place + 1 :]
+
+
+def _with_digraphs(text: str, language: str) -> str:
+    return text.translate(_DIGRAPHS) if canonical_code(language) == "de" else text
 
 
 def _without_marks(word: str) -> str:

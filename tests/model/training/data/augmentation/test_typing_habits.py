@@ -9,6 +9,7 @@ from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.augmentation.typing_habits import (
     in_capitals,
     in_lower_case,
+    in_plain_letters,
     with_typing_errors,
 )
 from model.training.data.corpus import SentencePair
@@ -51,6 +52,24 @@ def test_lower_case_is_the_source_alone_and_half_lose_their_stop() -> None:
 def test_case_is_the_language_s(language: str, small: str, large: str) -> None:
     assert upper(small, language) == large
     assert lower(large, language) == small
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("es", "¿Cómo estás?", {"Como estas?", "como estas?"}),
+        ("fr", "Où est l'été ?", {f"{o}u est {l_ete} ?" for o in "Oo" for l_ete in ("l'ete", "lete")}),
+        ("de", "Schöne Größe", {"Schoene Groesse", "schoene groesse"}),
+        ("en", "I can't", {"I cant", "i cant"}),
+        ("zh", "我不能。", set()),
+        ("en", "Come here.", set()),
+    ],
+)
+def test_plain_letters_are_those_of_any_keyboard(language: str, text: str, expected: set[str]) -> None:
+    pair = SentencePair(text, "Cible")
+    seen = {in_plain_letters(pair, around(language, "fr"), Random(seed)) for seed in range(100)} - {None}
+    assert {copy.source for copy in seen if copy} == expected
+    assert {copy.target for copy in seen if copy} <= {"Cible"}
 
 
 @given(WORDS, st.integers(0, 2**32))
