@@ -11,8 +11,7 @@ from model.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from torch import Tensor
 
-_OF_OTHER_WEIGHTS = ("files", "golden", "tuning", "evaluations", "shortlist")
-"""What provenance says of one network's answers, which the mean need not give."""
+_OF_ITS_ANSWERS = ("files", "golden", "tuning", "evaluations", "shortlist")
 
 
 def average_checkpoints(checkpoints: Sequence[Checkpoint], folder: Path) -> None:
@@ -31,19 +30,28 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint], folder: Path) -> None
     first, *others = checkpoints
     for other in others:
         _require_alike(first, other)
-    origin = [
-        {"name": each.card.name, "version": each.card.version, "checksum": each.checksum}
-        for each in checkpoints
-    ]
-    kept = {name: value for name, value in first.provenance.items() if name not in _OF_OTHER_WEIGHTS}
     save_checkpoint(
         folder,
         config=first.config,
         weights={name: _mean([each.weights[name].torch() for each in checkpoints]) for name in first.weights},
         card=first.card,
         tokenizer_folder=first.folder,
-        provenance={**kept, "averaged": origin},
+        provenance={**inherited_provenance(first), "averaged": [origin(each) for each in checkpoints]},
     )
+
+
+def inherited_provenance(checkpoint: Checkpoint) -> dict[str, object]:
+    """What provenance says, but for what it says of the answers, which other weights need not give."""
+    return {name: value for name, value in checkpoint.provenance.items() if name not in _OF_ITS_ANSWERS}
+
+
+def origin(checkpoint: Checkpoint) -> dict[str, str]:
+    """What provenance says of a checkpoint that another was made of."""
+    return {
+        "name": checkpoint.card.name,
+        "version": checkpoint.card.version,
+        "checksum": checkpoint.checksum,
+    }
 
 
 def _mean(tensors: "Sequence[Tensor]") -> "Tensor":

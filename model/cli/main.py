@@ -19,6 +19,7 @@ _COMMANDS: Mapping[str, str] = {
     "evaluate": "model.cli.evaluate:evaluate",
     "export": "model.cli.export:export",
     "golden": "model.cli.golden:golden",
+    "grow": "model.cli.grow:grow",
     "inspect": "model.cli.inspect:inspect",
     "report": "model.cli.report:report",
     "shortlist": "model.cli.shortlist:shortlist",

@@ -1,0 +1,39 @@
+"""`dragoman grow`: a deeper checkpoint that translates alike, to be trained further."""
+
+from pathlib import Path
+
+import click
+
+from model.cli.setup import only_checkpoint
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option(
+    "--encoder-layers", type=click.IntRange(min=1), help="How many there are to be.  [as many as now]"
+)
+@click.option(
+    "--decoder-layers", type=click.IntRange(min=1), help="How many there are to be.  [as many as now]"
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder to write; an existing one is replaced.",
+)
+def grow(checkpoint: Path, encoder_layers: int | None, decoder_layers: int | None, output: Path) -> None:
+    """Write CHECKPOINT with more layers, which add nothing until they are trained (`run.start_from`).
+
+    It translates as before, so that training goes on where it was. Only pre-norm networks can grow.
+    """
+    from model.checkpoint import grow_checkpoint, load_checkpoint
+
+    origin = load_checkpoint(only_checkpoint(checkpoint))
+    grow_checkpoint(
+        origin,
+        output,
+        num_encoder_layers=encoder_layers or origin.config.num_encoder_layers,
+        num_decoder_layers=decoder_layers or origin.config.num_decoder_layers,
+    )
+    click.echo(f"Written: {output}")
