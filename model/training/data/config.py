@@ -193,8 +193,8 @@ class AugmentationConfig:
         no_final_stop: Both sides without final punctuation.
         capitals: Both sides in capitals, as far as a script has them; none of sources without case.
         lowercase: Source in lower case; half of them without final punctuation, on both sides.
-        plain_letters: Source without accents and opening marks, half of them without apostrophes, half in
-            lower case; German umlauts as two letters.
+        plain_letters: Source without accents and opening marks, German umlauts as two letters, half of them
+            without apostrophes; half of them besides as `lowercase` has them.
         typing_errors: One or two slips in long words of the source.
         joined: Two or three pairs as one, as in a passage or where a sentence's end was missed.
         copied: The same made-up name, figure, address, code … on both sides: in place of a name or number

@@ -12,7 +12,9 @@ from model.training.data.corpus import SentencePair
 
 _UNTYPED = re.compile("[¿¡]\\s?")
 _APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
-_DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"})
+_MARKED = re.compile("([A-Za-z])[\u0300-\u036f]+")
+_SPELT_OUT = {"ß": "ss", "œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"}
+_UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue"}
 _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
 _MOST_ERRORS = 2
 
@@ -41,11 +43,12 @@ def in_lower_case(pair: SentencePair, around: Surroundings, generator: Random) -
 def in_plain_letters(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
     """A source as on a keyboard without accents: *ou est l'hotel*, *como estas?*, *schoen*; *i cant*.
 
-    German umlauts are two letters, ¿ and ¡ are left out, half of the time apostrophes within words as well;
-    half of the time all is in lower case. None if there is nothing to leave out.
+    Umlauts are two letters in German, ¿ and ¡ are left out. Half of those that lost something have no
+    apostrophes within words either; of the others that is all there is to leave out. Half of all are then as
+    `in_lower_case` makes them. None if there is nothing to leave out; Latin letters alone lose their marks.
     """
-    source = _UNTYPED.sub("", _without_marks(_with_digraphs(pair.source, around.source_language)))
-    if generator.random() < 0.5:
+    source = _UNTYPED.sub("", _without_marks(_spelt_out(pair.source, around.source_language)))
+    if source == pair.source or generator.random() < 0.5:
         source = _APOSTROPHE.sub("", source)
     if source == pair.source:
         return None
@@ -82,11 +85,20 @@ def _mistyped(word: str, generator: Random) -> str:
     return word[:place] + word[place + 1 :]
 
 
-def _with_digraphs(text: str, language: str) -> str:
-    return text.translate(_DIGRAPHS) if canonical_code(language) == "de" else text
+def _spelt_out(text: str, language: str) -> str:
+    """Letters that no accent makes, in letters of every keyboard."""
+    spelling = _SPELT_OUT | (_UMLAUTS if canonical_code(language) == "de" else {})
+
+    def spelt(match: re.Match[str]) -> str:
+        letters = spelling[match.group().lower()]
+        if match.group().islower():
+            return letters
+        neighbours = match.string[max(match.start() - 1, 0) : match.end() + 1]
+        return letters.upper() if neighbours.isupper() and len(neighbours) > 1 else letters.capitalize()
+
+    return re.sub("|".join(spelling), spelt, text, flags=re.IGNORECASE)
 
 
-def _without_marks(word: str) -> str:
-    decomposed = unicodedata.normalize("NFD", word)
-    bare = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
-    return unicodedata.normalize("NFC", bare)
+def _without_marks(text: str) -> str:
+    """Latin letters without what stands on or under them; marks of other scripts make other letters."""
+    return unicodedata.normalize("NFC", _MARKED.sub(r"\1", unicodedata.normalize("NFD", text)))
