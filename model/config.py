@@ -28,6 +28,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _MOST_LAYERS = 1000  # as deep as any has been trained (Wang et al. 2022, https://arxiv.org/abs/2203.00555)
 _FLAGS = ("final_norm", "norm_bias", "linear_bias", "output_bias", "embedding_norm", "scale_embeddings")
 _RATES = ("embedding_dropout", "attention_dropout", "ffn_dropout", "residual_dropout", "layer_drop")
+ONLY_FOR_TRAINING = (*_RATES, "initialisation")
+"""Fields that say nothing of what trained weights compute."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,18 @@
 """ⓕ One checkpoint from several of one shape: the mean of their weights."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.checkpoint.descent import identity, inherited_provenance
 from model.checkpoint.folder import Checkpoint, save_checkpoint
+from model.config import ONLY_FOR_TRAINING
 from model.errors import CheckpointError
 from model.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_OF_ITS_ANSWERS = ("files", "golden", "tuning", "evaluations", "shortlist")
 
 
 def average_checkpoints(checkpoints: Sequence[Checkpoint], folder: Path) -> None:
@@ -21,7 +22,7 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint], folder: Path) -> None
     often translates better than each (https://arxiv.org/abs/2203.05482); others have none that works.
 
     Args:
-        checkpoints: Two or more, of the same network and vocabulary.
+        checkpoints: Two or more, of one shape and vocabulary; dropout may differ.
         folder: Target; everything an existing folder holds is replaced.
 
     Raises:
@@ -36,22 +37,8 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint], folder: Path) -> None
         weights={name: _mean([each.weights[name].torch() for each in checkpoints]) for name in first.weights},
         card=first.card,
         tokenizer_folder=first.folder,
-        provenance={**inherited_provenance(first), "averaged": [origin(each) for each in checkpoints]},
+        provenance={**inherited_provenance(first), "averaged": [identity(each) for each in checkpoints]},
     )
-
-
-def inherited_provenance(checkpoint: Checkpoint) -> dict[str, object]:
-    """What provenance says, but for what it says of the answers, which other weights need not give."""
-    return {name: value for name, value in checkpoint.provenance.items() if name not in _OF_ITS_ANSWERS}
-
-
-def origin(checkpoint: Checkpoint) -> dict[str, str]:
-    """What provenance says of a checkpoint that another was made of."""
-    return {
-        "name": checkpoint.card.name,
-        "version": checkpoint.card.version,
-        "checksum": checkpoint.checksum,
-    }
 
 
 def _mean(tensors: "Sequence[Tensor]") -> "Tensor":
@@ -61,13 +48,14 @@ def _mean(tensors: "Sequence[Tensor]") -> "Tensor":
 
 
 def _require_alike(one: Checkpoint, other: Checkpoint) -> None:
-    if one.config != other.config:
-        what = "network"
-    elif _vocabulary(one.tokenizer) != _vocabulary(other.tokenizer):
-        what = "vocabulary"
-    else:
-        return
-    raise CheckpointError(f"{one.folder} and {other.folder} must have the same {what} to be averaged")
+    for name, expected in dataclasses.asdict(one.config).items():
+        found = getattr(other.config, name)
+        if found != expected and name not in ONLY_FOR_TRAINING:
+            raise CheckpointError(
+                f"{other.folder}: `{name}` must be {expected!r}, as in {one.folder}, but is {found!r} instead"
+            )
+    if _vocabulary(one.tokenizer) != _vocabulary(other.tokenizer):
+        raise CheckpointError(f"{other.folder} must have the vocabulary of {one.folder}, but has another one")
 
 
 def _vocabulary(tokenizer: Tokenizer) -> tuple[object, ...]:

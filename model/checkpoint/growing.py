@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.checkpoint.averaging import inherited_provenance, origin
+from model.checkpoint.descent import identity, inherited_provenance
 from model.checkpoint.folder import Checkpoint, save_checkpoint
 from model.errors import CheckpointError
 
@@ -22,9 +22,10 @@ def grow_checkpoint(
 ) -> None:
     """Write a deeper network that translates as this one does, to be trained further.
 
-    The layers are spread evenly over the new depth, and what comes between is a copy of the layer below
-    whose sublayers put out 0: in a pre-norm network, x + f(norm(x)), that leaves x as it is. Training then
-    finds in the copies what is worth adding (Wang et al. 2023, https://arxiv.org/abs/2310.07999).
+    The layers are spread evenly over the new depth, and what comes before one is a copy of it whose sublayers
+    put out 0: in a pre-norm network, x + f(norm(x)), that leaves x as it is. The last layer stays the last,
+    whose attention alignments are made of. Training then finds in the copies what is worth adding
+    (Wang et al. 2023, https://arxiv.org/abs/2310.07999).
 
     Args:
         checkpoint: Of a pre-norm network.
@@ -33,9 +34,15 @@ def grow_checkpoint(
         num_decoder_layers: Likewise.
 
     Raises:
-        CheckpointError: If the network is post-norm or would not grow so, or the folder cannot be written.
+        CheckpointError: If the network is post-norm or would not be deeper, or the folder cannot be written.
+        ConfigError: If it would be too deep.
     """
     old = checkpoint.config
+    if (num_encoder_layers, num_decoder_layers) == (old.num_encoder_layers, old.num_decoder_layers):
+        raise CheckpointError(
+            f"`num_encoder_layers` or `num_decoder_layers` must be more than {old.num_encoder_layers} or "
+            f"{old.num_decoder_layers}, as in {checkpoint.folder}, but neither is"
+        )
     if old.norm_position != "pre":
         raise CheckpointError(
             f"{checkpoint.folder} must be pre-norm to grow, but is {old.norm_position}-norm"
@@ -50,18 +57,17 @@ def grow_checkpoint(
         weights=dict(_grown(checkpoint.state_dict(), places)),
         card=checkpoint.card,
         tokenizer_folder=checkpoint.folder,
-        provenance={**inherited_provenance(checkpoint), "grown": origin(checkpoint)},
+        provenance={**inherited_provenance(checkpoint), "grown": identity(checkpoint)},
     )
 
 
 def _places(field: str, old: int, new: int) -> list[list[int]]:
-    """Of each old layer its new places, itself in the first and copies in the others."""
-    if not old <= new or (new and not old):
-        raise CheckpointError(
-            f"`{field}` must be {old or 'exactly 0'}{' or more' if old else ''}, but is {new}"
-        )
-    below = [place * old // new for place in range(new)]
-    return [[place for place in range(new) if below[place] == layer] for layer in range(old)]
+    """Of each old layer its new places: copies in the first ones, itself in the last."""
+    if not old and new:
+        raise CheckpointError(f"`{field}` must be 0, as there are none to copy, but is {new} instead")
+    if new < old:
+        raise CheckpointError(f"`{field}` must be {old} or more, but is {new} instead")
+    return [list(range(-(-layer * new // old), -(-(layer + 1) * new // old))) for layer in range(old)]
 
 
 def _grown(
@@ -73,7 +79,7 @@ def _grown(
             yield name, weight
             continue
         stack, layer, part = match.groups()
-        first, *copies = places[stack][int(layer)]
-        yield f"{stack}.layers.{first}.{part}", weight
+        *copies, last = places[stack][int(layer)]
         silent = weight.new_zeros(weight.shape) if _OUTPUT.fullmatch(part) else weight
         yield from ((f"{stack}.layers.{copy}.{part}", silent.clone()) for copy in copies)
+        yield f"{stack}.layers.{last}.{part}", weight

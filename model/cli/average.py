@@ -4,23 +4,17 @@ from pathlib import Path
 
 import click
 
-from model.cli.setup import only_checkpoint
+from model.cli.setup import only_checkpoint, output_folder
 
 
 @click.command()
 @click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Folder to write; an existing one is replaced.",
-)
+@output_folder
 def average(checkpoints: tuple[Path, ...], output: Path) -> None:
     """Write the mean of the weights of two or more CHECKPOINTs, with the card of the first.
 
     They must be of one shape and vocabulary, and have a past in common: moments of one run, or runs that
-    began with the same weights. What it translates best is another search's matter: `dragoman tune`.
+    began with the same weights. Choose its search anew: `dragoman tune`.
     """
     from model.checkpoint import average_checkpoints, load_checkpoint
 

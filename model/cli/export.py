@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from model.cli.setup import only_checkpoint
+from model.cli.setup import only_checkpoint, output_folder
 from model.interchange.formats import QUANTIZATIONS
 
 
@@ -17,13 +17,7 @@ from model.interchange.formats import QUANTIZATIONS
     required=True,
     help="Whose format to write.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Folder to write; an existing one is replaced.",
-)
+@output_folder
 @click.option(
     "--quantization",
     type=click.Choice(QUANTIZATIONS["ctranslate2"]),

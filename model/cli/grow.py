@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from model.cli.setup import only_checkpoint
+from model.cli.setup import only_checkpoint, output_folder
 
 
 @click.command()
@@ -15,13 +15,7 @@ from model.cli.setup import only_checkpoint
 @click.option(
     "--decoder-layers", type=click.IntRange(min=1), help="How many there are to be.  [as many as now]"
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Folder to write; an existing one is replaced.",
-)
+@output_folder
 def grow(checkpoint: Path, encoder_layers: int | None, decoder_layers: int | None, output: Path) -> None:
     """Write CHECKPOINT with more layers, which add nothing until they are trained (`run.start_from`).
 

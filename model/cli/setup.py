@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 DEFAULT_CHECKPOINT = Path("checkpoints")
 
+output_folder = click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder to write; an existing one is replaced.",
+)
+
 
 @dataclass(frozen=True)
 class Setup:

@@ -8,17 +8,13 @@ import torch
 from torch import Tensor
 
 from model.checkpoint import load_checkpoint
-from model.config import TransformerConfig
+from model.config import ONLY_FOR_TRAINING, TransformerConfig
 from model.errors import ConfigError
 from model.text.tokenizer import Tokenizer
 from model.training.train_config import FROM_THE_TOKENIZER
 from model.transformer import Transformer
 
-_MAY_DIFFER = {
-    *FROM_THE_TOKENIZER,
-    *("embedding_dropout", "attention_dropout", "ffn_dropout", "residual_dropout", "layer_drop"),
-    *("vocab_multiple", "initialisation"),
-}
+_MAY_DIFFER = {*FROM_THE_TOKENIZER, *ONLY_FOR_TRAINING, "vocab_multiple"}
 _SOURCE_ROWS = ("source_embedding.tokens.weight",)
 _TARGET_ROWS = ("target_embedding.tokens.weight", "output.weight", "output.bias")
 

@@ -1,6 +1,7 @@
 """`dragoman grow`: deeper, and at first the same."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -39,14 +40,31 @@ def test_a_deeper_network_says_the_same(tiny_checkpoint: Path, tmp_path: Path) -
     assert (after.config.num_encoder_layers, after.config.num_decoder_layers) == (5, 3)
     with torch.no_grad():
         torch.testing.assert_close(after(SOURCE_NK, TARGET_NQ), before(SOURCE_NK, TARGET_NQ))
+        aligned = [
+            network.forward_with_attention(SOURCE_NK, TARGET_NQ)[1].cross[-1] for network in (after, before)
+        ]
+    torch.testing.assert_close(*aligned)
 
 
 def test_provenance_names_what_has_grown_and_says_nothing_of_answers(
     tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
-    origin = load_checkpoint(tiny_checkpoint)
-    grow_checkpoint(origin, tmp_path, num_encoder_layers=2, num_decoder_layers=2)
-    grown = load_checkpoint(tmp_path)
+    answers = {"scores", "evaluations", "tuning", "golden"}
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "origin")
+    checkpoint = load_checkpoint(folder)
+    save_checkpoint(
+        folder,
+        config=checkpoint.config,
+        weights=checkpoint.state_dict(),
+        card=checkpoint.card,
+        tokenizer_folder=tiny_checkpoint,
+        provenance={"steps": 120, **dict.fromkeys(answers, "told")},
+    )
+    origin = load_checkpoint(folder)
+    grow_checkpoint(origin, tmp_path / "grown", num_encoder_layers=2, num_decoder_layers=2)
+    grown = load_checkpoint(tmp_path / "grown")
+    assert answers <= origin.provenance.keys()
+    assert not answers & grown.provenance.keys()
     assert grown.card == origin.card
     assert grown.provenance["grown"] == {"name": "tiny", "version": "1", "checksum": origin.checksum}
     assert grown.provenance["steps"] == origin.provenance["steps"]
@@ -61,7 +79,7 @@ def test_layers_lie_between_those_that_there_were_and_can_learn(
     for place, layer in enumerate(network.encoder.layers):
         below = old.encoder.layers[place // 2]
         assert torch.equal(layer.feed_forward.input.weight, below.feed_forward.input.weight)
-        assert bool(layer.feed_forward.output.weight.any()) is (place % 2 == 0)
+        assert bool(layer.feed_forward.output.weight.any()) is (place % 2 == 1)
     network(SOURCE_NK, TARGET_NQ).square().mean().backward()
     assert all(layer.feed_forward.output.weight.grad.any() for layer in network.encoder.layers)
 
@@ -75,11 +93,20 @@ def test_a_network_does_not_shrink(tiny_checkpoint: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "small").exists()
 
 
+def test_growing_by_nothing_is_refused(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["grow", str(tiny_checkpoint), "-o", str(tmp_path / "same")])
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "must be more than 2 or 1" in result.stderr
+    assert not (tmp_path / "same").exists()
+
+
 def test_a_stack_that_is_not_there_does_not_grow(tiny_checkpoint: Path, tmp_path: Path) -> None:
     origin = load_checkpoint(tiny_checkpoint)
     lacking = dataclasses.replace(origin, config=dataclasses.replace(origin.config, num_encoder_layers=0))
-    with pytest.raises(CheckpointError, match="`num_encoder_layers` must be exactly 0, but is 2"):
-        grow_checkpoint(lacking, tmp_path / "grown", num_encoder_layers=2, num_decoder_layers=1)
+    with pytest.raises(
+        CheckpointError, match="`num_encoder_layers` must be 0, as there are none to copy, but is 2"
+    ):
+        grow_checkpoint(lacking, tmp_path / "grown", num_encoder_layers=2, num_decoder_layers=2)
 
 
 def test_a_post_norm_network_cannot_grow(tiny_checkpoint: Path, tmp_path: Path) -> None:
