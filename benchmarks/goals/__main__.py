@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from benchmarks.goals.catalogue import goals_of
+from benchmarks.goals.catalogue import goals_of, trained_goals
 from benchmarks.goals.results import goals_report
 from benchmarks.goals.scoring import score, tune
 from benchmarks.limited_run import Deadline, train
@@ -39,13 +39,15 @@ def main(
 ) -> None:
     """Do what is left to do for GOAL, a goal or a model: train, tune, score, report.
 
+    The model's other goals are scored as well, if the configuration trains their direction.
+
     Everything is kept in the run's folder: the same command goes on where the last one was, after a kill
     too. Exit status 75 if there is more to do after --max-minutes.
     """
     show_training_log()
     deadline = Deadline.after(max_minutes)
     config = read_recipe(goals_of(goal)[0].recipe, changes, data=data, folder=folder)
-    goals = [each for each in goals_of(goal) if (each.source, each.target) in config.pairs]
+    goals = trained_goals(goal, config.pairs)
     run = RunFolder(Path(config.run.folder))
     ending = train(config, deadline)
     best = run.best_checkpoint

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from benchmarks.recipes import ROOT
+from model.card import Pair
 
 RECIPES = ROOT / "examples" / "goals"
 
@@ -85,3 +86,22 @@ def goals_of(name: str) -> tuple[Goal, ...]:
     if name not in models:
         raise click.UsageError(f"{name!r} must be one of {', '.join(sorted(models))}")
     return tuple(goal for goal in GOALS if goal.model == models[name])
+
+
+def trained_goals(name: str, pairs: Sequence[Pair]) -> tuple[Goal, ...]:
+    """Those of `goals_of` whose direction a run trains.
+
+    Args:
+        name: Of a goal or a model; that of a model is the name of one of its goals as well.
+        pairs: What the run trains.
+
+    Raises:
+        click.UsageError: If that goal itself is not among them: others are no answer to it.
+    """
+    goals = tuple(goal for goal in goals_of(name) if (goal.source, goal.target) in pairs)
+    if name not in (goal.name for goal in goals):
+        known = ", ".join(f"{source}→{target}" for source, target in pairs)
+        raise click.UsageError(
+            f"GOAL must be of a direction that the configuration trains ({known}), but is {name!r} instead"
+        )
+    return goals

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from benchmarks.goals.catalogue import GOALS, Goal, goals_of
+from benchmarks.goals.catalogue import GOALS, Goal, goals_of, trained_goals
 from benchmarks.recipes import read_recipe
 
 
@@ -26,3 +26,20 @@ def test_a_name_of_a_goal_or_a_model_stands_for_the_whole_model() -> None:
 
 def test_names_are_different() -> None:
     assert len({goal.name for goal in GOALS}) == len(GOALS) == 12
+
+
+def test_the_name_of_a_model_is_that_of_one_of_its_goals() -> None:
+    assert {goal.model for goal in GOALS} <= {goal.name for goal in GOALS}
+
+
+def test_a_goal_stands_for_those_of_its_model_that_are_trained_and_for_none_without_itself() -> None:
+    both = (("en", "de"), ("de", "en"))
+    assert trained_goals("multi30k-de-en", both) == goals_of("multi30k-de-en")
+    assert [goal.name for goal in trained_goals("multi30k-en-de", both[:1])] == ["multi30k-en-de"]
+    for name, pairs, shown in (
+        ("multi30k-de-en", both[:1], "en→de"),
+        ("multi30k-en-de", both[1:], "de→en"),
+        ("tatoeba-en-fr", both, "en→de, de→en"),
+    ):
+        with pytest.raises(click.UsageError, match=rf"GOAL must be .*\({shown}\), but is '{name}'"):
+            trained_goals(name, pairs)

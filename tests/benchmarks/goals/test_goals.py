@@ -56,11 +56,11 @@ def data(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def call(tmp_path: Path, data: Path, *more: str) -> Result:
+def call(tmp_path: Path, data: Path, *more: str, goal: str = "multi30k-de-en") -> Result:
     (tmp_path / "smaller.toml").write_text(SMALLER)
     options = ["--data", str(data), "--run", str(tmp_path / "run"), "--with", str(tmp_path / "smaller.toml")]
     where = ["--device", "cpu", "--output", str(tmp_path / "results"), "--tune-sentences", "2"]
-    return CliRunner().invoke(main, ["multi30k-de-en", *options, *where, *more])
+    return CliRunner().invoke(main, [goal, *options, *where, *more])
 
 
 def test_one_command_given_again_until_it_is_done(tmp_path: Path, data: Path) -> None:
@@ -88,9 +88,10 @@ def test_one_command_given_again_until_it_is_done(tmp_path: Path, data: Path) ->
     assert load_checkpoint(best.folder).checksum == best.checksum
 
 
-def test_a_run_for_one_direction_is_scored_in_that_one_under_its_own_name(tmp_path: Path, data: Path) -> None:
-    one_way = tmp_path / "one-way.toml"
-    one_way.write_text(
+def one_way(tmp_path: Path) -> str:
+    """A file that leaves English → German alone of the recipe's directions."""
+    file = tmp_path / "one-way.toml"
+    file.write_text(
         "".join(
             f'[[{name}]]\npath = "data/multi30k/{split}.en.gz"\ntarget_path = "data/multi30k/{split}.de.gz"\n'
             'source_language = "en"\ntarget_language = "de"\n'
@@ -98,8 +99,21 @@ def test_a_run_for_one_direction_is_scored_in_that_one_under_its_own_name(tmp_pa
         )
         + '[card]\nname = "one-way"\n'
     )
-    done = call(tmp_path, data, "--with", str(one_way))
+    return str(file)
+
+
+def test_a_run_for_one_direction_is_scored_in_that_one_under_its_own_name(tmp_path: Path, data: Path) -> None:
+    done = call(tmp_path, data, "--with", one_way(tmp_path), goal="multi30k-en-de")
     assert done.exit_code == 0, done.output + str(done.exception)
     report = json.loads((tmp_path / "results" / "goals-one-way.json").read_text())
     scored = [result["name"] for result in report["results"] if result["kind"] == "goal"]
     assert scored == ["multi30k-en-de"]
+
+
+def test_a_goal_that_the_run_does_not_train_is_refused_before_any_training(
+    tmp_path: Path, data: Path
+) -> None:
+    refused = call(tmp_path, data, "--with", one_way(tmp_path), goal="multi30k-de-en")
+    assert refused.exit_code == 2
+    assert "(en→de), but is 'multi30k-de-en' instead" in refused.stderr
+    assert not (tmp_path / "run").exists()
