@@ -1,9 +1,17 @@
 """The share of words that come out right."""
 
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from benchmarks.words import drawn, share_right
+import pytest
+from click.testing import CliRunner, Result
+
+from benchmarks.words import drawn, main, share_right
+from model.checkpoint import load_checkpoint
 from model.translator import Translator
 
 ROWS = [["dog", "chien"], ["Hello!", "Bonjour !"], ["hello", "salut"], ["the old house", "la vieille maison"]]
@@ -18,8 +26,23 @@ class Known:
         return [SimpleNamespace(text=known.get(text, text)) for text in texts]
 
 
+def share(rows: Sequence[Sequence[str]], listed: Sequence[Sequence[str]]) -> float:
+    return share_right(cast("Translator", Known()), rows, listed, ("en", "fr"), ("en", "fr"))
+
+
+def call(tmp_path: Path, checkpoint: Path, text: str, *options: str) -> Result:
+    file = tmp_path / "mine.tsv"
+    file.write_text(text, encoding="utf-8")
+    return CliRunner().invoke(main, [str(checkpoint), "--list", str(file), *options])
+
+
 def test_any_translation_of_the_same_text_is_right_and_a_copy_is_not() -> None:
-    assert share_right(cast("Translator", Known()), ROWS, ("en", "fr"), ("en", "fr")) == 2 / 4
+    assert share(ROWS, ROWS) == 2 / 4
+
+
+def test_a_translation_that_stands_in_the_list_is_right_also_if_it_was_not_drawn() -> None:
+    assert share(ROWS[:2], ROWS) == 1
+    assert share(ROWS[:2], ROWS[:2]) == 1 / 2
 
 
 def test_entries_of_too_many_words_are_not_drawn_and_a_seed_draws_the_same_ones() -> None:
@@ -27,3 +50,58 @@ def test_entries_of_too_many_words_are_not_drawn_and_a_seed_draws_the_same_ones(
     assert len(some) == 2
     assert some == drawn(ROWS, 2, 2, 1)
     assert {row[0] for row in drawn(ROWS, 9, 2, 1)} == {"dog", "Hello!", "hello"}
+
+
+def test_a_report_says_what_was_counted_and_holds_the_shares(tmp_path: Path, tiny_checkpoint: Path) -> None:
+    text = "Thank you.\tMerci.\nGood morning.\tBonjour.\nWhere is the station?\tOù est la gare ?\n"
+    done = call(
+        tmp_path, tiny_checkpoint, text, "--languages", "en,fr", "--output", str(tmp_path / "results")
+    )
+    assert done.exit_code == 0, done.output + str(done.exception)
+    assert (tmp_path / "results" / "words.md").read_text() in done.stdout
+    report = json.loads((tmp_path / "results" / "words.json").read_text())
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    precision = report["settings"].pop("precision")
+    assert precision == Translator.load(tiny_checkpoint).precision
+    assert report["settings"] == {
+        "checkpoint": {"name": "tiny", "version": "1", "checksum": checkpoint.checksum},
+        "list": "mine.tsv",
+        "languages": ["en", "fr"],
+        "entries": 2,
+        "most_words": 2,
+        "seed": 1,
+    }
+    assert report["results"] == [
+        {"kind": "words", "source": source, "target": target, "right": 1.0}
+        for source, target in checkpoint.card.pairs
+    ]
+    assert report["tables"][0]["rows"][-1] == ["mean", "100.0%"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", (), r"--list must be a file with at least 1 entry, but is \S+mine\.tsv with none"),
+        (
+            "dog\tchien\ncat\n",
+            ("--languages", "en,fr"),
+            r"line 2 of --list \S+mine\.tsv must have at least 2 columns, .* --languages en,fr, but has 1 ",
+        ),
+        (
+            "the old house\tla vieille maison\nevery day of it\tchaque jour\n",
+            ("--languages", "en,fr"),
+            r"--most-words must be at least 3, .* but is 2 ",
+        ),
+        (
+            "dog\tHund\n",
+            ("--languages", "en,de"),
+            r"--languages must have both .* \(en→fr, fr→en\), but is en,de ",
+        ),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_by_the_name_of_its_option(
+    tmp_path: Path, tiny_checkpoint: Path, text: str, options: Sequence[str], message: str
+) -> None:
+    refused = call(tmp_path, tiny_checkpoint, text, *options)
+    assert refused.exit_code == 2
+    assert re.search(message, refused.stderr)
