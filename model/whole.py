@@ -4,7 +4,7 @@ import ctypes
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _AT_FDCWD = -100
@@ -36,10 +36,10 @@ def written_whole(folder: Path) -> Iterator[Path]:
         _flush_to_disk(temporary)
         _put_in_place(temporary, folder)
     except OSError as error:
-        _remove(temporary)
+        _undo(temporary, folder)
         raise OSError(error.errno, error.strerror or str(error), str(folder)) from error
     except BaseException:
-        _remove(temporary)
+        _undo(temporary, folder)
         raise
 
 
@@ -93,6 +93,12 @@ def _put_in_place(temporary: Path, folder: Path) -> None:
     _flush(folder.parent)
 
 
+def _undo(temporary: Path, folder: Path) -> None:
+    with suppress(OSError):  # what went wrong is told; a later `restore` may still do it
+        restore(folder)
+    _remove(temporary)
+
+
 def _exchange(one: Path, other: Path) -> bool:
     """Swap two paths atomically; False where the system or the file system cannot."""
     try:
@@ -104,9 +110,9 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _flush_to_disk(folder: Path) -> None:
-    for path in folder.iterdir():
-        _flush(path)
-    _flush(folder)
+    for path in (*folder.rglob("*"), folder):
+        if not path.is_symlink():
+            _flush(path)
 
 
 def _flush(path: Path) -> None:

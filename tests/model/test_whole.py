@@ -101,6 +101,26 @@ def test_a_killed_writer_leaves_what_was_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+@pytest.mark.parametrize("error", [OSError("busy"), KeyboardInterrupt()])
+def test_a_fault_between_two_renames_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    write(tmp_path / "model", "old")
+    rename = Path.rename
+
+    def rename_or_fail(path: Path, target: Path) -> Path:
+        if path.name == ".model.writing":
+            raise error
+        return rename(path, target)
+
+    monkeypatch.setattr(whole, "_exchange", lambda *_: False)
+    monkeypatch.setattr(Path, "rename", rename_or_fail)
+    with pytest.raises(type(error)):
+        write(tmp_path / "model", "new")
+    assert (tmp_path / "model" / "file").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 def crash_between_renames(folder: Path) -> None:
     """Leave behind what a crash leaves where the file system cannot exchange folders."""
     write(folder, "old")
@@ -130,6 +150,21 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file/model"):
         write(tmp_path / "file" / "model", "new")
+
+
+def test_all_that_lies_in_a_folder_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[Path] = []
+    flush = whole._flush
+    monkeypatch.setattr(whole, "_flush", lambda path: (flushed.append(path), flush(path)))
+    with written_whole(tmp_path / "model") as temporary:
+        (temporary / "deep" / "deeper").mkdir(parents=True)
+        (temporary / "deep" / "deeper" / "file").touch()
+        (temporary / "nowhere").symlink_to(tmp_path / "nowhere")
+    within = [str(path.relative_to(temporary)) for path in flushed if path.is_relative_to(temporary)]
+    assert sorted(within) == [".", "deep", "deep/deeper", "deep/deeper/file"]
+    assert flushed[-1] == tmp_path
 
 
 def test_a_file_is_replaced_whole_or_kept(tmp_path: Path) -> None:
