@@ -202,10 +202,14 @@ def _graph_runner(
     try:
         runner.warm_up()
     except RuntimeError as reason:
-        logger.warning("decoding without CUDA graphs: %s", reason)
+        # As text: a record that somebody keeps would keep the frames, and in them the runner.
+        logger.warning("decoding without CUDA graphs: %s", str(reason))
         runner.close()
-        return torch_runner(network, device, max_positions=max_positions, never_produced=never_produced)
-    return runner
+    else:
+        return runner
+    # As much memory is asked for again; the frames of the error are gone here, and held the rest of it.
+    del runner
+    return torch_runner(network, device, max_positions=max_positions, never_produced=never_produced)
 
 
 def torch_runner(

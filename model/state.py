@@ -139,6 +139,10 @@ class KeyValuePool:
         for layer in self.layers:
             layer.clear(entries_E)
 
+    def give_back(self) -> None:
+        """Let go of the memory, whoever else still refers to the pool; it is of no use afterwards."""
+        self.layers.clear()
+
 
 @dataclass
 class PositionTables:

@@ -1,12 +1,15 @@
 """Each machine and each wish gets the runner that fits; the native one needs no PyTorch."""
 
+import gc
 import logging
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import cast
 
 import pytest
+import torch
 
 from model.checkpoint import Checkpoint, load_checkpoint
 from model.decoding.native_runner import NativeRunner
@@ -175,6 +178,27 @@ def test_a_gpu_that_cannot_record_starts_its_kernels_singly(
     assert caplog.messages == [
         "decoding without CUDA graphs: operation not permitted when stream is capturing"
     ]
+
+
+def test_nothing_is_left_of_what_cannot_record_when_its_stand_in_takes_memory(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from model.decoding.pytorch.static_runner import StaticRunner
+
+    given_up: list[weakref.ref[StaticRunner]] = []
+
+    def cannot(self: StaticRunner) -> None:
+        given_up.append(weakref.ref(self))
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def torch_runner(*_: object, **__: object) -> str:
+        gc.collect()
+        return "still there" if given_up[0]() else "gone"
+
+    monkeypatch.setattr("model.engines.resolve_device", lambda name: "cpu:0")
+    monkeypatch.setattr("model.engines.torch_runner", torch_runner)
+    monkeypatch.setattr(StaticRunner, "warm_up", cannot)
+    assert engine_factory(checkpoint, precision="float32").new_runner(500) == "gone"
 
 
 def test_a_network_that_is_in_torch_already_stays_there() -> None:

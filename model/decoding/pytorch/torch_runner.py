@@ -130,3 +130,4 @@ class TorchRunner:
     def close(self) -> None:
         """See Runner."""
         self._batches.clear()
+        self._pool.give_back()

@@ -1,4 +1,5 @@
 import dataclasses
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -179,4 +180,11 @@ def test_what_is_never_produced_is_not() -> None:
     for result in results:
         assert isinstance(result, list)
         assert not never & set(result[0].token_ids)
-    TorchRunner(NETWORK, max_rows=64).close()
+
+
+def test_a_closed_runner_gives_its_pool_back() -> None:
+    runner = TorchRunner(NETWORK, max_rows=64)
+    runner.admit(admitted([request(s) for s in sentences(4)]))
+    layers = [weakref.ref(layer) for layer in runner._pool.layers]
+    runner.close()
+    assert [layer() for layer in layers] == [None] * NETWORK.config.num_decoder_layers
