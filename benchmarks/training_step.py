@@ -72,7 +72,7 @@ def main(
             f"{pairs.unsorted_padding_share:.0%} if pairs met in random order, as in a plain data loader."
         )
     report = Report(
-        name="training_step",
+        name=timing.name or "training_step",
         machine=describe_machine([threads]),
         loads=(load_before, load_average()),
         settings={"max_tokens": max_tokens, "device": device, "corpus": corpus, "timing": timing},

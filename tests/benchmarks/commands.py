@@ -9,13 +9,17 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def run(name: str, output: Path, *options: str) -> dict[str, Any]:
-    """The JSON report of a run; pinning a process is why it needs its own."""
+def run(name: str, output: Path, *options: str, called: str | None = None) -> dict[str, Any]:
+    """The JSON report of a run, `called` something else than the benchmark or not.
+
+    Pinning a process is why it needs its own.
+    """
     command = [sys.executable, "-m", f"benchmarks.{name}", "--rounds", "2", "--output", str(output), *options]
+    command += ["--name", called] if called else []
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert outcome.returncode == 0, outcome.stderr
-    assert (output / f"{name}.md").read_text() in outcome.stdout
-    report: dict[str, Any] = json.loads((output / f"{name}.json").read_text())
+    assert (output / f"{called or name}.md").read_text() in outcome.stdout
+    report: dict[str, Any] = json.loads((output / f"{called or name}.json").read_text())
     assert report["machine"]["processor"]
     for table in report["tables"]:
         assert table["rows"]
