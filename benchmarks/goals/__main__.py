@@ -13,6 +13,7 @@ from benchmarks.goals.catalogue import goals_of, trained_goals
 from benchmarks.goals.results import goals_report
 from benchmarks.goals.scoring import score, tune
 from benchmarks.limited_run import Deadline, train
+from benchmarks.machine import load_average
 from benchmarks.options import UNFINISHED, show_training_log
 from benchmarks.recipes import DATA, read_recipe, recipe_options
 from model.training.reporting.journal import Journal
@@ -45,7 +46,7 @@ def main(
     too. Exit status 75 if there is more to do after --max-minutes.
     """
     show_training_log()
-    deadline = Deadline.after(max_minutes)
+    deadline, load = Deadline.after(max_minutes), load_average()
     config = read_recipe(goals_of(goal)[0].recipe, changes, data=data, folder=folder)
     goals = trained_goals(goal, config.pairs)
     run = RunFolder(Path(config.run.folder))
@@ -57,9 +58,8 @@ def main(
     evaluations = list(score(best, goals, data or DATA, device=device, deadline=deadline))
     if len(evaluations) < len(goals):
         _stop("not all is scored yet: give the same command again")
-    report = goals_report(
-        config.card.name, evaluations, Journal(run.log).events("validation"), ending, plain_config(config)
-    )
+    validations = Journal(run.log).events("validation")
+    report = goals_report(config.card.name, evaluations, validations, ending, plain_config(config), load)
     if output is not None:
         report.write(output)
     click.echo(report.markdown())

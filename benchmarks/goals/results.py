@@ -22,6 +22,7 @@ def goals_report(
     validations: Sequence[Mapping[str, Any]],
     ending: Ending,
     config: Mapping[str, object],
+    load: float,
 ) -> Report:
     """The report.
 
@@ -31,6 +32,7 @@ def goals_report(
         validations: Of its run, as the journal has them.
         ending: Of its run.
         config: Plain values of its run, without places.
+        load: Load average before.
     """
     signatures = dict.fromkeys(
         str(found[name]) for _, found in evaluations for name in ("bleu_signature", "chrf_signature")
@@ -38,7 +40,7 @@ def goals_report(
     return Report(
         name=f"goals-{model}",
         machine=describe_machine([torch.get_num_threads()]),
-        loads=(load_average(), load_average()),
+        loads=(load, load_average()),
         settings=config,
         notes=[
             f"Trained {ending.step:,} steps, {ending.tokens:,} tokens, {ending.minutes:.0f} minutes"

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks.goals.__main__ import main
+from benchmarks.limited_run import train
 from benchmarks.options import UNFINISHED
 from model.checkpoint import load_checkpoint
 from tests.model.training.parallel_text import made_up_pairs
@@ -108,6 +109,22 @@ def test_a_run_for_one_direction_is_scored_in_that_one_under_its_own_name(tmp_pa
     report = json.loads((tmp_path / "results" / "goals-one-way.json").read_text())
     scored = [result["name"] for result in report["results"] if result["kind"] == "goal"]
     assert scored == ["multi30k-en-de"]
+
+
+def test_the_load_before_is_not_that_of_the_training(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = 0.25
+
+    def train_and_be_busy(*given: Any) -> object:
+        nonlocal load
+        load = 9.0
+        return train(*given)
+
+    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
+    monkeypatch.setattr("benchmarks.goals.__main__.train", train_and_be_busy)
+    done = call(tmp_path, data, "--with", one_way(tmp_path), goal="multi30k-en-de")
+    assert "Load average before and after: 0.2 and 9.0." in done.stdout
 
 
 def test_a_goal_that_the_run_does_not_train_is_refused_before_any_training(
