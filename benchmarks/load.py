@@ -4,11 +4,12 @@ It reads a job from standard input and answers with what it saw, both as a line 
 
     {"host", "port", "path", "headers": {}, "source", "bodies": ["…"], "concurrency", "seconds",
      "warm_up_seconds", "most"}
-    {"seconds", "processor", "samples": [[which body, seconds, status], …], "answers": {"status body": …}}
+    {"seconds", "processor", "samples": [[which body, seconds, status], …], "answers": {which body: ["…"]}}
 """
 
 import asyncio
 import json
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,8 @@ from benchmarks.connection import Answer, Connection, message
 class Job(TypedDict):
     """What to send, where to, and for how long.
 
-    Without a host it is this machine; without a source address it is the one that the system takes.
+    Without a host it is this machine; without a source address it is the one that the system takes; without
+    seconds, it is until `most` requests are answered.
     """
 
     host: NotRequired[str]
@@ -32,7 +34,7 @@ class Job(TypedDict):
     source: NotRequired[str | None]
     bodies: Sequence[str]
     concurrency: int
-    seconds: float
+    seconds: float | None
     warm_up_seconds: float
     most: int | None
 
@@ -47,6 +49,7 @@ class Tally:
         counts_from: Before this, requests only warm the server up.
         samples: Which body, seconds until its answer, status.
         answers: Each body's answers, all different ones.
+        seconds: From `counts_from` until the last answer.
     """
 
     most: int | None
@@ -54,6 +57,7 @@ class Tally:
     counts_from: float
     samples: list[tuple[int, float, int]] = field(default_factory=list)
     answers: dict[int, set[bytes]] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 class Client:
@@ -100,7 +104,8 @@ async def load(job: Job) -> Tally:
     host = job.get("host", "127.0.0.1")
     requests = [message(host, job["path"], body, job.get("headers")) for body in job["bodies"]]
     begins = time.perf_counter() + job["warm_up_seconds"]
-    tally = Tally(most=job["most"], until=begins + job["seconds"], counts_from=begins)
+    seconds = math.inf if job["seconds"] is None else job["seconds"]
+    tally = Tally(most=job["most"], until=begins + seconds, counts_from=begins)
     loop, turns = asyncio.get_running_loop(), count()
     waits: list[asyncio.Future[None]] = [loop.create_future() for _ in range(job["concurrency"])]
     source = (address, 0) if (address := job.get("source")) else None
@@ -110,6 +115,7 @@ async def load(job: Job) -> Tally:
             lambda client=client: client.connection, host, job["port"], local_addr=source
         )
     await asyncio.gather(*waits)
+    tally.seconds = time.perf_counter() - begins
     return tally
 
 
@@ -119,7 +125,7 @@ def main() -> None:
     tally = asyncio.run(load(job))
     answers = {which: sorted(each.decode() for each in seen) for which, seen in tally.answers.items()}
     report = {
-        "seconds": job["seconds"],
+        "seconds": tally.seconds,
         "processor": time.process_time(),
         "samples": tally.samples,
         "answers": answers,

@@ -75,7 +75,7 @@ def _loads(folder: Path, concurrency: Sequence[int], requests: int, seed: int) -
             name="steady",
             texts=word_texts(checkpoint.tokenizer, (STEADY,), 72, seed),
             concurrency=connections,
-            seconds=3600.0,
+            seconds=None,
             warm_up_seconds=0.0,
             source=source,
             target=target,
@@ -95,7 +95,7 @@ def _cost(server: Server, load: Load, _round: int) -> Duration:
     """What one request took, on average."""
     traffic = send(server, load)
     count = len(traffic.latencies)
-    return Duration(sum(traffic.latencies) / count, traffic.processor_share * load.seconds / count)
+    return Duration(sum(traffic.latencies) / count, traffic.processor / count)
 
 
 def _rows(costs: Mapping[int, Mapping[str, list[Duration]]]) -> list[Sequence[str]]:

@@ -11,7 +11,6 @@ from benchmarks.servers import Server
 from benchmarks.texts import SHORT, SizedText
 
 _ROOT = Path(__file__).parents[1]
-_NO_END = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +21,7 @@ class Load:
         name: Of the texts.
         texts: Sent in turn, over and over.
         concurrency: Connections, each with one request at a time.
-        seconds: How long.
+        seconds: How long; None is until `most` requests are answered.
         warm_up_seconds: Before that, without being counted.
         source: Language of the texts.
         target: Language of the translations.
@@ -33,7 +32,7 @@ class Load:
     name: str
     texts: Sequence[SizedText]
     concurrency: int
-    seconds: float
+    seconds: float | None
     warm_up_seconds: float
     source: str
     target: str
@@ -42,7 +41,7 @@ class Load:
 
     def alone(self) -> "Load":
         """Each text once, with nothing beside it."""
-        return replace(self, concurrency=1, seconds=_NO_END, warm_up_seconds=0.0, most=len(self.texts))
+        return replace(self, concurrency=1, seconds=None, warm_up_seconds=0.0, most=len(self.texts))
 
     def bodies(self) -> list[str]:
         """Requests, as JSON."""
@@ -68,6 +67,7 @@ class Traffic:
         short_latencies: Of short texts, sorted.
         failures: Answers with another status than 200.
         answers: Translations of each text, all different ones, by its number.
+        processor: Seconds of the server's computing.
         processor_share: Seconds of the server's computing a second.
         generator_share: Seconds of the load generator's computing a second.
     """
@@ -77,6 +77,7 @@ class Traffic:
     short_latencies: Sequence[float]
     failures: int
     answers: Mapping[int, frozenset[str]]
+    processor: float
     processor_share: float
     generator_share: float
 
@@ -110,13 +111,14 @@ def send(server: Server, load: Load) -> Traffic:
     computed = server.processor_seconds() - before
     report = json.loads(outcome.stdout)
     good = [(which, seconds) for which, seconds, status in report["samples"] if status == 200]
-    elapsed = load.seconds + load.warm_up_seconds
+    elapsed = report["seconds"] + load.warm_up_seconds
     return Traffic(
-        rate=len(good) / load.seconds,
+        rate=len(good) / report["seconds"],
         latencies=sorted(seconds for _, seconds in good),
         short_latencies=sorted(seconds for which, seconds in good if load.texts[which].tokens <= SHORT),
         failures=len(report["samples"]) - len(good),
         answers={int(which): frozenset(map(_text, seen)) for which, seen in report["answers"].items()},
+        processor=computed,
         processor_share=computed / elapsed,
         generator_share=report["processor"] / elapsed,
     )

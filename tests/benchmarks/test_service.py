@@ -24,6 +24,7 @@ def traffic(slowness: float, *, second: str = "deux", short: bool = True) -> Tra
         short_latencies=[0.01 * slowness] if short else [],
         failures=0,
         answers={0: frozenset({"un"}), 1: frozenset({second})},
+        processor=1.0,
         processor_share=1.0,
         generator_share=0.1,
     )
