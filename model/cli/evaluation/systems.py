@@ -101,8 +101,10 @@ class CheckpointSystem:
         """See System; with a progress bar on a terminal."""
         translator, (source, target) = self.translator, pair
         options = translator.card.options(self.decoding) if self.decoding else None
-        translator.translate(text.sources[:1], source=source, target=target, options=options)
         fields = [f"line {number}" for number in range(1, len(text.sources) + 1)]
+        translator.translate(
+            text.sources[:1], source=source, target=target, options=options, fields=fields[:1]
+        )
         with progress_bar("sentences") as bar:
             started = time.perf_counter()
             found = translator.translate(

@@ -61,6 +61,14 @@ def test_worse_translations_score_less(run: Run, phrases: Phrases, tmp_path: Pat
     assert report["bleu"] < 5
 
 
+def test_a_line_that_is_too_long_is_named_even_if_it_is_the_first(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("cat " * 80 + "\tchat\n")
+    result = run("evaluate", "--source-file", path, "-s", "en", "-t", "fr")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("dragoman: `line 1` is over the limit max_source_length: ")
+
+
 def test_files_that_do_not_align_are_refused(run: Run, aligned: tuple[Path, Path]) -> None:
     english, french = aligned
     french.write_text("Bonjour.\n")
