@@ -1,4 +1,4 @@
-// How one sentence is searched: model/decoding/search/ for a single sentence, hypothesis by hypothesis.
+// How one sentence is searched: model/decoding/pytorch/search/ for a single sentence, hypothesis by hypothesis.
 #pragma once
 
 #include <cstdint>
