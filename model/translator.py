@@ -130,6 +130,8 @@ class Translator:
         Raises:
             UnsupportedLanguageError: If the checkpoint does not translate this direction.
             TextTooLongError: If a sentence is over that limit and `too_long` is None; names the text.
+            InputError: If the network cannot read a sentence; see `decode`.
+            DecodingError: If a sentence failed; see `decode`.
         """
         pair = resolve_pair(self.card, source, target)
         read = partial(

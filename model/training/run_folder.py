@@ -78,7 +78,7 @@ class RunFolder:
 
     @property
     def translations(self) -> Path:
-        """Validation's translations at first, at best and at last."""
+        """Validation's translations at first and at best."""
         return self.root / "translations"
 
     @property
