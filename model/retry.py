@@ -29,7 +29,7 @@ def second_request(first: SentenceTranslation) -> DecodeRequest | None:
     return None if request == first.request else request
 
 
-def settled(
+def better_of(
     first: SentenceTranslation, request: DecodeRequest, result: Sequence[Hypothesis], tokenizer: Tokenizer
 ) -> SentenceTranslation:
     """The second translation if nothing is wrong with it, else the first; either says what happened.

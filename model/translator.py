@@ -19,7 +19,7 @@ from model.errors import TextTooLongError, TranslationError
 from model.passage import Passage, rebuild_all, resolve_pair, sentences_of
 from model.precision import Precision
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
-from model.retry import second_request, settled
+from model.retry import better_of, second_request
 from model.text.tokenizer import Tokenizer
 from model.translation import SentenceTranslation, Translation
 
@@ -186,7 +186,7 @@ class Translator:
         results = decode_in_parallel(self.engines, list(again.values())) if again else []
         for (i, request), result in zip(again.items(), results, strict=True):
             if not isinstance(result, TranslationError):
-                improved[i] = settled(improved[i], request, result, self.tokenizer)
+                improved[i] = better_of(improved[i], request, result, self.tokenizer)
         return improved
 
 

@@ -11,7 +11,7 @@ from app.telemetry.metrics import Metrics
 from app.translation.item import Item
 from app.translation.order import Order
 from model.errors import TranslationError
-from model.retry import second_request, settled
+from model.retry import better_of, second_request
 from model.translation import SentenceTranslation
 
 # Of the time that is left when the first attempts are there: what comes after them needs some of it.
@@ -73,7 +73,7 @@ class Retries:
             # A translation that looks broken is worth more than none.
             self._metrics.retries.labels("impossible").inc()
             return first
-        sentence = settled(first, request, result, model.tokenizer)
+        sentence = better_of(first, request, result, model.tokenizer)
         kept = sentence.diagnosis is not None and sentence.diagnosis.kept
         self._metrics.retries.labels("kept" if kept else "discarded").inc()
         return sentence

@@ -21,7 +21,7 @@ class Array(Protocol):
 
 
 @runtime_checkable
-class StoredTensor(Protocol):
+class ArrayTensor(Protocol):
     """A tensor of a checkpoint, as its file has it."""
 
     @property
@@ -64,7 +64,7 @@ class TorchTensor(Protocol):
         """Where they begin."""
 
 
-Weights = Mapping[str, StoredTensor] | Mapping[str, TorchTensor]
+Weights = Mapping[str, ArrayTensor] | Mapping[str, TorchTensor]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Block:
     columns: int
 
     @classmethod
-    def of(cls, name: str, tensor: StoredTensor | TorchTensor, shape: Sequence[int]) -> Self:
+    def of(cls, name: str, tensor: ArrayTensor | TorchTensor, shape: Sequence[int]) -> Self:
         """Where a tensor lies; it must live as long as the block is used.
 
         Args:
@@ -113,7 +113,7 @@ def _of_torch(tensor: TorchTensor) -> _Place | None:
     return (tensor.data_ptr(), kind, tensor.shape) if readable else None
 
 
-def _of_array(tensor: StoredTensor) -> _Place | None:
+def _of_array(tensor: ArrayTensor) -> _Place | None:
     view = tensor.values.__array_interface__
     readable = view["typestr"] == _WORDS.get(tensor.dtype) and view.get("strides") is None
     return (view["data"][0], tensor.dtype, view["shape"]) if readable else None

@@ -7,7 +7,7 @@ import pytest
 
 from model.errors import DecodingError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
-from model.retry import second_request, settled
+from model.retry import better_of, second_request
 from model.text.tokenizer import Tokenizer
 from model.translation import Diagnosis, SentenceTranslation
 
@@ -97,7 +97,7 @@ def test_the_second_translation_is_given_only_if_nothing_is_wrong_with_it(
     first = translated("", tokenizer, DecodeOptions())
     request = second_request(first)
     assert request is not None
-    sentence = settled(first, request, [hypothesis(text, tokenizer, finished=finished)], tokenizer)
+    sentence = better_of(first, request, [hypothesis(text, tokenizer, finished=finished)], tokenizer)
     assert sentence.diagnosis == Diagnosis("empty", retried=True, kept=kept)
     assert sentence.text == (text if kept else "")
     assert sentence.request == (request if kept else first.request)
@@ -107,4 +107,4 @@ def test_a_second_search_that_finds_nothing_leaves_the_first(tokenizer: Tokenize
     first = translated("", tokenizer, DecodeOptions())
     request = second_request(first)
     assert request is not None
-    assert settled(first, request, [], tokenizer) == first
+    assert better_of(first, request, [], tokenizer) == first
