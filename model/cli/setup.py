@@ -16,6 +16,21 @@ if TYPE_CHECKING:
 
 DEFAULT_CHECKPOINT = Path("checkpoints")
 
+
+def _choice(name: str, values: str, text: str) -> Option:
+    return click.option(
+        f"--{name}",
+        default="auto",
+        show_default=True,
+        envvar=f"DRAGOMAN_{name.upper()}",
+        show_envvar=True,
+        metavar=values,
+        help=text,
+    )
+
+
+device_option = _choice("device", "auto|cpu|cuda", "Where to run.")
+precision_option = _choice("precision", "auto|float32|bfloat16|float16|int8", "What to compute in.")
 output_folder = click.option(
     "-o",
     "--output",
@@ -90,8 +105,8 @@ def setup_options(command: Command) -> Command:
             show_envvar=True,
             help="Checkpoint folder, or a folder that holds just one.",
         ),
-        "device": _choice("device", "auto|cpu|cuda", "Where to run."),
-        "precision": _choice("precision", "auto|float32|bfloat16|float16|int8", "What to compute in."),
+        "device": device_option,
+        "precision": precision_option,
         "shortlist": click.option(
             "--shortlist/--no-shortlist",
             envvar="DRAGOMAN_SHORTLIST",
@@ -108,15 +123,3 @@ def setup_options(command: Command) -> Command:
         ),
     }
     return grouped(command, options, "setup", Setup)
-
-
-def _choice(name: str, values: str, text: str) -> Option:
-    return click.option(
-        f"--{name}",
-        default="auto",
-        show_default=True,
-        envvar=f"DRAGOMAN_{name.upper()}",
-        show_envvar=True,
-        metavar=values,
-        help=text,
-    )

@@ -10,7 +10,7 @@ import click
 from model.cli.languages import Languages, language_options, named_languages
 from model.cli.main import Misuse
 from model.cli.progress import progress_bar
-from model.cli.setup import Setup, only_checkpoint
+from model.cli.setup import Setup, device_option, only_checkpoint, precision_option
 
 if TYPE_CHECKING:
     from model.card import ModelCard
@@ -60,10 +60,8 @@ _SAMPLE_LINES = 200
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many lines of each file.")
 @click.option("--dry-run", is_flag=True, help="Only show what comes out.")
-@click.option("--device", default="auto", show_default=True, envvar="DRAGOMAN_DEVICE", help="Where to run.")
-@click.option(
-    "--precision", default="auto", show_default=True, envvar="DRAGOMAN_PRECISION", help="What to compute in."
-)
+@device_option
+@precision_option
 @language_options
 def tune(
     checkpoint: Path,
