@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from benchmarks.accelerated.plan import Finding, Plan
-from benchmarks.engine import Ids, Translations
+from benchmarks.engine import OURS, Ids, Translations
 from benchmarks.machine import installed_version
 from benchmarks.report import Table, rounded
 from benchmarks.work import random_sentences
@@ -19,7 +19,6 @@ from model.errors import TranslationError
 from model.request import DecodeOptions, DecodeRequest
 
 _COLUMNS = ("engine", "search", "sentences/s", "ours over theirs", "same translations")
-_OURS = "dragoman"
 Decode = Callable[[Sequence[Ids], DecodeOptions], Translations]
 
 
@@ -45,7 +44,7 @@ def race(plan: Plan) -> Finding:
 
 
 def _line_up(plan: Plan, scratch: Path, notes: list[str]) -> dict[str, Decode]:
-    engines: dict[str, Decode] = {_OURS: _ours(plan)}
+    engines: dict[str, Decode] = {OURS: _ours(plan)}
     if installed_version("transformers"):
         engines["hugging face"] = _hugging_face(plan)
     else:
