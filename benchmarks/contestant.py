@@ -16,7 +16,7 @@ from typing import TextIO
 
 from benchmarks.engine import Engine, Translations
 from benchmarks.lineup import CONTESTANTS
-from benchmarks.machine import pin
+from benchmarks.machine import memory_of, pin
 from benchmarks.rounds import timed
 from model.request import DecodeOptions
 
@@ -60,11 +60,7 @@ def _decode(engine: Engine, order: Mapping[str, object]) -> Mapping[str, object]
 
 def _memory() -> Mapping[str, int]:
     """Memory of this process in bytes: what it has now, and the most it had."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return {"resident": 0, "peak": 0}
-    values = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
-    return {name: int(values[key].split()[0]) * 1024 for name, key in _FIELDS.items()}
+    return {name: memory_of("self", field) for name, field in _FIELDS.items()}
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 _QUIET_LOAD = 1.0
 _VECTORS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
@@ -82,6 +83,15 @@ def installed_version(package: str) -> str | None:
 def load_average() -> float:
     """Processes that ran or wanted to, a mean over the last minute."""
     return os.getloadavg()[0]
+
+
+def memory_of(process: int | Literal["self"], field: str) -> int:
+    """Bytes of a process, by a name of Linux's: `VmRSS` now, `VmHWM` the most so far; 0 on other systems."""
+    status = Path(f"/proc/{process}/status")
+    if not status.exists():
+        return 0
+    lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
+    return int(lines[field].split()[0]) * 1024
 
 
 def load_note(loads: Sequence[float]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.machine import memory_of
 from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.data.dataset import prepare
 from model.training.data.tokenisation import directed_sentences
@@ -94,11 +95,7 @@ def _peak() -> int:
 
     Linux's `ru_maxrss` would not do: it begins with that of the process that started this one.
     """
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    values = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
-    return int(values["VmHWM"].split()[0]) * 1024
+    return memory_of("self", "VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 if __name__ == "__main__":

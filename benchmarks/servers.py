@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from benchmarks.machine import memory_of
+
 _ROOT = Path(__file__).parents[1]
 _START_SECONDS, _END_SECONDS = 120, 30
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -120,12 +122,8 @@ class Server:
         self.resident = self.memory("VmRSS")
 
     def memory(self, field: str) -> int:
-        """Bytes, by a name of Linux's: `VmRSS` now, `VmHWM` the most so far; 0 on other systems."""
-        status = Path(f"/proc/{self._process.pid}/status")
-        if not status.exists():
-            return 0
-        lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
-        return int(lines[field].split()[0]) * 1024
+        """Bytes of its process; see memory_of."""
+        return memory_of(self._process.pid, field)
 
     def processor_seconds(self) -> float:
         """Seconds of computing so far; 0 on other systems than Linux."""
