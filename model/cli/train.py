@@ -1,7 +1,6 @@
 """`dragoman train`: a checkpoint folder from parallel text."""
 
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import click
 from model.cli.main import Failure
 from model.cli.train_options import nested, train_options
 from model.training.config_files import load_train_config
+from model.training.torchrun import is_among_others
 
 if TYPE_CHECKING:
     from model.training.world import World
@@ -38,7 +38,7 @@ def train(files: tuple[Path, ...], resume: bool, **options: object) -> None:
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # as torchrun says
+    if is_among_others():
         with _among_others() as world:
             _train(files, options, resume=resume, world=world)
     else:

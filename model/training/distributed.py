@@ -20,6 +20,7 @@ from torch.distributed.rendezvous import rendezvous
 from model.errors import ConfigError, LostProcessError, TrainingError
 from model.training.gradient_sum import BucketedSum, GradientSum
 from model.training.random_state import seed_share
+from model.training.torchrun import is_among_others
 from model.training.world import ALONE, World
 
 _PATIENCE = timedelta(days=30)
@@ -158,7 +159,7 @@ class _OneOfSeveral(World):
 @contextmanager
 def joined() -> Iterator[World]:
     """The world of this process while it is needed: alone, unless torchrun started it among others."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if not is_among_others():
         yield ALONE
         return
     world = _meet()
