@@ -22,7 +22,7 @@ class Embedding(nn.Module):
     def __init__(self, rows: int, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.scale = math.sqrt(config.model_dim) if config.scale_embeddings else 1.0
+        self.scale = math.sqrt(config.model_dim)
         self.tokens = nn.Embedding(rows, config.model_dim)
         if config.positions == "learned":
             self.positions = nn.Embedding(config.max_positions, config.model_dim)
