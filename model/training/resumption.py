@@ -8,7 +8,14 @@ from model.errors import ConfigError, TrainingError
 from model.training.run_folder import RunFolder
 from model.training.train_config import TrainConfig
 
-_FREE_IN_RUN = {"folder", "max_steps", "max_minutes", "max_epochs", "save_every", "log_every", "threads"} | {
+_FREE_IN_RUN = {
+    "folder",
+    "max_steps",
+    "max_minutes",
+    "max_epochs",
+    "save_every",
+    "log_every",
+    "threads",
     "plots",
     "tensorboard",
     "checkpoint_precision",
