@@ -1,8 +1,9 @@
 """The application: its routes, and a lifespan that loads the engine and lets go of it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 
@@ -19,6 +20,8 @@ from app.context import Context
 from app.process.reloading import Reloader
 from app.process.running import Load, Running
 from app.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 _ROUTERS = (routes.router, deepl_router, probes.router)
 _ROUTES = [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]
@@ -65,18 +68,17 @@ def create_app(
 
 @asynccontextmanager
 async def _serving(context: Context, backend: Backend | None, load: Load) -> AsyncIterator[None]:
-    """Load, serve as long as the block lasts, and let go of everything."""
-    if backend is not None:
-        running = Running(context, lambda _: backend)
-        await running.start()
+    """Load, serve as long as the block lasts, and let go of everything, whatever fails on the way."""
+    async with AsyncExitStack() as ending:
+        if context.tracing is not None:
+            ending.push_async_callback(asyncio.to_thread, context.tracing.close)
+        running = Running(context, load if backend is None else lambda _: backend)
+        ending.push_async_callback(running.stop)
+        if backend is None:
+            await ending.enter_async_context(_beside(Reloader(running, context).run()))
+        else:
+            await running.start()
         yield
-    else:
-        running = Running(context, load)
-        async with _beside(Reloader(running, context).run()):
-            yield
-    await running.stop()
-    if context.tracing is not None:
-        await asyncio.to_thread(context.tracing.close)
 
 
 def _load_engine(settings: Settings, lender: Backend | None) -> Backend:
@@ -88,14 +90,19 @@ def _load_engine(settings: Settings, lender: Backend | None) -> Backend:
 
 @asynccontextmanager
 async def _beside(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
-    """Let work go on beside the block, and end with it."""
+    """Let work go on beside the block, and end with it; a fault of it is logged when it happens."""
     task = asyncio.create_task(work)
+    task.add_done_callback(_log_fault)
     try:
         yield
     finally:
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait([task])
+
+
+def _log_fault(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (fault := task.exception()) is not None:
+        logger.error("what goes on beside the requests has failed", exc_info=fault)
 
 
 def _add_middleware(app: FastAPI, context: Context) -> None:

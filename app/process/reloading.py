@@ -41,15 +41,21 @@ class Reloader:
 
     async def run(self) -> None:
         """Load, then reload whenever that is due, until cancelled."""
-        loaded = before = await self._listing()
+        loaded = before = await self._first_listing()
         await self._running.start()
+        is_asked = False
         while True:
-            is_asked = await self._pause()
-            now = await self._listing()
-            if self._lifecycle.phase is Phase.READY and (is_asked or now == before != loaded):
-                loaded = now
-                await self._reload()
-            before = now
+            is_asked |= await self._pause()
+            try:
+                now = await self._listing()
+                is_due, is_asked = is_asked or now == before != loaded, False
+                before = now
+                if is_due and self._lifecycle.phase is Phase.READY:
+                    loaded = now
+                    await self._reload()
+            except Exception as fault:
+                # For want of a thread, for instance: the next look, or the next reload, makes up for it.
+                logger.error("looking for changed checkpoints failed", exc_info=fault)
 
     async def _pause(self) -> bool:
         """Wait for the next look.
@@ -64,6 +70,14 @@ class Reloader:
             return False
         self._lifecycle.reload_asked.clear()
         return True
+
+    async def _first_listing(self) -> Listing:
+        """What is about to be loaded; nothing if nobody can look, so that it is loaded again later."""
+        try:
+            return await self._listing()
+        except RuntimeError as fault:
+            logger.error("looking for changed checkpoints failed", exc_info=fault)
+            return frozenset()
 
     async def _listing(self) -> Listing:
         return await in_background(lambda: list_files(self._paths)) if self._seconds else frozenset()

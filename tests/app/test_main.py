@@ -1,5 +1,16 @@
+"""The application as a whole: it answers, and it lets go of what it has."""
+
+import asyncio
+from types import SimpleNamespace
+
 import httpx
 import pytest
+
+from app.main import create_app
+from app.process.reloading import Reloader
+from app.process.running import Running
+from app.settings import Settings
+from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
 
@@ -13,3 +24,36 @@ async def test_a_text_comes_back_translated(client: httpx.AsyncClient) -> None:
         "model": "tiny",
         "model_version": "1+cccccccc",
     }
+
+
+async def test_a_fault_beside_the_requests_is_told_at_once_and_everything_is_still_let_go_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend, let_go = DoubleBackend(), []
+    monkeypatch.setattr(backend, "close", lambda: let_go.append("engines"))
+    monkeypatch.setattr(Reloader, "_pause", _fail)
+    app = create_app(Settings(_env_file=None, watch_seconds=0), load=lambda _: backend)
+    app.state.context.tracing = SimpleNamespace(close=lambda: let_go.append("traces"))
+    async with app.router.lifespan_context(app):
+        async with asyncio.timeout(10):
+            while not caplog.records:
+                await asyncio.sleep(0.005)
+        assert caplog.messages == ["what goes on beside the requests has failed"]
+    assert let_go == ["engines", "traces"]
+
+
+async def test_traces_are_written_although_the_engines_cannot_be_let_go_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    let_go = []
+    monkeypatch.setattr(Running, "stop", _fail)
+    app = create_app(Settings(_env_file=None), DoubleBackend())
+    app.state.context.tracing = SimpleNamespace(close=lambda: let_go.append("traces"))
+    with pytest.raises(ZeroDivisionError):
+        async with app.router.lifespan_context(app):
+            pass
+    assert let_go == ["traces"]
+
+
+async def _fail(_: object) -> None:
+    raise ZeroDivisionError

@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,11 +13,12 @@ import pytest
 from fastapi import FastAPI
 
 from app.backend import Backend
+from app.background import in_background
 from app.main import create_app
 from app.process.reloading import list_files
 from app.settings import Settings
 from model.errors import CheckpointError
-from tests.app.conftest import client_of
+from tests.app.conftest import Lines, client_of
 from tests.app.double import DoubleBackend, DoubleEngine
 
 pytestmark = pytest.mark.anyio
@@ -286,6 +287,64 @@ async def test_files_on_their_way_are_waited_for(tmp_path: Path) -> None:
             await asyncio.sleep(0.05)
             assert len(shelf.lenders) == 1
         await reloads(app, "replaced")
+
+
+class Threads:
+    """Stands in for the system's: gives none as long as there is to be none."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.are_short = False
+        self.refusals = 0
+        monkeypatch.setattr("app.process.reloading.in_background", self._in_background)
+
+    async def _in_background(self, work: Callable[[], object]) -> object:
+        if self.are_short:
+            self.refusals += 1
+            raise RuntimeError("can't start new thread")
+        return await in_background(work)
+
+
+async def test_a_look_for_which_there_is_no_thread_is_told_and_not_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: Lines
+) -> None:
+    put(tmp_path, "config.json")
+    threads, shelf = Threads(monkeypatch), Shelf(*map(edition, "abc"))
+    async with serving(shelf, checkpoint=(tmp_path,), watch_seconds=0.05) as (app, client):
+        threads.are_short = True
+        ask(app)
+        async with asyncio.timeout(10):
+            while threads.refusals < 2:
+                await asyncio.sleep(0.005)
+        assert len(shelf.lenders) == 1
+        threads.are_short = False
+        await reloads(app, "replaced")  # what was asked for then is not forgotten
+        put(tmp_path, "model.safetensors")
+        await reloads(app, "replaced", 2)
+        assert await client_version(client) == "1+cccccccc"
+    faults = {(line["event"], line["fault"]) for line in lines() if line["level"] == "error"}
+    assert faults == {("looking for changed checkpoints failed", "RuntimeError")}
+
+
+async def test_without_a_thread_for_the_first_look_it_serves_and_loads_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "config.json")
+    threads, shelf = Threads(monkeypatch), Shelf(*map(edition, "ab"))
+    threads.are_short = True
+    async with serving(shelf, checkpoint=(tmp_path,), watch_seconds=0.05) as (app, client):
+        assert await client_version(client) == "1+aaaaaaaa"
+        threads.are_short = False
+        await reloads(app, "replaced")
+
+
+async def test_memory_that_nobody_can_reclaim_is_in_nobodys_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = Threads(monkeypatch)
+    async with serving(Shelf(*map(edition, "abc"))) as (app, client):
+        threads.are_short = True
+        for count in (1, 2):
+            ask(app)
+            await reloads(app, "replaced", count)
+        assert await version(client) == "1+cccccccc"
 
 
 def test_the_listing_sees_new_changed_exchanged_and_missing_files(tmp_path: Path) -> None:
