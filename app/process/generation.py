@@ -51,11 +51,19 @@ class Generation:
         )
 
     async def start(self) -> None:
-        """Work, and be watched."""
-        self._scheduler.start()
-        await in_background(self.service.warm_up)
+        """Work, and be watched.
+
+        Raises:
+            Exception: If that cannot be; it has let go of everything then.
+        """
         self._context.watchdog.watch(self._scheduler.workers)
         self._context.lifecycle.refusers.add(self._scheduler.refuse_all)
+        try:
+            self._scheduler.start()
+            await in_background(self.service.warm_up)
+        except Exception:
+            self._abandon()
+            raise
 
     def announce(self) -> None:
         """Tell of its checkpoints, workers and queue, in the place of those before."""
@@ -77,6 +85,13 @@ class Generation:
         await self._scheduler.drain(drain_seconds)
         if await in_background(lambda: self._scheduler.stop(self._patience)):
             await in_background(self.backend.close)
+            self._context.watchdog.forget(self._scheduler.workers)
+        self._context.lifecycle.refusers.discard(self._scheduler.refuse_all)
+
+    def _abandon(self) -> None:
+        """Let go of everything at once: there may be no thread to do it in, and no worker has work."""
+        if self._scheduler.stop(_STEP_SECONDS):
+            self.backend.close()
             self._context.watchdog.forget(self._scheduler.workers)
         self._context.lifecycle.refusers.discard(self._scheduler.refuse_all)
 

@@ -50,9 +50,10 @@ class Worker:
         """Wait for the thread to end, at most this long if that is given.
 
         Returns:
-            Whether it has.
+            Whether it has, or has never begun.
         """
-        self._thread.join(seconds)
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
         return not self._thread.is_alive()
 
     @property

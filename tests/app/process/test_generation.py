@@ -1,6 +1,7 @@
 """One set of checkpoints in service: it is announced, watched, refused and let go of as a whole."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 
@@ -99,6 +100,29 @@ async def test_a_slow_step_is_waited_for_while_the_process_goes_on(
     backend.gate.set()
     await closing
     assert (backend.closings, context.watchdog._watched) == (1, [])
+
+
+@pytest.mark.parametrize("missing", ["engine-1", "background"])
+async def test_without_a_thread_to_begin_with_it_lets_go_of_everything(
+    context: Context, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    start = threading.Thread.start
+    begun: list[threading.Thread] = []
+
+    def start_unless_missing(thread: threading.Thread) -> None:
+        if thread.name in (missing, "background"):
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_unless_missing)
+    backend = Shelf(workers=2)
+    with pytest.raises(RuntimeError, match="thread"):
+        await Generation(backend, context).start()
+    assert backend.closings == 1
+    assert (context.lifecycle.refusers, context.watchdog._watched) == (set(), [])
+    assert [thread.name for thread in begun] == ["engine-0", "engine-1"][: 1 + (missing == "background")]
+    assert not any(thread.is_alive() for thread in begun)
 
 
 async def test_it_is_announced_in_the_place_of_the_one_before(

@@ -77,6 +77,10 @@ def test_it_works_on_its_own_thread_and_ends_when_told(
     assert worker.silent_since() is None
 
 
+def test_a_thread_that_never_began_need_not_be_waited_for(worker: Worker) -> None:
+    assert worker.join(5)
+
+
 @pytest.mark.parametrize("event", ["an arrival", "a client that leaves", "the end"])
 def test_whatever_happens_in_a_long_turn_ends_it_after_the_step_it_is_at(
     backend: DoubleBackend, exchange: Exchange, worker: Worker, heard: Heard, event: str
