@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 
 from app.backend import LoadedModel
 from app.errors import DeadlinePassedError, UnavailableError
@@ -51,15 +51,13 @@ class Retries:
         owners = [item for item in items for _ in item.requests]
         now = time.monotonic()
         deadline = now + _SHARE_OF_TIME * (order.deadline - now)
-        async with asyncio.TaskGroup() as group:
-            attempts = {
-                place: group.create_task(
-                    self._try_again(sentence, item.ahead[0].model, order.client, deadline)
-                )
-                for place, (item, sentence) in enumerate(zip(owners, sentences, strict=True))
-                if sentence.diagnosis and not (is_watched and len(item.ahead) == 1)
-            }
-        return [attempts[i].result() if i in attempts else each for i, each in enumerate(sentences)]
+        attempts = {
+            place: self._try_again(sentence, item.ahead[0].model, order.client, deadline)
+            for place, (item, sentence) in enumerate(zip(owners, sentences, strict=True))
+            if sentence.diagnosis and not (is_watched and len(item.ahead) == 1)
+        }
+        improved = dict(zip(attempts, await _together(attempts.values()), strict=True))
+        return [improved.get(place, each) for place, each in enumerate(sentences)]
 
     async def _try_again(
         self, first: SentenceTranslation, model: LoadedModel, client: str, deadline: float
@@ -77,3 +75,16 @@ class Retries:
         kept = sentence.diagnosis is not None and sentence.diagnosis.kept
         self._metrics.retries.labels("kept" if kept else "discarded").inc()
         return sentence
+
+
+async def _together(
+    attempts: Iterable[Coroutine[object, object, SentenceTranslation]],
+) -> list[SentenceTranslation]:
+    """What came of each, in order; the first fault ends all of them, and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(attempt) for attempt in attempts]
+    except ExceptionGroup as faults:
+        # Whoever answers and logs it looks at its type, and at where it happened.
+        raise faults.exceptions[0] from None
+    return [task.result() for task in tasks]

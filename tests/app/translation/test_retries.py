@@ -97,3 +97,30 @@ async def test_nobody_asks_where_all_is_well_or_was_seen_to_grow() -> None:
     sentences, _ = await improve(engines, found("bien."), found("rond " * 9), is_watched=True)
     assert sentences[1].diagnosis is not None
     assert engines.asked == []
+
+
+async def test_a_fault_keeps_its_type_and_its_place() -> None:
+    with pytest.raises(MemoryError) as fault:
+        await improve(Engines(MemoryError()), found("rond " * 9), found("rond " * 9))
+    places = [entry.name for entry in fault.traceback]
+    assert places[-2:] == ["_try_again", "submit"]
+    assert "improve" in places
+
+
+async def test_whoever_gives_up_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    engines, ended = Engines(found("around")), asyncio.Event()
+
+    async def submit(*_: object, **__: object) -> list[list[Hypothesis]]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    monkeypatch.setattr(engines, "submit", submit)
+    task = asyncio.create_task(improve(engines, found("bien."), found("rond " * 9)))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
