@@ -11,6 +11,7 @@ from app.health.lifecycle import Cohort
 from app.process.generation import Generation
 from app.process.warmup import warm_up
 from model.errors import TranslationError
+from model.golden import GoldenSentence
 
 logger = logging.getLogger(__name__)
 
@@ -95,5 +96,6 @@ class Running:
             await self._generation.close(self._context.settings.drain_seconds)
 
 
-def _identity(backend: Backend) -> list[tuple[str, str]]:
-    return [(model.card.name, model.checksum) for model in backend.models()]
+def _identity(backend: Backend) -> list[tuple[str, str, tuple[GoldenSentence, ...]]]:
+    """What is served, and what it was verified with: new golden sentences are to be translated, too."""
+    return [(model.card.name, model.checksum, model.golden) for model in backend.models()]

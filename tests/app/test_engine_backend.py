@@ -1,5 +1,6 @@
 """Loading: names, workers, and the budget of decoder state."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import pytest
 from app.engine_backend import EngineBackend
 from app.settings import Settings
 from model.checkpoint import add_shortlist, load_checkpoint
+from model.checkpoint.manifest import PROVENANCE, read_json
 from model.cores import available_cores
 from model.decoding.engine import DecodingEngine
 from model.errors import CheckpointError, ConfigError
+from model.golden import GOLDEN, GoldenSentence
 from model.request import DecodeOptions, DecodeRequest
 from tests.model.native_library import needs_native
 from tests.model.shortlists import shortlist_of
@@ -76,3 +79,19 @@ def test_decoder_state_must_hold_a_sentence(tiny_checkpoint: Path) -> None:
     load(tiny_checkpoint, max_state_bytes=enough).close()
     with pytest.raises(ConfigError):
         load(tiny_checkpoint, max_state_bytes=enough - 1)
+
+
+def test_a_checkpoint_that_is_lent_comes_with_its_new_golden_sentences(
+    tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
+    settings = Settings(_env_file=None, checkpoint=(folder,), device="cpu", workers=1)
+    backend = EngineBackend.load(settings)
+    golden = GoldenSentence(source_language="en", target_language="fr", source="one", translation="un")
+    provenance = read_json(folder / PROVENANCE)
+    (folder / PROVENANCE).write_text(json.dumps(provenance | {GOLDEN: [golden.to_dict()]}))
+    following = EngineBackend.load(settings, backend)
+    assert (backend.models()[0].golden, following.models()[0].golden) == ((), (golden,))
+    assert following._loaded[0].factory is backend._loaded[0].factory
+    following.close()
+    backend.close()

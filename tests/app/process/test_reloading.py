@@ -18,6 +18,7 @@ from app.main import create_app
 from app.process.reloading import list_files
 from app.settings import Settings
 from model.errors import CheckpointError
+from model.golden import GoldenSentence
 from tests.app.conftest import Lines, client_of
 from tests.app.double import DoubleBackend, DoubleEngine
 
@@ -226,6 +227,21 @@ async def test_what_is_the_same_changes_nothing() -> None:
         await reloads(app, "unchanged")
         assert app.state.context.service is service
         assert shelf.closed == [same]
+        assert await version(client) == "1+aaaaaaaa"
+
+
+async def test_new_golden_sentences_are_verified_although_the_weights_are_the_same() -> None:
+    editions = [edition("a") for _ in range(4)]
+    for each, translation in zip(editions[1:], ("ONE TWO", "ONE TWO", "quite another"), strict=True):
+        golden = GoldenSentence(
+            source_language="en", target_language="fr", source="one two", translation=translation
+        )
+        each._models = [dataclasses.replace(model, golden=(golden,)) for model in each.models()]
+    shelf = Shelf(*editions)
+    async with serving(shelf) as (app, client):
+        for outcome in ("replaced", "unchanged", "failed"):
+            ask(app)
+            await reloads(app, outcome)
         assert await version(client) == "1+aaaaaaaa"
 
 
