@@ -56,6 +56,7 @@ class KeyRing:
         self._stamp: _Stamp | None = None
         self._keys: tuple[tuple[str, bytes], ...] = ()
         self._uses: dict[str, int] = {}
+        self._is_readable = True
         if path is not None:
             self._reload(path)
 
@@ -71,11 +72,7 @@ class KeyRing:
             return None
         if not key:
             raise KeyMissingError
-        try:
-            self._reload(self._path)
-        except ConfigError as fault:
-            logger.error("the file of API keys cannot be used", exc_info=fault)
-            raise KeysUnreadableError from None
+        self._require_readable(self._path)
         presented = _digest(key)
         # Every digest is compared, so that time tells nothing about which of them came close.
         owners = [name for name, digest in self._keys if hmac.compare_digest(digest, presented)]
@@ -92,6 +89,19 @@ class KeyRing:
         """Count a request of an owner of a key; of anybody else none is counted."""
         if owner in self._uses:
             self._uses[owner] += 1
+
+    def _require_readable(self, path: Path) -> None:
+        """Look at the file; of many requests only the first that finds another state of it logs that."""
+        try:
+            self._reload(path)
+        except ConfigError as fault:
+            if self._is_readable:
+                logger.error("the file of API keys cannot be used", exc_info=fault)
+            self._is_readable = False
+            raise KeysUnreadableError from None
+        if not self._is_readable:
+            logger.info("the file of API keys can be used again")
+        self._is_readable = True
 
     def _reload(self, path: Path) -> None:
         try:

@@ -1,4 +1,5 @@
 import hmac
+import logging
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.access.keys import KeyRing, line_of
-from app.errors import KeyInvalidError, KeyMissingError
+from app.errors import KeyInvalidError, KeyMissingError, KeysUnreadableError
 from model.errors import ConfigError
 from tests.app.double import write_keys
 
@@ -88,6 +89,27 @@ def test_uses_are_counted_for_those_who_have_a_key(tmp_path: Path) -> None:
     path.write_text(line_of("alice", "three"))
     assert ring.identify("three") == "alice"
     assert ring.uses == {"alice": 2}
+
+
+def test_a_broken_file_is_told_of_once_and_so_is_its_mending(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    path = write_keys(tmp_path, alice="one")
+    ring = KeyRing(path)
+    for _ in range(2):
+        path.write_text("open-sesame")
+        for _ in range(3):
+            with pytest.raises(KeysUnreadableError):
+                ring.identify("one")
+        path.unlink()
+        with pytest.raises(KeysUnreadableError):
+            ring.identify("one")
+        write_keys(tmp_path, alice="one")
+        for _ in range(3):
+            assert ring.identify("one") == "alice"
+    broken, mended = "the file of API keys cannot be used", "the file of API keys can be used again"
+    assert caplog.messages == [broken, mended] * 2
 
 
 @pytest.mark.parametrize("key", ["first", "last", "wrong"])
