@@ -20,7 +20,7 @@ class LoadedModel:
     Attributes:
         card: Name, version, language pairs, limits and decoding defaults.
         tokenizer: Of this checkpoint; thread-safe.
-        checksum: SHA-256 of its weights.
+        checksum: SHA-256 of the whole checkpoint.
         device: Where it runs, e.g. `cpu` or `cuda:0`.
         precision: Of its arithmetic, e.g. `float32`.
         parameters: Number of trained values.
@@ -39,7 +39,7 @@ class LoadedModel:
 
     @property
     def version(self) -> str:
-        """Which weights these are: two that differ have different versions, whatever their card says."""
+        """Which checkpoint this is: two that differ have different versions, whatever their card says."""
         return f"{self.card.version}+{self.checksum[:8]}"
 
 

@@ -258,7 +258,7 @@ class ModelDescription(BaseModel):
     version: str = Field(
         description="The checkpoint's own, and the beginning of its checksum", examples=["1+0f3a9c2e"]
     )
-    checksum: str = Field(description="SHA-256 of its weights")
+    checksum: str = Field(description="SHA-256 of the whole checkpoint")
     pairs: list[tuple[str, str]] = Field(description="Source and target language", examples=[[["en", "fr"]]])
     device: str
     precision: str
