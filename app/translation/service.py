@@ -114,10 +114,12 @@ class TranslationService:
         """All items, those that were under way a leg further."""
         if drafts is not None:
             drafts.begin(items)
+        # To find out what is certain costs the engines something in each turn.
+        is_shown = any(len(item.ahead) == 1 for item in items)
         results = await self._scheduler.submit(
             [(item.ahead[0].model.card.name, request) for item in items for request in item.requests],
             order.deadline,
-            drafts,
+            drafts if is_shown else None,
             client=order.client,
         )
         size = sum(map(len, order.texts))

@@ -6,8 +6,9 @@ import json
 import httpx
 import pytest
 
+from model.decoding.sentence import Sentence
 from tests.app.conftest import Serve
-from tests.app.double import DoubleBackend
+from tests.app.double import DoubleBackend, DoubleEngine
 
 pytestmark = pytest.mark.anyio
 GERMAN = "Guten Morgen, wo ist der Bahnhof?"
@@ -186,6 +187,27 @@ async def test_only_the_last_leg_is_shown_while_it_grows(
     assert all(wholes[part["index"]].startswith(part["translatedText"]) for part in data[:-1])
     assert data[-1] == (await client.post("/translate", json=request)).json()
     assert data[-1]["pivot"] == "en"
+
+
+async def test_nobody_asks_what_is_certain_of_a_leg_that_is_not_shown(
+    client: httpx.AsyncClient, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {backend.engine(name, 0): name for name in ("de-en", "en-fr")}
+    asked: set[str] = set()
+    agreed = DoubleEngine.agreed
+
+    def note(engine: DoubleEngine, sentence: Sentence) -> tuple[int, ...]:
+        asked.add(names[engine])
+        return agreed(engine, sentence)
+
+    monkeypatch.setattr(DoubleEngine, "agreed", note)
+    request = {"q": "eins zwei drei vier", "source": "de", "target": "fr"}
+    await client.post("/translate", json=request, headers={"Accept": "text/event-stream"})
+    assert asked == {"en-fr"}
+    asked.clear()
+    request = {"q": [GERMAN, ENGLISH], "source": "auto", "target": "fr"}
+    await client.post("/translate", json=request, headers={"Accept": "text/event-stream"})
+    assert asked == {"de-en", "en-fr"}, "what goes straight there is shown from the beginning"
 
 
 async def test_company_changes_nothing(client: httpx.AsyncClient) -> None:
