@@ -11,7 +11,8 @@ from typing import Final, NoReturn
 from app.api.errors import RequestError
 
 Values = dict[str, object]
-_LONGEST_NUMBER: Final = 32
+LONGEST_NUMBER: Final = 32
+"""Digits of a whole number at most."""
 # A request has some twenty fields, some of which are numbers, and one object in it.
 _MOST_KEYS: Final = 64
 _MOST_VALUES: Final = 1000
@@ -84,7 +85,7 @@ class _Values:
     def short(self, digits: str) -> int:
         """A whole number."""
         self._spend()
-        if len(digits) > _LONGEST_NUMBER:
+        if len(digits) > LONGEST_NUMBER:
             raise invalid_body("a number is out of range")
         return int(digits)
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from app.api.errors import RequestError
-from app.api.strict_json import Values
+from app.api.strict_json import LONGEST_NUMBER, Values
 from app.settings import Settings
 from model.errors import TextTooLongError
 
@@ -18,8 +18,6 @@ _REASONS = {"model_type": "input should be an object", "list_type": "input shoul
 # What may be wrong with a number that is one.
 _RANGES = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
 _LENGTHS = frozenset({"string_too_short", "string_too_long"})
-# As many digits as JSON may have; a form could have thousands.
-_LONGEST_NUMBER = 32
 # Names of the two shapes of texts, which pydantic puts behind their field in the location of an error.
 _SHAPES = ("text", "list")
 
@@ -58,7 +56,8 @@ def _reason(error: ErrorDetails) -> str:
 
 
 def _shortened(number: str) -> str:
-    return number if len(number) <= _LONGEST_NUMBER else f"{number[:_LONGEST_NUMBER]}..."
+    # That of a form could have thousands of digits.
+    return number if len(number) <= LONGEST_NUMBER else f"{number[:LONGEST_NUMBER]}..."
 
 
 def _path(location: Sequence[int | str]) -> str | None:
