@@ -71,7 +71,7 @@ class Admission:
         finally:
             self._bytes.take(-size, client)
 
-    def turn(self, client: str, deadline: float, size: int = 0) -> "Turn":
+    def turn(self, client: str, deadline: float, size: int = 0) -> "Stay":
         """A place in the house for as long as the block lasts, however it ends.
 
         Args:
@@ -83,7 +83,7 @@ class Admission:
             HouseFullError: On entering, if there is no room, or none for this client.
             DeadlinePassedError: On entering, if it comes too late already.
         """
-        return Turn(self, client, deadline, size)
+        return Stay(self, client, deadline, size)
 
     def enter(self, client: str, deadline: float, size: int = 0) -> None:
         """See `turn`; whoever came in has to `leave`."""
@@ -110,7 +110,7 @@ class Admission:
             raise refusal
 
 
-class Turn:
+class Stay:
     """See `Admission.turn`."""
 
     __slots__ = ("_admission", "_client", "_deadline", "_size")

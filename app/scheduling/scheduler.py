@@ -21,7 +21,9 @@ from model.request import DecodeRequest, Hypothesis
 # By how much the predicted wait must exceed what is left of a request's time for it to be given up at once.
 _MARGIN = 2.0
 
-Sentence = tuple[str, DecodeRequest]
+Asked = tuple[str, DecodeRequest]
+"""A sentence to decode, with the name of its checkpoint before it."""
+
 Results = list[list[Hypothesis]]
 
 
@@ -90,7 +92,7 @@ class Scheduler:
 
     async def submit(
         self,
-        sentences: Sequence[Sentence],
+        sentences: Sequence[Asked],
         deadline: float,
         follower: Follower | None = None,
         *,

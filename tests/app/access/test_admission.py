@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle as Places
 from hypothesis.stateful import RuleBasedStateMachine, consumes, invariant, rule
 
-from app.access.admission import Admission, Turn
+from app.access.admission import Admission, Stay
 from app.errors import DeadlinePassedError, HouseFullError
 
 ROOM = 20
@@ -135,7 +135,7 @@ def test_coming_too_late_takes_no_place() -> None:
     assert admission.in_house == 0
 
 
-async def _visit(turn: Turn, ends: asyncio.Event, *, fails: bool) -> None:
+async def _visit(turn: Stay, ends: asyncio.Event, *, fails: bool) -> None:
     async with turn:
         await ends.wait()
         if fails:
