@@ -39,7 +39,7 @@ def create_app(
         load: How to load it; None is the checkpoints that the settings name.
 
     Raises:
-        ConfigError: If the file of API keys cannot be used.
+        ConfigError: If the file of API keys cannot be used, or traces are wanted that nobody can write.
     """
     settings = settings or Settings()
     context = Context.of(settings)
