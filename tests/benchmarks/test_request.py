@@ -1,9 +1,17 @@
 """The cost of a request from its command line to its report."""
 
+import json
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
-from benchmarks.request import _ratio
+import pytest
+
+from benchmarks.request import _cost, _ratio
 from benchmarks.rounds import Duration
+from benchmarks.servers import echo
+from benchmarks.texts import SizedText
+from benchmarks.traffic import Load
 from tests.benchmarks.commands import run
 
 
@@ -16,7 +24,29 @@ def test_a_request_costs_something_beside_an_echo(tmp_path: Path, tiny_checkpoin
         (3, "fastapi echo"),
         (3, "fastapi echo"),
     ]
-    assert all(result["seconds"] >= 0 for result in report["results"])
+
+
+def test_a_request_costs_its_share_of_what_the_server_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = iter((10.0, 10.6))
+    server = SimpleNamespace(port=1, recipe=echo(), processor_seconds=lambda: next(computed))
+    samples = [[0, 0.125, 200], [0, 0.25, 200], [0, 0.375, 200]]
+    outcome = SimpleNamespace(
+        returncode=0, stdout=json.dumps({"samples": samples, "answers": {}, "processor": 1.0, "seconds": 1.5})
+    )
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: outcome)
+    load = Load(
+        name="steady",
+        texts=[SizedText(text="one", tokens=1, max_length=2)],
+        concurrency=1,
+        seconds=None,
+        warm_up_seconds=0.0,
+        source="en",
+        target="fr",
+        decoding={},
+    )
+    cost = _cost(server, load, 0)  # type: ignore[arg-type]
+    assert cost.wall == pytest.approx(0.25)
+    assert cost.processor == pytest.approx(0.2)
 
 
 def test_a_round_that_the_clock_cannot_tell_from_nothing_has_no_ratio() -> None:
