@@ -36,7 +36,7 @@ class DecodeOptions:
         max_length: Most tokens of the translation, EOS included; None leaves it to the ratio.
         max_length_ratio: Most target tokens for each source token, plus `max_length_offset`.
         max_length_offset: See `max_length_ratio`.
-        min_length: Fewest tokens before EOS is allowed.
+        min_length: Fewest tokens of the translation, EOS included.
         min_length_ratio: Fewest target tokens for each source token.
         no_repeat_ngram_size: No n-gram of this size appears twice; 0 turns it off.
         repetition_penalty: Above 1 makes tokens that were already produced less likely

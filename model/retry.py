@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from model.degeneration import repeats_itself
+from model.degeneration import Kind, repeats_itself
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.translation import SentenceTranslation
@@ -25,7 +25,8 @@ def second_request(first: SentenceTranslation) -> DecodeRequest | None:
         return None
     if first.diagnosis.kind in _OF_REPETITION and repeats_itself(first.request.source_ids):
         return None
-    request = dataclasses.replace(first.request, options=_stricter(first.request.options))
+    options = _stricter(first.request.options, first.diagnosis.kind)
+    request = dataclasses.replace(first.request, options=options)
     return None if request == first.request else request
 
 
@@ -48,7 +49,7 @@ def better_of(
     return dataclasses.replace(second if kept else first, diagnosis=diagnosis)
 
 
-def _stricter(options: DecodeOptions) -> DecodeOptions:
+def _stricter(options: DecodeOptions, kind: Kind) -> DecodeOptions:
     beam_size = options.beam_size if options.strategy == "beam" else options.num_hypotheses
     return dataclasses.replace(
         options,
@@ -56,5 +57,6 @@ def _stricter(options: DecodeOptions) -> DecodeOptions:
         beam_size=max(beam_size, BEAM_SIZE),
         no_repeat_ngram_size=NO_REPEAT_NGRAM_SIZE,
         repetition_penalty=max(options.repetition_penalty, REPETITION_PENALTY),
-        min_length=max(options.min_length, 1),
+        # EOS is one of them; a lone other may be white space, or a byte that is no character.
+        min_length=max(options.min_length, 3 if kind == "empty" else 2),
     )

@@ -62,8 +62,16 @@ def test_the_second_search_is_a_beam_that_may_not_repeat_itself(
         second,
         no_repeat_ngram_size=3,
         repetition_penalty=max(second.repetition_penalty, 1.1),
-        min_length=max(second.min_length, 1),
+        min_length=max(second.min_length, 3),
     )
+
+
+def test_the_second_holds_a_token_and_two_where_the_first_held_no_text(tokenizer: Tokenizer) -> None:
+    """EOS counts as one; the first may have been white space alone."""
+    empty = translated("", tokenizer, DecodeOptions())
+    copied = dataclasses.replace(empty, diagnosis=Diagnosis("copy"))
+    requests = [second_request(each) for each in (empty, copied)]
+    assert [request.options.min_length for request in requests if request] == [3, 2]
 
 
 @pytest.mark.parametrize(("repetitions", "is_tried"), [(7, True), (8, False), (200, False)])
