@@ -26,13 +26,14 @@ class Body(NamedTuple):
     is_form: bool
 
 
-async def read_body(request: Request, *, max_bytes: int, max_items: int) -> Body:
+async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_query: bool = False) -> Body:
     """Fields of a JSON or form body.
 
     Args:
         request: Whose body has not been read.
         max_bytes: Limit of the body.
         max_items: Limit of repeated form fields.
+        takes_query: Whether the query stands for a body that is empty, as a form.
 
     Raises:
         RequestError: If the body is too large, of another type, or not what its type says.
@@ -40,8 +41,12 @@ async def read_body(request: Request, *, max_bytes: int, max_items: int) -> Body
     """
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise RequestError("unsupported_encoding", "the body must come without Content-Encoding")
+    query: bytes = request.scope["query_string"] if takes_query else b""
+    sent = await _read(request, max_bytes) if query else None
+    if query and not sent:
+        return Body(parse_form(query, max_items), is_form=True)
     media_type = _media_type(request.headers.get("content-type", ""))
-    text = _decode(await _read(request, max_bytes))
+    text = _decode(await _read(request, max_bytes) if sent is None else sent)
     # `curl -d '{...}'` calls its JSON a form; no form of ours begins with a brace.
     if media_type == JSON or text.lstrip().startswith("{"):
         return Body(parse_object(text), is_form=False)

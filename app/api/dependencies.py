@@ -40,7 +40,9 @@ def context_of(request: Request) -> Context:
     return cast(Context, request.app.state.context)
 
 
-async def admit(request: Request, context: Context, most_texts: int | None = None) -> Admitted:
+async def admit(
+    request: Request, context: Context, most_texts: int | None = None, *, takes_query: bool = False
+) -> Admitted:
     """The body of a client that may ask, and not too often.
 
     The key is looked at before the fields, so that a wrong one always gets the same answer; where the body
@@ -50,6 +52,7 @@ async def admit(request: Request, context: Context, most_texts: int | None = Non
         request: Whose body has not been read.
         context: What the application shares.
         most_texts: How many it may hold, if not MAX_ITEMS.
+        takes_query: Whether the query stands for a body that is empty.
 
     Raises:
         UnavailableError: While there is no room.
@@ -60,7 +63,7 @@ async def admit(request: Request, context: Context, most_texts: int | None = Non
     max_bytes, max_items = context.settings.max_body_bytes, most_texts or context.settings.max_items
     with context.admission.reading(_known_client(request, context), _size(request, max_bytes)):
         try:
-            body = await read_body(request, max_bytes=max_bytes, max_items=max_items)
+            body = await read_body(request, max_bytes=max_bytes, max_items=max_items, takes_query=takes_query)
         except RequestError as refusal:
             # What is not read to its end may still hold a key.
             if refusal.code != "body_too_large":

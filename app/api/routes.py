@@ -42,10 +42,13 @@ async def translate(request: Request) -> Response:
     White space between sentences comes back as it was; blank texts, and texts that are in the target
     language already, come back unchanged. Nothing is ever cut: what is over a limit is refused.
 
+    Fields may also stand in the query, spelt as in a form, where the body is empty; there other programs may
+    log them.
+
     With `Accept: text/event-stream` the translation comes as it grows, as Server-Sent Events.
     """
     context = context_of(request)
-    sent, client = await admit(request, context)
+    sent, client = await admit(request, context, takes_query=True)
     check_count(sent.values, "q", context.settings.max_items)
     body = validate(schemas.TranslateRequest, sent.values, is_form=sent.is_form)
     texts = fields_of(body.q)
@@ -88,9 +91,12 @@ def _order(
     responses=errors(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
 )
 async def detect(request: Request) -> Response:
-    """Languages that the text may be in, likeliest first."""
+    """Languages that the text may be in, likeliest first.
+
+    Fields may also stand in the query, spelt as in a form, where the body is empty.
+    """
     context = context_of(request)
-    sent, client = await admit(request, context)
+    sent, client = await admit(request, context, takes_query=True)
     body = validate(schemas.DetectRequest, sent.values, is_form=sent.is_form)
     check_lengths(fields_of(body.q), context.settings)
     found = await while_connected(request, _detected(context, body.q, client))

@@ -41,6 +41,14 @@ def ask(service: Live, path: str = "/translate", key: str = KEY, **fields: objec
         connection.close()
 
 
+def ask_in_query(service: Live, key: str) -> tuple[int, str]:
+    target = f"/translate?q={TEXT}&source=en&target=fr&api_key={key}"
+    head = f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    answer = service.exchange(head.encode())
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    return int(head.split()[1]), body
+
+
 def assert_clean(*texts: str) -> None:
     for text in texts:
         assert TEXT not in text.lower()
@@ -50,6 +58,7 @@ def assert_clean(*texts: str) -> None:
 def test_what_a_client_sends_is_seen_by_nobody_else(service: Live) -> None:
     assert ask(service)[0] == 200
     assert service.post(json.dumps({"q": TEXT, "target": "fr", "api_key": KEY}).encode(), JSON)[0] == 200
+    assert ask_in_query(service, KEY)[0] == 200
 
     refused = [
         ask(service, key=f"{KEY}-of-la-mancha"),
@@ -60,10 +69,11 @@ def test_what_a_client_sends_is_seen_by_nobody_else(service: Live) -> None:
         ask(service, q=["a", {TEXT: KEY}]),
         ask(service, q=TEXT * 10_000),
         ask(service, path=f"/{TEXT}/{KEY}?{TEXT}={KEY}"),
+        ask_in_query(service, f"{KEY}-of-la-mancha"),
         ask(service, q=f"{POISON} {TEXT}"),
         ask(service, q=f"{TEXT} " * 8, timeout_ms=100),
     ]
-    assert [status for status, _ in refused] == [403, 403, 400, 400, 422, 422, 413, 404, 500, 504]
+    assert [status for status, _ in refused] == [403, 403, 400, 400, 422, 422, 413, 404, 403, 500, 504]
     wire = [
         service.exchange(f"GET /{TEXT} HTTP/1.1\r\nA: {KEY}\0\r\n\r\n".encode()),
         service.exchange(f"{TEXT} {KEY}\r\n\r\n".encode()),

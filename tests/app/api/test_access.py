@@ -20,13 +20,16 @@ async def ask(
     return await client.post("/translate", json=REQUEST | fields, headers=headers)
 
 
-async def test_a_key_is_taken_from_header_body_and_form(serve: Serve, tmp_path: Path) -> None:
+async def test_a_key_is_taken_from_header_body_form_and_query(serve: Serve, tmp_path: Path) -> None:
     async with serve(api_keys_file=write_keys(tmp_path, alice="open sesame")) as client:
         assert (await ask(client, "Bearer open sesame")).status_code == 200
         assert (await ask(client, "bearer open sesame")).status_code == 200
         assert (await ask(client, api_key="open sesame")).status_code == 200
         form = await client.post("/translate", data=REQUEST | {"api_key": "open sesame"})
         assert form.status_code == 200
+        for key, status in (("open sesame", 200), ("open", 403), ("", 401)):
+            query = await client.post("/translate", params=REQUEST | {"api_key": key})
+            assert query.status_code == status
         assert (await client.post("/detect", json={"q": "hi"})).status_code == 401
         assert (await client.get("/languages")).status_code == 200
 

@@ -246,6 +246,44 @@ async def test_a_form_may_hold_everything(client: httpx.AsyncClient) -> None:
     assert response.json()["details"][0]["scores"] == [-0.5]
 
 
+@pytest.mark.parametrize("headers", [{}, FORM, JSON])
+async def test_the_query_stands_for_an_empty_body(client: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    fields = {"q": "où & là + 1 %", "source": "en", "target": "fr", "format": "text", "alternatives": "1"}
+    response = await client.post("/translate", params=fields, headers=headers)
+    assert response.json()["translatedText"] == "OÙ & LÀ + 1 %"
+    assert len(response.json()["alternatives"]) == 1
+    several = await client.post("/translate?q=a&q=b&source=en&target=fr", headers=headers)
+    assert several.json()["translatedText"] == ["A", "B"]
+    detected = await client.post("/detect", params={"q": "Où est la gare ?"}, headers=headers)
+    assert detected.json()[0]["language"] == "fr"
+
+
+async def test_a_body_that_is_not_empty_counts_alone(client: httpx.AsyncClient) -> None:
+    query = "/translate?q=b&target=fr"
+    response = await client.post(query, content=request_of(q="hi"), headers=JSON)
+    assert response.json()["translatedText"] == "HI"
+    assert_refused(await client.post(query, data={"q": "a"}), 422)
+    assert_refused(await client.post(query, content=b"hi"), 415)
+    assert (await client.post("/v2/translate?text=a&target_lang=FR")).status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("q=%ff&target=fr", 400),
+        ("q=a&target=fr&target=en", 422),
+        ("q=a", 422),
+        (f"q=a&target=fr&{CANARY}=1", 422),
+        (f"q=a&target={CANARY}", 400),
+        ("q=a&" * 300 + "target=fr", 413),
+    ],
+)
+async def test_a_bad_query_is_refused_as_a_bad_form_is(
+    client: httpx.AsyncClient, query: str, status: int
+) -> None:
+    assert_refused(await client.post(f"/translate?{query}"), status)
+
+
 async def test_a_body_is_refused_at_its_first_excess_byte(serve: Serve) -> None:
     sent = 0
 
