@@ -16,7 +16,7 @@ from model.checkpoint import Checkpoint, load_checkpoint
 from model.cores import available_cores
 from model.decoding.engine import DecodingEngine
 from model.engines import EngineFactory, engine_factory
-from model.errors import CheckpointError, ConfigError
+from model.errors import ConfigError
 from model.golden import GoldenSentence, golden_sentences
 
 logger = logging.getLogger(__name__)
@@ -88,14 +88,15 @@ class EngineBackend:
             lender: Shares the weights of checkpoints that are the same still, and is not changed.
 
         Raises:
-            CheckpointError: If a folder is not a whole, sound checkpoint, or two have one name.
-            ConfigError: If a path holds no checkpoint, or this machine cannot do what is asked.
+            CheckpointError: If a folder is not a whole, sound checkpoint.
+            ConfigError: If a path holds no checkpoint, two have one name, one has no shortlist where one is
+                asked for, or this machine cannot do what is asked.
         """
         known = {each.model.checksum: each for each in lender._loaded} if lender is not None else {}
         loaded = [_load(folder, settings, known) for folder in served_folders(settings.checkpoint)]
         names = [each.name for each in loaded]
         if len(set(names)) < len(names):
-            raise CheckpointError(f"checkpoints must have different names: {', '.join(sorted(names))}")
+            raise ConfigError("checkpoint", "checkpoints of different names", ", ".join(sorted(names)))
         return cls(loaded, settings)
 
     def models(self) -> Sequence[LoadedModel]:

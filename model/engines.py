@@ -14,7 +14,7 @@ from model.checkpoint import Checkpoint
 from model.config import TransformerConfig
 from model.decoding.engine import DecodingEngine
 from model.decoding.runner import Runner
-from model.errors import CheckpointError, NativeError
+from model.errors import ConfigError, NativeError
 from model.precision import Precision, resolve_device, resolve_precision
 from model.request import MAX_BEAM_SIZE
 from model.shortlist import Shortlist
@@ -94,13 +94,14 @@ def engine_factory(
         shortlist: Produce only what the checkpoint's shortlist has for a sentence.
 
     Raises:
-        ConfigError: If this machine has no such device, or it cannot compute so.
-        CheckpointError: If the checkpoint has no shortlist, and one is asked for.
+        ConfigError: If this machine has no such device, or it cannot compute so; or if the checkpoint has
+            no shortlist, and one is asked for.
     """
     if shortlist and checkpoint.shortlist is None:
-        raise CheckpointError(
-            f"checkpoint {checkpoint.folder} has no shortlist: `dragoman shortlist` makes one"
+        requirement = (
+            f"off, as checkpoint {checkpoint.folder} has no shortlist (`dragoman shortlist` makes one)"
         )
+        raise ConfigError("shortlist", requirement, "on")
     factory = _factory(checkpoint, device, precision)
     return dataclasses.replace(factory, shortlist=checkpoint.shortlist) if shortlist else factory
 

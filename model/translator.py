@@ -70,9 +70,9 @@ class Translator:
             retries: Translate a second time what looks broken, where no options are given.
 
         Raises:
-            ConfigError: If this machine has no such device, or it cannot compute so.
-            CheckpointError: If the folder is not a whole, sound checkpoint, or has no shortlist, and
-                one is asked for.
+            ConfigError: If this machine has no such device, or it cannot compute so; or if the checkpoint
+                has no shortlist, and one is asked for.
+            CheckpointError: If the folder is not a whole, sound checkpoint.
         """
         checkpoint = load_checkpoint(folder)
         factory = engine_factory(checkpoint, device=device, precision=precision, shortlist=shortlist)

@@ -54,9 +54,9 @@ class Setup:
         """Load the checkpoint; PyTorch is imported only now.
 
         Raises:
-            CheckpointError: If there is no checkpoint, more than one, or it is not sound; or if it has no
-                shortlist, and one is asked for.
-            ConfigError: If the device or the precision cannot be had.
+            CheckpointError: If there is no checkpoint, more than one, or it is not sound.
+            ConfigError: If the device or the precision cannot be had; or if it has no shortlist, and one is
+                asked for.
         """
         from model.translator import Translator
 

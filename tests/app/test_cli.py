@@ -48,6 +48,26 @@ def test_a_file_of_settings_that_is_no_text_is_named(tmp_path: Path, monkeypatch
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, "Error: the file .env must be UTF-8")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("DRAGOMAN_SHORTLIST", "on", "must be off, as checkpoint {folder} has no shortlist"),
+        (
+            "DRAGOMAN_CHECKPOINT",
+            "{folder},{folder}",
+            "must be checkpoints of different names, but is 'tiny, tiny'",
+        ),
+    ],
+)
+def test_what_the_checkpoints_do_not_allow_is_named(
+    tiny_checkpoint: Path, name: str, value: str, line: str
+) -> None:
+    value, line = (text.format(folder=tiny_checkpoint) for text in (value, line))
+    result = _serve(os.environ | {"DRAGOMAN_CHECKPOINT": str(tiny_checkpoint), name: value})
+    assert result.returncode == 2
+    assert [f"dragoman: {name} {line}" in each for each in _plain_lines(result.stderr)] == [True]
+
+
 def test_an_unknown_native_library_is_named(tiny_checkpoint: Path) -> None:
     result = _serve(os.environ | {"DRAGOMAN_CHECKPOINT": str(tiny_checkpoint), "DRAGOMAN_NATIVE": "sse"})
     assert result.returncode == 2
@@ -76,6 +96,11 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "DRAGOMAN_PORT" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def _plain_lines(text: str) -> list[str]:
+    """Those that are no events of the log."""
+    return [line for line in text.splitlines() if not line.startswith("{")]
 
 
 def _serve(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from model.checkpoint import add_shortlist, load_checkpoint
 from model.checkpoint.manifest import PROVENANCE, read_json
 from model.cores import available_cores
 from model.decoding.engine import DecodingEngine
-from model.errors import CheckpointError, ConfigError
+from model.errors import ConfigError
 from model.golden import GOLDEN, GoldenSentence
 from model.request import DecodeOptions, DecodeRequest
 from tests.model.native_library import needs_native
@@ -24,8 +24,9 @@ def load(*folders: Path, **settings: object) -> EngineBackend:
 
 
 def test_two_checkpoints_of_one_name_are_refused(tiny_checkpoint: Path) -> None:
-    with pytest.raises(CheckpointError, match="tiny"):
+    with pytest.raises(ConfigError, match="different names, but is 'tiny, tiny'") as refusal:
         load(tiny_checkpoint, tiny_checkpoint)
+    assert refusal.value.field == "checkpoint"
 
 
 @needs_native
@@ -52,8 +53,9 @@ def test_each_worker_has_an_engine_of_its_own(tiny_checkpoint: Path) -> None:
 
 
 def test_a_shortlist_is_used_only_if_that_is_asked_for(tiny_checkpoint: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=f"{tiny_checkpoint} has no shortlist"):
+    with pytest.raises(ConfigError, match=f"{tiny_checkpoint} has no shortlist") as refusal:
         load(tiny_checkpoint, shortlist="on")
+    assert refusal.value.field == "shortlist"
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
     config = load_checkpoint(folder).config
     only_eos = shortlist_of([config.eos_id], [[]] * config.source_vocab_size)

@@ -62,8 +62,8 @@ def test_the_environment_can_ask_for_it(
 
 def test_without_one_it_cannot_be_asked_for(run: Run, tiny_checkpoint: Path) -> None:
     result = run("translate", "-s", "en", "-t", "fr", "--shortlist", stdin="Thank you.")
-    assert result.exit_code == 1
-    assert f"checkpoint {tiny_checkpoint} has no shortlist" in result.stderr
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert f"`shortlist` must be off, as checkpoint {tiny_checkpoint} has no shortlist" in result.stderr
 
 
 def test_text_is_needed_for_every_direction(run: Run, folder: Path, corpus: Path) -> None:
