@@ -12,12 +12,31 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from app.access.rates import parse_rate
 
 ENV_PREFIX = "DRAGOMAN_"
-_ORIGIN = re.compile(r"https?://[^/\s*]+")
+# As browsers send it, whose names are ASCII and which leave the usual port out.
+_ORIGIN = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[\w.-]+|\[[\da-f:.]+\])(?::(?P<port>\d{1,5}))?",
+    re.ASCII | re.IGNORECASE,
+)
+_USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def _split(text: str) -> list[str]:
     """The parts of a comma-separated variable."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _origin(text: str) -> str:
+    """An origin as a browser spells it.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    parts = _ORIGIN.fullmatch(text)
+    if parts is None or int(parts["port"] or 0) > 65535:
+        raise ValueError("must be origins such as `https://example.org`, or `*`")
+    scheme, host, port = parts["scheme"].lower(), parts["host"].lower(), parts["port"]
+    is_usual = port is None or int(port) == _USUAL_PORTS[scheme]
+    return f"{scheme}://{host}" if is_usual else f"{scheme}://{host}:{int(port)}"
 
 
 OrAuto = Annotated[int, BeforeValidator(lambda value: 0 if value == "auto" else value)]
@@ -171,9 +190,7 @@ class AccessSettings(BaseModel):
     @field_validator("cors_origins")
     @classmethod
     def _schemes_and_hosts(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        if origins != ("*",) and not all(map(_ORIGIN.fullmatch, origins)):
-            raise ValueError("must be origins such as `https://example.org`, or `*`")
-        return origins
+        return origins if origins == ("*",) else tuple(map(_origin, origins))
 
 
 class LimitSettings(BaseModel):
