@@ -136,9 +136,10 @@ def _as_form(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _form_field(field: Mapping[str, Any]) -> dict[str, Any]:
-    if "$ref" in field:
-        kept = {key: value for key, value in field.items() if key not in ("$ref", "default")}
-        return {**kept, "type": "string", "contentMediaType": JSON}
     plain = {key: value for key, value in field.items() if key != "anyOf" and value is not None}
     choices = [choice for choice in field.get("anyOf", ()) if choice.get("type") != "null"]
-    return plain | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
+    spelt = plain | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
+    if "$ref" not in spelt:
+        return spelt
+    kept = {key: value for key, value in spelt.items() if key not in ("$ref", "default")}
+    return {**kept, "type": "string", "contentMediaType": JSON}

@@ -1,9 +1,18 @@
 """① ⑨ What a request may hold and what an answer holds; the API's documentation is made from this."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetJsonSchemaHandler,
+    Tag,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from model.degeneration import Kind
 
@@ -31,11 +40,41 @@ Detail = Literal["scores", "tokens", "alignment", "degeneration"]
 
 
 class _Request(BaseModel):
+    """Null stands for a field that is not sent, as many typed clients send it."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     api_key: Annotated[str, Field(max_length=512), AfterValidator(_encodable)] | None = Field(
         default=None, description="API key, where one is needed and no Authorization header carries it"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, values: dict[str, object]) -> dict[str, object]:
+        fields = cls.model_fields
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not None or name not in fields or fields[name].is_required()
+        }
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """The schema that the fields make, whose optional ones may be null."""
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        for name, field in schema["properties"].items():
+            if not cls.model_fields[name].is_required():
+                schema["properties"][name] = _or_null(field)
+        return schema
+
+
+def _or_null(field: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" in field:
+        return field
+    about: dict[str, Any] = {key: field[key] for key in ("default", "description", "title") if key in field}
+    return {"anyOf": [{key: field[key] for key in field.keys() - about}, {"type": "null"}], **about}
 
 
 class Decoding(BaseModel):

@@ -134,7 +134,7 @@ FIELDS: dict[str, Case] = {
         f"{field} {value[:12]}": (raw(value, field), (422,))
         for field in ("q", "alternatives", "timeout_ms")
         for value in ("null", '{"a":1}', "NaN", "-Infinity", "1e999", "9" * 5_000, "-" + "9" * 5_000)
-        if (field, value) != ("timeout_ms", "null")
+        if (field, value) not in (("timeout_ms", "null"), ("alternatives", "null"))
     },
     **{
         f"{name} {value}": (ask(decoding={name: value}), (422,))

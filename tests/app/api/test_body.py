@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from app.api.schemas import Decoding, TranslateRequest
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend
 
@@ -226,8 +227,23 @@ async def test_too_many_texts_are_refused_alike_in_form_and_json(
 
 
 async def test_a_refusal_does_not_speak_of_python(client: httpx.AsyncClient) -> None:
-    response = await client.post("/translate", content=request_of(decoding=None), headers=JSON)
+    response = await client.post("/translate", content=request_of(decoding=5), headers=JSON)
     assert response.json()["error"] == "`decoding`: input should be an object"
+
+
+async def test_null_stands_for_a_field_that_is_not_sent(client: httpx.AsyncClient) -> None:
+    optional = TranslateRequest.model_fields.keys() - {"q", "target"}
+    nulls = dict.fromkeys(optional, None)
+    for fields in (nulls, {"source": "en", "decoding": dict.fromkeys(Decoding.model_fields)}):
+        body = {"q": "Where is the station?", "target": "fr", **fields}
+        response = await client.post("/translate", json=body)
+        assert response.json()["translatedText"] == "WHERE IS THE STATION?", response.text
+    for name in ("q", "target"):
+        response = await client.post("/translate", json={"q": "hi", "target": "fr", name: None})
+        assert assert_refused(response, 422)["field"] == name
+    assert (await client.post("/detect", json={"q": "hi", "api_key": None})).status_code == 200
+    refused = await client.post("/translate", json={"q": "hi", "target": "fr", CANARY: None})
+    assert assert_refused(refused, 422)["code"] == "unknown_field"
 
 
 async def test_a_form_may_hold_everything(client: httpx.AsyncClient) -> None:
