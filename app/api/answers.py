@@ -35,7 +35,7 @@ def translate_response(
         **translators(answers),
     }
     detections = [detected(answer.detection) for answer in answers if answer.detection is not None]
-    if detections:
+    if body.source.lower() == "auto":
         fields["detectedLanguage"] = _like(body.q, detections)
     if body.alternatives:
         fields["alternatives"] = _like(body.q, [list(answer.alternatives) for answer in answers])

@@ -76,6 +76,12 @@ async def test_auto_is_the_default_and_of_one_text_is_one(client: httpx.AsyncCli
     assert response.json()["detectedLanguage"]["language"] == "en"
 
 
+async def test_of_no_texts_no_languages_are_detected(client: httpx.AsyncClient) -> None:
+    assert (await translate(client, q=[], source="AUTO")).json()["detectedLanguage"] == []
+    assert "detectedLanguage" not in (await translate(client, q=[])).json()
+    assert "language" in (await translate(client, q="", source="auto")).json()["detectedLanguage"]
+
+
 async def test_alternatives_are_further_translations(client: httpx.AsyncClient) -> None:
     body = (await translate(client, q="go now", alternatives=2)).json()
     assert body["translatedText"] == "GO NOW"
