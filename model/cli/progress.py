@@ -16,5 +16,7 @@ def progress_bar(
         done: So many are done already.
         wanted: Whether to show it; None does where standard error is a terminal.
     """
-    shown = sys.stderr.isatty() if wanted is None else wanted
+    # There is none where whoever started the process has closed it.
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    shown = is_terminal if wanted is None else wanted and sys.stderr is not None
     return tqdm(unit=f" {unit}", total=total, initial=done, disable=not shown, file=sys.stderr)

@@ -41,7 +41,7 @@ class Progress:
         self._limits = limits
         self._share_at_start: float | None = None
         self._started = 0.0
-        hidden = is_silent or not sys.stderr.isatty()
+        hidden = is_silent or sys.stderr is None or not sys.stderr.isatty()
         self._bar = tqdm(total=limits.max_steps or None, unit=" steps", disable=hidden)
         self._redirection = logging_redirect_tqdm()
 

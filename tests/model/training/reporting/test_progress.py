@@ -1,4 +1,5 @@
 import logging
+import sys
 
 import pytest
 
@@ -27,3 +28,8 @@ def test_without_a_terminal_progress_is_lines_of_the_log(caplog: pytest.LogCaptu
     with caplog.at_level(logging.INFO, "model"), Progress(RunConfig(max_steps=10)) as progress:
         progress.show(5, 0.1, 0.25, values)
     assert "step 5, epoch 0.25: loss 2.500, rate 1.00e-03, 4,321 tokens/s, ? left" in caplog.text
+
+
+def test_without_standard_error_no_bar_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert Progress(RunConfig(max_steps=10))._bar.disable
