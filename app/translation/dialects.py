@@ -15,6 +15,9 @@ _TAG = r"""
 """
 # Sections, by what they begin and end with. One that nothing ends runs to the end of all, as in a browser.
 _COMMENTS = {"<!--": "-->", r"<!\[CDATA\[": r"\]\]>"}
+# In HTML `<!-->` and `<!--->` are whole comments, and `--!>` ends one too:
+# https://html.spec.whatwg.org/multipage/parsing.html#comment-start-state.
+_HTML_COMMENTS = _COMMENTS | {"<!--": "(?:(?<=<!--)-?>|--!?>)"}
 _SCRIPTS = {
     rf"<{name}(?![^\s/>])": rf"</{name}(?![^\s/>])[^>]*+>" for name in ("script", "style", "textarea")
 }
@@ -62,8 +65,8 @@ def _pattern(expression: str) -> re.Pattern[str]:
 
 
 HTML = Dialect(
-    tag=_tag(_COMMENTS | _SCRIPTS, initial="[a-z]"),
-    section=_section(_COMMENTS | _SCRIPTS),
+    tag=_tag(_HTML_COMMENTS | _SCRIPTS, initial="[a-z]"),
+    section=_section(_HTML_COMMENTS | _SCRIPTS),
     untranslated=frozenset({"code", "pre", "noscript", "template"}),
     void=_VOID,
     ended_by=ENDED_BY,

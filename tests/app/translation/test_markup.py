@@ -14,6 +14,8 @@ TAGS = ["<p>", "</p>", "<b", "<br/>", "<script>", "</script>", "<pre>", "</pre>"
 OTHER_MARKUP = [
     "<!-- c -->",
     "<!--",
+    "-->",
+    "--!>",
     "<![CDATA[x]]>",
     "<!doctype html>",
     "<?pi?>",
@@ -55,6 +57,13 @@ def test_untranslated_it_is_what_it_was(source: str, dialect: Dialect) -> None:
         ("<code>x<p>x</div>x<p>x</code>y", ("y",)),
         ("<code>x</code> in <pre>y</pre>", (" in ",)),
         ("<!-- x -->y", ("y",)),
+        ("<!-- x --!>y", ("y",)),
+        ("<!-->y", ("y",)),
+        ("<!--->y-->z", ("y-->z",)),
+        ("<!---->y", ("y",)),
+        ("<!--!>x<!-->y", ("y",)),
+        ("<!---!>x-- >x->x-->y", ("y",)),
+        ("<!-- x --!>y<!-->z<!-- x", ("y", "z")),
         ("5 < 6 and 7 > 6", ("5 < 6 and 7 > 6",)),
         ('<img alt="x">y', ("y",)),
     ],
@@ -70,6 +79,7 @@ def test_what_is_text(source: str, texts: tuple[str, ...]) -> None:
         ("<script>x</script>y<code>z</code>", ("x", "y", "z")),
         ("<?xml version='1.0'?><é:a b='>'>x</é:a><_c>y</_c>", ("x", "y")),
         ("<![CDATA[a < b]]>x<!-- y -->", ("x",)),
+        ("<!-->y--!>y--->x", ("x",)),
         ("Tom &amp; Jerry", ("Tom & Jerry",)),
         ('<p translate="no">x</p>z', ("z",)),
         ('<p translate="no">x<p>x</p>x</p>z', ("z",)),
@@ -81,7 +91,9 @@ def test_what_is_text_in_xml(source: str, texts: tuple[str, ...]) -> None:
     assert Markup.split(source, XML.ignoring(["x"])).texts == texts
 
 
-@pytest.mark.parametrize("section", ["<!-- x", "<!--", "<![CDATA[x", "<!-- <b>x</b> y", "<![CDATA[x > y]>"])
+@pytest.mark.parametrize(
+    "section", ["<!-- x", "<!--", "<!--x->", "<![CDATA[x", "<!-- <b>x</b> y", "<![CDATA[x > y]>"]
+)
 @pytest.mark.parametrize("dialect", [HTML, XML])
 def test_nothing_is_text_in_a_section_that_nothing_ends(section: str, dialect: Dialect) -> None:
     assert Markup.split(f"<p>one</p>two{section}", dialect).texts == ("one", "two")
@@ -142,7 +154,7 @@ def test_a_text_that_may_yet_come_back_unchanged_shows_in_its_own_spelling_or_no
     "piece",
     [
         *("<", "<a ", "<a b='", "<!--", "</", "<script>", "<a '>", "<a \"'>", "&", "<p>", "<code>", "<!-->"),
-        *("<script", "<![CDATA[", "</script", "<script></script"),
+        *("<!--->", "<!-- --!", "--!>", "<!--!>", "<script", "<![CDATA[", "</script", "<script></script"),
     ],
 )
 @pytest.mark.parametrize("dialect", [HTML, XML])
