@@ -84,8 +84,10 @@ class Misuse(Failure):
 def _one_line_errors() -> Iterator[None]:
     try:
         yield
-    except (Failure, click.exceptions.Exit, click.Abort, click.exceptions.NoArgsIsHelpError, BrokenPipeError):
+    except (Failure, click.exceptions.Exit, click.exceptions.NoArgsIsHelpError, BrokenPipeError):
         raise  # click ends the process for these, quietly where the reader of a pipe is gone
+    except (KeyboardInterrupt, click.Abort) as interruption:
+        raise Failure("interrupted") from interruption
     except Exception as error:
         if os.environ.get("DRAGOMAN_TRACEBACK"):
             raise

@@ -109,6 +109,18 @@ def test_an_unforeseen_error_is_one_line_too(
     assert isinstance(run("inspect", tiny_checkpoint).exception, ZeroDivisionError)
 
 
+@pytest.mark.parametrize("reason", [KeyboardInterrupt, click.Abort])
+def test_an_interruption_is_one_line_too(
+    run: Run, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch, reason: type[BaseException]
+) -> None:
+    def stop(_: object) -> None:
+        raise reason
+
+    monkeypatch.setattr("model.checkpoint.load_checkpoint", stop)
+    result = run("inspect", tiny_checkpoint)
+    assert (result.exit_code, result.output) == (1, "dragoman: interrupted\n")
+
+
 def test_no_command_shows_the_help(run: Run) -> None:
     result = run()
     assert result.exit_code == 2
