@@ -51,7 +51,9 @@ _SAMPLE_LINES = 20
     "--resume", is_flag=True, help="Write FILE.part, renamed when whole, and go on with what is there of it."
 )
 @click.option(
-    "--progress/--no-progress", default=None, help="Show lines per second; by default on a terminal only."
+    "--progress/--no-progress",
+    default=None,
+    help="Show sentences per second, and lines; by default on a terminal only.",
 )
 @setup_options
 @decoding_options
@@ -136,21 +138,21 @@ class _Job:
             return self._translations([text], ["the text"], bar.update)[0]
 
     def lines(self, lines: Iterator[str], done: int, at_once: int) -> Iterator[str]:
-        """Chunks of translated lines, as soon as they are there.
+        """Chunks of translated lines, as soon as they are there, with progress by sentences.
 
         Args:
             lines: With their ends; no more of them are taken than were translated.
             done: So many before them are translated already.
             at_once: Most lines of a chunk.
         """
-        with progress_bar("lines", done=done, wanted=self.shows_progress) as bar:
+        with progress_bar("sentences", wanted=self.shows_progress) as bar:
             while chunk := list(islice(lines, at_once)):
                 fields = [f"line {number}" for number in range(done + 1, done + len(chunk) + 1)]
                 sources = list(map(self.form.source, chunk, fields))
-                translations = self._translations(sources, fields)
+                translations = self._translations(sources, fields, bar.update)
                 yield "".join(map(self.form.rendered, sources, translations))
                 done += len(chunk)
-                bar.update(len(chunk))
+                bar.set_postfix_str(f"{done} lines")
 
     def _translations(
         self, texts: list[str], fields: list[str], progress: Callable[[int], object] | None = None

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
 from model.checkpoint import load_checkpoint, replace_card
 from model.cli import translate as module
@@ -243,6 +244,23 @@ def test_another_teacher_does_not_go_on(
 
 def test_progress_can_be_asked_for(run: Run) -> None:
     assert "1 lines" in run("translate", "-s", "en", "-t", "fr", "--progress", stdin="Thank you.").stderr
+
+
+def test_progress_counts_sentences_as_they_are_done(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    update = tqdm.update
+
+    def note(bar: object, count: int) -> None:
+        counts.append(count)
+        update(bar, count)
+
+    monkeypatch.setattr(tqdm, "update", note)
+    texts = "Thank you. Good morning.\n\nThe cat sleeps.\n" + "Thank you.\n" * 400
+    shown = run("translate", "-s", "en", "-t", "fr", "--progress", stdin=texts).stderr
+    assert sum(counts) == 403
+    assert len(counts) > 3  # of one chunk
+    assert "403 sentences [" in shown
+    assert "403 lines]" in shown
 
 
 @pytest.mark.parametrize(
