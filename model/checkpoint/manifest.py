@@ -56,9 +56,8 @@ def read_json(path: Path) -> JsonObject:
         CheckpointError: If the file is missing, unreadable or not a JSON object.
     """
     try:
+        _require_file(path)
         content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"checkpoint {path.parent} is incomplete: {path.name} is missing") from None
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read as JSON: {_one_line(error)}") from error
     if not isinstance(content, dict):
@@ -177,9 +176,8 @@ def _parse_record(folder: Path, name: str, value: object) -> FileRecord:
 
 def _verify(path: Path, expected: FileRecord) -> None:
     try:
+        _require_file(path)
         found = _record(path)
-    except FileNotFoundError:
-        raise CheckpointError(f"checkpoint {path.parent} is incomplete: {path.name} is missing") from None
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     if found.size != expected.size:
@@ -187,6 +185,13 @@ def _verify(path: Path, expected: FileRecord) -> None:
         raise CheckpointError(f"{path} is corrupt: it has {sizes}, says provenance.json")
     if found.sha256 != expected.sha256:
         raise CheckpointError(f"{path} is corrupt: its SHA-256 is not the one in provenance.json")
+
+
+def _require_file(path: Path) -> None:
+    """Refuse what is missing, or cannot be read to its end: a named pipe, say."""
+    if not path.is_file():
+        state = "is no file" if path.exists() else "is missing"
+        raise CheckpointError(f"checkpoint {path.parent} is incomplete: {path.name} {state}")
 
 
 def _record(path: Path) -> FileRecord:

@@ -1,6 +1,7 @@
 """A checkpoint folder comes back as it was written, and every kind of damage is refused by name."""
 
 import json
+import os
 import pickle
 import re
 import shutil
@@ -112,6 +113,15 @@ def test_saving_replaces_a_folder_and_changes_its_checksum(folder: Path) -> None
     assert {tensor.dtype for tensor in replaced.weights.values()} == {"bfloat16"}
     assert not (folder / "left-over.txt").exists()
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("name", ["config.json", "provenance.json", "tokenizer.json", "model.safetensors"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_opened(folder: Path, name: str, make: Callable[[Path], None]) -> None:
+    (folder / name).unlink()
+    make(folder / name)
+    with pytest.raises(CheckpointError, match=f"is incomplete: {name} is no file$"):
+        load_checkpoint(folder)
 
 
 def test_a_full_disk_leaves_the_good_checkpoint(folder: Path) -> None:
