@@ -1,5 +1,6 @@
-"""ⓕ Finding checkpoint folders by path, before anything of them is read."""
+"""ⓕ Finding checkpoint folders by path, and telling them from the folders of training runs."""
 
+import json
 from pathlib import Path
 
 CONFIG = "config.json"
@@ -15,3 +16,12 @@ def checkpoint_folders(path: Path) -> list[Path]:
         return [path]
     inside = (folder for folder in path.iterdir() if not folder.name.startswith("."))
     return sorted(folder for folder in inside if (folder / CONFIG).is_file())
+
+
+def is_run_folder(path: Path) -> bool:
+    """Whether a training run keeps its configuration there, whose `config.json` is no checkpoint's."""
+    try:
+        content = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "corpora" in content and "format_version" not in content

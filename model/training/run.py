@@ -63,7 +63,8 @@ class Run:
 
     Raises:
         ConfigError: If the configuration cannot work here, or differs from what the run began with.
-        TrainingError: If the folder holds a run already and `resume` is not given.
+        TrainingError: If the folder holds a run already and `resume` is not given, or files that are no
+            run's where a run writes.
         CorpusError: If the data cannot be used.
     """
 
@@ -157,6 +158,10 @@ class Run:
 
     def _claim_folder(self, resume: bool) -> bool:
         """Make the folder ours; True if there is a state to go on from."""
+        if foreign := self.folder.foreign_parts:
+            names = ", ".join(part.name for part in foreign)
+            kept = f"{self.folder.root} holds {names}, which no run has written"
+            raise TrainingError(f"{kept}: name a new or an empty folder")
         try:
             self.folder.root.mkdir(parents=True, exist_ok=True)
             self._lock = FolderLock(self.folder.lock)

@@ -17,7 +17,7 @@ class RunConfig:
     """One run: its folder, its length, its machine. Of several limits the first one reached ends it.
 
     Attributes:
-        folder: Where everything goes that the run writes.
+        folder: Where everything goes that the run writes; without files of others in its places.
         seed: Of the initial weights, the dropout and the order of the data.
         max_steps: Updates; 0 for no limit.
         max_minutes: Minutes of training, summed over all resumptions; 0 for no limit.

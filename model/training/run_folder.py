@@ -19,6 +19,8 @@ runs/NAME/
 from dataclasses import dataclass
 from pathlib import Path
 
+from model.discovery import is_run_folder
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -29,6 +31,24 @@ class RunFolder:
     """
 
     root: Path
+
+    @property
+    def foreign_parts(self) -> list[Path]:
+        """What stands where a run would write, though no run ever began here: somebody else's files."""
+        parts = (
+            self.config,
+            self.data,
+            self.tokenizer,
+            self.state,
+            self.log,
+            self.checkpoints,
+            self.translations,
+            self.report,
+            self.tensorboard,
+            self.provenance,
+        )
+        there = [part for part in parts if part.exists() or part.is_symlink()]
+        return [] if self.lock.exists() or is_run_folder(self.root) else there
 
     @property
     def config(self) -> Path:

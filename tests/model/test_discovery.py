@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from model.discovery import checkpoint_folders
+import pytest
+
+from model.discovery import checkpoint_folders, is_run_folder
 
 
 def make(folder: Path) -> Path:
@@ -28,3 +30,13 @@ def test_a_folder_stands_for_the_checkpoints_in_it(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_left_to_the_loader(tmp_path: Path) -> None:
     assert checkpoint_folders(tmp_path / "nowhere") == [tmp_path / "nowhere"]
+
+
+@pytest.mark.parametrize(
+    ("config", "is_run"),
+    [('{"corpora": []}', True), ('{"format_version": 1, "corpora": []}', False), ("{}", False), ("[", False)],
+)
+def test_a_runs_folder_is_known_by_its_configuration(tmp_path: Path, config: str, is_run: bool) -> None:
+    assert not is_run_folder(tmp_path)
+    (tmp_path / "config.json").write_text(config)
+    assert is_run_folder(tmp_path) is is_run

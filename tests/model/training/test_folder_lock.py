@@ -1,4 +1,4 @@
-"""Nobody else's results are overwritten: not by a second process, nor where a state is lost."""
+"""Nobody else's files are overwritten: not by a second process, nor where a state is lost or no run began."""
 
 import gc
 import shutil
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import TrainingError
+from model.errors import CorpusError, TrainingError
 from model.training.run import Run
 from tests.model.training.tiny_runs import tiny_run
 
@@ -33,3 +33,51 @@ def test_a_run_that_is_never_run_lets_others_in_when_it_goes(tmp_path: Path) -> 
     del forgotten
     gc.collect()
     assert Run(tiny_run(tmp_path)).run() == "max_steps"
+
+
+def test_files_that_no_run_has_written_are_not_overwritten(tmp_path: Path) -> None:
+    others = [
+        tmp_path / "data/train/pairs.tsv",
+        tmp_path / "config.json",
+        tmp_path / "tokenizer/tokenizer.model",
+    ]
+    for file in others:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(
+            TrainingError, match=r"holds config\.json, data, tokenizer, which no run has written"
+        ):
+            Run(tiny_run(tmp_path, run={"folder": str(tmp_path)}), resume=resume)
+    assert [file.read_text() for file in others] == ["mine"] * 3
+    assert not (tmp_path / "lock").exists()
+
+
+def test_files_that_are_in_no_runs_way_may_be_there(tmp_path: Path) -> None:
+    """Such as the training file, or where the shell writes the log."""
+    (tmp_path / "recipe.toml").write_text("mine")
+    Run(tiny_run(tmp_path, run={"folder": str(tmp_path)})).run()
+    assert (tmp_path / "recipe.toml").read_text() == "mine"
+
+
+def test_what_failed_early_begins_anew_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    config = tiny_run(tmp_path)
+    corpus = Path(config.corpora[0].path)
+    text = corpus.read_text()
+    corpus.write_text("")
+    with pytest.raises(CorpusError):
+        Run(config)
+    corpus.write_text(text)
+    assert Run(config).run() == "max_steps"
+
+
+def test_a_run_of_before_there_were_locks_goes_on(tmp_path: Path) -> None:
+    run = Run(tiny_run(tmp_path))
+    run.run()
+    run.folder.lock.unlink()
+    with pytest.raises(TrainingError, match="holds a run already"):
+        Run(tiny_run(tmp_path))
+    assert run.folder.lock.exists()
+    run.folder.lock.unlink()
+    Run(tiny_run(tmp_path, run={"max_steps": 9}), resume=True).run()
