@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from model.cli.setup import only_checkpoint, output_folder
+from model.cli.output_folder import output_folder, require_replaceable
+from model.cli.setup import only_checkpoint
 
 
 @click.command()
@@ -20,5 +21,7 @@ def average(checkpoints: tuple[Path, ...], output: Path) -> None:
 
     if len(checkpoints) < 2:
         raise click.UsageError(f"CHECKPOINT... must be two or more, but is {len(checkpoints)} instead")
-    average_checkpoints([load_checkpoint(only_checkpoint(each)) for each in checkpoints], output)
+    sources = [only_checkpoint(each) for each in checkpoints]
+    require_replaceable(output, sources)
+    average_checkpoints([load_checkpoint(source) for source in sources], output)
     click.echo(f"Written: {output}")

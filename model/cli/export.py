@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from model.cli.setup import only_checkpoint, output_folder
+from model.cli.output_folder import output_folder, require_replaceable
+from model.cli.setup import only_checkpoint
 from model.interchange.formats import QUANTIZATIONS
 
 
@@ -45,6 +46,7 @@ def export(checkpoint: Path, export_format: str, output: Path, quantization: str
     from model.checkpoint import load_checkpoint
     from model.interchange.export import export_checkpoint
 
-    loaded = load_checkpoint(only_checkpoint(checkpoint))
-    export_checkpoint(loaded, output, export_format, quantization)
+    source = only_checkpoint(checkpoint)
+    require_replaceable(output, [source])
+    export_checkpoint(load_checkpoint(source), output, export_format, quantization)
     click.echo(f"Written: {output}")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from model.cli.setup import only_checkpoint, output_folder
+from model.cli.output_folder import output_folder, require_replaceable
+from model.cli.setup import only_checkpoint
 
 
 @click.command()
@@ -23,7 +24,9 @@ def grow(checkpoint: Path, encoder_layers: int | None, decoder_layers: int | Non
     """
     from model.checkpoint import grow_checkpoint, load_checkpoint
 
-    origin = load_checkpoint(only_checkpoint(checkpoint))
+    source = only_checkpoint(checkpoint)
+    require_replaceable(output, [source])
+    origin = load_checkpoint(source)
     grow_checkpoint(
         origin,
         output,

@@ -31,13 +31,6 @@ def _choice(name: str, values: str, text: str) -> Option:
 
 device_option = _choice("device", "auto|cpu|cuda", "Where to run.")
 precision_option = _choice("precision", "auto|float32|bfloat16|float16|int8", "What to compute in.")
-output_folder = click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Folder to write; an existing one is replaced.",
-)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from types import ModuleType
 from model.checkpoint import Checkpoint
 from model.checkpoint.manifest import write_json
 from model.errors import ConfigError
+from model.interchange.formats import DESCRIPTION
 
-DESCRIPTION = "dragoman.json"
 INSTRUCTIONS = "README.md"
 
 

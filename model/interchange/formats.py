@@ -10,3 +10,6 @@ QUANTIZATIONS: Mapping[str, tuple[str, ...]] = {
     "pegasus": _HUGGING_FACE,
 }
 """By format."""
+
+DESCRIPTION = "dragoman.json"
+"""What makes a folder an exported one."""
