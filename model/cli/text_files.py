@@ -1,9 +1,12 @@
 """Lines of large files, plain or .gz, in and out."""
 
 import gzip
+import os
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO, cast
 
 import click
@@ -43,3 +46,12 @@ def written(path: str) -> Iterator[BinaryIO]:
     else:
         with click.open_file(path, "wb") as file:
             yield cast(BinaryIO, file)
+
+
+def is_file_of(file: BinaryIO, path: Path) -> bool:
+    """Whether a path leads to the very file that is open, be it by a link; never of devices and pipes."""
+    try:
+        opened, named = os.fstat(file.fileno()), path.stat()
+    except OSError:  # no file has that name yet, or what is open is none
+        return False
+    return stat.S_ISREG(named.st_mode) and os.path.samestat(opened, named)

@@ -15,7 +15,7 @@ from model.cli.main import Misuse
 from model.cli.progress import progress_bar
 from model.cli.resumable_file import MarkedLines, ResumableFile
 from model.cli.setup import Setup, setup_options
-from model.cli.text_files import STANDARD, read_lines, written
+from model.cli.text_files import STANDARD, is_file_of, read_lines, written
 
 if TYPE_CHECKING:
     from model.card import Pair
@@ -36,7 +36,7 @@ _SAMPLE_LINES = 20
     "--output",
     type=click.Path(dir_okay=False),
     default=STANDARD,
-    help="Where to write, packed if the name ends in .gz; default standard output.",
+    help="Where to write, packed if the name ends in .gz; another file than FILE; default standard output.",
 )
 @click.option(
     "--column", type=click.IntRange(min=1), help="Translate this tab-separated column of each line alone."
@@ -87,6 +87,8 @@ def translate(
         raise Misuse("--document goes with none of --column, --pairs, --skip-long and --resume")
     if resume and output == STANDARD:
         raise Misuse("--resume needs --output")
+    if output != STANDARD and is_file_of(file, Path(output)):
+        raise Misuse(f"--output must be another file than the input, but is {output}")
     unfinished = ResumableFile(Path(output)) if resume else None
     if unfinished is not None and unfinished.is_whole:
         click.echo(f"{output} is whole already", err=True)

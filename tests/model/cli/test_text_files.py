@@ -1,11 +1,13 @@
 """Large files in and out, plain or packed."""
 
 import gzip
+import io
+import os
 from pathlib import Path
 
 import pytest
 
-from model.cli.text_files import read_lines, written
+from model.cli.text_files import is_file_of, read_lines, written
 from model.errors import InputError
 
 
@@ -23,3 +25,15 @@ def test_a_line_that_is_not_utf_8_is_named_in_packed_files_too(tmp_path: Path) -
     (tmp_path / "x").write_bytes(gzip.compress(b"a\n\xff\n"))
     with (tmp_path / "x").open("rb") as file, pytest.raises(InputError, match="line 2 of the input"):
         list(read_lines(file))
+
+
+def test_a_file_is_known_by_what_is_open_not_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "one").touch()
+    (tmp_path / "link").symlink_to("one")
+    (tmp_path / "other").touch()
+    with (tmp_path / "one").open("rb") as file:
+        names = ("one", "link", "other", "none")
+        assert [is_file_of(file, tmp_path / name) for name in names] == [True, True, False, False]
+    with open(os.devnull, "rb") as device:
+        assert not is_file_of(device, Path(os.devnull))
+    assert not is_file_of(io.BytesIO(), tmp_path / "one")

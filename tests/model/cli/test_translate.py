@@ -37,6 +37,27 @@ def test_from_file_to_file(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "Thank you.\n"
 
 
+@pytest.mark.parametrize("options", [[], ["--pairs"], ["--document"], ["--resume"]])
+def test_the_input_is_no_output(run: Run, tmp_path: Path, options: list[str]) -> None:
+    """However it is named."""
+    (tmp_path / "in").write_text("Thank you.\n" * 3000)
+    (tmp_path / "link").symlink_to("in")
+    (tmp_path / "hard").hardlink_to(tmp_path / "in")
+    for name in ("in", "link", "hard"):
+        result = run("translate", "-s", "en", "-t", "fr", *options, tmp_path / "in", "-o", tmp_path / name)
+        assert (result.exit_code, result.stderr) == (
+            2,
+            f"dragoman: --output must be another file than the input, but is {tmp_path / name}\n",
+        )
+    assert (tmp_path / "in").read_text() == "Thank you.\n" * 3000
+
+
+def test_devices_and_pipes_may_be_both(run: Run, tmp_path: Path) -> None:
+    assert run("translate", "-s", "en", "-t", "fr", "/dev/null", "-o", "/dev/null").exit_code == 0
+    (tmp_path / "in").write_text("Thank you.\n")
+    assert run("translate", "-s", "en", "-t", "fr", tmp_path / "in", "-o", "/dev/null").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("text", "translation"),
     [("Where is the station?", "Où est la gare ?"), ("Où est la gare ?", "Where is the station?")],
