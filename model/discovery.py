@@ -10,12 +10,16 @@ CONFIG = "config.json"
 def checkpoint_folders(path: Path) -> list[Path]:
     """The checkpoint folders a path stands for, by name: itself, or those directly inside it.
 
-    Hidden ones do not count: a checkpoint that is just being written is one.
+    Hidden ones do not count: a checkpoint that is just being written is one. Nor do folders of training runs.
     """
     if (path / CONFIG).is_file() or not path.is_dir():
         return [path]
-    inside = (folder for folder in path.iterdir() if not folder.name.startswith("."))
-    return sorted(folder for folder in inside if (folder / CONFIG).is_file())
+    return [folder for folder in _configured(path) if not is_run_folder(folder)]
+
+
+def run_folders(path: Path) -> list[Path]:
+    """The folders of training runs directly inside a path, by name."""
+    return [folder for folder in _configured(path) if is_run_folder(folder)]
 
 
 def is_run_folder(path: Path) -> bool:
@@ -25,3 +29,14 @@ def is_run_folder(path: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and "corpora" in content and "format_version" not in content
+
+
+def good_checkpoint(run: Path) -> Path | None:
+    """What to take from a training run: the best checkpoint, else the last; None before the first."""
+    places = (run / "checkpoints" / name for name in ("best", "last"))
+    return next((place for place in places if place.is_dir()), None)
+
+
+def _configured(path: Path) -> list[Path]:
+    inside = path.iterdir() if path.is_dir() else ()
+    return sorted(each for each in inside if not each.name.startswith(".") and (each / CONFIG).is_file())

@@ -11,7 +11,7 @@ from typing import cast
 from model.card import ModelCard
 from model.checks import require_choice
 from model.config import TransformerConfig
-from model.discovery import CONFIG
+from model.discovery import CONFIG, good_checkpoint, is_run_folder
 from model.errors import CheckpointError, ConfigError
 from model.whole import write_text_whole
 
@@ -75,8 +75,13 @@ def check_format_version(folder: Path) -> None:
     """Refuse a folder of a format that this release does not know, before judging its content.
 
     Raises:
-        CheckpointError: Naming the version found and the one known.
+        CheckpointError: Naming the version found and the one known; or, of a training run's folder, its
+            checkpoint.
     """
+    if is_run_folder(folder):
+        good = good_checkpoint(folder)
+        advice = f"name {good}" if good else "it has no checkpoint yet"
+        raise CheckpointError(f"{folder} is a training run's folder, no checkpoint: {advice}")
     found = read_json(folder / CONFIG).get("format_version")
     if found != FORMAT_VERSION or isinstance(found, bool):
         known = f"this release reads version {FORMAT_VERSION}"

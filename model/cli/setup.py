@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from model.cli.grouping import Command, Option, grouped
-from model.discovery import checkpoint_folders
+from model.discovery import checkpoint_folders, good_checkpoint, run_folders
 from model.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -81,9 +81,10 @@ def only_checkpoint(path: Path) -> Path:
     found = checkpoint_folders(path)
     if len(found) == 1:
         return found[0]
-    names = ", ".join(str(folder) for folder in found)
-    problem = f"several checkpoints: name one of {names}" if found else "no checkpoint"
-    raise CheckpointError(f"{path} holds {problem}")
+    problem = "several checkpoints" if found else "no checkpoint"
+    choices = found or [good for run in run_folders(path) if (good := good_checkpoint(run))]
+    advice = f": name one of {', '.join(map(str, choices))}" if choices else ""
+    raise CheckpointError(f"{path} holds {problem}{advice}")
 
 
 def setup_options(command: Command) -> Command:

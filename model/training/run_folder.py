@@ -19,7 +19,7 @@ runs/NAME/
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.discovery import is_run_folder
+from model.discovery import good_checkpoint, is_run_folder
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,7 @@ class RunFolder:
     @property
     def good_checkpoint(self) -> Path | None:
         """What to take from the run: the best checkpoint, else the last; None before the first."""
-        places = (self.best_checkpoint, self.checkpoints / "last")
-        return next((place for place in places if place.is_dir()), None)
+        return good_checkpoint(self.root)
 
     @property
     def translations(self) -> Path:

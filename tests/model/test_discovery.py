@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model.discovery import checkpoint_folders, is_run_folder
+from model.discovery import checkpoint_folders, good_checkpoint, is_run_folder, run_folders
 
 
 def make(folder: Path) -> Path:
@@ -40,3 +40,19 @@ def test_a_runs_folder_is_known_by_its_configuration(tmp_path: Path, config: str
     assert not is_run_folder(tmp_path)
     (tmp_path / "config.json").write_text(config)
     assert is_run_folder(tmp_path) is is_run
+
+
+def test_folders_of_runs_are_no_checkpoints_but_broken_checkpoints_are(tmp_path: Path) -> None:
+    run, broken = make(tmp_path / "run"), make(tmp_path / "broken")
+    (run / "config.json").write_text('{"corpora": []}')
+    assert checkpoint_folders(tmp_path) == [broken]
+    assert checkpoint_folders(run) == [run]  # which the loader explains
+    assert run_folders(tmp_path) == [run]
+    assert run_folders(tmp_path / "nowhere") == []
+
+
+def test_the_good_checkpoint_of_a_run_is_the_best_else_the_last(tmp_path: Path) -> None:
+    assert good_checkpoint(tmp_path) is None
+    for name in ("last", "best"):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+        assert good_checkpoint(tmp_path) == tmp_path / "checkpoints" / name

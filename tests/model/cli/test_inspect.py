@@ -43,3 +43,21 @@ def test_damage_is_refused_by_name(run: Run, tiny_checkpoint: Path, tmp_path: Pa
     result = run("inspect", folder)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"dragoman: {folder}/model.safetensors is corrupt: ")
+
+
+def test_the_folder_of_a_run_is_told_from_a_checkpoint(
+    run: Run, tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "runs" / "mine"
+    mine.mkdir(parents=True)
+    (mine / "config.json").write_text('{"corpora": []}')
+    unnamed = run("inspect", mine)
+    assert (unnamed.exit_code, unnamed.stderr.count("\n")) == (1, 1)
+    assert "is a training run's folder, no checkpoint: it has no checkpoint yet" in unnamed.stderr
+    assert run("inspect", mine.parent).stderr == f"dragoman: {mine.parent} holds no checkpoint\n"
+    best = shutil.copytree(tiny_checkpoint, mine / "checkpoints" / "best")
+    assert run("inspect", mine).stderr.endswith(f"no checkpoint: name {best}\n")
+    hint = f"dragoman: {mine.parent} holds no checkpoint: name one of {best}\n"
+    assert run("inspect", mine.parent).stderr == hint
+    mean = shutil.copytree(tiny_checkpoint, mine.parent / "mean")
+    assert run("inspect", mine.parent).stdout == run("inspect", mean).stdout
