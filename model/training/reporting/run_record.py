@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from model.checkpoint import Checkpoint, load_checkpoint
+from model.discovery import is_run_folder
 from model.errors import TrainingError
 from model.training.reporting.journal import Event, Journal
 from model.training.reporting.kept_translations import KeptTranslations, Translations
@@ -48,6 +49,8 @@ class RunRecord:
         """
         if not folder.config.is_file():
             raise TrainingError(f"{folder.root} is not the folder of a run: it has no {folder.config.name}")
+        if not is_run_folder(folder.root):
+            raise TrainingError(f"{folder.root} is not the folder of a run: {folder.config} is not a run's")
         events = Journal(folder.log).events()
         ending = _json(folder.provenance)
         if ending is not None and ending["steps"] < max((event["step"] for event in events), default=0):
