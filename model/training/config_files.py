@@ -54,7 +54,7 @@ def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
 
 
 def anchored(values: Values, folder: Path) -> Values:
-    """The same values, in place, with paths relative to `folder` resolved."""
+    """The same values, in place, with paths relative to `folder` resolved; empty ones stay, to be refused."""
     corpora = [entry for key in LISTS for entry in _entries(values.get(key))]
     places = [(entry, name) for entry in corpora for name in ("path", "target_path")]
     places += [
@@ -63,7 +63,7 @@ def anchored(values: Values, folder: Path) -> Values:
         (values.get("run"), "start_from"),
     ]
     for section, name in places:
-        if isinstance(section, dict) and isinstance(section.get(name), str):
+        if isinstance(section, dict) and isinstance(section.get(name), str) and section[name]:
             section[name] = str(_tidy(folder / section[name]))
     return values
 

@@ -53,6 +53,7 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         require(bool(self.path), "path", "the name of a file", self.path)
+        require(self.target_path != "", "target_path", "the name of a file, or left out", self.target_path)
         for name in ("source_language", "target_language"):
             require(bool(getattr(self, name)), name, "a language code", getattr(self, name))
         differ = self.source_language != self.target_language
@@ -145,6 +146,7 @@ class VocabularyConfig:
         require_number("character_coverage", self.character_coverage, 0.5, 1)
         require_integer("minimum_frequency", self.minimum_frequency, 1)
         require_integer("max_sentences", self.max_sentences, 1)
+        require(self.reuse != "", "reuse", "the folder of a tokenizer, or left out", self.reuse)
         for name in ("shared", "byte_fallback", "split_digits", "lowercase", "separate_punctuation"):
             require_flag(name, getattr(self, name))
 

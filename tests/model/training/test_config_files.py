@@ -105,6 +105,10 @@ def test_no_file_is_needed(tmp_path: Path) -> None:
         ("[run]\nmax_steps = 1\n", "`corpora` must be given, at least one"),
         ("corpora = 3\n[run]\nmax_steps = 1\n", "`corpora` must be a list of tables"),
         (TOML.replace('path = "text/train.tsv"', ""), r"`corpora\[0\]\.path` must be given"),
+        (TOML.replace("text/train.tsv", ""), r"`corpora\[0\]\.path` must be the name of a file, but is ''"),
+        (TOML.replace("[vocab", 'target_path = ""\n[vocab'), r"`corpora\[0\]\.target_path` must be the name"),
+        (TOML.replace('"tokenizer"', '""'), r"`vocabulary\.reuse` must be the folder of a tokenizer"),
+        (TOML.replace("../runs/one", ""), r"`run\.folder` must be a path, but is ''"),
         ("run = ", "`config` must be a readable TOML file"),
         (
             TOML.replace("model_dim = 128", "max_positions = 99") + "[card]\nmax_target_length = 9",

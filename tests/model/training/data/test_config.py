@@ -20,6 +20,7 @@ def corpus(**values: object) -> CorpusConfig:
     ("make", "field", "value"),
     [
         (corpus, "path", ""),
+        (corpus, "target_path", ""),
         (corpus, "source_language", ""),
         (corpus, "target_language", "en"),
         (corpus, "format", "csv"),
@@ -37,6 +38,7 @@ def corpus(**values: object) -> CorpusConfig:
         (VocabularyConfig, "character_coverage", 1.1),
         (VocabularyConfig, "minimum_frequency", 0),
         (VocabularyConfig, "shared", None),
+        (VocabularyConfig, "reuse", ""),
         (BatchConfig, "max_tokens", 0),
         (BatchConfig, "max_sentences", 0),
         (BatchConfig, "pool_size", 0),
