@@ -23,7 +23,7 @@ VOCABULARY_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe", "word", "char"
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """One file, or two aligned files, of parallel text; gz or plain.
+    """One file, or two aligned files, of parallel text; gz or plain, lines that end in LF or CRLF.
 
     Attributes:
         path: The file; with `target_path` the source side of two aligned files.

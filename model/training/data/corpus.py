@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +25,9 @@ def read_pairs(config: CorpusConfig) -> Iterator[SentencePair]:
     """Stream the pairs of a corpus; only `json` is held in memory as a whole.
 
     Raises:
-        CorpusError: If a file is missing, a folder, not UTF-8 or not gzip throughout, if a line has too
-            few columns (its number is named), if aligned files differ in length, or if there is no pair.
+        CorpusError: If a file is missing, a folder, not UTF-8 or not gzip throughout, if its lines end in
+            carriage returns alone, if a line has too few columns (its number is named), if aligned files
+            differ in length, or if there is no pair.
     """
     readers = {"tsv": _read_columns, "aligned": _read_aligned, "json": _read_json, "jsonl": _read_json_lines}
     is_empty = True
@@ -83,9 +84,22 @@ def read_lines(path: Path) -> Iterator[str]:
         raise CorpusError(f"{path}: cannot be read after line {number} ({error})") from error
 
 
+def _read_sentences(path: Path) -> Iterator[str]:
+    """Lines of a file that has one for each sentence or pair.
+
+    A carriage return within a sentence is left there, as some corpora have them; but where there is no line
+    feed between two lines at all, carriage returns were to end them.
+    """
+    lines = read_lines(path)
+    first_two = list(islice(lines, 2))
+    if len(first_two) == 1 and "\r" in first_two[0]:
+        raise CorpusError(f"{path}:1: line ends must be LF or CRLF, but are CR")
+    yield from chain(first_two, lines)
+
+
 def _read_columns(config: CorpusConfig) -> Iterator[SentencePair]:
     needed = max(config.source_column, config.target_column) + 1
-    for number, line in enumerate(read_lines(Path(config.path)), start=1):
+    for number, line in enumerate(_read_sentences(Path(config.path)), start=1):
         columns = line.split("\t") if line.strip() else [""] * needed  # cleaning counts a blank line as empty
         if len(columns) < needed:
             raise CorpusError(
@@ -96,7 +110,7 @@ def _read_columns(config: CorpusConfig) -> Iterator[SentencePair]:
 
 def _read_aligned(config: CorpusConfig) -> Iterator[SentencePair]:
     target_path = config.target_path or ""  # the configuration has checked that it is given
-    sides = zip_longest(read_lines(Path(config.path)), read_lines(Path(target_path)))
+    sides = zip_longest(_read_sentences(Path(config.path)), _read_sentences(Path(target_path)))
     for number, (source, target) in enumerate(sides, start=1):
         if source is None or target is None:
             shorter, longer = (config.path, target_path) if source is None else (target_path, config.path)
@@ -114,7 +128,7 @@ def _read_json(config: CorpusConfig) -> Iterator[SentencePair]:
 
 
 def _read_json_lines(config: CorpusConfig) -> Iterator[SentencePair]:
-    for number, line in enumerate(read_lines(Path(config.path)), start=1):
+    for number, line in enumerate(_read_sentences(Path(config.path)), start=1):
         if line.strip():
             place = f"{config.path}:{number}"
             yield _pair(_parsed(line, place), config, place)

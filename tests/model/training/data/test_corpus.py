@@ -113,6 +113,28 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes,
         list(read_pairs(config(tmp_path / name)))
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.tsv", TSV), ("a.tsv.gz", TSV.rstrip()), ("a.jsonl", JSON_LISTS)],
+)
+def test_lines_that_end_in_carriage_returns_are_named(tmp_path: Path, name: str, text: str) -> None:
+    path = written(tmp_path / name, text.replace("\n", "\r", 1))
+    with pytest.raises(CorpusError, match=f"{name}:1: line ends must be LF or CRLF, but are CR"):
+        list(read_pairs(config(path)))
+
+
+def test_aligned_lines_that_end_in_carriage_returns_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"a\.en:1: line ends must be LF or CRLF"):
+        list(read_pairs(aligned(tmp_path, "One.\rTwo.\r", "Un.\nDeux.\n")))
+
+
+def test_a_carriage_return_elsewhere_does_no_harm(tmp_path: Path) -> None:
+    within = written(tmp_path / "a.tsv", "One.\rMore.\tUn.\nTwo.\tDeux.\n")
+    assert list(read_pairs(config(within))) == [("One.\rMore.", "Un."), ("Two.", "Deux.")]
+    assert list(read_pairs(config(written(tmp_path / "b.tsv", "One.\tUn.\r")))) == [("One.", "Un.")]
+    assert list(read_pairs(config(written(tmp_path / "a.json", JSON.replace("\n", "\r"))))) == PAIRS
+
+
 def test_folder_and_missing_file(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="is a folder"):
         list(read_pairs(config(tmp_path)))
