@@ -88,7 +88,8 @@ class TrainConfig:
 
     Attributes:
         corpora: What to train on.
-        validation_corpora: What to translate for the scores; their weights play no part.
+        validation_corpora: What to translate for the scores, in directions that are trained; their weights
+            play no part.
         cleaning: Which pairs are dropped.
         augmentation: Which altered copies of pairs are made.
         vocabulary: How text becomes token ids.
@@ -138,6 +139,7 @@ class TrainConfig:
             for i, corpus in enumerate(getattr(self, name)):
                 self._require_codes(f"{name}[{i}]", corpus)
         if self.corpora:
+            self._require_trained_directions()
             self._require_a_card()
 
     @staticmethod
@@ -145,6 +147,16 @@ class TrainConfig:
         for side in ("source_language", "target_language"):
             code = getattr(corpus, side)
             require(is_language_code(code), f"{name}.{side}", "a language code such as en or pt-BR", code)
+
+    def _require_trained_directions(self) -> None:
+        """Scores of a direction that no checkpoint translates would choose the best one and stop early."""
+        trained = ", ".join("-".join(pair) for pair in self.pairs)
+        for i, corpus in enumerate(self.validation_corpora):
+            name, (forward, *backward) = f"validation_corpora[{i}]", corpus.directions
+            one_of = f"that of a direction which is trained ({trained})"
+            require(forward in self.pairs, f"{name}.target_language", one_of, corpus.target_language)
+            fits = all(pair in self.pairs for pair in backward)
+            require(fits, f"{name}.bidirectional", f"false where only {trained} is trained", True)
 
     def _require_a_card(self) -> None:
         try:

@@ -50,7 +50,8 @@ def test_data_and_run_may_lie_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_corpus_that_is_not_in_the_data_folder_stays(tmp_path: Path) -> None:
-    changes = {"corpora": [{"path": "/far/x.tsv", "source_language": "en", "target_language": "de"}]}
+    corpora = [{"path": "/far/x.tsv", "source_language": "en", "target_language": "de"}]
+    changes = {"corpora": corpora, "validation_corpora": []}
     assert read_recipe(RECIPES[0], changes, data=tmp_path).corpora[0].path == "/far/x.tsv"
 
 

@@ -39,6 +39,43 @@ def test_a_language_that_no_card_could_name_is_refused(tmp_path: Path, code: str
         TrainConfig.from_dict(values)
 
 
+@pytest.mark.parametrize(
+    ("trained", "validated", "message"),
+    [
+        (
+            {"bidirectional": False},
+            {},
+            r"`validation_corpora\[0\]\.bidirectional` must be false where only en-fr is trained, ",
+        ),
+        (
+            {"bidirectional": False},
+            {"source_language": "fr", "target_language": "en"},
+            r"`validation_corpora\[0\]\.target_language` must be that of .* \(en-fr\), but is 'en'",
+        ),
+        (
+            {},
+            {"target_language": "de", "bidirectional": False},
+            r"`validation_corpora\[0\]\.target_language` must be that of .* \(en-fr, fr-en\), but is 'de'",
+        ),
+    ],
+)
+def test_validation_of_a_direction_that_is_not_trained_is_refused(
+    tmp_path: Path, trained: dict[str, Any], validated: dict[str, Any], message: str
+) -> None:
+    values = tiny_values(tmp_path)
+    values["corpora"][0].update(trained)
+    values["validation_corpora"][0].update(validated)
+    with pytest.raises(ConfigError, match=message):
+        TrainConfig.from_dict(values)
+
+
+def test_one_of_two_trained_directions_may_be_validated(tmp_path: Path) -> None:
+    values = tiny_values(tmp_path)
+    turned = {"source_language": "fr", "target_language": "en", "bidirectional": False}
+    values["validation_corpora"][0].update(turned)
+    assert TrainConfig.from_dict(values).validation_corpora[0].directions == (("fr", "en"),)
+
+
 def test_network_takes_the_vocabulary_from_the_tokenizer() -> None:
     network = NetworkConfig(preset="small", overrides={"ffn_dim": 512})
     made = network.transformer(source_vocab_size=70, target_vocab_size=70, pad_id=3, eos_id=1)
