@@ -38,6 +38,7 @@ FROM_THE_TOKENIZER = (
 """Fields of TransformerConfig that are read from the tokenizer, never configured."""
 
 LISTS = ("corpora", "validation_corpora")
+_DECODING = {field.name for field in dataclasses.fields(DecodeOptions)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +163,8 @@ class TrainConfig:
         try:
             self.model_card()
         except ConfigError as error:
-            raise ConfigError(f"card.{error.field}", error.requirement, error.value) from error
+            section = "decoding" if error.field in _DECODING else "card"
+            raise ConfigError(f"{section}.{error.field}", error.requirement, error.value) from error
 
     def model_card(self) -> ModelCard:
         """What its checkpoints say about themselves."""

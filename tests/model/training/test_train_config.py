@@ -20,6 +20,8 @@ def test_plain_values_and_back(tmp_path: Path) -> None:
     ("section", "values", "message"),
     [
         ("card", {"name": "English French"}, r"`card\.name` must be .* but is 'English French'"),
+        ("decoding", {"max_length": 999}, r"`decoding\.max_length` must be at most 256, .* but is 999"),
+        ("decoding", {"max_length": None, "min_length": 300}, r"`decoding\.min_length` must be at most"),
         ("vocabulary", {"shared": False}, r"`network\.tie` must be .* but is 'all'"),
         ("network", {"num_encoder_layers": 0}, r"`network\.num_encoder_layers` must be .* but is 0"),
     ],
