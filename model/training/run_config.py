@@ -9,6 +9,7 @@ from model.checks import require, require_choice, require_flag, require_integer,
 Precision = Literal["float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
 Metric = Literal["bleu", "chrf"]
+_MOST_THREADS = 1024
 METRIC_NAMES: Mapping[Metric, str] = {"bleu": "BLEU", "chrf": "chrF"}
 
 
@@ -18,7 +19,7 @@ class RunConfig:
 
     Attributes:
         folder: Where everything goes that the run writes; without files of others in its places.
-        seed: Of the initial weights, the dropout and the order of the data.
+        seed: Of the initial weights, the dropout and the order of the data; below 2⁶³.
         max_steps: Updates; 0 for no limit.
         max_minutes: Minutes of training, summed over all resumptions; 0 for no limit.
         max_epochs: Passes over the data; 0 for no limit.
@@ -28,7 +29,7 @@ class RunConfig:
             same shape, its vocabulary may be another.
         device: Where to compute; `auto` takes a GPU if there is one.
         precision: Of the matrix products; weights and optimiser stay in float32. `float16` needs CUDA.
-        threads: Numeric threads on the CPU; 0 leaves it to torch.
+        threads: Numeric threads on the CPU, at most 1024; 0 leaves it to torch.
         compile: Use torch.compile.
         checkpoint_precision: What checkpoints store the weights in; float32 keeps every bit.
         plots: Write a report with pictures at the end (extra `train`); `dragoman report` does so later.
@@ -54,7 +55,9 @@ class RunConfig:
     def __post_init__(self) -> None:
         require(bool(self.folder), "folder", "a path", self.folder)
         require(self.start_from != "", "start_from", "the folder of a checkpoint", self.start_from)
-        for name in ("seed", "max_steps", "max_epochs", "threads"):
+        require_integer("seed", self.seed, 0, 2**63 - 1)
+        require_integer("threads", self.threads, 0, _MOST_THREADS)
+        for name in ("max_steps", "max_epochs"):
             require_integer(name, getattr(self, name), 0)
         require_number("max_minutes", self.max_minutes, 0)
         limited = self.max_steps or self.max_minutes or self.max_epochs

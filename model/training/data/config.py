@@ -203,7 +203,7 @@ class AugmentationConfig:
             that they share, beside the sentence, or alone.
         words: How often in an epoch each pair of single words is drawn that translate each other in a
             corpus, once as it is and once with capitals; times the corpus' weight.
-        seed: Of all choices; the same pair gives the same copies.
+        seed: Of all choices, below 2⁶³; the same pair gives the same copies.
     """
 
     no_final_stop: float = 0.0
@@ -219,7 +219,7 @@ class AugmentationConfig:
     def __post_init__(self) -> None:
         for kind in (*AUGMENTATION_KINDS, "words"):
             require_number(kind, getattr(self, kind), 0, 100)
-        require_integer("seed", self.seed, 0)
+        require_integer("seed", self.seed, 0, 2**63 - 1)
 
     @property
     def rates(self) -> dict[str, float]:

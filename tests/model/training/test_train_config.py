@@ -6,6 +6,7 @@ import pytest
 
 from model.errors import ConfigError
 from model.presets import preset
+from model.training.random_state import seed_everything
 from model.training.train_config import NetworkConfig, TrainConfig
 from tests.model.training.tiny_runs import tiny_run, tiny_values
 
@@ -22,11 +23,13 @@ def test_plain_values_and_back(tmp_path: Path) -> None:
         ("card", {"name": "English French"}, r"`card\.name` must be .* but is 'English French'"),
         ("decoding", {"max_length": 999}, r"`decoding\.max_length` must be at most 256, .* but is 999"),
         ("decoding", {"max_length": None, "min_length": 300}, r"`decoding\.min_length` must be at most"),
+        ("run", {"seed": 2**63}, r"`run\.seed` must be an integer between 0 and 9223372036854775807, "),
+        ("run", {"threads": 1025}, r"`run\.threads` must be an integer between 0 and 1024, but is 1025"),
         ("vocabulary", {"shared": False}, r"`network\.tie` must be .* but is 'all'"),
         ("network", {"num_encoder_layers": 0}, r"`network\.num_encoder_layers` must be .* but is 0"),
     ],
 )
-def test_what_no_checkpoint_could_be_made_of_is_refused_before_training(
+def test_what_no_run_could_be_made_of_is_refused_before_training(
     tmp_path: Path, section: str, values: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -76,6 +79,11 @@ def test_one_of_two_trained_directions_may_be_validated(tmp_path: Path) -> None:
     turned = {"source_language": "fr", "target_language": "en", "bidirectional": False}
     values["validation_corpora"][0].update(turned)
     assert TrainConfig.from_dict(values).validation_corpora[0].directions == (("fr", "en"),)
+
+
+def test_the_largest_seed_and_number_of_threads_are_taken(tmp_path: Path) -> None:
+    config = tiny_run(tmp_path, run={"seed": 2**63 - 1, "threads": 1024}, augmentation={"seed": 2**63 - 1})
+    seed_everything(config.run.seed)
 
 
 def test_network_takes_the_vocabulary_from_the_tokenizer() -> None:

@@ -48,6 +48,7 @@ def corpus(**values: object) -> CorpusConfig:
         (AugmentationConfig, "capitals", -0.1),
         (AugmentationConfig, "words", float("nan")),
         (AugmentationConfig, "seed", -1),
+        (AugmentationConfig, "seed", 2**63),
     ],
 )
 def test_bad_value_is_refused_by_name(make: Callable[..., object], field: str, value: object) -> None:
