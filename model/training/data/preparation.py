@@ -8,7 +8,7 @@ import torch
 
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import Batch, BatchStream
-from model.training.data.cleaning import named_counts
+from model.training.data.cleaning import CleaningReport, named_counts
 from model.training.data.config import BatchConfig, CleaningConfig
 from model.training.data.dataset import prepare
 from model.training.data.pair_dataset import PairDataset
@@ -89,11 +89,13 @@ def prepare_data(config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool
 
 def _make_tokenizer(config: TrainConfig, folder: RunFolder) -> Tokenizer:
     logger.info("making the tokenizer")
+    report = CleaningReport()
     return train_tokenizer(
-        directed_sentences(config.corpora, config.cleaning),
+        directed_sentences(config.corpora, config.cleaning, report),
         config.vocabulary,
         target_languages=[target for _, target in config.pairs],
         folder=folder.tokenizer,
+        report=report,
     )
 
 

@@ -53,16 +53,17 @@ def clean_corpora(
 
 
 def directed_sentences(
-    corpora: Sequence[CorpusConfig], cleaning: CleaningConfig
+    corpora: Sequence[CorpusConfig], cleaning: CleaningConfig, report: CleaningReport | None = None
 ) -> Iterator[tuple[str, str]]:
     """(source, target) sentences of every direction trained, as often as an epoch draws them.
 
     A vocabulary is learned from them, so that corpora of little weight have little say in it. Where all
-    weights are below 1 they are raised together: of the heaviest corpus no sentence is missing.
+    weights are below 1 they are raised together: of the heaviest corpus no sentence is missing. What
+    cleaning does is counted in the report, if there is one.
     """
     generator = Random(_DRAWING_SEED)  # noqa: S311  nothing secret
     scale = 1 / min(1.0, max(corpus.weight for corpus in corpora))
-    for corpus, pairs in clean_corpora(corpora, cleaning, CleaningReport()):
+    for corpus, pairs in clean_corpora(corpora, cleaning, report or CleaningReport()):
         weight = corpus.weight * scale
         for pair in pairs:
             times = int(weight + generator.random())

@@ -19,6 +19,7 @@ from model.text.tokenizer import (
     TokenizerSettings,
     language_tags,
 )
+from model.training.data.cleaning import CleaningReport, named_counts
 from model.training.data.config import VocabularyConfig
 
 _SPECIAL_IDS = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
@@ -31,6 +32,7 @@ def train_tokenizer(
     *,
     target_languages: Iterable[str],
     folder: Path,
+    report: CleaningReport | None = None,
 ) -> Tokenizer:
     """Learn a tokenizer, or take one over, and write its files; equal input gives equal files.
 
@@ -41,6 +43,7 @@ def train_tokenizer(
         target_languages: Codes of all languages translated into. More than one makes language
             tags, which become control symbols of the source side.
         folder: Made if need be; tokenizer files in it are replaced.
+        report: Of the cleaning that `pairs` go through; it tells why none is left.
 
     Returns:
         The tokenizer, loaded from the folder.
@@ -54,7 +57,11 @@ def train_tokenizer(
     if config.reuse is not None:
         made = _take_over(Path(config.reuse), codes)
     else:
-        made = _learn(pairs, config, language_tags(codes) if len(codes) > 1 else {})
+        sample = _sample(pairs, config.max_sentences)
+        if not sample:
+            reason = f"; dropped: {named_counts(report.dropped)}" if report else ""
+            raise CorpusError(f"no sentence is left to learn a vocabulary from{reason}")
+        made = _learn(sample, config, language_tags(codes) if len(codes) > 1 else {})
     try:
         _write(made, folder)
     except OSError as error:
@@ -84,13 +91,10 @@ def _take_over(origin: Path, codes: Sequence[str]) -> _Files:
     return _Files(tokenizer.settings, {name: (origin / name).read_bytes() for name in tokenizer.model_files})
 
 
-def _learn(pairs: Iterable[tuple[str, str]], config: VocabularyConfig, tags: dict[str, str]) -> _Files:
+def _learn(sample: Sequence[tuple[str, str]], config: VocabularyConfig, tags: dict[str, str]) -> _Files:
     settings = TokenizerSettings(
         tags=tags, lowercase=config.lowercase, separate_punctuation=config.separate_punctuation
     )
-    sample = _sample(pairs, config.max_sentences)
-    if not sample:
-        raise CorpusError("no sentence is left to learn a vocabulary from")
     if config.shared:
         return _Files(settings, {SHARED_FILE: _model(_prepared(_both_sides(sample), settings), config, tags)})
     sources = _prepared((source for source, _ in sample), settings)

@@ -1,0 +1,21 @@
+"""Everything a run reads, made ready or refused."""
+
+from pathlib import Path
+
+import pytest
+
+from model.errors import CorpusError
+from model.training.data.preparation import prepare_data
+from model.training.run_folder import RunFolder
+from model.training.train_config import TrainConfig
+from tests.model.training.tiny_runs import tiny_values
+
+
+def test_text_that_cleaning_drops_to_the_last_pair_is_refused_with_the_reasons(tmp_path: Path) -> None:
+    values = tiny_values(tmp_path) | {"validation_corpora": []}
+    values["corpora"][0]["target_language"] = "zh"
+    with (tmp_path / "train.tsv").open("a") as file:
+        file.write("dog\t\n")
+    message = "no sentence is left to learn a vocabulary from; dropped: 60 wrong script, 1 empty"
+    with pytest.raises(CorpusError, match=message):
+        prepare_data(TrainConfig.from_dict(values), RunFolder(tmp_path / "run"), keep_tokenizer=False)
