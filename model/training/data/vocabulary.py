@@ -2,6 +2,7 @@
 
 import io
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -156,11 +157,22 @@ def _model(sentences: Sequence[str], config: VocabularyConfig, tags: Mapping[str
             sentence_iterator=iter(sentences), model_writer=model, **arguments
         )
     except RuntimeError as error:
-        reason = str(error).rsplit("] ", 1)[-1].strip()
         raise CorpusError(
-            f"no {config.kind} vocabulary of size {config.size} can be learned from this text: {reason}"
+            f"no {config.kind} vocabulary of size {config.size} can be learned from this text: "
+            + _in_our_words(str(error), least=len(_SPECIAL_IDS) + len(tags))
         ) from error
     return model.getvalue()
+
+
+def _in_our_words(reason: str, *, least: int) -> str:
+    """What SentencePiece refuses, by the names of our settings; in its own words where they are new to us."""
+    text = reason.rsplit("] ", 1)[-1].strip()
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", text):
+        lower = "or `vocabulary.character_coverage` lower"
+        return f"`vocabulary.size` must be at least {found[1]}, {lower}"
+    if found := re.search(r"size too high .*<= (\d+)", text):
+        return f"`vocabulary.size` must be at most {found[1]}"
+    return text or f"`vocabulary.size` must be above {least}"
 
 
 def _vocabulary_size(sentences: Iterable[str], config: VocabularyConfig, num_tags: int) -> int:

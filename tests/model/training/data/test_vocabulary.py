@@ -136,8 +136,16 @@ def test_kinds_of_files_do_not_mix(tmp_path: Path) -> None:
     ("pairs", "config", "complaint"),
     [
         ([], SUBWORDS, "no sentence is left"),
-        (PAIRS[:3], VocabularyConfig(size=5000, byte_fallback=False), "size 5000 .*too high"),
-        (PAIRS, VocabularyConfig(size=20), "size 20 "),
+        (
+            PAIRS,
+            VocabularyConfig(size=5000, byte_fallback=False),
+            r"size 5000 .*: `vocabulary\.size` must be at most \d+$",
+        ),
+        (
+            PAIRS,
+            VocabularyConfig(size=20),
+            r"size 20 .*: `vocabulary\.size` must be at least 293, or `vocabulary\.character_coverage` lower",
+        ),
     ],
 )
 def test_text_that_does_not_do(
@@ -147,6 +155,27 @@ def test_text_that_does_not_do(
         train_tokenizer(pairs, config, target_languages=["fr"], folder=tmp_path)
     assert "\n" not in str(refusal.value)
     assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("kind", ["word", "char"])
+def test_more_tags_than_a_vocabulary_has_places(tmp_path: Path, kind: str) -> None:
+    config = VocabularyConfig(kind=kind, size=8)  # type: ignore[arg-type]
+    codes = ["de", "en", "es", "fr", "zh"]
+    with pytest.raises(CorpusError, match=r": `vocabulary\.size` must be above 9$"):
+        train_tokenizer(PAIRS, config, target_languages=codes, folder=tmp_path)
+
+
+def test_a_size_that_is_told_is_enough(tmp_path: Path) -> None:
+    train_tokenizer(PAIRS, VocabularyConfig(size=293), target_languages=["fr"], folder=tmp_path)
+
+
+def test_a_refusal_that_nobody_knows_stays_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(**_: object) -> None:
+        raise RuntimeError("INTERNAL: src/x.cc(1) [a == b] Something new.")
+
+    monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", refuse)
+    with pytest.raises(CorpusError, match=r"can be learned from this text: Something new\.$"):
+        train_tokenizer(PAIRS, SUBWORDS, target_languages=["fr"], folder=tmp_path)
 
 
 def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
