@@ -5,6 +5,7 @@ import logging
 import torch
 
 from model.checks import require
+from model.training.run_config import Precision
 from model.training.train_config import TrainConfig
 from model.training.world import World
 
@@ -33,3 +34,13 @@ def choose_device(name: str, world: World) -> torch.device:
     has_cuda = torch.cuda.is_available()
     require(name != "cuda" or has_cuda, "run.device", "auto or cpu where there is no GPU", name)
     return world.device("cuda" if has_cuda and name != "cpu" else "cpu")
+
+
+def require_precision(precision: Precision, device: torch.device) -> None:
+    """Refuse what a device cannot train in.
+
+    Raises:
+        ConfigError: Naming `run.precision`.
+    """
+    fits = precision != "float16" or device.type == "cuda"
+    require(fits, "run.precision", "float32 or bfloat16 on a CPU", precision)

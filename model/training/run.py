@@ -22,7 +22,7 @@ from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data
 from model.training.device_batches import DeviceBatches
 from model.training.folder_lock import FolderLock
-from model.training.placement import choose_device, require_batches_for_all
+from model.training.placement import choose_device, require_batches_for_all, require_precision
 from model.training.random_state import seed_everything
 from model.training.reporting.conclusion import conclude
 from model.training.reporting.journal import Journal, tensorboard_writer
@@ -31,7 +31,7 @@ from model.training.resumption import require_unchanged
 from model.training.run_folder import RunFolder
 from model.training.run_state import has_run_state
 from model.training.shelf import CheckpointShelf
-from model.training.starting import start_from
+from model.training.starting import require_start, start_from
 from model.training.train_config import TrainConfig, require_one_vocabulary
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.update import Updater
@@ -80,7 +80,10 @@ class Run:
             world.require_same("configuration", json.dumps(config.to_dict()))
             require_batches_for_all(config, world)
             self._device = choose_device(config.run.device, world)
+            require_precision(config.run.precision, self._device)
             resuming = bool(world.highest(self._claim_folder(resume) if world.is_first else False))
+            if config.run.start_from is not None and not resuming:
+                require_start(Path(config.run.start_from), config.network)
             seed_everything(config.run.seed)
             with world.in_turn():
                 keep_tokenizer = resuming or not world.is_first

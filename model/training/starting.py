@@ -11,12 +11,23 @@ from model.checkpoint import load_checkpoint
 from model.config import ONLY_FOR_TRAINING, TransformerConfig
 from model.errors import ConfigError
 from model.text.tokenizer import Tokenizer
-from model.training.train_config import FROM_THE_TOKENIZER
+from model.training.train_config import FROM_THE_TOKENIZER, NetworkConfig
 from model.transformer import Transformer
 
 _MAY_DIFFER = {*FROM_THE_TOKENIZER, *ONLY_FOR_TRAINING, "vocab_multiple"}
 _SOURCE_ROWS = ("source_embedding.tokens.weight",)
 _TARGET_ROWS = ("target_embedding.tokens.weight", "output.weight", "output.bias")
+
+
+def require_start(folder: Path, network: NetworkConfig) -> None:
+    """Refuse a checkpoint that a network cannot start from, before there is a vocabulary.
+
+    Raises:
+        CheckpointError: If the folder is none.
+        ConfigError: If the networks differ in more than dropout and vocabulary.
+    """
+    shape = network.transformer(source_vocab_size=64, target_vocab_size=64)
+    _require_same_shape(load_checkpoint(folder).config, shape)
 
 
 @torch.no_grad()

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
-from model.errors import ConfigError, DivergenceError
+from model.errors import DivergenceError
 from model.training.data.batches import Batch
 from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss
 from model.training.optimisation import build_optimiser
+from model.training.placement import require_precision
 from model.training.r_drop import r_drop_loss
 from model.training.run_config import Precision
 from model.training.schedule import Schedule
@@ -82,8 +83,7 @@ class Updater:
         world: World = ALONE,
     ) -> None:
         precision = config.run.precision
-        if precision == "float16" and device.type != "cuda":
-            raise ConfigError("run.precision", "float32 or bfloat16 on a CPU", precision)
+        require_precision(precision, device)
         self.network = network
         self.optimiser = build_optimiser(network, config.optimisation)
         self.schedule = Schedule(

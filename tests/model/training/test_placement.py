@@ -5,6 +5,7 @@ import torch
 
 from model.errors import ConfigError
 from model.training.placement import choose_device, require_batches_for_all
+from model.training.run import Run
 from model.training.world import ALONE, World
 from tests.model.training.tiny_runs import tiny_run
 
@@ -27,6 +28,12 @@ def test_batches_that_cannot_be_divided_evenly_are_told(
 ) -> None:
     require_batches_for_all(tiny_run(tmp_path, optimisation={"accumulate": batches}), Three())
     assert ("leave some of 3 processes waiting" in caplog.text) is waits
+
+
+def test_a_precision_that_the_processor_lacks_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"`run\.precision` must be float32 or bfloat16 on a CPU"):
+        Run(tiny_run(tmp_path, run={"precision": "float16"}))
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_processor_is_always_there() -> None:

@@ -84,6 +84,16 @@ def test_another_shape_is_refused_by_its_field(origin: Path, tmp_path: Path) -> 
         started(tmp_path, origin, network={"ffn_dim": 32})
 
 
+@pytest.mark.parametrize(("start", "message"), [("origin", r"network\.ffn_dim"), ("nowhere", "not exist")])
+def test_it_is_refused_before_any_text_is_read(
+    origin: Path, tmp_path: Path, start: str, message: str
+) -> None:
+    folder = {"origin": origin, "nowhere": tmp_path / "nowhere"}[start]
+    with pytest.raises((CheckpointError, ConfigError), match=message):
+        started(tmp_path, folder, network={"ffn_dim": 32})
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"lock", "config.json"}
+
+
 def test_another_dropout_is_not(origin: Path, tmp_path: Path) -> None:
     assert started(tmp_path, origin, network={"residual_dropout": 0.3}).shape.residual_dropout == 0.3
 
