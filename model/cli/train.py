@@ -17,6 +17,7 @@ from model.training.config_files import load_train_config
 from model.training.torchrun import is_among_others
 
 if TYPE_CHECKING:
+    from model.training.run import Run
     from model.training.world import World
 
 
@@ -63,7 +64,18 @@ def _train(
         raise Failure(f"interrupted at step {step}, whose state is saved; continue with --resume")
     if world.is_first:
         reached = f"Ended by {reason} at step {step}"
-        click.echo(f"{reached}; checkpoints, scores and report are in {run.folder.root}")
+        click.echo(f"{reached}; {_named_results(run)} are in {run.folder.root}")
+
+
+def _named_results(run: "Run") -> str:
+    """What the run has left, in words."""
+    results = {
+        "checkpoints": True,
+        "scores": bool(run.config.validation_corpora),
+        "report": run.folder.report.is_dir(),
+    }
+    *others, last = (name for name, is_there in results.items() if is_there)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 @contextmanager

@@ -89,6 +89,25 @@ def test_a_polite_signal_saves_first(config: Path, tmp_path: Path) -> None:
     assert f"at step {saved_step(tmp_path / 'run')}, whose state is saved" in errors
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ([], "checkpoints"),
+        (["--validation-corpora", "{corpora}"], "checkpoints and scores"),
+        (["--run.plots", "true"], "checkpoints and report"),
+        (["--validation-corpora", "{corpora}", "--run.plots", "true"], "checkpoints, scores and report"),
+    ],
+)
+def test_only_what_there_is_is_named_at_the_end(
+    run: Run, config: Path, tmp_path: Path, options: list[str], named: str
+) -> None:
+    path = write_corpus(tmp_path / "valid.tsv", 2, seed=1).path
+    corpora = f'[{{path = "{path}", source_language = "en", target_language = "fr"}}]'
+    filled = [option.format(corpora=corpora) for option in options]
+    result = run("train", "--config", config, "--run.max-steps", "1", "--validation.heat-maps", "0", *filled)
+    assert result.stdout == f"Ended by max_steps at step 1; {named} are in {tmp_path / 'run'}\n"
+
+
 def flags() -> Iterable[str]:
     return (option.opts[0] for option in train_options())
 
