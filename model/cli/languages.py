@@ -65,6 +65,18 @@ def named_languages(card: ModelCard, name: str) -> Pair:
     return pair
 
 
+def are_exchanged(samples: tuple[str, str], languages: Pair) -> bool:
+    """Whether two columns of text are plainly in each other's language."""
+    from model.text.language import LanguageDetector
+
+    detector = LanguageDetector(languages)
+    guesses = [detector.detect(sample)[0] for sample in samples]
+    return all(
+        guess.language == other and guess.confidence > 0.9
+        for guess, other in zip(guesses, reversed(languages), strict=True)
+    )
+
+
 def language_options(command: Command) -> Command:
     """`--source`, `--target`, as `languages`."""
     helps = {

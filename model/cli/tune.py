@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from model.cli.languages import Languages, language_options, named_languages
+from model.cli.languages import Languages, are_exchanged, language_options, named_languages
 from model.cli.main import Misuse
 from model.cli.progress import progress_bar
 from model.cli.setup import Setup, device_option, only_checkpoint, precision_option
@@ -32,8 +33,9 @@ _SAMPLE_LINES = 200
     type=(str, str),
     metavar="PAIR FILE",
     multiple=True,
-    help="In their place: the languages of the columns, such as en-fr, and a tab-separated file; each "
-    "direction that the checkpoint translates counts the same. May be repeated.",
+    help="In their place: the languages of the columns, such as en-fr, in either order (told apart by "
+    "language), and a tab-separated file; each direction that the checkpoint translates counts the same. "
+    "May be repeated.",
 )
 @click.option(
     "--length-penalty",
@@ -141,14 +143,17 @@ def _text(
 def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCard") -> "list[HeldOut]":
     """Those directions of tab-separated files that the checkpoint translates."""
     from model.training.data.config import CorpusConfig
+    from model.training.data.corpus import read_pairs
     from model.training.held_out import held_out_texts
 
     columns = []
     for pair, file in corpora:
         source, target = named_languages(card, pair)
-        columns.append(
-            CorpusConfig(path=file, source_language=source, target_language=target, bidirectional=True)
-        )
+        corpus = CorpusConfig(path=file, source_language=source, target_language=target, bidirectional=True)
+        first, second = zip(*islice(read_pairs(corpus), _SAMPLE_LINES), strict=True)
+        if are_exchanged(("\n".join(first), "\n".join(second)), (source, target)):
+            corpus = dataclasses.replace(corpus, source_language=target, target_language=source)
+        columns.append(corpus)
     return [text for text in held_out_texts(columns, limit or 0) if text.direction in card.pairs]
 
 

@@ -10,6 +10,7 @@ import click
 
 from model.cli.evaluation.columns import REFERENCE_COLUMNS, ReferenceColumns
 from model.cli.grouping import Command, grouped
+from model.cli.languages import are_exchanged
 from model.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ class TextOptions:
         if self.source_column is not None:
             return self._read_columns(path, self.source_column, (source, target))
         text = self._read_columns(path, 1, (source, target))
-        if self.reference_columns is None and _is_turned_round(text, source, target):
-            return text.reversed()
+        turned = text.reversed()
+        if self.reference_columns is None and are_exchanged((text.sample, turned.sample), (source, target)):
+            return turned
         return text
 
     def _read_references(self, *, needs_sources: bool) -> EvaluationText:
@@ -186,15 +188,3 @@ def _lines(path: str, limit: int | None) -> list[str]:
     if not found:
         raise CorpusError(f"{path}: empty, no sentence to read")
     return found
-
-
-def _is_turned_round(text: EvaluationText, source: str, target: str) -> bool:
-    """Whether the columns are plainly in each other's language."""
-    from model.text.language import LanguageDetector
-
-    detector = LanguageDetector([source, target])
-    turned = text.reversed()
-    return all(
-        detector.detect(sample)[0].language == other and detector.detect(sample)[0].confidence > 0.9
-        for sample, other in ((text.sample, target), (turned.sample, source))
-    )

@@ -99,6 +99,20 @@ def test_files_of_the_same_languages_are_one_text(folder: Path, corpus: Path, tm
     assert scores[1] < 90
 
 
+@pytest.mark.parametrize("named", ["en-fr", "fr-en"])
+@pytest.mark.parametrize("is_turned", [True, False])
+def test_columns_are_told_apart_by_language(
+    folder: Path, tmp_path: Path, named: str, is_turned: bool
+) -> None:
+    (tmp_path / "v.tsv").write_text(
+        "".join(f"{fr}\t{en}\n" if is_turned else f"{en}\t{fr}\n" for en, fr in PHRASES)
+    )
+    result = tune(folder, "--corpus", named, tmp_path / "v.tsv", "--length-penalty", "1", "--dry-run")
+    header, trial, *_ = (line.split("\t") for line in result.stdout.splitlines())
+    scores = dict(zip(header, trial, strict=False))
+    assert (scores["en-fr"], scores["fr-en"]) == ("100.0 100.0", "100.0 100.0")
+
+
 @pytest.mark.parametrize(
     ("wrong", "messages"),
     [
