@@ -35,16 +35,23 @@ def require_integer(field: str, value: object, minimum: int, maximum: int | None
 
 
 def require_number(
-    field: str, value: object, minimum: float, maximum: float = math.inf, *, open_minimum: bool = False
+    field: str,
+    value: object,
+    minimum: float,
+    maximum: float = math.inf,
+    *,
+    open_minimum: bool = False,
+    open_maximum: bool = False,
 ) -> None:
-    """Require a finite number within bounds; `open_minimum` excludes the lower one."""
+    """Require a finite number within bounds; `open_minimum` and `open_maximum` exclude them."""
     lower = f"above {minimum:g}" if open_minimum else f"at least {minimum:g}"
-    bounds = lower if maximum == math.inf else f"{lower} and at most {maximum:g}"
+    upper = f"below {maximum:g}" if open_maximum else f"at most {maximum:g}"
+    bounds = lower if maximum == math.inf else f"{lower} and {upper}"
     fits = (
         isinstance(value, (int, float))
         and not isinstance(value, bool)
         and -math.inf < value < math.inf
         and (value > minimum if open_minimum else value >= minimum)
-        and value <= maximum
+        and (value < maximum if open_maximum else value <= maximum)
     )
     require(fits, field, f"a number {bounds}", value)

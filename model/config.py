@@ -66,7 +66,7 @@ class TransformerConfig:
         scale_embeddings: Multiply token embeddings by sqrt(model_dim).
         tie: `none`; `decoder`: target embedding = output projection; `all`: source's as well.
         vocab_multiple: Embedding rows are padded to a multiple of this; padded ids are never produced.
-        embedding_dropout: After the embedding sum.
+        embedding_dropout: After the embedding sum; below 1, as every rate.
         attention_dropout: On attention weights.
         ffn_dropout: After the activation.
         residual_dropout: On each block's output, before it is added.
@@ -121,7 +121,7 @@ class TransformerConfig:
         for name in _FLAGS:
             require_flag(name, getattr(self, name))
         for name in _RATES:
-            require_number(name, getattr(self, name), 0, 1)
+            require_number(name, getattr(self, name), 0, 1, open_maximum=True)
         self._check_sizes()
         self._check_vocabulary()
 

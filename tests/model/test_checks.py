@@ -28,6 +28,10 @@ def test_what_holds_passes() -> None:
             lambda: require_number("p", 2, 0, 1),
             "`p` must be a number at least 0 and at most 1, but is 2 instead",
         ),
+        (
+            lambda: require_number("p", 1, 0, 1, open_maximum=True),
+            "`p` must be a number at least 0 and below 1, but is 1 instead",
+        ),
         (lambda: require_number("p", -1, 0), "`p` must be a number at least 0, but is -1 instead"),
         (
             lambda: require_number("p", 0, 0, open_minimum=True),

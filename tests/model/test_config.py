@@ -33,11 +33,11 @@ BAD_VALUES: dict[str, tuple[object, ...]] = {
     "scale_embeddings": (1, 22.6),
     "tie": ("both", None, True),
     "vocab_multiple": (0, 1.5),
-    "embedding_dropout": (-0.1, 1.1, float("nan"), "0.1", True),
-    "attention_dropout": (-0.1, 1.1, float("inf")),
-    "ffn_dropout": (-0.1, 2),
-    "residual_dropout": (-1, 1.01),
-    "layer_drop": (-0.5, 1.5),
+    "embedding_dropout": (1, -0.1, 1.1, float("nan"), "0.1", True),
+    "attention_dropout": (1, -0.1, 1.1, float("inf")),
+    "ffn_dropout": (1, -0.1, 2),
+    "residual_dropout": (1, -1, 1.01),
+    "layer_drop": (1, -0.5, 1.5),
     "initialisation": ("kaiming", None),
     "pad_id": (-1, 100, 0.0),
     "bos_id": (-1, 100, None),
@@ -82,6 +82,13 @@ def test_values_that_cannot_work_together_are_refused(field: str, values: dict[s
 def test_widths_that_only_sinusoids_forbid(positions: str, model_dim: int, num_heads: int) -> None:
     values = {"positions": positions, "model_dim": model_dim, "num_heads": num_heads}
     assert TransformerConfig.from_dict({**SIZES, **values}).head_dim == model_dim // num_heads
+
+
+def test_a_rate_that_leaves_nothing_is_refused() -> None:
+    message = "`residual_dropout` must be a number at least 0 and below 1, but is 1.0 instead"
+    with pytest.raises(ConfigError, match=message):
+        TransformerConfig(**SIZES, residual_dropout=1.0)
+    assert TransformerConfig(**SIZES, residual_dropout=0.99).residual_dropout == 0.99
 
 
 def test_a_dictionary_and_json_keep_everything() -> None:
