@@ -24,8 +24,10 @@ def run_folders(path: Path) -> list[Path]:
 
 def is_run_folder(path: Path) -> bool:
     """Whether a training run keeps its configuration there, whose `config.json` is no checkpoint's."""
+    config = path / CONFIG
     try:
-        content = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        # A pipe would be waited for.
+        content = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else None
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and "corpora" in content and "format_version" not in content
