@@ -14,6 +14,8 @@ from model.decoding.observer import SilentObserver
 from model.request import DecodeOptions, DecodeRequest
 from tests.app.double import DoubleBackend
 
+STEPS_OF_A_TURN = 2  # those of the double are so long; a sentence may be held in either
+
 
 class Heard:
     """What the worker reported, and on which threads."""
@@ -81,34 +83,58 @@ def test_a_thread_that_never_began_need_not_be_waited_for(worker: Worker) -> Non
     assert worker.join(5)
 
 
-@pytest.mark.parametrize("event", ["an arrival", "a client that leaves", "the end"])
-def test_whatever_happens_in_a_long_turn_ends_it_after_the_step_it_is_at(
-    backend: DoubleBackend, exchange: Exchange, worker: Worker, heard: Heard, event: str
-) -> None:
-    worker.start()
-    engine = backend.engine("tiny", 0)
+def hold_amid_a_long_sentence(backend: DoubleBackend, exchange: Exchange) -> tuple[Job, int]:
+    """A sentence that stands still in one of its many steps, and how many steps are behind it."""
     backend.seconds = 0.001
     long = job(backend, "word " * 500)
     exchange.put([long])
-    until(lambda: len(engine.sizes) > 20)
+    until(lambda: len(backend.engine("tiny", 0).sizes) > 20)
     backend.gate.clear()
     until(backend.held.is_set)
-    before = len(engine.sizes)
-    if event == "an arrival":
-        exchange.put([job(backend, "new " * 50)])
-    elif event == "a client that leaves":
-        exchange.withdraw([long])
-    else:
-        exchange.stop()
     backend.seconds = 0.0
+    return long, len(backend.engine("tiny", 0).sizes)
+
+
+def test_a_client_that_leaves_ends_a_long_turn_after_the_step_it_is_at(
+    backend: DoubleBackend,
+    exchange: Exchange,
+    worker: Worker,
+    heard: Heard,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.scheduling.driver._TURN_SECONDS", 1.0)
+    worker.start()
+    long, before = hold_amid_a_long_sentence(backend, exchange)
+    exchange.withdraw([long])
     backend.gate.set()
-    if event == "an arrival":
-        until(lambda: len(engine.sizes) > before + 2)
-        assert engine.sizes[before : before + 2] == [1, 2]
-        exchange.stop()
-    elif event == "a client that leaves":
-        until(lambda: backend.cancelled == [long.request])
-        exchange.stop()
+    until(lambda: backend.cancelled == [long.request])
+    exchange.stop()
     assert worker.join(30)
-    assert event == "an arrival" or len(engine.sizes) == before + 1
+    assert len(backend.engine("tiny", 0).sizes) == before + 1
+    assert long not in heard.finished
+
+
+def test_an_arrival_joins_when_the_turn_ends(
+    backend: DoubleBackend, exchange: Exchange, worker: Worker
+) -> None:
+    worker.start()
+    _, before = hold_amid_a_long_sentence(backend, exchange)
+    exchange.put([job(backend, "new " * 50)])
+    backend.gate.set()
+    sizes = backend.engine("tiny", 0).sizes
+    until(lambda: 2 in sizes[before:])
+    assert sizes.index(2, before) <= before + STEPS_OF_A_TURN
+    exchange.stop()
+    assert worker.join(30)
+
+
+def test_the_end_comes_when_the_turn_ends(
+    backend: DoubleBackend, exchange: Exchange, worker: Worker, heard: Heard
+) -> None:
+    worker.start()
+    long, before = hold_amid_a_long_sentence(backend, exchange)
+    exchange.stop()
+    backend.gate.set()
+    assert worker.join(30)
+    assert before < len(backend.engine("tiny", 0).sizes) <= before + STEPS_OF_A_TURN
     assert long not in heard.finished
