@@ -20,20 +20,20 @@ class MeasuredRate:
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._lock = threading.Lock()
-        self._tokens = 0.0
-        self._seconds = 0.0
+        self._done = (0.0, 0.0)  # tokens and seconds, replaced at once: who reads needs no lock
 
     @property
     def tokens_per_second(self) -> float | None:
         """In tokens of cost; None before anything was finished."""
-        return self._workers * self._tokens / self._seconds if self._tokens else None
+        tokens, seconds = self._done
+        return self._workers * tokens / seconds if tokens else None
 
     def record(self, tokens: int, seconds: float) -> None:
         """Take into account what one worker finished (often nothing) in so many seconds of work."""
         kept = 0.5 ** (seconds / _HALF_LIFE_SECONDS)
         with self._lock:
-            self._tokens = kept * self._tokens + tokens
-            self._seconds = kept * self._seconds + max(seconds, 1e-6)
+            before = self._done
+            self._done = (kept * before[0] + tokens, kept * before[1] + max(seconds, 1e-6))
 
     def seconds_for(self, tokens: int) -> int:
         """Whole seconds in which this many tokens get done, between 1 and 60; 1 before any measurement."""
@@ -43,4 +43,4 @@ class MeasuredRate:
     def predict(self, tokens: int) -> float:
         """Seconds in which this many tokens get done; 0 before there is enough to tell from."""
         rate = self.tokens_per_second
-        return tokens / rate if rate is not None and self._seconds >= _EVIDENCE_SECONDS else 0.0
+        return tokens / rate if rate is not None and self._done[1] >= _EVIDENCE_SECONDS else 0.0

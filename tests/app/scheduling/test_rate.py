@@ -1,3 +1,7 @@
+import sys
+from collections.abc import Iterator
+from threading import Thread
+
 import pytest
 
 from app.scheduling.rate import MeasuredRate
@@ -41,3 +45,22 @@ def test_nothing_is_predicted_from_a_batch_that_has_only_begun() -> None:
     for _ in range(50):
         rate.record(10, 0.02)
     assert rate.predict(10_000) == pytest.approx(10.0)
+
+
+@pytest.fixture
+def restless_threads() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("restless_threads")
+def test_it_may_be_asked_while_the_first_work_is_recorded() -> None:
+    for _ in range(200):
+        rate = MeasuredRate(workers=1)
+        worker = Thread(target=rate.record, args=(100, 1.0))
+        worker.start()
+        while worker.is_alive():
+            assert rate.predict(100) in (0, 1)
+        worker.join()
