@@ -66,12 +66,11 @@ class Driver:
         """Whether there is nothing to do and nothing to tell."""
         return not (self._jobs or self._suspects or self._refused)
 
-    def fits(self, request: DecodeRequest) -> bool:
+    def fits(self, job: Job) -> bool:
         """Whether one more sentence may join now."""
-        if self._suspects or not self._engine.fits(request):
+        if self._suspects or not self._engine.fits(job.request):
             return False
-        cost = request.options.lanes * len(request.source_ids)
-        return self._ceiling.permits(self._sentences, cost, time.monotonic())
+        return self._ceiling.permits(self._sentences, job.cost, time.monotonic())
 
     def add(self, job: Job) -> None:
         """Let a job join; the next turn tells if the engine refuses it."""

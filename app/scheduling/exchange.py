@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.scheduling.backlog import Backlog, Job
-from model.request import DecodeRequest
 
 
 @dataclass(eq=False)
@@ -110,7 +109,7 @@ class Exchange:
             withdrawn, desk.withdrawn = desk.withdrawn, []
             return None if self._is_stopped else withdrawn
 
-    def take(self, desk: Desk, model: str, fits: Callable[[DecodeRequest], bool]) -> Job | None:
+    def take(self, desk: Desk, model: str, fits: Callable[[Job], bool]) -> Job | None:
         """The first sentence of a checkpoint, if it is this worker's to decode.
 
         Args:
@@ -122,7 +121,7 @@ class Exchange:
             job = self._backlog.first(model, time.monotonic())
             if job is None:
                 return None
-            if fits(job.request):
+            if fits(job):
                 desk.declined.pop(model, None)
                 if self._is_fair(desk, job):
                     self._backlog.take(job)

@@ -43,9 +43,7 @@ class Scheduler:
         workers: The threads.
     """
 
-    def __init__(
-        self, backend: Backend, metrics: Metrics, *, max_queued_tokens: int, fair_rows: int = 8
-    ) -> None:
+    def __init__(self, backend: Backend, metrics: Metrics, *, max_queued_tokens: int, fair_rows: int) -> None:
         self._metrics = metrics
         self._backlog = Backlog(max_queued_tokens, fair_rows=fair_rows)
         self._exchange = Exchange(self._backlog)

@@ -156,9 +156,9 @@ def test_nobody_joins_those_under_suspicion(backend: DoubleBackend, driver: Driv
         driver.add(job(text))
     driver.advance()
     newcomer = job("new")
-    assert not driver.fits(newcomer.request)
+    assert not driver.fits(newcomer)
     finish(driver)
-    assert driver.fits(newcomer.request)
+    assert driver.fits(newcomer)
 
 
 def test_suspects_can_be_dropped(backend: DoubleBackend, driver: Driver, job: NewJob) -> None:
@@ -277,14 +277,14 @@ def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
         driver.add(job(f"w{i} x y z"))
     finish(driver)
     newcomers = [job(f"n{i} x y z") for i in range(3)]
-    assert driver.fits(newcomers[0].request)
+    assert driver.fits(newcomers[0])
     driver.add(newcomers[0])
-    assert driver.fits(newcomers[1].request)
+    assert driver.fits(newcomers[1])
     driver.add(newcomers[1])
-    assert not driver.fits(newcomers[2].request)
+    assert not driver.fits(newcomers[2])
     later = time.monotonic() + SECONDS
     monkeypatch.setattr("app.scheduling.driver.time.monotonic", lambda: later)
-    assert driver.fits(newcomers[2].request)
+    assert driver.fits(newcomers[2])
 
 
 def test_who_finds_no_memory_even_alone_is_refused_alone(
@@ -380,7 +380,7 @@ def test_whatever_breaks_everyone_is_answered_exactly_once(kinds: list[str], mos
     with pytest.MonkeyPatch.context() as monkeypatch:
         exhaust(engine, monkeypatch, most)
         while waiting or not driver.is_idle:
-            while waiting and driver.fits(waiting[0].request) and len(driver._jobs) < 24 // batches:
+            while waiting and driver.fits(waiting[0]) and len(driver._jobs) < 24 // batches:
                 driver.add(waiting.pop(0))
             told += driver.advance().finished
             for each, kind in jobs.items():

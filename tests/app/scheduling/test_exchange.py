@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from app.scheduling.backlog import Backlog, Job
 from app.scheduling.exchange import Desk, Exchange
-from model.request import DecodeRequest
 from tests.app.scheduling.test_backlog import job
 
 
@@ -34,9 +33,9 @@ class Player:
     def has_something_to_do(self) -> bool:
         return self.desk.is_called or self.desk.load > 0
 
-    def fits(self, request: DecodeRequest) -> bool:
+    def fits(self, job: Job) -> bool:
         used = sum(each.cost for each in self.running)
-        return not self.running or used + len(request.source_ids) <= self.room
+        return not self.running or used + len(job.request.source_ids) <= self.room
 
     def look(self) -> None:
         """What a worker does between two turns; its thread would sleep if it had nothing to do."""
@@ -47,7 +46,7 @@ class Player:
                 self.running.remove(each)
         for model in "abm":
             while (found := self.exchange.take(self.desk, model, self.fits)) is not None:
-                assert self.fits(found.request)
+                assert self.fits(found)
                 self.running.append(found)
                 self.taken.append(found)
 
@@ -183,8 +182,8 @@ def test_a_checkpoint_that_is_full_does_not_block_another() -> None:
     exchange.put([job(60)])
     alone.look()
     other = job(10, model="b")
-    alone_fits: Callable[[DecodeRequest], bool] = alone.fits
-    alone.fits = lambda request: len(request.source_ids) < 50 and alone_fits(request)  # type: ignore[method-assign]
+    alone_fits: Callable[[Job], bool] = alone.fits
+    alone.fits = lambda job: len(job.request.source_ids) < 50 and alone_fits(job)  # type: ignore[method-assign]
     exchange.put([job(50, model="a"), other])
     alone.look()
     assert other in alone.running
