@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from app.access.room import Room
-from app.errors import DeadlinePassedError, HouseFullError, UnavailableError
+from app.errors import DeadlinePassedError, HouseFullError
 from app.scheduling.rate import MeasuredRate
 
 
@@ -36,17 +36,6 @@ class Admission:
     def in_house(self) -> int:
         """Requests that have a turn."""
         return self._places.taken
-
-    def refusal(self, client: str | None, size: int = 0) -> UnavailableError | None:
-        """Why a request would not be let in just now, or None; cheap, and it changes nothing.
-
-        Args:
-            client: Whose it is; None if that is not known yet.
-            size: Bytes or characters of it.
-        """
-        if self._places.fits(1, client) and self._bytes.fits(size, client):
-            return None
-        return self.full()
 
     def full(self) -> HouseFullError:
         """That there is no room, and when there will be: once all who are in the house are answered."""
@@ -105,9 +94,8 @@ class Admission:
         self._bytes.take(-size, client)
 
     def _require_room(self, client: str, size: int) -> None:
-        refusal = self.refusal(client, size)
-        if refusal is not None:
-            raise refusal
+        if not (self._places.fits(1, client) and self._bytes.fits(size, client)):
+            raise self.full()
 
 
 class Stay:

@@ -19,10 +19,9 @@ class Room:
         self._size = size
         self._of_client = Tally()
 
-    def fits(self, amount: int, client: str | None) -> bool:
-        """Whether a client may take so much more; None is one that has nothing."""
-        mine = self._of_client[client] if client is not None else 0
-        return share.fits(amount, mine=mine, free=self._size - self.taken)
+    def fits(self, amount: int, client: str) -> bool:
+        """Whether a client may take so much more."""
+        return share.fits(amount, mine=self._of_client[client], free=self._size - self.taken)
 
     def take(self, amount: int, client: str) -> None:
         """Use so much, or give it back if it is negative."""
