@@ -67,7 +67,7 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    except OSError:
+    except (OSError, UnicodeError):
         raise ConfigError("host", "an address of this machine", host) from None
     try:
         plain = socket.create_server((host, port), family=family, backlog=_BACKLOG)

@@ -156,7 +156,8 @@ def serve(app: FastAPI, settings: Settings) -> None:
     server = Server(app, settings)
     with server.heeding_signals(), listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
-        logger.info("listening", extra={"url": f"http://{host}:{port}"})
+        place = f"[{host}]" if ":" in host else host
+        logger.info("listening", extra={"url": f"http://{place}:{port}"})
         server.run(sockets=[listener])
     logger.info("ended", extra=app.state.context.metrics.accounts())
     failure = app.state.context.lifecycle.failure

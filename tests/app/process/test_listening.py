@@ -87,3 +87,10 @@ async def test_an_address_that_is_taken_is_named() -> None:
     with listen("127.0.0.1", 0) as listener, pytest.raises(ConfigError) as refusal:
         listen("127.0.0.1", listener.getsockname()[1])
     assert refusal.value.field == "port"
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example", "no.such.host.invalid"])
+async def test_a_host_that_is_none_is_named(host: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        listen(host, 0)
+    assert (refusal.value.field, refusal.value.value) == ("host", host)
