@@ -123,7 +123,8 @@ def _load(folder: Path, settings: Settings, known: Mapping[str, _Loaded]) -> _Lo
     if checkpoint.checksum in known:
         lent = known[checkpoint.checksum]
         # The checksum is not of provenance.json, so what to verify it with may be new.
-        return replace(lent, model=replace(lent.model, golden=_golden(checkpoint)))
+        seconds = time.monotonic() - began
+        return replace(lent, model=replace(lent.model, golden=_golden(checkpoint), load_seconds=seconds))
     factory = engine_factory(
         checkpoint,
         device=settings.device,

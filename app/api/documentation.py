@@ -34,7 +34,7 @@ _WHEN = {
     422: "A field is missing, unknown, of the wrong type or out of range",
     429: "This client is over its rate",
     500: "A fault of ours; the log has it under the request id",
-    503: "The queue is full, the model is loading, or the service is about to end",
+    503: "Not now: `code` says why, `Retry-After` when again where that is known",
     504: "The deadline passed; the work was cancelled",
 }
 _NEED_A_KEY = ("/translate", "/detect", "/v2/")
@@ -60,7 +60,7 @@ data: {"translatedText":"Où est la gare ?","model":"tatoeba-en-fr","model_versi
 """
 _EVENTS_MEAN = (
     "The answer, or with `Accept: text/event-stream` Server-Sent Events: `partial`, what is certain of text "
-    "number `index`, whenever it has grown (only ever added to, save in markup); at last `done`, the answer "
+    "number `index`, whenever it has grown (only ever added to); at last `done`, the answer "
     "as it is without streaming (but no sentence that was shown is translated a second time), or `error`, "
     "an error's body. Lines that begin with a colon only keep the connection alive."
 )

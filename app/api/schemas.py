@@ -142,7 +142,8 @@ class TranslateRequest(_Request):
     source: Code = Field(default="auto", description="Language code, or `auto` to detect it text by text")
     target: Code = Field(description="Language code")
     format: Literal["text", "html"] = Field(
-        default="text", description="`html`: the text between tags is translated, markup stays as it is"
+        default="text",
+        description="`html`: the text between tags is translated; markup, code and scripts stay as they are",
     )
     alternatives: int = Field(
         default=0,

@@ -2,10 +2,10 @@
 
     event: partial    {"index": 0, "translatedText": "Où est"}: what is certain of one text, as it grows
     event: done       the very answer that the same request gets without streaming; the last event
-    event: error      the error's body, where it came after the first event; the last event
-    : …               a comment now and then, so that proxies do not give up
+    event: error      the error's body, where the answer had begun; the last event
+    : …               a comment after 15 s of silence, so that proxies do not give up
 
-What goes wrong before the first event is an ordinary error with its status.
+What goes wrong before the first of these is an ordinary error with its status.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ def _media_range(part: str) -> tuple[float, str]:
 
 
 async def stream(request: Request, translate: Translate, render: Render) -> StreamingResponse:
-    """The answer to a request as it grows; returns when its first event is there.
+    """The answer to a request as it grows; returns when it begins, with an event or a comment.
 
     Args:
         request: Whose body has been read.
@@ -74,8 +74,8 @@ async def stream(request: Request, translate: Translate, render: Render) -> Stre
         render: Makes the plain answer of what `translate` returned.
 
     Raises:
-        ClientGoneError: If the client left before the first event.
-        Exception: Whatever `translate` raised before the first event.
+        ClientGoneError: If the client left before that.
+        Exception: Whatever `translate` raised before that.
     """
     events = _events(request, translate, render)
     try:

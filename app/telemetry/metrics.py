@@ -41,7 +41,9 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.ready = self._gauge("ready", "1 while traffic is served, 0 while loading or ending.")
-        self.requests = self._counter("requests", "Answered requests.", "endpoint", "status")
+        self.requests = self._counter(
+            "requests", "Requests that are over; 499: the client left.", "endpoint", "status"
+        )
         self.request_duration = self._histogram("request_duration_seconds", "Time to answer.", "endpoint")
         self.accepted = self._counter("accepted", "Requests that came, those refused unread included.")
         self.outcomes = self._counter("outcomes", "What became of accepted requests.", "outcome")
