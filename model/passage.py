@@ -13,9 +13,9 @@ from typing import Self
 from model.card import ModelCard, Pair
 from model.errors import TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
-from model.text.capitals import as_read
 from model.text.document import Document, Splitting
 from model.text.language_codes import canonical_code
+from model.text.reading import source_ids
 from model.text.tokenizer import Tokenizer
 from model.translation import SentenceTranslation, Translation
 
@@ -69,10 +69,7 @@ class Passage:
         document = Document.split(text, source, splitting)
         sentences = () if source == target else document.sentences
         began = time.monotonic()
-        ids = [
-            tuple(tokenizer.encode(as_read(sentence, source), target_language=target))
-            for sentence in sentences
-        ]
+        ids = [source_ids(sentence, pair, tokenizer) for sentence in sentences]
         encode_seconds = time.monotonic() - began
         spelt = list(map(tokenizer.can_spell, ids))
         if not all(spelt):

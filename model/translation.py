@@ -9,6 +9,7 @@ from model.errors import DecodingError
 from model.request import DecodeRequest, Hypothesis
 from model.text.addresses import with_addresses
 from model.text.capitals import as_written
+from model.text.reading import was_read_small
 from model.text.tokenizer import Tokenizer
 
 
@@ -63,8 +64,10 @@ class SentenceTranslation:
         """
         if not result:
             raise DecodingError("the search found no translation of a sentence")
+        was_small = was_read_small(source, target, request.source_ids, tokenizer)
         texts = tuple(
-            finished_text(tokenizer.decode(hypothesis.token_ids), source, target) for hypothesis in result
+            finished_text(tokenizer.decode(hypothesis.token_ids), source, target, was_small=was_small)
+            for hypothesis in result
         )
         kind = diagnose(source, request.source_ids, result[0], texts[0])
         return cls(source, target, request, tuple(result), texts, Diagnosis(kind) if kind else None)
@@ -80,9 +83,9 @@ class SentenceTranslation:
         return self.texts[0]
 
 
-def finished_text(decoded: str, source: str, target: str) -> str:
+def finished_text(decoded: str, source: str, target: str, *, was_small: bool = False) -> str:
     """What the decoder wrote, in capitals where its source is, and with the addresses of the source."""
-    return with_addresses(as_written(decoded, source, target), source)
+    return with_addresses(as_written(decoded, source, target, was_small=was_small), source)
 
 
 @dataclass(frozen=True)

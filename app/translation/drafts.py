@@ -8,9 +8,10 @@ from itertools import islice
 from app.translation.item import Item
 from model.passage import Passage
 from model.request import Hypothesis
-from model.text.addresses import addresses
+from model.text.addresses import source_addresses
 from model.text.capitals import as_written
 from model.text.growing import settled
+from model.text.reading import was_read_small
 from model.text.tokenizer import Tokenizer
 from model.translation import finished_text
 
@@ -76,7 +77,11 @@ class _Draft:
         self._tokenizer = tokenizer
         self._sources = item.sources
         self._target = item.target
-        self._is_held_back = [bool(addresses(source)) for source in self._sources]
+        self._was_small = [
+            was_read_small(source, item.target, request.source_ids, tokenizer)
+            for source, request in zip(self._sources, item.requests, strict=True)
+        ]
+        self._is_held_back = [bool(source_addresses(source)) for source in self._sources]
         self._token_ids: dict[int, Sequence[int]] = {}
         self._finished: set[int] = set()
         self._texts: list[str] = []
@@ -103,11 +108,17 @@ class _Draft:
 
     def _certain(self) -> list[str]:
         while (place := len(self._texts)) in self._finished:
-            self._texts.append(finished_text(self._decode(place), self._sources[place], self._target))
+            text = finished_text(self._decode(place), *self._asked(place), was_small=self._was_small[place])
+            self._texts.append(text)
         if place not in self._token_ids or self._is_held_back[place]:
             return self._texts
-        text = as_written(settled(self._decode(place)), self._sources[place], self._target)
+        beginning = settled(self._decode(place))
+        text = as_written(beginning, *self._asked(place), was_small=self._was_small[place])
         return [*self._texts, text] if text else self._texts
+
+    def _asked(self, place: int) -> tuple[str, str]:
+        """The sentence, and the language it is to become."""
+        return self._sources[place], self._target
 
     def _decode(self, place: int) -> str:
         return self._tokenizer.decode(self._token_ids[place])

@@ -56,8 +56,10 @@ class Reader:
 
     def _read_text(self, order: Order, text: str, field: str, source: str | None, target: str) -> Item:
         layout: Layout = Markup.split(text, order.markup) if order.markup else PlainText(text)
-        detection = None if source is not None else self._detect_for(order, target, " ".join(layout.texts))
-        language = detection.language if detection is not None else source or target
+        detection, language = None, source
+        if language is None:
+            detection = self._detect_for(order, target, " ".join(layout.texts))
+            language = detection.language
         if language == target:
             return Item(field=field, layout=layout, detection=detection)
         route = self._catalogue.route((language, target), order.model)

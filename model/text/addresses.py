@@ -49,6 +49,11 @@ def addresses(text: str) -> list[str]:
     return [text[begin:end] for begin, end in _spans(text)]
 
 
+def source_addresses(source: str) -> list[str]:
+    """What a translation has to repeat: the addresses of its source, as the network reads that."""
+    return addresses(clean(source))
+
+
 def with_addresses(translation: str, source: str) -> str:
     """A translation in which the addresses of its source stand letter for letter.
 
@@ -59,7 +64,7 @@ def with_addresses(translation: str, source: str) -> str:
         translation: As the network has it.
         source: What was translated.
     """
-    wanted = Counter(addresses(clean(source)))
+    wanted = Counter(source_addresses(source))
     if not wanted:
         return translation
     missing = wanted - Counter(addresses(translation))

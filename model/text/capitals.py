@@ -1,6 +1,7 @@
-"""③ ⑦ Sentences in capitals, which are read in small letters and answered in capitals.
+"""③ ⑦ Sentences in capitals, which are read in small letters and answered in capitals; words with one.
 
-To a network `HELLO` has nothing to do with `Hello`: other pieces, which its text hardly had.
+To a network `HELLO` has nothing to do with `Hello`: other pieces, which its text hardly had. Nor has
+`Cancel`, alone on a button, with `cancel` inside a sentence.
 """
 
 import re
@@ -10,7 +11,8 @@ from model.text.language_codes import canonical_code
 
 _DOTTED_AND_DOTLESS_I = frozenset({"tr", "az"})
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_LONG_WORD = 6  # letters; shorter ones alone are as often abbreviations
+_LONG_WORD = 4  # letters; shorter ones alone are as often abbreviations
+_CAPITALISED_NOUNS = frozenset({"de", "lb"})
 
 
 def upper(text: str, language: str) -> str:
@@ -34,19 +36,37 @@ def is_in_capitals(sentence: str) -> bool:
 
 
 def as_read(sentence: str, language: str) -> str:
-    """What a network is given of a sentence; of one in capitals, the first letter alone is one."""
+    """What a network is given of a sentence; of one in capitals, the first letter alone is one.
+
+    A lone word has none, but in German, where it is a noun as often as not: capitalised it would be a name.
+    """
     if not is_in_capitals(sentence):
         return sentence
+    if len(_WORD.findall(sentence)) == 1 and canonical_code(language) not in _CAPITALISED_NOUNS:
+        return lower(sentence, language)
     first = next(place for place, letter in enumerate(sentence, start=1) if letter.lower() != letter)
     return sentence[:first] + lower(sentence[first:], language)
 
 
-def as_written(translation: str, sentence: str, language: str) -> str:
+def as_written(translation: str, sentence: str, language: str, *, was_small: bool = False) -> str:
     """A translation in the capitals of its sentence.
 
     Args:
-        translation: Of what `as_read` gave, in full or its beginning.
+        translation: Of what `as_read` or `as_small_word` gave, in full or its beginning.
         sentence: As it stood in the text.
         language: Of the translation.
+        was_small: Whether it was `as_small_word`.
     """
+    if was_small:
+        return upper(translation[:1], language) + translation[1:]
     return upper(translation, language) if is_in_capitals(sentence) else translation
+
+
+def is_capitalised_word(sentence: str) -> bool:
+    """Whether it is a lone word, and its first letter alone is a capital."""
+    return sentence.isalpha() and sentence[0].isupper() and sentence[1:].islower()
+
+
+def as_small_word(word: str, language: str) -> str:
+    """A capitalised word as it stands inside sentences."""
+    return lower(word[0], language) + word[1:]

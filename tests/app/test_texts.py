@@ -63,6 +63,9 @@ def controls(text: str) -> set[str]:
 @example(text="Thank you.&#27;&#129; The cat&#7; sleeps.&Tab;&NewLine;x&#0;")
 def test_no_control_character_comes_out_that_did_not_go_in(service: Service, form: str, text: str) -> None:
     response = service.translate(text, format=form)
+    if response.status_code == 413:  # many characters that are spelt in bytes
+        assert response.json()["code"] == "text_too_long"
+        return
     assert response.status_code == 200
     assert controls(response.json()["translatedText"]) <= controls(text)
 

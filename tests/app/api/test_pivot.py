@@ -105,7 +105,7 @@ async def test_details_and_alternatives_are_of_the_last_leg(
     body = (await translate(client, q="eins zwei. Drei", alternatives=1, include=include)).json()
     assert body["alternatives"] == ["EINS EINS ZWEI. DREI DREI"]
     details = body["details"][0]
-    assert [tokens["source"] for tokens in details["tokens"]] == [["Eins", "zwei.", "</s>"], ["DREI", "</s>"]]
+    assert [tokens["source"] for tokens in details["tokens"]] == [["Eins", "zwei.", "</s>"], ["drei", "</s>"]]
     assert len(details["alignment"]) == 2
     first, last = backend.admitted[0].options, backend.admitted[-1].options
     assert (first.num_hypotheses, first.return_alignment) == (1, False)
@@ -147,8 +147,8 @@ async def test_each_leg_counts_its_tokens(client: httpx.AsyncClient) -> None:
 
 
 async def test_all_texts_arrive_or_none(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    backend.poison = "ZWEI"
-    response = await translate(client, q=["eins", "zwei", "drei"])
+    backend.poison = "Zwei"  # of the second leg: what the first gave, as it is read
+    response = await translate(client, q=["eins", "zwei drei", "vier"])
     assert (response.status_code, response.json()["code"]) == (500, "internal_error")
     assert (await translate(client, q="eins")).status_code == 200
 

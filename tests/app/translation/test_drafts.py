@@ -102,6 +102,14 @@ def test_a_sentence_with_an_address_waits_until_that_is_right(model: LoadedModel
     assert drafts.take() == [(0, "SCHREIB AN max@example.org.")]
 
 
+def test_an_address_counts_as_the_network_reads_it(model: LoadedModel) -> None:
+    drafts = drafts_of(model, "Write to max@exam\u00adple.org today.")
+    drafts.grew(0, ids(model, "schreib an max@exam ple.org x"))
+    assert drafts.take() == []
+    drafts.finished(0, hypotheses(model, "schreib an max@exam ple.org."))
+    assert drafts.take() == [(0, "SCHREIB AN max@example.org.")]
+
+
 @pytest.mark.parametrize("is_html", [False, True])
 def test_the_last_draft_is_the_answer_but_for_tags_behind_it(model: LoadedModel, is_html: bool) -> None:
     (item,) = items_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)

@@ -7,7 +7,15 @@ from model.text.capitals import as_read, as_written, is_in_capitals
 
 @pytest.mark.parametrize(
     "sentence",
-    ["NO PARKING", "FERMÉ LE LUNDI", "WO IST DIE STRAßE?", "¿DÓNDE ESTÁ?", "ЗАКРЫТО", "CALL 112 NOW!!"],
+    [
+        "NO PARKING",
+        "FERMÉ LE LUNDI",
+        "WO IST DIE STRAßE?",
+        "¿DÓNDE ESTÁ?",
+        "ЗАКРЫТО",
+        "CALL 112 NOW!!",
+        "EXIT",
+    ],
 )
 def test_a_sentence_in_capitals_is_one(sentence: str) -> None:
     assert is_in_capitals(sentence)
@@ -18,7 +26,7 @@ CASELESS = ["我爱你", "我在IBM工作。", "他买了一台TV和DVD，很大
 
 @pytest.mark.parametrize(
     "sentence",
-    [*CASELESS, "", "NATO", "USA 2026", "I", "A B C", "No parking", "USA is big", "B2B", "12:30"],
+    [*CASELESS, "", "BMW", "USA 2026", "I", "A B C", "No parking", "USA is big", "B2B", "12:30"],
 )
 def test_an_abbreviation_is_none_nor_is_a_script_without_capitals(sentence: str) -> None:
     assert not is_in_capitals(sentence)
@@ -32,6 +40,9 @@ def test_an_abbreviation_is_none_nor_is_a_script_without_capitals(sentence: str)
         ("en", "NO PARKING", "No parking"),
         ("es", "¿DÓNDE ESTÁ EL BAÑO?", "¿Dónde está el baño?"),
         ("en", "«2 ROOMS LEFT»", "«2 Rooms left»"),
+        ("en", "EXIT", "exit"),
+        ("es", "¡HOLA!", "¡hola!"),
+        ("de", "AUSGANG", "Ausgang"),
         ("tr", "KAPI AÇIK DEĞİL", "Kapı açık değil"),
         ("tr", "İSTANBUL GÜZEL", "İstanbul güzel"),
         ("en", "İSTANBUL IS OPEN", "İstanbul is open"),
