@@ -51,12 +51,13 @@ def better_of(
 
 def _stricter(options: DecodeOptions, kind: Kind) -> DecodeOptions:
     beam_size = options.beam_size if options.strategy == "beam" else options.num_hypotheses
+    # EOS is one of them; a lone other may be white space, or a byte that is no character.
+    min_length = max(options.min_length, 3 if kind == "empty" else 2)
     return dataclasses.replace(
         options,
         strategy="beam",
         beam_size=max(beam_size, BEAM_SIZE),
-        no_repeat_ngram_size=NO_REPEAT_NGRAM_SIZE,
+        no_repeat_ngram_size=min(options.no_repeat_ngram_size or NO_REPEAT_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE),
         repetition_penalty=max(options.repetition_penalty, REPETITION_PENALTY),
-        # EOS is one of them; a lone other may be white space, or a byte that is no character.
-        min_length=max(options.min_length, 3 if kind == "empty" else 2),
+        min_length=min_length if options.max_length is None else min(min_length, options.max_length),
     )

@@ -74,6 +74,15 @@ def test_the_second_holds_a_token_and_two_where_the_first_held_no_text(tokenizer
     assert [request.options.min_length for request in requests if request] == [3, 2]
 
 
+@pytest.mark.parametrize("longest", [1, 2, 3])
+def test_the_second_stays_within_the_limits_of_the_first(tokenizer: Tokenizer, longest: int) -> None:
+    options = DecodeOptions(max_length=longest, no_repeat_ngram_size=2)
+    request = second_request(translated("", tokenizer, options))
+    assert request is not None
+    assert (request.options.min_length, request.options.max_length) == (longest, longest)
+    assert request.options.no_repeat_ngram_size == 2
+
+
 @pytest.mark.parametrize(("repetitions", "is_tried"), [(7, True), (8, False), (200, False)])
 def test_a_source_that_repeats_itself_gets_no_second_attempt(
     tokenizer: Tokenizer, repetitions: int, *, is_tried: bool
