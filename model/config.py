@@ -132,6 +132,8 @@ class TransformerConfig:
             require_integer(name, getattr(self, name), 0, _MOST_LAYERS)
         if self.num_encoder_layers == self.num_decoder_layers == 0:
             raise ConfigError("num_encoder_layers", "at least 1 where there is no decoder", 0)
+        deviates = self.norm_form != "standard_deviation" or self.model_dim > 1
+        require(deviates, "model_dim", "at least 2 for norms by standard deviation", self.model_dim)
         divides = self.model_dim % self.num_heads == 0
         require(divides, "num_heads", f"a divisor of model_dim ({self.model_dim})", self.num_heads)
         self._check_positions()
@@ -155,6 +157,16 @@ class TransformerConfig:
         require(self.pad_id != self.eos_id, "pad_id", "different from eos_id", self.pad_id)
         shareable = self.tie != "all" or self.source_vocab_size == self.target_vocab_size
         require(shareable, "tie", "none or decoder where the two vocabularies differ in size", self.tie)
+
+    def require_translator(self) -> None:
+        """Refuse a network that has no encoder or no decoder.
+
+        Raises:
+            ConfigError: Naming the layers that are missing.
+        """
+        for name in ("num_encoder_layers", "num_decoder_layers"):
+            layers = getattr(self, name)
+            require(layers > 0, name, "at least 1 to translate", layers)
 
     @property
     def head_dim(self) -> int:

@@ -94,9 +94,10 @@ def engine_factory(
         shortlist: Produce only what the checkpoint's shortlist has for a sentence.
 
     Raises:
-        ConfigError: If this machine has no such device, or it cannot compute so; or if the checkpoint has
-            no shortlist, and one is asked for.
+        ConfigError: If this machine has no such device, or it cannot compute so; if the network lacks an
+            encoder or a decoder; or if the checkpoint has no shortlist, and one is asked for.
     """
+    checkpoint.config.require_translator()
     if shortlist and checkpoint.shortlist is None:
         requirement = (
             f"off, as checkpoint {checkpoint.folder} has no shortlist (`dragoman shortlist` makes one)"

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from model.checks import require, require_integer
+from model.checks import require_integer
 from model.config import TransformerConfig
 from model.decoding.admission import Admission
 from model.decoding.interrupt import Interrupt
@@ -58,9 +58,7 @@ class DecodingEngine:
         max_encode_tokens: int = 1024,
         shortlist: Shortlist | None = None,
     ) -> None:
-        for name in ("num_encoder_layers", "num_decoder_layers"):
-            layers = getattr(config, name)
-            require(layers > 0, name, "at least 1 to translate", layers)
+        config.require_translator()
         require_integer("max_batch_tokens", max_batch_tokens, 1)
         require_integer("max_encode_tokens", max_encode_tokens, 1)
         self._runner, self._config, self._shortlist = runner, config, shortlist

@@ -7,6 +7,7 @@ from model.config import TransformerConfig
 from model.errors import ConfigError
 
 SIZES = {"source_vocab_size": 100, "target_vocab_size": 200}
+ONE_WIDE = {"model_dim": 1, "num_heads": 1, "positions": "relative"}
 
 BAD_VALUES: dict[str, tuple[object, ...]] = {
     "source_vocab_size": (0, -1, 1.5, "100", None, True),
@@ -64,6 +65,7 @@ def test_a_bad_value_is_refused_by_its_fields_name(field: str, value: object) ->
         ("num_heads", {"model_dim": 30, "num_heads": 4}),
         ("num_heads", {"positions": "rotary", "model_dim": 12, "num_heads": 4}),
         ("model_dim", {"model_dim": 5, "num_heads": 5}),
+        ("model_dim", {**ONE_WIDE, "norm_form": "standard_deviation"}),
         ("num_encoder_layers", {"num_encoder_layers": 0, "num_decoder_layers": 0}),
         ("relative_max_distance", {"relative_buckets": 64, "relative_max_distance": 63}),
         ("pad_id", {"pad_id": 3}),

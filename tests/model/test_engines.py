@@ -1,5 +1,6 @@
 """Each machine and each wish gets the runner that fits; the native one needs no PyTorch."""
 
+import dataclasses
 import gc
 import logging
 import subprocess
@@ -55,6 +56,13 @@ def test_what_the_library_cannot_compute_goes_to_torch(
     assert kind_of(engine_factory(checkpoint, precision="float16", device="cpu")) == "torch cpu float16"
     (line,) = caplog.messages
     assert line.startswith("decoding with PyTorch, not natively: the native library computes in float32")
+
+
+@pytest.mark.parametrize("field", ["num_encoder_layers", "num_decoder_layers"])
+def test_half_a_network_is_refused_by_name(checkpoint: Checkpoint, field: str) -> None:
+    half = dataclasses.replace(checkpoint, config=dataclasses.replace(checkpoint.config, **{field: 0}))
+    with pytest.raises(ConfigError, match=f"`{field}` must be at least 1 to translate"):
+        engine_factory(half, device="cpu")
 
 
 @pytest.mark.parametrize(("precision", "expected"), [("auto", "float32"), ("int8", "int8")])

@@ -28,7 +28,8 @@ _FRACTIONAL: Mapping[str, Callable[[Sentence], float]] = {
 }
 _INTEGRAL: Mapping[str, Callable[[Sentence], int]] = {
     "is_beam_N": lambda s: s.options.strategy == "beam",
-    "is_sample_N": lambda s: s.options.strategy == "sample",
+    # Among one is none to draw: of equally likely tokens greedy search takes the first.
+    "is_sample_N": lambda s: s.options.strategy == "sample" and s.options.top_k != 1,
     "top_k_N": lambda s: s.top_k,
     "seed_N": lambda s: s.seed,
     "shortest_N": lambda s: s.shortest,

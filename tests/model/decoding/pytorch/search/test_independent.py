@@ -17,6 +17,16 @@ def test_greedy_is_a_beam_of_one_and_a_sample_of_the_likeliest(seed: int, other:
         assert_same(result, expected)
 
 
+def test_of_equally_likely_tokens_a_sample_of_one_takes_what_greedy_search_takes() -> None:
+    tied = {2: dict.fromkeys(range(4, 12), 0.125), **{token: {EOS: 1.0} for token in range(4, 12)}}
+    engine = torch_engine(TableNetwork(tied))
+    others = [request((4, EOS), strategy="sample", top_k=1, seed=seed) for seed in range(20)]
+    greedy, *drawn = engine.decode([request((4, EOS), strategy="greedy"), *others])
+    assert isinstance(greedy, list)
+    for result in drawn:
+        assert_same(result, greedy)
+
+
 def test_it_takes_the_likeliest_token_each_time() -> None:
     result = torch_engine(TableNetwork(TABLE)).decode([request((4, EOS), strategy="greedy")])[0]
     assert isinstance(result, list)
