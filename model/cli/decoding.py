@@ -10,7 +10,10 @@ _OPTIONS: Mapping[str, tuple[type, str]] = {
     "strategy": (str, "greedy, beam or sample."),
     "beam_size": (int, "Hypotheses kept alive; asks for beam search where no --strategy is given."),
     "length_penalty": (float, "Above 0 favours longer translations."),
-    "patience": (float, "Beam search ends after this many times the beam size."),
+    "patience": (
+        float,
+        "Search ends when patience × beam size are finished and none is ahead of them.",
+    ),
     "temperature": (float, "Sampling: above 1 is more varied."),
     "top_k": (int, "Sampling: among the k likeliest tokens; 0 is no limit."),
     "top_p": (float, "Sampling: among the likeliest tokens that hold this probability."),

@@ -15,7 +15,9 @@ from model.cli.evaluation.report import Evaluation
 from model.cli.evaluation.systems import CheckpointSystem, System, TranslationsFile
 from model.cli.evaluation.text import EvaluationText, TextOptions, text_options
 from model.cli.languages import Languages, language_options
+from model.cli.main import Misuse
 from model.cli.setup import Setup, setup_options
+from model.cli.text_files import is_file_of, written
 
 if TYPE_CHECKING:
     from model.card import Pair
@@ -34,7 +36,12 @@ _UNKNOWN = "und"
     metavar="K",
     help="Show each line with its own BLEU of up to K words, 0 to 1.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the translations here.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the translations here, packed if the name ends in .gz; another file than what is read.",
+)
 @click.option(
     "--record", metavar="NAME", help="Add the scores to the checkpoint's provenance under this name."
 )
@@ -64,6 +71,8 @@ def evaluate(
       dragoman evaluate --reference-file test.fr --translations-file theirs.fr -t fr --confidence
     """
     comparing.check(both=both, output=output, record=record)
+    if output is not None and any(is_file_of(file, output) for file in (*text.files, *comparing.files)):
+        raise Misuse(f"--output must be another file than what is read, but is {output}")
     read = text.read(languages.source, languages.target, needs_sources=comparing.needs_sources)
     system, baseline = _systems(comparing, setup, decoding)
     pair = _pair([system, baseline], languages, read)
@@ -79,7 +88,8 @@ def evaluate(
         found.append(judge.evaluate(read.reversed(), (pair[1], pair[0])))
     _show(found, as_json=as_json, as_list=both)  # first: a disk may refuse the rest
     if output is not None:
-        output.write_text("".join(f"{line}\n" for line in found[0].translations), encoding="utf-8")
+        with written(str(output)) as file:
+            file.writelines(f"{line}\n".encode() for line in found[0].translations)
     if record is not None:
         for evaluation in found:
             setup.record(f"{record} {evaluation.pair}", evaluation.to_record())

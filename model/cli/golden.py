@@ -27,8 +27,8 @@ def golden(checkpoint: Path, texts: tuple[tuple[str, str], ...]) -> None:
     r"""Record in CHECKPOINT what it makes of some short texts, if it is sure of them.
 
     `dragoman serve` lets each engine translate them again before it is ready, and refuses the checkpoint
-    if something else comes out. `dragoman train` records them by itself. Nothing but provenance.json is
-    changed, and the checksum stays.
+    if something else comes out. `dragoman train` records them where it validates. Nothing but
+    provenance.json is changed, and the checksum stays.
 
     \b
     Example:

@@ -44,7 +44,7 @@ class Setup:
     retry_degenerate: bool = True
 
     def load(self) -> "Translator":
-        """Load the checkpoint; PyTorch is imported only now.
+        """Load the checkpoint, and only now what computes it.
 
         Raises:
             CheckpointError: If there is no checkpoint, more than one, or it is not sound.

@@ -48,10 +48,11 @@ def written(path: str) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, file)
 
 
-def is_file_of(file: BinaryIO, path: Path) -> bool:
-    """Whether a path leads to the very file that is open, be it by a link; never of devices and pipes."""
+def is_file_of(file: BinaryIO | Path, path: Path) -> bool:
+    """Whether a path leads to the very file that is read, be it by a link; never of devices and pipes."""
     try:
-        opened, named = os.fstat(file.fileno()), path.stat()
-    except OSError:  # no file has that name yet, or what is open is none
+        read = os.stat(file if isinstance(file, Path) else file.fileno())
+        named = path.stat()
+    except OSError:  # no file has that name yet, or what is read is none
         return False
-    return stat.S_ISREG(named.st_mode) and os.path.samestat(opened, named)
+    return stat.S_ISREG(named.st_mode) and os.path.samestat(read, named)

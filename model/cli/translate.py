@@ -1,6 +1,6 @@
 """`dragoman translate`: lines, a document or a whole corpus, from a file or standard input."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -36,6 +36,7 @@ _SAMPLE_LINES = 20
     "--output",
     type=click.Path(dir_okay=False),
     default=STANDARD,
+    metavar="OUTPUT",
     help="Where to write, packed if the name ends in .gz; another file than FILE; default standard output.",
 )
 @click.option(
@@ -48,7 +49,9 @@ _SAMPLE_LINES = 20
     "--skip-long", is_flag=True, help="Leave a line over the checkpoint's limit empty; otherwise an error."
 )
 @click.option(
-    "--resume", is_flag=True, help="Write FILE.part, renamed when whole, and go on with what is there of it."
+    "--resume",
+    is_flag=True,
+    help="Write OUTPUT.part, renamed when whole, and go on with what is there of it.",
 )
 @click.option(
     "--progress/--no-progress",
@@ -110,10 +113,10 @@ def translate(
             if unfinished is not None:
                 unfinished.note(marked.mark)
     if job.too_long:
-        click.echo(f"{len(job.too_long)} lines over the limit were left empty", err=True)
+        click.echo(f"{_counted(job.too_long)} over the limit left empty", err=True)
     if job.cut:
-        those = "sentences" if document else f"{len(job.cut)} lines"
-        click.echo(f"{those} were ended by the length limit", err=True)
+        those = "sentences" if document else _counted(job.cut)
+        click.echo(f"{those} ended by the length limit", err=True)
 
 
 @dataclass(frozen=True)
@@ -175,14 +178,21 @@ class _Job:
 
 
 def _command(job: _Job, setup: Setup, decoding: Mapping[str, object]) -> dict[str, object]:
-    """All that a translation depends on but the input; what only refuses or skips is none of it."""
+    """All that a translation depends on but the input; what only refuses or skips is none of it.
+
+    `auto` is noted as what it came to, which is another thing on another machine.
+    """
     return {
         "the checkpoint": job.translator.checksum,
         "languages": "-".join(job.pair),
         "--column": job.form.column,
         "--pairs": job.form.pairs,
-        "--precision": setup.precision,
+        "--precision": job.translator.precision,
         "--shortlist": setup.shortlist,
         "--retry-degenerate": setup.retry_degenerate,
         **{f"--{name.replace('_', '-')}": value for name, value in decoding.items()},
     }
+
+
+def _counted(lines: Sequence[str]) -> str:
+    return f"{len(lines)} {'line' if len(lines) == 1 else 'lines'}"

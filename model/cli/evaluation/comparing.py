@@ -1,5 +1,6 @@
 """`--against`, `--confidence` and so on: what else is to be known than the scores."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,11 @@ class Comparing:
     against_file: Path | None
     confidence: bool
     resamples: int
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """What is read of translations that are there already."""
+        return [file for file in (self.translations_file, self.against_file) if file is not None]
 
     @property
     def needs_sources(self) -> bool:

@@ -55,6 +55,11 @@ class TextOptions:
     reference_columns: ReferenceColumns | None
     limit: int | None
 
+    @property
+    def files(self) -> Sequence[Path]:
+        """What is read."""
+        return [Path(file) for file in (self.corpus, self.source_file, *self.reference_files) if file]
+
     def read(self, source: str | None, target: str | None, *, needs_sources: bool) -> EvaluationText:
         """The text, in the direction that was asked for.
 
@@ -176,6 +181,8 @@ def _table(path: str, source_column: int, wanted: ReferenceColumns, limit: int |
         if len(row) < needed:
             raise CorpusError(f"{path}:{number}: {len(row)} tab-separated columns, at least {needed} needed")
     columns = wanted.among(max(len(row) for row in rows), leaving_out=source_column)
+    if not columns:
+        raise click.UsageError(f"--reference-column names no column of {path} but that of the sources")
     references = [[row[column - 1] if column <= len(row) else None for row in rows] for column in columns]
     return EvaluationText([row[source_column - 1] for row in rows], references)
 

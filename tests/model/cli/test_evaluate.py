@@ -54,6 +54,24 @@ def test_columns_of_a_compressed_file(run: Run, phrases: Phrases, tmp_path: Path
     assert output.read_text() == "Good morning.\nThank you.\n"
 
 
+def test_translations_are_packed_where_their_name_says_so(run: Run, aligned: tuple[Path, Path]) -> None:
+    output = aligned[0].with_name("translations.gz")
+    run("evaluate", "--source-file", aligned[0], "--reference-file", aligned[1], "-t", "fr", "-o", output)
+    assert gzip.decompress(output.read_bytes()) == aligned[1].read_bytes()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_translations_never_replace_what_is_read(run: Run, aligned: tuple[Path, Path], which: int) -> None:
+    read = [file.read_bytes() for file in aligned]
+    link = aligned[0].with_name("link")
+    link.symlink_to(aligned[which])
+    files = ["--source-file", aligned[0], "--reference-file", aligned[1]]
+    result = run("evaluate", *files, "-s", "en", "-t", "fr", "--limit", "1", "-o", link)
+    assert result.exit_code == 2
+    assert f"--output must be another file than what is read, but is {link}" in result.stderr
+    assert [file.read_bytes() for file in aligned] == read
+
+
 def test_worse_translations_score_less(run: Run, phrases: Phrases, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{en}\tautre chose\n" for en, _ in phrases))

@@ -27,13 +27,14 @@ def test_a_line_that_is_not_utf_8_is_named_in_packed_files_too(tmp_path: Path) -
         list(read_lines(file))
 
 
-def test_a_file_is_known_by_what_is_open_not_by_its_name(tmp_path: Path) -> None:
+def test_a_file_is_known_by_what_is_read_not_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "one").touch()
     (tmp_path / "link").symlink_to("one")
     (tmp_path / "other").touch()
     with (tmp_path / "one").open("rb") as file:
         names = ("one", "link", "other", "none")
         assert [is_file_of(file, tmp_path / name) for name in names] == [True, True, False, False]
+    assert [is_file_of(tmp_path / "one", tmp_path / name) for name in names] == [True, True, False, False]
     with open(os.devnull, "rb") as device:
         assert not is_file_of(device, Path(os.devnull))
     assert not is_file_of(io.BytesIO(), tmp_path / "one")

@@ -192,15 +192,15 @@ def test_long_lines_are_left_empty_and_counted_when_asked_for(run: Run) -> None:
     text = "Thank you.\n" + "cat " * 80 + "\nThank you.\n" + "dog " * 80
     result = run("translate", "-s", "en", "-t", "fr", "--skip-long", stdin=text)
     assert (result.exit_code, result.stdout) == (0, "Merci.\n\nMerci.\n")
-    assert result.stderr == "2 lines over the limit were left empty\n"
+    assert result.stderr == "2 lines over the limit left empty\n"
 
 
 def test_what_the_length_limit_ends_is_told(run: Run) -> None:
     arguments = ("translate", "-s", "en", "-t", "fr", "--max-length", "2")
     lines = run(*arguments, stdin="Good morning.\n\nThe cat sleeps.\n")
-    assert (lines.exit_code, lines.stderr) == (0, "2 lines were ended by the length limit\n")
+    assert (lines.exit_code, lines.stderr) == (0, "2 lines ended by the length limit\n")
     document = run(*arguments, "--document", stdin="Good morning. The cat sleeps.")
-    assert (document.exit_code, document.stderr) == (0, "sentences were ended by the length limit\n")
+    assert (document.exit_code, document.stderr) == (0, "sentences ended by the length limit\n")
 
 
 def interrupted(

@@ -108,3 +108,9 @@ def test_what_names_no_text_is_refused(
 ) -> None:
     with pytest.raises(click.UsageError, match=message):
         read(codes, **given)
+
+
+def test_references_that_are_the_sources_themselves_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "both", "one\teins")
+    with pytest.raises(click.UsageError, match="--reference-column names no column"):
+        read(source_file=path, source_column=2, reference_columns=ReferenceColumns((2,), is_open=True))
