@@ -7,6 +7,8 @@ is on a CPU goes by gloo, gradients on GPUs by NCCL.
 import hashlib
 import json
 import os
+import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -25,6 +27,9 @@ from model.training.world import ALONE, World
 
 _PATIENCE = timedelta(days=30)
 """Others wait while the first process prepares a corpus or saves; a lost one is noticed at once."""
+_MEETING = timedelta(minutes=10)
+"""How long processes wait for one another at the start, when torchrun has just started them all."""
+_GLANCE = 0.05  # seconds between looks at who has come
 
 
 class _OneOfSeveral(World):
@@ -174,23 +179,57 @@ def joined() -> Iterator[World]:
 def _meet() -> _OneOfSeveral:
     place = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
     try:
-        store, rank, size = next(iter(rendezvous("env://")))
-        # What processes wrote there that torchrun has replaced by these must not be read again.
-        store = PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        store, rank, size = next(iter(rendezvous("env://", timeout=_MEETING)))
+        store = PrefixStore(meeting_name(store, rank, size), store)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
     except (RuntimeError, ValueError) as error:  # ValueError: an environment that is not complete
         raise TrainingError(f"the processes of this run cannot meet at {place}: {error}") from error
     return _OneOfSeveral(store, rank, size, int(os.environ.get("LOCAL_RANK", "0")))
 
 
+def meeting_name(store: Store, rank: int, size: int) -> str:
+    """A name that the processes of this start have in common, and those of no start before.
+
+    The store keeps what processes wrote that torchrun has replaced by these, and each machine counts its
+    restarts by itself. So each process asks for the name by a word that was never used, and only who runs now
+    can answer that: the first.
+
+    Args:
+        store: What all of them can write to.
+        rank: Of this process.
+        size: How many there are.
+
+    Raises:
+        RuntimeError: If somebody has not come within ten minutes.
+    """
+    if rank > 0:
+        word = uuid.uuid4().hex
+        store.set(f"question/{rank}", word)
+        name = store.get(f"answer/{word}").decode()
+        store.set(f"{name}/{rank}", "")
+        return name
+    name, missing = uuid.uuid4().hex, set(range(1, size))
+    deadline = time.monotonic() + _MEETING.total_seconds()
+    while missing:
+        time.sleep(_GLANCE)
+        for other in missing:
+            if store.check([f"question/{other}"]):
+                store.set(f"answer/{store.get(f'question/{other}').decode()}", name)
+        missing = {other for other in missing if not store.check([f"{name}/{other}"])}
+        if missing and time.monotonic() > deadline:
+            raise RuntimeError(f"{len(missing)} of {size} have not come")
+    return name
+
+
 @contextmanager
 def _noticing_loss() -> Iterator[None]:
-    """torch.distributed raises a plain RuntimeError where a peer is gone."""
+    """torch.distributed raises a plain RuntimeError where a peer is gone, and where its own work failed."""
     try:
         yield
     except RuntimeError as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         kept = "what was saved before is kept, continue it with --resume"
-        raise LostProcessError(f"another process of this run has ended; {kept}") from error
+        raise LostProcessError(f"another process of this run has ended ({reason}); {kept}") from error
 
 
 def _digest(text: str) -> str:

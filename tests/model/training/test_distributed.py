@@ -152,7 +152,8 @@ def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
     os.kill(process_of_rank(1, config), signal.SIGKILL)
     said = whole.communicate(timeout=PATIENCE_SECONDS)[1]
     assert whole.returncode == 0, said
-    assert "dragoman: another process of this run has ended; what was saved before is kept" in said
+    assert "dragoman: another process of this run has ended (" in said
+    assert "; what was saved before is kept, continue it with --resume" in said
     assert "resuming at step" in said
     assert state_of(config) == state_of(together[1])
     assert [event.get("loss") for event in events(config)] == [
