@@ -82,6 +82,7 @@ class _Context(FunctionCtx):
 
     needs_input_grad: tuple[bool, ...]
     saved_tensors: tuple[Tensor, ...]
+    precision: torch.dtype
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -95,7 +96,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: _Context, logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing
     ) -> tuple[Tensor, Tensor]:
-        gradient_MV = torch.zeros_like(logits_MV) if ctx.needs_input_grad[0] else None
+        ctx.precision = logits_MV.dtype
+        gradient_MV = kept_gradient(logits_MV) if ctx.needs_input_grad[0] else None
         sums = torch.zeros(2, device=logits_MV.device)
         step = _ROWS_AT_ONCE if logits_MV.device.type == "cpu" else max(len(logits_MV), 1)
         for start in range(0, len(logits_MV), step):
@@ -113,7 +115,17 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, None, None]:
         gradient_MV = ctx.saved_tensors[0]
-        return gradient_MV * upstream[0].to(gradient_MV.dtype), None, None
+        return (gradient_MV * upstream[0].to(gradient_MV.dtype)).to(ctx.precision), None, None
+
+
+def kept_gradient(logits_MV: Tensor) -> Tensor:
+    """Zeros for a gradient that its factor, the loss scale in it, has not reached yet.
+
+    Of float16 logits it is float32: a smoothed label's share of a large vocabulary, not yet scaled, is among
+    the smallest numbers of float16.
+    """
+    precision = torch.float32 if logits_MV.dtype == torch.float16 else logits_MV.dtype
+    return torch.zeros_like(logits_MV, dtype=precision)
 
 
 def _losses(logs_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from model.training.data.batches import Batch
-from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss
+from model.training.objective import Smoothing, SummedLoss, kept_gradient, label_smoothed_loss
 
 _ROWS_AT_ONCE = 128
 """Rows of each pass turned into float32 at a time on a CPU: what is computed of them stays in the cache."""
@@ -60,6 +60,7 @@ class _Context(FunctionCtx):
     """What autograd hands from forward to backward."""
 
     saved_tensors: tuple[Tensor, ...]
+    precision: torch.dtype
 
 
 class _SymmetricDivergence(torch.autograd.Function):
@@ -67,7 +68,8 @@ class _SymmetricDivergence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: _Context, logits_MV: Tensor, counts_M: Tensor, vocab_size: int) -> Tensor:
-        gradient_MV = torch.zeros_like(logits_MV)
+        ctx.precision = logits_MV.dtype
+        gradient_MV = kept_gradient(logits_MV)
         total = torch.zeros((), device=logits_MV.device)
         size = len(counts_M)
         step = _ROWS_AT_ONCE if logits_MV.device.type == "cpu" else max(size, 1)
@@ -86,7 +88,7 @@ class _SymmetricDivergence(torch.autograd.Function):
     @staticmethod
     def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, None, None]:
         gradient_MV = ctx.saved_tensors[0]
-        return gradient_MV * upstream[0].to(gradient_MV.dtype), None, None
+        return (gradient_MV * upstream[0].to(gradient_MV.dtype)).to(ctx.precision), None, None
 
 
 def _divergence(logs_p_MV: Tensor, logs_q_MV: Tensor) -> tuple[Tensor, Tensor, Tensor]:

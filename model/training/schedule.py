@@ -1,13 +1,18 @@
 """ⓔ The learning rate of each step: a warm-up, then one of four curves."""
 
+import logging
 import math
 from dataclasses import dataclass
 from typing import Literal
 
 from model.checks import require, require_choice, require_integer, require_number
 
+logger = logging.getLogger(__name__)
+
 ScheduleForm = Literal["inverse_sqrt", "noam", "cosine", "constant"]
 _FORMS = ("inverse_sqrt", "noam", "cosine", "constant")
+# Of Noam's curve, which any rate meant for another form makes a thousand times lower than it should be.
+_FAINTEST_FACTOR = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +64,17 @@ class Schedule:
             requirement = "above schedule.warmup_steps for a cosine (or give run.max_steps)"
             ends_later = self.total_steps > self.config.warmup_steps
             require(ends_later, "schedule.total_steps", requirement, self.total_steps)
+
+    def warn(self) -> None:
+        """Say so where a rate was probably meant for another form."""
+        if self.config.form == "noam" and self.peak < _FAINTEST_FACTOR:
+            highest = self.rate(self.config.warmup_steps)
+            logger.warning(
+                "the learning rate never exceeds %.1e: with schedule.form noam, optimisation.learning_rate is"
+                " a factor, 1 in the paper, but is %g",
+                highest,
+                self.peak,
+            )
 
     @property
     def total_steps(self) -> int:

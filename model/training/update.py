@@ -89,6 +89,7 @@ class Updater:
         self.schedule = Schedule(
             config.schedule, config.optimisation.learning_rate, shape.model_dim, config.run.max_steps
         )
+        self.schedule.warn()
         self._forward = (
             cast(nn.Module, torch.compile(network, dynamic=True)) if config.run.compile else network
         )
@@ -125,6 +126,7 @@ class Updater:
         self.optimiser.zero_grad(set_to_none=True)
         num_labels = sum(batch.num_target_tokens for batch in batches)
         totals = torch.zeros(2, device=self._device)
+        self._scaler.scale(totals)  # makes its scale at the first call, which may be one without a batch
         mine = [batch for batch in batches if not batch.is_elsewhere]
         for number, batch in enumerate(mine, start=1):
             with autocast(self._device, self._config.run.precision):

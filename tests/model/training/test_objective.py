@@ -119,3 +119,16 @@ def test_bfloat16_scores_are_summed_in_float32() -> None:
 def test_a_batch_of_padding_alone_costs_nothing() -> None:
     loss = loss_of(scores(2, 3), torch.full((2, 3), PAD), 0.1)
     assert loss.smoothed == 0
+
+
+def test_small_shares_of_float16_scores_are_rounded_after_the_loss_scale() -> None:
+    vocab, scale = 20_000, 2.0**14
+    logits, wanted = torch.zeros(1, 2, vocab), torch.ones(1, 2, dtype=torch.long)
+    gradients = []
+    for precision in (torch.float16, torch.float64):
+        rounded = logits.to(precision).requires_grad_()
+        (loss_of(rounded, wanted, 0.1, vocab).smoothed * scale).backward()
+        assert rounded.grad is not None
+        assert rounded.grad.dtype == precision
+        gradients.append(rounded.grad.double())
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=0)

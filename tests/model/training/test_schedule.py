@@ -65,3 +65,13 @@ def test_values_that_cannot_work_are_refused_by_name(values: dict[str, object]) 
 def test_noam_needs_a_warm_up() -> None:
     with pytest.raises(ConfigError, match="warmup_steps"):
         ScheduleConfig(form="noam", warmup_steps=0)
+
+
+@pytest.mark.parametrize(
+    ("form", "peak", "warned"), [("noam", 1e-3, True), ("noam", 0.5, False), ("cosine", 1e-3, False)]
+)
+def test_a_rate_that_was_meant_for_another_form_is_told(
+    form: ScheduleForm, peak: float, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    schedule(form, peak=peak).warn()
+    assert ("never exceeds" in caplog.text) == warned

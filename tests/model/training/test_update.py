@@ -132,3 +132,14 @@ def test_state_brings_everything_back(tmp_path: Path) -> None:
 def test_autocast_is_off_in_float32() -> None:
     with autocast(CPU, "float32"):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+def test_a_first_update_without_a_batch_of_ours_has_a_loss_scale(tmp_path: Path) -> None:
+    here = updater(tmp_path)
+    here._scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    elsewhere = batch(2, 1).to("meta")
+    here.update(1, [elsewhere])
+    assert here._scaler.get_scale() == 4.0
+    here._scaler.load_state_dict({**here._scaler.state_dict(), "scale": 8.0})
+    here.update(2, [elsewhere])
+    assert here._scaler.get_scale() == 8.0
