@@ -12,6 +12,7 @@ CORPUS_FORMATS: tuple[CorpusFormat, ...] = ("auto", "tsv", "aligned", "json", "j
 AUGMENTATION_KINDS = (
     "no_final_stop",
     "capitals",
+    "capitalised",
     "lowercase",
     "plain_letters",
     "typing_errors",
@@ -114,6 +115,7 @@ class VocabularyConfig:
         kind: `unigram` or `bpe` subwords, whole `word`s or single `char`acters.
         size: Pieces a vocabulary has, special ones and language tags included. For `word` and
             `char` it is a bound: they have as many as the text has.
+        target_size: The same of the target's own vocabulary, where it is not shared; None is `size`.
         shared: One vocabulary for both sides; needed to tie all embeddings.
         character_coverage: Share of all characters that get a piece of their own.
         byte_fallback: Spell what is not covered in bytes rather than lose it; `unigram` and `bpe` only.
@@ -129,6 +131,7 @@ class VocabularyConfig:
 
     kind: VocabularyKind = "unigram"
     size: int = 8000
+    target_size: int | None = None
     shared: bool = True
     character_coverage: float = 0.9995
     byte_fallback: bool = True
@@ -143,6 +146,11 @@ class VocabularyConfig:
     def __post_init__(self) -> None:
         require_choice("kind", self.kind, VOCABULARY_KINDS)
         require_integer("size", self.size, 8, 1_000_000)
+        if self.target_size is not None:
+            require_integer("target_size", self.target_size, 8, 1_000_000)
+            require(
+                not self.shared, "target_size", "left out where one vocabulary is shared", self.target_size
+            )
         require_number("character_coverage", self.character_coverage, 0.5, 1)
         require_integer("minimum_frequency", self.minimum_frequency, 1)
         require_integer("max_sentences", self.max_sentences, 1)
@@ -194,6 +202,7 @@ class AugmentationConfig:
     Attributes:
         no_final_stop: Both sides without final punctuation.
         capitals: Both sides in capitals, as far as a script has them; none of sources without case.
+        capitalised: Both sides with a first capital, where the source has a small letter: words and phrases.
         lowercase: Source in lower case; half of them without final punctuation, on both sides.
         plain_letters: Source without accents and opening marks, German umlauts as two letters, half of them
             without apostrophes; half of them besides as `lowercase` has them.
@@ -202,12 +211,14 @@ class AugmentationConfig:
         copied: The same made-up name, figure, address, code … on both sides: in place of a name or number
             that they share, beside the sentence, or alone.
         words: How often in an epoch each pair of single words is drawn that translate each other in a
-            corpus, once as it is and once with capitals; times the corpus' weight.
+            corpus, once as it is and, if the source's script has case, once with a first capital; times the
+            corpus' weight.
         seed: Of all choices, below 2⁶³; the same pair gives the same copies.
     """
 
     no_final_stop: float = 0.0
     capitals: float = 0.0
+    capitalised: float = 0.0
     lowercase: float = 0.0
     plain_letters: float = 0.0
     typing_errors: float = 0.0

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import sentencepiece
 
@@ -25,6 +25,8 @@ from model.training.data.config import VocabularyConfig
 
 _SPECIAL_IDS = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
 _SAMPLE_SEED = 1
+
+_SizeField = Literal["size", "target_size"]
 
 
 def train_tokenizer(
@@ -100,9 +102,9 @@ def _learn(sample: Sequence[tuple[str, str]], config: VocabularyConfig, tags: di
         return _Files(settings, {SHARED_FILE: _model(_prepared(_both_sides(sample), settings), config, tags)})
     sources = _prepared((source for source, _ in sample), settings)
     targets = _prepared((target for _, target in sample), settings)
-    return _Files(
-        settings, {SOURCE_FILE: _model(sources, config, tags), TARGET_FILE: _model(targets, config, {})}
-    )
+    target_field: _SizeField = "size" if config.target_size is None else "target_size"
+    target_model = _model(targets, config, {}, size_field=target_field)
+    return _Files(settings, {SOURCE_FILE: _model(sources, config, tags), TARGET_FILE: target_model})
 
 
 def _both_sides(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -132,12 +134,22 @@ def _sample(pairs: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str
     return kept
 
 
-def _model(sentences: Sequence[str], config: VocabularyConfig, tags: Mapping[str, str]) -> bytes:
+def _model(
+    sentences: Sequence[str],
+    config: VocabularyConfig,
+    tags: Mapping[str, str],
+    *,
+    size_field: _SizeField = "size",
+) -> bytes:
     """A SentencePiece model file, made in one thread: its content depends on how many there are."""
     is_subword = config.kind in ("unigram", "bpe")
+    size: int = getattr(config, size_field)
+    least = len(_SPECIAL_IDS) + len(tags)
+    if config.kind == "word":
+        size = min(size, _num_words(sentences, config) + least)
     arguments: dict[str, Any] = _SPECIAL_IDS | {
         "model_type": config.kind,
-        "vocab_size": _vocabulary_size(sentences, config, len(tags)),
+        "vocab_size": size,
         "hard_vocab_limit": is_subword,
         # For words the frequency alone decides, not the rarity of their letters.
         "character_coverage": 1.0 if config.kind == "word" else config.character_coverage,
@@ -157,27 +169,33 @@ def _model(sentences: Sequence[str], config: VocabularyConfig, tags: Mapping[str
             sentence_iterator=iter(sentences), model_writer=model, **arguments
         )
     except RuntimeError as error:
+        wanted = f"{config.kind} vocabulary of size {getattr(config, size_field)}"
         raise CorpusError(
-            f"no {config.kind} vocabulary of size {config.size} can be learned from this text: "
-            + _in_our_words(str(error), least=len(_SPECIAL_IDS) + len(tags))
+            f"no {wanted} can be learned from this text: "
+            + _in_our_words(str(error), f"vocabulary.{size_field}", least=least)
         ) from error
     return model.getvalue()
 
 
-def _in_our_words(reason: str, *, least: int) -> str:
+def _in_our_words(reason: str, field: str, *, least: int) -> str:
     """What SentencePiece refuses, by the names of our settings; in its own words where they are new to us."""
     text = reason.rsplit("] ", 1)[-1].strip()
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", text):
         lower = "or `vocabulary.character_coverage` lower"
-        return f"`vocabulary.size` must be at least {found[1]}, {lower}"
+        return f"`{field}` must be at least {found[1]}, {lower}"
     if found := re.search(r"size too high .*<= (\d+)", text):
-        return f"`vocabulary.size` must be at most {found[1]}"
-    return text or f"`vocabulary.size` must be above {least}"
+        return f"`{field}` must be at most {found[1]}"
+    return text or f"`{field}` must be above {least}"
 
 
-def _vocabulary_size(sentences: Iterable[str], config: VocabularyConfig, num_tags: int) -> int:
-    if config.kind != "word":
-        return config.size
+def _num_words(sentences: Iterable[str], config: VocabularyConfig) -> int:
+    """Words that are frequent enough."""
     counts = Counter(word for sentence in sentences for word in sentence.split())
     frequent = sum(count >= config.minimum_frequency for count in counts.values())
-    return min(config.size, frequent + len(_SPECIAL_IDS) + num_tags)
+    if not frequent:
+        most = max(counts.values(), default=1)
+        raise CorpusError(
+            f"`vocabulary.minimum_frequency` must be at most {most}, the count of the most frequent word,"
+            f" but is {config.minimum_frequency} instead"
+        )
+    return frequent

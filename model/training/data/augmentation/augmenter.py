@@ -10,6 +10,7 @@ from model.training.data.augmentation.carrying import with_something_carried
 from model.training.data.augmentation.sentences import joined, without_final_stop
 from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.augmentation.typing_habits import (
+    capitalised,
     in_capitals,
     in_lower_case,
     in_plain_letters,
@@ -18,7 +19,7 @@ from model.training.data.augmentation.typing_habits import (
 from model.training.data.config import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.corpus import SentencePair
 
-AUGMENTATION_VERSION = 3
+AUGMENTATION_VERSION = 4
 """Another number is another way to alter: text that is tokenised already is then done again."""
 
 Alteration = Callable[[SentencePair, Surroundings, Random], SentencePair | None]
@@ -26,6 +27,7 @@ Alteration = Callable[[SentencePair, Surroundings, Random], SentencePair | None]
 ALTERATIONS: Mapping[str, Alteration] = {
     "no_final_stop": without_final_stop,
     "capitals": in_capitals,
+    "capitalised": capitalised,
     "lowercase": in_lower_case,
     "plain_letters": in_plain_letters,
     "typing_errors": with_typing_errors,

@@ -30,6 +30,20 @@ def in_capitals(pair: SentencePair, around: Surroundings, _: Random) -> Sentence
     return SentencePair(source, upper(pair.target, around.target_language))
 
 
+def capitalised(pair: SentencePair, around: Surroundings, _: Random) -> SentencePair | None:
+    """Both sides with a first capital, as buttons have it; None unless the source has a small letter there.
+
+    A German noun in the source has its capital anyway, and says nothing about the translation's.
+    """
+    if not pair.source[0].islower():
+        return None
+    source, target = (
+        upper(side[0], language) + side[1:]
+        for side, language in zip(pair, (around.source_language, around.target_language), strict=True)
+    )
+    return SentencePair(source, target)
+
+
 def in_lower_case(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
     """A source in lower case and its translation as it was; half of the time both without final stop."""
     source = lower(pair.source, around.source_language)

@@ -1,10 +1,11 @@
+import dataclasses
 import io
 from pathlib import Path
 
 import pytest
 import sentencepiece
 
-from model.errors import CorpusError, TokenizerError, TrainingError
+from model.errors import ConfigError, CorpusError, TokenizerError, TrainingError
 from model.text.tokenizer import (
     SHARED_FILE,
     SOURCE_FILE,
@@ -13,7 +14,7 @@ from model.text.tokenizer import (
     Tokenizer,
     TokenizerSettings,
 )
-from model.training.data.config import VocabularyConfig
+from model.training.data.config import VocabularyConfig, VocabularyKind
 from model.training.data.vocabulary import train_tokenizer
 from tests.model.training.parallel_text import made_up_pairs
 
@@ -37,6 +38,21 @@ def test_subwords_come_back_as_text(tmp_path: Path, kind: str, shared: bool) -> 
     assert tokenizer.decode(tokenizer.encode_target(PAIRS[7][1])) == PAIRS[7][1]
     assert tokenizer.model_files == ((SHARED_FILE,) * 2 if shared else (SOURCE_FILE, TARGET_FILE))
     assert contents(tmp_path).keys() == set(tokenizer.model_files) | {"tokenizer.json"}
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_separate_vocabularies_may_differ_in_size(tmp_path: Path, kind: VocabularyKind) -> None:
+    config = VocabularyConfig(kind=kind, shared=False, size=60, target_size=70, byte_fallback=False)
+    tokenizer = train_tokenizer(PAIRS, config, target_languages=["fr"], folder=tmp_path)
+    assert (tokenizer.source_vocab_size, tokenizer.target_vocab_size) == (60, 70)
+    too_large = dataclasses.replace(config, target_size=5000)
+    with pytest.raises(CorpusError, match=r"size 5000 .*: `vocabulary\.target_size` must be at most \d+$"):
+        train_tokenizer(PAIRS, too_large, target_languages=["fr"], folder=tmp_path)
+
+
+def test_a_shared_vocabulary_has_one_size() -> None:
+    with pytest.raises(ConfigError, match="`target_size` must be left out where one vocabulary is shared"):
+        VocabularyConfig(target_size=400)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "word", "char"])
@@ -145,6 +161,11 @@ def test_kinds_of_files_do_not_mix(tmp_path: Path) -> None:
             PAIRS,
             VocabularyConfig(size=20),
             r"size 20 .*: `vocabulary\.size` must be at least 293, or `vocabulary\.character_coverage` lower",
+        ),
+        (
+            PAIRS,
+            VocabularyConfig(kind="word", minimum_frequency=1000),
+            r"`vocabulary\.minimum_frequency` must be at most \d+, the count of the most frequent word",
         ),
     ],
 )

@@ -14,7 +14,7 @@ def every_rate(rate: float) -> AugmentationConfig:
     return build(AugmentationConfig, dict.fromkeys(AUGMENTATION_KINDS, rate), "augmentation")
 
 
-PAIRS = [SentencePair(f"Remember déjà vu: {source}", target) for source, target in made_up_pairs(1000)]
+PAIRS = [SentencePair(f"remember Déjà vu: {source}", target) for source, target in made_up_pairs(1000)]
 EVERYTHING = every_rate(0.5)
 
 

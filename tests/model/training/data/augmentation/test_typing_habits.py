@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from model.text.capitals import lower, upper
 from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.augmentation.typing_habits import (
+    capitalised,
     in_capitals,
     in_lower_case,
     in_plain_letters,
@@ -36,6 +37,20 @@ def test_a_script_without_case_stays_as_it_is() -> None:
     assert in_capitals(SentencePair(chinese, english), around("zh", "en"), Random(0)) is None
     assert in_capitals(SentencePair("ALREADY", "DÉJÀ"), around("en", "fr"), Random(0)) is None
     assert in_lower_case(SentencePair("你好。", "Hello."), around("zh", "en"), Random(0)) is None
+
+
+def test_a_first_capital_is_on_both_sides() -> None:
+    assert capitalised(SentencePair("way out", "salida"), around("en", "es"), Random(0)) == (
+        "Way out",
+        "Salida",
+    )
+    assert capitalised(SentencePair("exit", "出口"), around("en", "zh"), Random(0)) == ("Exit", "出口")
+    assert capitalised(SentencePair("izin ver", "let"), around("tr", "en"), Random(0)) == ("İzin ver", "Let")
+
+
+@pytest.mark.parametrize("source", ["Ausgang", "出口", "42 ways", "¿dónde?", "…"])
+def test_without_a_small_letter_in_front_there_is_none_to_make(source: str) -> None:
+    assert capitalised(SentencePair(source, "exit"), around("de", "en"), Random(0)) is None
 
 
 def test_lower_case_is_the_source_alone_and_half_lose_their_stop() -> None:
