@@ -135,6 +135,10 @@ class Tokenizer:
         """
         return [*self._tag(target_language), *self._source.encode(self._readable(text)), self.eos_id]
 
+    def reads_otherwise(self, text: str) -> bool:
+        """Whether a source of this text is cut from other characters than a target of it."""
+        return self._readable(text) != self.settings.prepare(text)
+
     def can_spell(self, ids: Sequence[int]) -> bool:
         """Whether a network can make something of what `encode` gave.
 

@@ -65,14 +65,16 @@ class TranslatedText(HeldOut):
 
 
 def held_out_texts(corpora: Sequence[CorpusConfig], max_sentences: int) -> tuple[HeldOut, ...]:
-    """The validation corpora by direction, each at most `max_sentences` long (0: all of them)."""
+    """The validation corpora by direction, of each direction at most `max_sentences` (0: all of them)."""
     texts: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for corpus in corpora:
         pairs = list(islice(read_pairs(corpus), max_sentences or None))
         for direction in corpus.directions:
             is_forward = direction[0] == corpus.source_language
             sides = pairs if is_forward else [(target, source) for source, target in pairs]
-            texts.setdefault(direction, []).extend(sides)
+            kept = texts.setdefault(direction, [])
+            kept.extend(sides)
+            del kept[max_sentences or len(kept) :]
     return tuple(
         HeldOut(*direction, tuple(s for s, _ in sides), tuple(t for _, t in sides))
         for direction, sides in texts.items()

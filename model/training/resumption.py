@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model.errors import ConfigError, TrainingError
+from model.errors import ConfigError, CorpusError, TrainingError
 from model.training.run_folder import RunFolder
+from model.training.run_state import load_state_values
 from model.training.train_config import TrainConfig
 
 _FREE_IN_RUN = {
@@ -40,6 +41,23 @@ def require_unchanged(folder: RunFolder, config: TrainConfig) -> None:
         message = f"cannot resume: {folder.config}, which the run began with, cannot be read"
         raise TrainingError(f"{message} ({error})") from error
     check_unchanged(begun.to_dict(), config.to_dict())
+
+
+def require_same_text(folder: RunFolder, fingerprints: Mapping[str, str]) -> None:
+    """Refuse to go on with other text, before anything is made of it.
+
+    Args:
+        folder: The run's.
+        fingerprints: Of the text there is now.
+
+    Raises:
+        CorpusError: Naming which text has changed.
+        TrainingError: If the state cannot be read.
+    """
+    known = load_state_values(folder.state).get("text", {})  # of states that are older nothing is known
+    for which, fingerprint in fingerprints.items():
+        if known.get(which, fingerprint) != fingerprint:
+            raise CorpusError(f"cannot resume: the {which} text, or the tokenizer, has changed since")
 
 
 def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from model.golden import GOLDEN
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import BatchStream
 from model.training.data.piece_dropout import PieceDropouts
-from model.training.data.preparation import PreparedData, one_pass, prepare_data
+from model.training.data.preparation import PreparedData, one_pass, prepare_data, text_fingerprints
 from model.training.device_batches import DeviceBatches
 from model.training.folder_lock import FolderLock
 from model.training.placement import choose_device, require_batches_for_all, require_precision
@@ -27,7 +27,7 @@ from model.training.random_state import seed_everything
 from model.training.reporting.conclusion import conclude
 from model.training.reporting.journal import Journal, tensorboard_writer
 from model.training.reporting.provenance import describe_data, provenance
-from model.training.resumption import require_unchanged
+from model.training.resumption import require_same_text, require_unchanged
 from model.training.run_folder import RunFolder
 from model.training.run_state import has_run_state
 from model.training.shelf import CheckpointShelf
@@ -86,10 +86,9 @@ class Run:
                 require_start(Path(config.run.start_from), config.network)
             seed_everything(config.run.seed)
             with world.in_turn():
-                keep_tokenizer = resuming or not world.is_first
-                self._data = prepare_data(config, self.folder, keep_tokenizer=keep_tokenizer)
-            world.require_same("data", self._data.pairs.index.fingerprint)
-            self._described = self._describe_data()
+                self._data = prepare_data(config, self.folder, keep_tokenizer=resuming, writes=world.is_first)
+                self._described = self._describe_data()
+            world.require_same("data", json.dumps(self._data.fingerprints))
             self.shape = network_config(config, self._data.tokenizer)
             self.journal = self._open_journal(resuming)
             self.network = self._first_network(resuming).to(self._device)
@@ -99,6 +98,8 @@ class Run:
                 self.trainer.resume()
                 world.require_same("saved state", str(self.trainer.position))
                 logger.info("resuming at step %d", self.trainer.position.step)
+            if world.is_first:
+                self._note_configuration()
             undo.pop_all()
 
     def run(self) -> EndReason:
@@ -176,17 +177,20 @@ class Run:
             raise TrainingError(f"{self.folder.root} holds a run already: give --resume, or another folder")
         if has_state:
             require_unchanged(self.folder, self.config)
+            require_same_text(self.folder, text_fingerprints(self.config, self.folder))
         elif self.folder.checkpoints.exists():
             kept = f"{self.folder.root} holds checkpoints, but no state to go on from"
             raise TrainingError(f"{kept}: remove it, or name another folder")
         elif resume:
             logger.warning("%s holds no state to resume from: the run begins", self.folder.root)
+        return has_state
+
+    def _note_configuration(self) -> None:
         try:
             text = json.dumps(self.config.to_dict(), indent=2, ensure_ascii=False)
             write_text_whole(self.folder.config, text + "\n")
         except OSError as error:
             raise TrainingError(f"cannot write to {self.folder.root}: {error.strerror}") from error
-        return has_state
 
     def _describe_data(self) -> dict[str, object]:
         if not self._world.is_first:
@@ -234,6 +238,7 @@ class Run:
                 self.folder.checkpoints, self._save_checkpoint, config.validation.keep_best
             ),
             journal=self.journal,
+            text=self._data.fingerprints,
             hook=hook,
             world=self._world,
             peak=self._peak * self._world.size,

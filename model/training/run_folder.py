@@ -48,7 +48,12 @@ class RunFolder:
             self.provenance,
         )
         there = [part for part in parts if part.exists() or part.is_symlink()]
-        return [] if self.lock.exists() or is_run_folder(self.root) else there
+        return [] if self._is_locked_once or is_run_folder(self.root) else there
+
+    @property
+    def _is_locked_once(self) -> bool:
+        """Whether a run began here; its lock is empty, as others called so may not be."""
+        return self.lock.is_file() and not self.lock.stat().st_size
 
     @property
     def config(self) -> Path:

@@ -68,7 +68,7 @@ def _write(folder: Path, state: RunState) -> None:
 def _describe_kept(folder: Path) -> str:
     if not has_run_state(folder):
         return "none was saved before"
-    return f"the one of step {_read_values(folder).get('step')} is kept, continue it with --resume"
+    return f"the one of step {load_state_values(folder).get('step')} is kept, continue it with --resume"
 
 
 def has_run_state(folder: Path) -> bool:
@@ -84,7 +84,7 @@ def load_run_state(folder: Path) -> RunState:
     """
     if not has_run_state(folder):
         raise TrainingError(f"there is nothing to resume: {folder} holds no state yet")
-    values = _read_values(folder)
+    values = load_state_values(folder)
     version, step = values.pop("format_version", _FORMAT_VERSION), values.pop("step", None)
     if version != _FORMAT_VERSION or not isinstance(step, int):
         known = f"this release goes on from version {_FORMAT_VERSION}"
@@ -96,7 +96,12 @@ def load_run_state(folder: Path) -> RunState:
     return RunState(step=step, tensors=tensors, values=values)
 
 
-def _read_values(folder: Path) -> dict[str, Any]:
+def load_state_values(folder: Path) -> dict[str, Any]:
+    """All of a state but its tensors.
+
+    Raises:
+        TrainingError: If it cannot be read.
+    """
     try:
         values = json.loads((folder / _VALUES).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -62,6 +62,7 @@ class Trainer:
         folder: Where the run writes.
         shelf: Keeps checkpoints.
         journal: Keeps events.
+        text: Fingerprints of what is trained and validated on, to be kept with the state.
         hook: Called after every update, for callers who want to watch or meddle.
         world: The processes that train together. All update, measure, validate and agree when to end; the
             first alone logs and saves.
@@ -82,6 +83,7 @@ class Trainer:
         folder: RunFolder,
         shelf: CheckpointShelf,
         journal: Journal,
+        text: Mapping[str, str],
         hook: Hook | None = None,
         world: World = ALONE,
         peak: float,
@@ -93,6 +95,7 @@ class Trainer:
         self._folder = folder
         self._shelf = shelf
         self._journal = journal
+        self._text = text
         self._hook = hook
         self._world = world
         self._kept_translations = KeptTranslations(folder.translations)
@@ -247,6 +250,7 @@ class Trainer:
         tensors = self._updater.state_tensors() | self._averages.state_tensors() | random_tensors
         values = {
             "position": vars(self.position),
+            "text": dict(self._text),
             "data": self._batches.state_dict(),
             "random": random_values,
             "updater": self._updater.state_values(),

@@ -53,14 +53,19 @@ def searches(
     """All combinations, as beam search; before them the present search, if it is one with beams.
 
     Args:
-        present: What the checkpoint does by default; everything else stays as it is there.
+        present: What the checkpoint does by default; everything else stays as it is there, but for
+            hypotheses that a smaller beam has no room for.
         beam_sizes: None given: the present one.
         length_penalties: None given: the present one.
     """
     grid = product(beam_sizes or [present.beam_size], length_penalties or [present.length_penalty])
     options = [
-        DecodeOptions.from_dict(
-            {**vars(present), "strategy": "beam", "beam_size": beam, "length_penalty": penalty}
+        dataclasses.replace(
+            present,
+            strategy="beam",
+            beam_size=beam,
+            length_penalty=penalty,
+            num_hypotheses=min(present.num_hypotheses, beam),
         )
         for beam, penalty in grid
     ]

@@ -43,6 +43,7 @@ def prepare(
     folder: Path,
     *,
     augmentation: AugmentationConfig = _NO_COPIES,
+    writes: bool = True,
 ) -> PairDataset:
     """Tokenise corpora into a work folder, or open it if it holds just that already.
 
@@ -55,15 +56,19 @@ def prepare(
         cleaning: What to drop.
         folder: Of the tokenised pairs; what it held before is replaced.
         augmentation: Which altered copies to add.
+        writes: False if another process has just made the folder.
 
     Raises:
-        CorpusError: If a corpus cannot be read, ids cannot be written, or no pair is left.
+        CorpusError: If a corpus cannot be read, ids cannot be written, or no pair is left; or if the folder
+            should hold this data, but does not.
         TokenizerError: If the tokenizer cannot be read.
     """
     tokenizer = Tokenizer.load(tokenizer_folder)
     fingerprint = data_fingerprint(corpora, tokenizer_folder, cleaning, augmentation)
     if (finished := _finished(folder, fingerprint)) is not None:
         return finished
+    if not writes:
+        raise CorpusError(f"{folder} is not made of what is here: the processes see other files")
     report = CleaningReport()
     chunks = tokenised_chunks(corpora, tokenizer, cleaning, report, augmentation)
     try:

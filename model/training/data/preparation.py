@@ -9,8 +9,8 @@ import torch
 from model.text.tokenizer import Tokenizer
 from model.training.data.batches import Batch, BatchStream
 from model.training.data.cleaning import CleaningReport, named_counts
-from model.training.data.config import BatchConfig, CleaningConfig
-from model.training.data.dataset import prepare
+from model.training.data.config import BatchConfig, CleaningConfig, CorpusConfig
+from model.training.data.dataset import data_fingerprint, prepare
 from model.training.data.pair_dataset import PairDataset
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
@@ -48,20 +48,31 @@ class PreparedData:
     held_out: tuple[HeldOut, ...]
     held_out_pairs: PairDataset | None
 
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """As `text_fingerprints` has them."""
+        datasets = {"train": self.pairs, "validation": self.held_out_pairs}
+        return {name: dataset.index.fingerprint for name, dataset in datasets.items() if dataset is not None}
 
-def prepare_data(config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool) -> PreparedData:
+
+def prepare_data(
+    config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool = False, writes: bool = True
+) -> PreparedData:
     """Read, clean and tokenise; what is there already and still right is reused.
 
     Args:
         config: The run's.
         folder: The run's.
         keep_tokenizer: Use the tokenizer in the folder, which the weights were trained with.
+        writes: False if another process has just prepared the folder.
 
     Raises:
-        CorpusError: If text is missing, unreadable or empty after cleaning.
+        CorpusError: If text is missing, unreadable or empty after cleaning; or if the folder was prepared
+            from other text.
         TokenizerError: If a tokenizer cannot be read.
     """
     held_out = held_out_texts(config.validation_corpora, config.validation.max_sentences)
+    keep_tokenizer = keep_tokenizer or not writes
     tokenizer = Tokenizer.load(folder.tokenizer) if keep_tokenizer else _make_tokenizer(config, folder)
     pairs = prepare(
         config.corpora,
@@ -69,6 +80,7 @@ def prepare_data(config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool
         config.cleaning,
         folder.data / "train",
         augmentation=config.augmentation,
+        writes=writes,
     )
     logger.info("training on %d directed pairs; dropped: %s", len(pairs), named_counts(pairs.index.dropped))
     if pairs.index.augmented:
@@ -76,15 +88,37 @@ def prepare_data(config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool
     held_out_pairs = None
     if config.validation_corpora:
         held_out_pairs = prepare(
-            [replace(corpus, weight=1.0) for corpus in config.validation_corpora],
+            _held_out_corpora(config),
             folder.tokenizer,
-            replace(_AS_IT_IS, max_length_tokens=config.network.longest or _ANY_LENGTH),
+            _held_out_cleaning(config),
             folder.data / "validation",
+            writes=writes,
         )
         if held_out_pairs.index.dropped:
             dropped = named_counts(held_out_pairs.index.dropped)
             logger.warning("left out of the validation loss: %s", dropped)
     return PreparedData(tokenizer, pairs, held_out, held_out_pairs)
+
+
+def text_fingerprints(config: TrainConfig, folder: RunFolder) -> dict[str, str]:
+    """Of what a run trains on, and of what it validates on, if there is any; with the folder's tokenizer.
+
+    Raises:
+        CorpusError: If a file is missing or cannot be read.
+    """
+    train = data_fingerprint(config.corpora, folder.tokenizer, config.cleaning, config.augmentation)
+    if not config.validation_corpora:
+        return {"train": train}
+    held_out = data_fingerprint(_held_out_corpora(config), folder.tokenizer, _held_out_cleaning(config))
+    return {"train": train, "validation": held_out}
+
+
+def _held_out_corpora(config: TrainConfig) -> list[CorpusConfig]:
+    return [replace(corpus, weight=1.0) for corpus in config.validation_corpora]
+
+
+def _held_out_cleaning(config: TrainConfig) -> CleaningConfig:
+    return replace(_AS_IT_IS, max_length_tokens=config.network.longest or _ANY_LENGTH)
 
 
 def _make_tokenizer(config: TrainConfig, folder: RunFolder) -> Tokenizer:

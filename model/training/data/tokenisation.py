@@ -139,17 +139,30 @@ class _Tokenisation:
                 yield self._usable(copies, direction, corpus.weight * self._weight_of_words)
 
     def _both_ways(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> list[list[TokenPair]]:
-        """Ids of all pairs in each direction; of a shared vocabulary the same, but for tags."""
+        """Ids of all pairs in each direction."""
         forward = self._encode(pairs, corpus.directions[0])
-        backwards = corpus.directions[1:]
+        return [forward, *(self._turned_round(forward, pairs, corpus, way) for way in corpus.directions[1:])]
+
+    def _turned_round(
+        self,
+        forward: Sequence[TokenPair],
+        pairs: Sequence[SentencePair],
+        corpus: CorpusConfig,
+        way: tuple[str, str],
+    ) -> list[TokenPair]:
+        """Of a shared vocabulary the same ids, but for tags and for what only a source has spelt out."""
         if not self._tokenizer.is_shared:
-            return [forward, *(self._encode(_turned(pairs, corpus, way), way) for way in backwards)]
+            return self._encode(_turned(pairs, corpus, way), way)
         known = self._tokenizer.language_tags
-        tags = [[known[target]] if known else [] for _, target in backwards]
-        return [
-            forward,
-            *([TokenPair(tag + target, source[len(tag) :]) for source, target in forward] for tag in tags),
+        tag = [known[way[1]]] if known else []
+        turned = [TokenPair(tag + target, source[len(tag) :]) for source, target in forward]
+        others = [
+            place for place, pair in enumerate(pairs) if any(map(self._tokenizer.reads_otherwise, pair))
         ]
+        again = self._encode(_turned([pairs[place] for place in others], corpus, way), way)
+        for place, pair in zip(others, again, strict=True):
+            turned[place] = pair
+        return turned
 
     def _usable(self, copies: Sequence[Copy], direction: tuple[str, str], weight: float) -> TokenChunk:
         """Those copies that are not too long, and that the vocabulary can spell."""

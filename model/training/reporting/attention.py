@@ -43,7 +43,7 @@ def draw_attention(record: RunRecord, count: int, folder: Path) -> list[Attentio
         pair = f"{source}-{target}"
         for number, row in enumerate(islice(_candidates(record, pair), count), start=1):
             source_ids = tokenizer.encode(row.source, target_language=target)
-            read = tokenizer.encode_target(row.translation)
+            read = tokenizer.encode_target(row.translation)[: checkpoint.config.max_positions]
             pictures = write_heat_maps(network, source_ids, read, tokenizer, folder / f"{pair}-{number}")
             drawn.append(AttentionExample(pair, row, pictures))
     return drawn

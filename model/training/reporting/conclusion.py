@@ -35,5 +35,7 @@ def report_if_possible(folder: RunFolder) -> None:
         logger.warning("no report: %s is missing; %s", missing.name, advice)
     except (TranslationError, OSError) as error:
         logger.error("no report: %s; `dragoman report %s` tries again", error, folder.root)
+    except Exception:  # a broken font, say: what draws has errors of many kinds
+        logger.exception("no report; `dragoman report %s` tries again", folder.root)
     else:
         logger.info("the report is %s", page)

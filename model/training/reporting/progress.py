@@ -60,6 +60,7 @@ class Progress:
         share = completed_share(self._limits, step, minutes, epoch)
         if self._share_at_start is None:
             self._share_at_start, self._started = share, time.monotonic()
+            self._bar.n = self._bar.initial = step  # its pace is that of what is done from here on
         left = time_left(self._share_at_start, share, time.monotonic() - self._started)
         figures = (
             f"loss {values['loss']:.3f}, rate {values['learning_rate']:.2e}, "

@@ -56,11 +56,13 @@ def _package() -> str | None:
 
 
 def _commit() -> str | None:
+    if not (_SOURCE / ".git").exists():  # installed, perhaps within somebody else's checkout
+        return None
     command = ["git", "-C", str(_SOURCE), "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
-        return None  # an installed package, or no git: the version says enough
+        return None  # no git: the version says enough
     return answer.stdout.strip()
 
 

@@ -1,7 +1,7 @@
 """ⓕ How sure scores are, and whether two systems differ: bootstrap resampling, by sacreBLEU.
 
-A thousand times as many sentences as there are get drawn from them, with replacement, and are scored;
-what these scores vary is what ours could have been (Koehn 2004, https://aclanthology.org/W04-3250).
+A thousand times, as many sentences as there are are drawn from them, with replacement, and scored; how
+far these scores spread tells how sure ours is (Koehn 2004, https://aclanthology.org/W04-3250).
 """
 
 import os

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from model.checkpoint import load_checkpoint
-from model.errors import ConfigError, CorpusError, DivergenceError, TrainingError
+from model.errors import ConfigError, DivergenceError, TrainingError
 from model.golden import golden_sentences
 from model.training.reporting.report import write_report
 from model.training.run import Run
@@ -306,14 +306,6 @@ def test_translations_are_kept_over_a_kill_as_without_one(tmp_path: Path) -> Non
         assert (resumed.folder.translations / kept).read_text() == (
             whole.folder.translations / kept
         ).read_text()
-
-
-def test_other_text_does_not_resume(tmp_path: Path) -> None:
-    train(tmp_path)
-    with (tmp_path / "train.tsv").open("a") as file:
-        file.write("a new dog\tun chien nouveau\n")
-    with pytest.raises(CorpusError, match="cannot resume"):
-        Run(tiny_run(tmp_path), resume=True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from model.training.run_folder import RunFolder
 
 
@@ -11,3 +13,10 @@ def test_a_good_checkpoint_is_the_best_else_the_last(tmp_path: Path) -> None:
     for name in ("last", "best"):
         (folder.checkpoints / name).mkdir(parents=True)
         assert folder.good_checkpoint == folder.checkpoints / name
+
+
+@pytest.mark.parametrize(("content", "is_ours"), [("", True), ("package-lock 1\n", False)])
+def test_a_lock_of_somebody_elses_is_no_sign_of_a_run(tmp_path: Path, content: str, is_ours: bool) -> None:
+    (tmp_path / "lock").write_text(content)
+    (tmp_path / "translations").mkdir()
+    assert RunFolder(tmp_path).foreign_parts == ([] if is_ours else [tmp_path / "translations"])

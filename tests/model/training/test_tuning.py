@@ -36,6 +36,13 @@ def test_a_greedy_checkpoint_is_offered_beams() -> None:
     assert (only.strategy, only.beam_size, only.max_length) == ("beam", 3, 7)
 
 
+def test_a_beam_keeps_no_more_hypotheses_than_it_has() -> None:
+    tried = searches(DecodeOptions(beam_size=4, num_hypotheses=3), [2, 6], [])
+    assert [(each.beam_size, each.num_hypotheses) for each in tried] == [(4, 3), (2, 2), (6, 3)]
+    (only,) = searches(DecodeOptions(strategy="sample", num_hypotheses=10), [], [])
+    assert (only.strategy, only.num_hypotheses) == ("beam", only.beam_size)
+
+
 def test_the_highest_mean_over_the_directions_wins() -> None:
     def translate(sources: Sequence[str], pair: Pair, options: DecodeOptions) -> Sequence[str]:
         is_right = options.length_penalty == 2.0 or (options.length_penalty == 1.0 and pair == ("en", "fr"))

@@ -87,6 +87,28 @@ def test_a_direction_is_as_if_it_were_tokenised_alone(
         assert pair.target == tokenizer.encode_target(english)
 
 
+def english_and_french(file: Path) -> CorpusConfig:
+    return CorpusConfig(path=str(file), source_language="en", target_language="fr", bidirectional=True)
+
+
+def test_what_sources_spell_out_is_spelt_out_in_either_direction(tmp_path: Path) -> None:
+    (tmp_path / "known.tsv").write_text("Figure 1 of 2\tFigure 1 sur 2\n" * 5)
+    known = english_and_french(tmp_path / "known.tsv")
+    config = VocabularyConfig(kind="char", size=200, byte_fallback=False)
+    sentences = directed_sentences([known], CleaningConfig())
+    tokenizer = train_tokenizer(sentences, config, target_languages=["en", "fr"], folder=tmp_path / "made")
+    rows = [("Figure 1", "Figure １"), ("Figure ２", "Figure 2"), ("Figure 2", "Figure 2")]
+    (tmp_path / "a.tsv").write_text("".join(f"{english}\t{french}\n" for english, french in rows))
+    corpus = english_and_french(tmp_path / "a.tsv")
+    cleaning = CleaningConfig(drop_copies=False, deduplicate=False)
+    chunks = tokenised_chunks([corpus], tokenizer, cleaning, CleaningReport())
+    for chunk, turned in zip(chunks, (False, True), strict=True):
+        for row, pair in zip(rows, chunk.pairs, strict=True):
+            source, target = reversed(row) if turned else row
+            assert pair.source == tokenizer.encode(source, target_language=chunk.direction[1])
+            assert pair.target == tokenizer.encode_target(target)
+
+
 def test_pair_too_long_in_tokens_is_dropped_in_both_directions(
     corpus: CorpusConfig, tokenizer: Tokenizer
 ) -> None:

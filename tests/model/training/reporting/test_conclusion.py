@@ -19,3 +19,15 @@ def test_a_report_that_cannot_be_written_costs_nothing_else(
     assert json.loads((tmp_path / "provenance.json").read_text()) == {"steps": 8}
     assert "no report: " in caplog.text
     assert f"dragoman report {tmp_path}" in caplog.text
+
+
+def test_whatever_drawing_may_raise_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def draw(folder: RunFolder) -> Path:
+        raise RuntimeError("a broken font")
+
+    monkeypatch.setattr("model.training.reporting.report.write_report", draw)
+    conclude(RunFolder(tmp_path), {}, report=True)
+    assert "a broken font" in caplog.text
+    assert f"dragoman report {tmp_path}" in caplog.text

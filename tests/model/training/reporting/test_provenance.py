@@ -1,11 +1,13 @@
 import hashlib
 import importlib.metadata
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
+from model.training.reporting import provenance as module
 from model.training.reporting.provenance import code_version, describe_data, describe_machine, provenance
 from model.training.trainer import Position
 from tests.model.training.tiny_runs import tiny_run
@@ -63,3 +65,16 @@ def test_a_checkout_that_nobody_installed_has_no_version(monkeypatch: pytest.Mon
         assert code_version()["package"] is None
     finally:
         code_version.cache_clear()
+
+
+def test_a_commit_is_that_of_our_own_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    author = ["-c", "user.name=A", "-c", "user.email=a@b.example"]
+    commit = ["commit", "--quiet", "--allow-empty", "--message", "Begin"]
+    subprocess.run(["git", "-C", tmp_path, *author, *commit], check=True)
+    for folder, is_named in ((tmp_path, True), (tmp_path / "site-packages", False)):
+        folder.mkdir(exist_ok=True)
+        monkeypatch.setattr(module, "_SOURCE", folder)
+        code_version.cache_clear()
+        assert bool(code_version()["commit"]) == is_named
+    code_version.cache_clear()

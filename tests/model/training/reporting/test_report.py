@@ -60,6 +60,16 @@ def test_a_finished_run_has_everything(run: Run) -> None:
     assert sum(tag == "img" for tag, _ in page.tags) > 10
 
 
+def test_attention_is_drawn_up_to_the_last_position_that_was_learned(tmp_path: Path) -> None:
+    limits = {"max_source_length": 64, "max_target_length": 64}
+    network, cleaning = {"positions": "learned", "max_positions": 64}, {"max_length_tokens": 64}
+    run = Run(tiny_run(tmp_path, network=network, cleaning=cleaning, card=limits))
+    run.run()
+    text = TranslatedText("en", "fr", ("good day",), ("bonjour",), ("bon" * 50,))
+    KeptTranslations(run.folder.translations).keep(Translations(8, (text,)), is_best=True)
+    assert any(page_of(run, attention=1).folder.rglob("cross-1.png"))
+
+
 def test_the_page_needs_nothing_from_elsewhere(run: Run) -> None:
     page = page_of(run, attention=1)
     assert "script" not in {tag for tag, _ in page.tags}
