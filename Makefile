@@ -16,7 +16,9 @@ $(LOAD_READY): EXTRAS := [load]
 $(BENCH_READY): EXTRAS := [bench]
 
 # One numeric thread a test process: more of them on the same cores only get in each other's way.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+# A test that takes ten minutes hangs: it fails, with where it stood, and the others go on.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 \
+	--override-ini faulthandler_timeout=600 --override-ini faulthandler_exit_on_timeout=true
 
 DEMO := runs/d2l
 DEMO_SENTENCES := examples/d2l-sentences.en-fr.tsv

@@ -10,12 +10,13 @@ from benchmarks.options import numbers, several
 from benchmarks.reference import reference_translations
 from benchmarks.servers import Recipe, Server, dragoman, echo, fastapi_ctranslate2
 from benchmarks.service import Showing, changed_answers
-from benchmarks.text import read_lines
 from benchmarks.texts import MIXED, STEADY, SizedText, real_texts, word_texts
 from benchmarks.traffic import Load, Traffic, send
 from benchmarks.work import SEARCHES
 from model.checkpoint import Checkpoint
 from model.cli.grouping import Command, Option, grouped
+from model.errors import UnsupportedLanguageError
+from model.training.data.corpus import read_lines
 
 EXACT = "float32"
 _KINDS: Mapping[str, Sequence[int]] = {"steady": (STEADY,), "mixed": MIXED}
@@ -94,7 +95,10 @@ def loads(
     checkpoint: Checkpoint, source_file: Path | None, target: str, contest: Contest, seed: int
 ) -> list[Load]:
     """Each kind of texts at each concurrency."""
-    pair = next(pair for pair in checkpoint.card.pairs if pair[1] == target)
+    pairs = {each: (source, each) for source, each in reversed(checkpoint.card.pairs)}
+    if target not in pairs:
+        raise UnsupportedLanguageError("target", target, pairs)
+    pair = pairs[target]
     texts: dict[str, list[SizedText]] = {}
     for kind in contest.kinds:
         if source_file is None:

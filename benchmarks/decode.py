@@ -14,7 +14,7 @@ import click
 from benchmarks.heats import FOOTPRINT_COLUMNS, Cost, Heat, hold_heat, random_heats, text_heats
 from benchmarks.lineup import CONTESTANTS, absent
 from benchmarks.machine import describe_machine, load_average
-from benchmarks.options import Timing, counted, entrants, numbers, several, timing_options
+from benchmarks.options import Benchmark, Timing, counted, entrants, numbers, several, timing_options
 from benchmarks.overview import overview
 from benchmarks.plots import plot_speed
 from benchmarks.race import COLUMNS, Place
@@ -80,7 +80,7 @@ def _source_options(command: Command) -> Command:
     return grouped(command, options, "source", Source)
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
 @several("engine", "engines", tuple(CONTESTANTS), tuple(CONTESTANTS), "Who takes part.")
 @counted("tokens", 24, "Length of random sources and of their translations.")

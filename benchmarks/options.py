@@ -13,12 +13,23 @@ from benchmarks.machine import installed_version
 from benchmarks.report import Report
 from benchmarks.rounds import Clock
 from model.cli.grouping import Command, Option, grouped
-from model.errors import ConfigError
+from model.errors import ConfigError, TranslationError
 
 Plot = Callable[[Path], object]
 
 UNFINISHED = 75
 """Exit status where there is more to do: the system's own for `try again later`."""
+
+
+class Benchmark(click.Command):
+    """A command that says in a line what is wrong with what it was given."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run it."""
+        try:
+            return super().invoke(ctx)
+        except TranslationError as error:
+            raise click.ClickException(str(error)) from error
 
 
 @dataclass(frozen=True, kw_only=True)

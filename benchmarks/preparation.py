@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from benchmarks.machine import describe_machine, load_average
-from benchmarks.options import numbers
+from benchmarks.options import Benchmark, numbers
 from benchmarks.preparation_work import CORPUS_FILE, STAGES, write_made_up_pairs
 from benchmarks.report import Report, Table, mebibytes
 
@@ -30,7 +30,7 @@ _NOTE = (
 )
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @numbers("pairs", "sizes", [50_000, 200_000], "Pairs of a corpus; repeat it to see how memory grows.")
 @click.option("--augmented", is_flag=True, help="With altered copies at the rates docs/training.md gives.")
 @click.option(

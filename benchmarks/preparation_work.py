@@ -25,6 +25,7 @@ _VOCABULARY = VocabularyConfig(size=4000, max_sentences=50_000)
 _RECOMMENDED = AugmentationConfig(
     no_final_stop=0.12,
     capitals=0.04,
+    capitalised=0.5,
     lowercase=0.08,
     plain_letters=0.08,
     typing_errors=0.06,

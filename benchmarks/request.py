@@ -13,7 +13,7 @@ import click
 
 from benchmarks.engine import OURS
 from benchmarks.machine import describe_machine, load_average
-from benchmarks.options import Timing, counted, numbers, timing_options
+from benchmarks.options import Benchmark, Timing, counted, numbers, timing_options
 from benchmarks.report import Report, Table, rounded
 from benchmarks.rounds import Duration, median_seconds, ratio_of, take_turns
 from benchmarks.servers import Recipe, Server, echo
@@ -31,7 +31,7 @@ _METHOD = (
 _REQUESTS = 3000
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option("--checkpoint", required=True, type=click.Path(exists=True, path_type=Path), help="Its texts.")
 @numbers("concurrency", "concurrency", [1, 32], "Connections.")
 @counted("requests", _REQUESTS, "In each round.")

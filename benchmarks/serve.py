@@ -15,7 +15,7 @@ from benchmarks.checkpoints import random_checkpoint
 from benchmarks.contest import EXACT, Contest, contest_options, loads, measure, recipes
 from benchmarks.engine import OURS
 from benchmarks.machine import describe_machine, load_average
-from benchmarks.options import Timing, timing_options
+from benchmarks.options import Benchmark, Timing, timing_options
 from benchmarks.plots import plot_lines
 from benchmarks.report import Report, Table
 from benchmarks.servers import Server
@@ -42,7 +42,7 @@ _METHOD = (
 )
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option(
     "--shape", default="small", show_default=True, type=click.Choice(list(SHAPES)), help="Random network."
 )

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 
 from benchmarks.percentiles import median, percentile
 from benchmarks.report import mebibytes, rounded
-from benchmarks.rounds import Ratio, ratio_of
+from benchmarks.rounds import ratio_of
 from benchmarks.servers import Server
 from benchmarks.traffic import Load, Traffic
 
@@ -114,10 +115,11 @@ def compare(ours: Showing, theirs: Showing) -> tuple[str, ...]:
             / percentile(_latencies(other, short=short), share)
             for mine, other in pairs
         ]
-        return "–" if any(ratio != ratio for ratio in ratios) else str(ratio_of(ratios))
+        return "–" if any(map(isnan, ratios)) else str(ratio_of(ratios))
 
-    rate: Ratio = ratio_of([mine.rate / other.rate for mine, other in pairs])
-    return str(rate), of_latency(0.5), of_latency(0.99), of_latency(0.99, short=True)
+    rates = [mine.rate / other.rate if other.rate else float("nan") for mine, other in pairs]
+    rate = "–" if any(map(isnan, rates)) else str(ratio_of(rates))
+    return rate, of_latency(0.5), of_latency(0.99), of_latency(0.99, short=True)
 
 
 def changed_answers(alone: Mapping[int, frozenset[str]], rounds: Sequence[Traffic]) -> int:

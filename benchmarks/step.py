@@ -17,7 +17,7 @@ from benchmarks.floor import floor_seconds, step_cost
 from benchmarks.limits import Limits, measure_limits
 from benchmarks.lineup import CONTESTANTS, Contestant
 from benchmarks.machine import describe_machine, load_average
-from benchmarks.options import Timing, entrants, numbers, several, timing_options
+from benchmarks.options import Benchmark, Timing, entrants, numbers, several, timing_options
 from benchmarks.process import EngineProcess
 from benchmarks.race import Runner
 from benchmarks.report import Report, Table
@@ -83,7 +83,7 @@ class Step:
         }
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
 @several("engine", "engines", tuple(CONTESTANTS), _FIELD, "Who takes part.")
 @numbers("batch-size", "batch_sizes", [1, 8, 32], "Rows of a step.")

@@ -1,6 +1,5 @@
 """A user's text as engines get it, and BLEU of what they make of it."""
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from benchmarks.engine import Ids, Translations
 from model.checkpoint import Checkpoint
 from model.errors import InputError
+from model.training.data.corpus import read_lines
 from model.training.reporting.scores import score_translations
 
 SENTENCES = Path(__file__).with_name("sentences.en-fr.tsv")
@@ -49,6 +49,7 @@ def read_text(
         limit: Most sentences.
 
     Raises:
+        CorpusError: If a file cannot be read.
         InputError: If there is no sentence, or there are not as many references.
     """
     pairs = _pairs(source_file, reference_file)
@@ -70,19 +71,12 @@ def read_text(
     )
 
 
-def read_lines(path: Path) -> list[str]:
-    """Lines of a UTF-8 file, plain or .gz, without their ends; split at line feeds alone."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8", newline="\n") as file:
-        return [line.rstrip("\r\n") for line in file]
-
-
 def _pairs(source_file: Path, reference_file: Path | None) -> list[tuple[str, str | None]]:
-    lines = read_lines(source_file)
+    lines = list(read_lines(source_file))
     if reference_file is None:
         columns = (line.split("\t") for line in lines if line.strip())
         return [(row[0], row[1] if len(row) > 1 else None) for row in columns]
-    references = read_lines(reference_file)
+    references = list(read_lines(reference_file))
     if len(references) != len(lines):
         raise InputError(f"there are {len(lines)} sentences, but {len(references)} references", "references")
     return [pair for pair in zip(lines, references, strict=True) if pair[0].strip()]

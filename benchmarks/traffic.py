@@ -125,5 +125,10 @@ def send(server: Server, load: Load) -> Traffic:
 
 
 def _text(body: str) -> str:
-    translated = json.loads(body).get("translatedText")
+    """The translation; nothing of an answer that has none, as a server's plain error has not."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return ""
+    translated = answer.get("translatedText") if isinstance(answer, dict) else None
     return translated if isinstance(translated, str) else ""

@@ -12,7 +12,7 @@ import click
 import torch
 
 from benchmarks.machine import describe_machine, load_average, pin
-from benchmarks.options import Timing, counted, several, timing_options
+from benchmarks.options import Benchmark, Timing, counted, several, timing_options
 from benchmarks.pairs import corpus_lengths, pair_batches, usual_lengths
 from benchmarks.report import Report, Table
 from benchmarks.shapes import SHAPES, untrained_network
@@ -27,7 +27,7 @@ _SAME_WORK = (
 )
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
 @several("precision", "precisions", ("float32", "bfloat16"), ["float32", "bfloat16"], "Of matrix products.")
 @counted("max-tokens", 4096, "Of a batch, padding charged.")

@@ -13,9 +13,11 @@ from statistics import fmean
 import click
 
 from benchmarks.machine import describe_machine, load_average
+from benchmarks.options import Benchmark
 from benchmarks.recipes import ROOT
 from benchmarks.report import Report, Table
 from model.card import Pair
+from model.training.data.corpus import read_lines
 from model.translator import Translator
 
 _EVERYDAY = ROOT / "examples" / "everyday.tsv"
@@ -23,7 +25,7 @@ _NOTE = "Capitals and final stops do not count; what any entry of the list has b
 Row = Sequence[str]
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--list",
@@ -112,7 +114,7 @@ def listed_rows(file: Path, languages: Sequence[str]) -> Sequence[Row]:
     Raises:
         click.UsageError: If there is none, or one of them has fewer columns than there are languages.
     """
-    rows = [line.split("\t") for line in file.read_text("utf-8").splitlines()]
+    rows = [line.split("\t") for line in read_lines(file)]
     if not rows:
         raise click.UsageError(
             f"--list must be a file with at least 1 entry, but is {file} with none instead"

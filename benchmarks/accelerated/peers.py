@@ -17,6 +17,7 @@ from benchmarks.work import random_sentences
 from model.decoding.engine import DecodingEngine
 from model.errors import TranslationError
 from model.request import DecodeOptions, DecodeRequest
+from model.training.utilisation import wait_for
 
 _COLUMNS = ("engine", "search", "sentences/s", "ours over theirs", "same translations")
 Decode = Callable[[Sequence[Ids], DecodeOptions], Translations]
@@ -110,7 +111,7 @@ def _time(
 ) -> tuple[Translations, float]:
     found, seconds = decode(sources, options), []
     for _ in range(plan.rounds):
-        plan.wait()
+        wait_for(plan.device)
         before = time.perf_counter()
         decode(sources, options)
         seconds.append(time.perf_counter() - before)

@@ -79,11 +79,6 @@ class Plan:
         positions = max(self.slots) * 2 * _LONGEST
         return TorchRunner(network, device or self.device, max_rows=max(self.slots), max_positions=positions)
 
-    def wait(self) -> None:
-        """Until the device has done all it was told."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:

@@ -8,6 +8,7 @@ from benchmarks.work import random_sentences
 from model.decoding.interrupt import Interrupt
 from model.decoding.sentence import Sentence
 from model.request import DecodeOptions, DecodeRequest
+from model.training.utilisation import wait_for
 
 _STEPS = 4
 _ROWS = 25
@@ -20,12 +21,12 @@ def find_hot_spots(plan: Plan) -> Finding:
     sources = random_sentences(plan.config, max(plan.slots), plan.source_tokens, plan.seed)
     runner.admit([Sentence.admit(DecodeRequest(tuple(ids), options), plan.config) for ids in sources])
     runner.advance(Interrupt(), 1)
-    plan.wait()
+    wait_for(plan.device)
     on_gpu = plan.device.type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as recorded:
         runner.advance(Interrupt(), _STEPS)
-        plan.wait()
+        wait_for(plan.device)
     measured = "self_device_time_total" if on_gpu else "self_cpu_time_total"
     events = sorted(recorded.key_averages(), key=lambda event: -getattr(event, measured))[:_ROWS]
     rows = [

@@ -2,12 +2,12 @@
 
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import torch
 
 from benchmarks.accelerated.plan import Finding, Plan
+from benchmarks.percentiles import percentile
 from benchmarks.report import Table, rounded
 from benchmarks.work import random_sentences
 from model.decoding.engine import DecodingEngine
@@ -15,6 +15,7 @@ from model.decoding.interrupt import Interrupt
 from model.decoding.runner import Runner
 from model.decoding.sentence import Sentence
 from model.request import DecodeOptions, DecodeRequest
+from model.training.utilisation import wait_for
 from model.transformer import Transformer
 
 _COLUMNS = ("runner", "search", "sentences", "rows", "ms a step", "target tokens/s", "share of bandwidth")
@@ -99,7 +100,7 @@ def measure_latency(plan: Plan) -> Finding:
     for name, runner in (("static", plan.static_runner(network)), ("exact", plan.exact_runner(network))):
         engine = DecodingEngine(runner, plan.config)
         seconds = sorted(_timed(plan, engine, request) for _ in range(_TRIES_A_ROUND * plan.rounds))
-        median, late = statistics.median(seconds), seconds[int(0.9 * len(seconds))]
+        median, late = statistics.median(seconds), percentile(seconds, 0.9)
         rows.append((name, str(plan.source_tokens), rounded(median * 1e3), rounded(late * 1e3)))
         results.append({"kind": "latency", "runner": name, "seconds": seconds})
     columns = ("runner", "tokens in and out", "median, ms", "90th percentile, ms")
@@ -109,7 +110,7 @@ def measure_latency(plan: Plan) -> Finding:
 
 
 def _timed(plan: Plan, engine: DecodingEngine, request: DecodeRequest) -> float:
-    plan.wait()
+    wait_for(plan.device)
     before = time.perf_counter()
     engine.decode([request])
     return time.perf_counter() - before
@@ -148,19 +149,22 @@ def _run(plan: Plan, runner: Runner, options: DecodeOptions, sentences: int) -> 
     runner.admit(batch)
     interrupt = Interrupt()
     runner.advance(interrupt, 1)
-    plan.wait()
+    wait_for(plan.device)
     before, steps, running = time.perf_counter(), 0, len(batch)
     while running:
         progress = runner.advance(interrupt, plan.tokens)
         steps, running = steps + len(progress.steps), running - len(progress.finished)
-    plan.wait()
+    wait_for(plan.device)
     return (time.perf_counter() - before) / steps
 
 
 def _bytes_of_step(plan: Plan, network: Transformer, sentences: int, lanes: int) -> float:
-    """Weights once; sources once a sentence, what was produced so far once a hypothesis."""
-    parts: Sequence[torch.nn.Module] = (network.decoder, network.output)
-    weights = sum(p.nbytes for part in parts for p in part.parameters())
+    """Weights once; sources once a sentence, what was produced so far once a hypothesis.
+
+    The weights but those that make keys and values of a source, which are read when it is admitted.
+    """
+    read = [*network.decoder.named_parameters(), *network.output.named_parameters()]
+    weights = sum(weight.nbytes for name, weight in read if "cross.key_value" not in name)
     entry = 2 * plan.config.num_decoder_layers * plan.config.model_dim * plan.precision.itemsize
     return weights + entry * sentences * (plan.source_tokens + lanes * plan.tokens / 2)
 
@@ -171,10 +175,10 @@ def _bandwidth(plan: Plan) -> float:
     numbers = torch.zeros(size, dtype=torch.int8, device=plan.device)
     target, seconds = torch.empty_like(numbers), []
     for _ in range(6):
-        plan.wait()
+        wait_for(plan.device)
         before = time.perf_counter()
         target.copy_(numbers)
-        plan.wait()
+        wait_for(plan.device)
         seconds.append(time.perf_counter() - before)
     return 2 * size / min(seconds)
 

@@ -14,11 +14,11 @@ from benchmarks.experiments.judging import Outcome, run_variant
 from benchmarks.experiments.plan import UNCHANGED, read_experiment, sharing_pieces
 from benchmarks.limited_run import Deadline
 from benchmarks.machine import load_average
-from benchmarks.options import UNFINISHED, numbers, show_training_log
+from benchmarks.options import UNFINISHED, Benchmark, numbers, show_training_log
 from benchmarks.recipes import ROOT, recipe_options
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--steps", type=click.IntRange(min=1), help="Of each variant, in the place of the file's.")
 @click.option("--variant", "chosen", multiple=True, help="Only these, beside the unchanged one.")

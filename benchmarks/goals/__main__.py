@@ -14,14 +14,14 @@ from benchmarks.goals.results import goals_report
 from benchmarks.goals.scoring import score, tune
 from benchmarks.limited_run import Deadline, train
 from benchmarks.machine import load_average
-from benchmarks.options import UNFINISHED, show_training_log
+from benchmarks.options import UNFINISHED, Benchmark, show_training_log
 from benchmarks.recipes import DATA, read_recipe, recipe_options
 from model.training.reporting.journal import Journal
 from model.training.reporting.provenance import plain_config
 from model.training.run_folder import RunFolder
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.argument("goal")
 @click.option(
     "--run", "folder", type=click.Path(path_type=Path), help="Of the run; by default what the recipe says."

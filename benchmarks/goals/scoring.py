@@ -18,7 +18,7 @@ from model.training.train_config import TrainConfig
 from model.training.tuning import keep_best_search, searches, translate_with, try_searches
 from model.translator import Translator
 
-BEAM_SIZES = (4, 6)
+BEAM_SIZES = (4, 6, 8)
 
 Evaluation = Mapping[str, Any]
 

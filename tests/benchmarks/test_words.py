@@ -1,5 +1,6 @@
 """The share of words that come out right."""
 
+import gzip
 import json
 import re
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import cast
 import pytest
 from click.testing import CliRunner, Result
 
-from benchmarks.words import drawn, main, share_right
+from benchmarks.words import drawn, listed_rows, main, share_right
 from model.checkpoint import load_checkpoint
 from model.translator import Translator
 
@@ -105,3 +106,15 @@ def test_what_cannot_be_counted_is_refused_by_the_name_of_its_option(
     refused = call(tmp_path, tiny_checkpoint, text, *options)
     assert refused.exit_code == 2
     assert re.search(message, refused.stderr)
+
+
+def test_a_list_may_be_packed_and_hold_any_character_but_line_feeds(tmp_path: Path) -> None:
+    file = tmp_path / "list.gz"
+    file.write_bytes(gzip.compress("dog\tchien\u2028\ncat\tchat\n".encode()))
+    assert listed_rows(file, ["en", "fr"]) == [["dog", "chien\u2028"], ["cat", "chat"]]
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told_in_a_line(tmp_path: Path) -> None:
+    result = call(tmp_path, tmp_path, "dog\tchien\n", "--languages", "en,fr")
+    assert (result.exit_code, isinstance(result.exception, SystemExit)) == (1, True)
+    assert result.stderr.startswith("Error: ")

@@ -81,7 +81,7 @@ def test_one_command_given_again_until_it_is_done(tmp_path: Path, data: Path) ->
     tuning, evaluations = best.provenance["tuning"], best.provenance["evaluations"]
     assert isinstance(tuning, dict)
     assert isinstance(evaluations, dict)
-    assert len(tuning["tried"]) == 1 + 12  # the present search, and the grid
+    assert len(tuning["tried"]) == 1 + 18  # the present search, and the grid
     assert set(evaluations) == {"multi30k-de-en", "multi30k-en-de"}
     again = call(tmp_path, data)
     tables = [result.stdout[result.stdout.index("### Goals") :] for result in (done, again)]
