@@ -2,6 +2,8 @@
 
 python -m benchmarks.words checkpoints/everyday
 python -m benchmarks.words runs/mine/checkpoints/best --list mine.tsv --languages en,fr --entries 1000
+
+Entries in small letters are tried a second time with a first capital, as they stand on buttons.
 """
 
 import random
@@ -9,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import click
 
@@ -17,12 +20,22 @@ from benchmarks.options import Benchmark
 from benchmarks.recipes import ROOT
 from benchmarks.report import Report, Table
 from model.card import Pair
+from model.text.capitals import upper
 from model.training.data.corpus import read_lines
 from model.translator import Translator
 
 _EVERYDAY = ROOT / "examples" / "everyday.tsv"
+_RARE = 20  # entries of which one is in small letters: its script has no capitals
 _NOTE = "Capitals and final stops do not count; what any entry of the list has beside the same text is right."
 Row = Sequence[str]
+
+
+class Trial(NamedTuple):
+    """What was typed, what the list has beside it, and whether that, or as good, came out."""
+
+    source: str
+    target: str
+    is_right: bool
 
 
 @click.command(cls=Benchmark)
@@ -60,6 +73,11 @@ Row = Sequence[str]
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for Markdown and JSON; without it, the table is only printed.",
 )
+@click.option(
+    "--missed",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for what came out wrong, as it was typed and as the list has it: en-fr.tsv and so on.",
+)
 def main(
     checkpoint: Path,
     file: Path,
@@ -68,6 +86,7 @@ def main(
     most_words: int,
     seed: int,
     output: Path | None,
+    missed: Path | None,
 ) -> None:
     """Translate entries of a list with CHECKPOINT, and count those that come out right."""
     load_before = load_average()
@@ -75,10 +94,14 @@ def main(
     listed = listed_rows(file, codes)
     rows = drawn(listed, entries, most_words, seed)
     translator = Translator.load(checkpoint)
-    shares = {
-        pair: share_right(translator, rows, listed, pair, codes)
+    trials = {
+        pair: (
+            tried(translator, typed(rows, pair, codes), listed, pair, codes),
+            tried(translator, typed(rows, pair, codes, capitalised=True), listed, pair, codes),
+        )
         for pair in shared_pairs(translator.card.pairs, codes)
     }
+    shares = {pair: tuple(map(share_right, both)) for pair, both in trials.items()}
     report = Report(
         name="words",
         machine=describe_machine([]),
@@ -97,15 +120,19 @@ def main(
             "seed": seed,
         },
         notes=[_NOTE],
-        tables=[Table(title="Words", columns=("direction", "right"), rows=_cells(shares))],
+        tables=[Table(title="Words", columns=("direction", "right", "with a capital"), rows=_cells(shares))],
         results=[
-            {"kind": "words", "source": source, "target": target, "right": share}
-            for (source, target), share in shares.items()
+            {"kind": "words", "source": source, "target": target, "right": right, "capitalised": capitalised}
+            for (source, target), (right, capitalised) in shares.items()
         ],
     )
     click.echo(report.markdown())
     if output is not None:
         report.write(output)
+    if missed is not None:
+        missed.mkdir(parents=True, exist_ok=True)
+        for pair, (as_listed, capitalised) in trials.items():
+            write_missed(missed / f"{'-'.join(pair)}.tsv", [*as_listed, *capitalised])
 
 
 def listed_rows(file: Path, languages: Sequence[str]) -> Sequence[Row]:
@@ -160,18 +187,43 @@ def shared_pairs(pairs: Sequence[Pair], languages: Sequence[str]) -> Sequence[Pa
     return shared
 
 
-def share_right(
+def typed(
+    rows: Sequence[Row], pair: Pair, languages: Sequence[str], *, capitalised: bool = False
+) -> Sequence[tuple[str, str]]:
+    """Sources and targets of rows, as they stand or, of those in small letters, with a first capital.
+
+    Of a language where hardly one is in small letters, as in Chinese, none has a capital.
+
+    Args:
+        rows: Of the list.
+        pair: From which language into which.
+        languages: Of the columns.
+        capitalised: Which of both.
+    """
+    source, target = (languages.index(code) for code in pair)
+    sides = [(row[source], row[target]) for row in rows]
+    if not capitalised:
+        return sides
+    changed = [
+        (upper(text[:1], pair[0]) + text[1:], upper(translation[:1], pair[1]) + translation[1:])
+        for text, translation in sides
+        if text[:1].islower()
+    ]
+    return changed if len(changed) * _RARE >= len(sides) else []
+
+
+def tried(
     translator: Translator,
-    rows: Sequence[Row],
+    sides: Sequence[tuple[str, str]],
     listed: Sequence[Row],
     pair: Pair,
     languages: Sequence[str],
-) -> float:
-    """Share of rows whose translation stands beside the same text, there or anywhere in the list.
+) -> Sequence[Trial]:
+    """Translate, and compare with what stands beside the same text, there or anywhere in the list.
 
     Args:
         translator: Translates them.
-        rows: The drawn ones.
+        sides: As `typed` gives them.
         listed: All rows of the list.
         pair: From which language into which.
         languages: Of the columns.
@@ -180,19 +232,38 @@ def share_right(
     expected: dict[str, set[str]] = defaultdict(set)
     for row in listed:
         expected[_core(row[source])].add(_core(row[target]))
-    translations = translator.translate([row[source] for row in rows], source=pair[0], target=pair[1])
-    return fmean(
-        _core(each.text) in expected[_core(row[source])] for each, row in zip(translations, rows, strict=True)
-    )
+    translations = translator.translate([text for text, _ in sides], source=pair[0], target=pair[1])
+    return [
+        Trial(text, wanted, _core(each.text) in expected[_core(text)])
+        for (text, wanted), each in zip(sides, translations, strict=True)
+    ]
+
+
+def share_right(trials: Sequence[Trial]) -> float | None:
+    """From 0 to 1; None where nothing was tried."""
+    return fmean(trial.is_right for trial in trials) if trials else None
+
+
+def write_missed(file: Path, trials: Sequence[Trial]) -> None:
+    """Write sources and targets of what came out wrong, each once."""
+    lines = dict.fromkeys(f"{trial.source}\t{trial.target}\n" for trial in trials if not trial.is_right)
+    file.write_text("".join(lines), encoding="utf-8")
 
 
 def _core(text: str) -> str:
     return text.casefold().strip(" .!?。！？¿¡")
 
 
-def _cells(shares: Mapping[Pair, float]) -> Sequence[Sequence[str]]:
-    cells = [(f"{source}→{target}", f"{share:.1%}") for (source, target), share in shares.items()]
-    return [*cells, ("mean", f"{fmean(shares.values()):.1%}")]
+def _cells(shares: Mapping[Pair, Sequence[float | None]]) -> Sequence[Sequence[str]]:
+    means = [
+        fmean(known) if (known := [share for share in form if share is not None]) else None
+        for form in zip(*shares.values(), strict=True)
+    ]
+    named = {f"{source}→{target}": forms for (source, target), forms in shares.items()} | {"mean": means}
+    return [
+        (name, *("–" if share is None else f"{share:.1%}" for share in forms))
+        for name, forms in named.items()
+    ]
 
 
 if __name__ == "__main__":

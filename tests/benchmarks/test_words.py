@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from click.testing import CliRunner, Result
 
-from benchmarks.words import drawn, listed_rows, main, share_right
+from benchmarks.words import Trial, drawn, listed_rows, main, share_right, tried, typed, write_missed
 from model.checkpoint import load_checkpoint
 from model.translator import Translator
 
@@ -27,8 +27,11 @@ class Known:
         return [SimpleNamespace(text=known.get(text, text)) for text in texts]
 
 
-def share(rows: Sequence[Sequence[str]], listed: Sequence[Sequence[str]]) -> float:
-    return share_right(cast("Translator", Known()), rows, listed, ("en", "fr"), ("en", "fr"))
+PAIR = ("en", "fr")
+
+
+def share(rows: Sequence[Sequence[str]], listed: Sequence[Sequence[str]]) -> float | None:
+    return share_right(tried(cast("Translator", Known()), typed(rows, PAIR, PAIR), listed, PAIR, PAIR))
 
 
 def call(tmp_path: Path, checkpoint: Path, text: str, *options: str) -> Result:
@@ -46,6 +49,28 @@ def test_a_translation_that_stands_in_the_list_is_right_also_if_it_was_not_drawn
     assert share(ROWS[:2], ROWS[:2]) == 1 / 2
 
 
+def test_what_is_in_small_letters_is_tried_with_a_first_capital_too() -> None:
+    assert typed(ROWS, PAIR, PAIR, capitalised=True) == [
+        ("Dog", "Chien"),
+        ("Hello", "Salut"),
+        ("The old house", "La vieille maison"),
+    ]
+    assert typed(ROWS, ("fr", "en"), PAIR)[0] == ("chien", "dog")
+
+
+def test_in_a_script_without_capitals_none_is_tried_with_one() -> None:
+    rows = [*([["狗", "dog"]] * 20), ["wifi", "wifi"]]
+    languages = ("zh", "en")
+    assert typed(rows, languages, languages, capitalised=True) == []
+    assert share_right([]) is None
+
+
+def test_what_came_out_wrong_is_written_as_it_was_typed_and_once(tmp_path: Path) -> None:
+    wrong = Trial("Dog", "Chien", is_right=False)
+    write_missed(tmp_path / "missed.tsv", [wrong, Trial("cat", "chat", is_right=True), wrong])
+    assert (tmp_path / "missed.tsv").read_text(encoding="utf-8") == "Dog\tChien\n"
+
+
 def test_entries_of_too_many_words_are_not_drawn_and_a_seed_draws_the_same_ones() -> None:
     some = drawn(ROWS, 2, 2, 1)
     assert len(some) == 2
@@ -56,7 +81,15 @@ def test_entries_of_too_many_words_are_not_drawn_and_a_seed_draws_the_same_ones(
 def test_a_report_says_what_was_counted_and_holds_the_shares(tmp_path: Path, tiny_checkpoint: Path) -> None:
     text = "Thank you.\tMerci.\nGood morning.\tBonjour.\nWhere is the station?\tOù est la gare ?\n"
     done = call(
-        tmp_path, tiny_checkpoint, text, "--languages", "en,fr", "--output", str(tmp_path / "results")
+        tmp_path,
+        tiny_checkpoint,
+        text,
+        "--languages",
+        "en,fr",
+        "--output",
+        str(tmp_path / "results"),
+        "--missed",
+        str(tmp_path / "missed"),
     )
     assert done.exit_code == 0, done.output + str(done.exception)
     assert (tmp_path / "results" / "words.md").read_text() in done.stdout
@@ -73,10 +106,11 @@ def test_a_report_says_what_was_counted_and_holds_the_shares(tmp_path: Path, tin
         "seed": 1,
     }
     assert report["results"] == [
-        {"kind": "words", "source": source, "target": target, "right": 1.0}
+        {"kind": "words", "source": source, "target": target, "right": 1.0, "capitalised": None}
         for source, target in checkpoint.card.pairs
     ]
-    assert report["tables"][0]["rows"][-1] == ["mean", "100.0%"]
+    assert report["tables"][0]["rows"][-1] == ["mean", "100.0%", "–"]
+    assert [file.read_text() for file in sorted((tmp_path / "missed").glob("*-*.tsv"))] == ["", ""]
 
 
 @pytest.mark.parametrize(
