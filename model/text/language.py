@@ -1,5 +1,6 @@
 """① Names of languages, and which served language a text is in."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +12,9 @@ from model.text.language_names import LANGUAGE_NAMES
 from model.text.normalisation import clean
 
 _LINGUA_CODES = {"no": "nb"}
+_LETTER = re.compile(r"[^\W\d_]")
 _SAMPLE = 2000
-"""Characters that decide; more only take time."""
+"""Characters that decide, from the first letter on; more only take time."""
 
 
 def language_name(code: str) -> str:
@@ -68,12 +70,13 @@ class LanguageDetector:
         has confidence 0 for each, in the order of preference. A lone language is certain
         wherever there are letters.
         """
-        confidences = self._confidences(clean(text[:_SAMPLE]))
+        letter = _LETTER.search(text)
+        confidences = self._confidences(clean(text[letter.start() :][:_SAMPLE])) if letter else {}
         detections = [Detection(language=code, confidence=confidences.get(code, 0.0)) for code in self.codes]
         return sorted(detections, key=lambda detection: -detection.confidence)
 
     def _confidences(self, text: str) -> dict[str, float]:
-        if not self._code_of or not any(map(str.isalpha, text)):
+        if not self._code_of:
             return {}
         if len(self._code_of) == 1:
             return dict.fromkeys(self._code_of.values(), 1.0)

@@ -69,6 +69,14 @@ def test_what_nothing_tells_apart_has_no_confidence(detector: LanguageDetector, 
     ]
 
 
+@pytest.mark.parametrize("preamble", ["2024-01-01;37;91\n" * 130, "\n" * 2000, "-" * 3000, "🙂" * 2500])
+def test_what_has_no_letters_in_front_of_a_text_does_not_hide_it(
+    detector: LanguageDetector, preamble: str
+) -> None:
+    best, _ = detector.detect(preamble + "Bonjour tout le monde, comment allez-vous ?")
+    assert (best.language, best.confidence > 0.5) == ("fr", True)
+
+
 def test_languages_keep_the_codes_they_were_given() -> None:
     detector = LanguageDetector(["zh-Hans", "en-GB", "no"])
     assert [
