@@ -27,9 +27,12 @@ _PICTURES = (
     "\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"  # arrows, dingbats, emoji
     "\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f"  # what joins and varies them
 )
-_EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}]"
-_TRAILING = re.compile(f"{_EDGE}*+")
-_LEADING = re.compile(rf"(?:{_EDGE}|[-*+#>•‣◦·–—]++(?=\s))*+")
+# Signs that are emoji too (Unicode's emoji-data.txt); ℹ is a letter else.
+_SIGNS = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299"
+_EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}{_SIGNS}]"
+_KEY = "[0-9#*]"  # in front of what makes a keycap of it
+_TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of a text read backwards
+_LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|[-*+#>•‣◦·–—]++(?=\s))*+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +108,10 @@ class Document:
         return not has_unspaced_sentences(target_language)
 
     def _spaced_gaps(self) -> tuple[str, ...]:
-        between = (gap if any(map(str.isspace, gap)) else gap + " " for gap in self.gaps[1:-1])
-        return (self.gaps[0], *between, *self.gaps[1:][-1:])
+        last = len(self.gaps) - 1
+        return tuple(
+            _spaced(gap, is_first=place == 0, is_last=place == last) for place, gap in enumerate(self.gaps)
+        )
 
 
 def _sentence_spans(text: str, language: str, splitting: Splitting) -> Iterator[tuple[int, int]]:
@@ -131,10 +136,19 @@ def _ends(text: str, language: str, splitting: Splitting) -> Iterator[int]:
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
     """The span without what stands around its words; None if it has no letter."""
+    start += _length(_LEADING, text[start:end])
     part = text[start:end]
-    if not any(map(str.isalpha, part)):
-        return None
-    return start + _length(_LEADING, part), end - _length(_TRAILING, part[::-1])
+    end -= _length(_TRAILING, part[::-1])
+    return (start, end) if any(map(str.isalpha, text[start:end])) else None
+
+
+def _spaced(gap: str, *, is_first: bool, is_last: bool) -> str:
+    """A gap that divides the sentences beside it, and from them what in it was a sentence itself."""
+    if not any(map(str.isalpha, gap)):
+        return gap if is_first or is_last or any(map(str.isspace, gap)) else gap + " "
+    before = "" if is_first or gap[0].isspace() else " "
+    behind = "" if is_last or gap[-1].isspace() else " "
+    return before + gap + behind
 
 
 def _length(edge: re.Pattern[str], part: str) -> int:

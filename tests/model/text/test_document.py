@@ -64,7 +64,7 @@ def test_gap_sentence_gap() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "\n\r\n", "\u3000", "\ufeff\x00\u200b", "---", "42", "1.5 % …", "🙂🙂", "。"]
+    "text", ["", " ", "\n\r\n", "\u3000", "\ufeff\x00\u200b", "---", "42", "1.5 % …", "🙂🙂", "。", "ℹ️", "1️⃣"]
 )
 def test_what_has_no_letter_has_no_sentence(text: str) -> None:
     document = Document.split(text, "en")
@@ -92,6 +92,12 @@ def test_enumerations_and_rules_stay_out_of_sentences() -> None:
         ("-ish", "-ish"),
         ("I 🍕 you.", "I 🍕 you."),
         ("Is it 20°", "Is it 20°"),
+        ("ℹ️ Please wait.", "Please wait."),
+        ("Watch out ‼️", "Watch out"),
+        ("©️ My company™", "My company"),
+        ("1️⃣ Open the door 2️⃣", "Open the door"),
+        ("#⃣ One *️⃣", "One"),
+        ("20 km", "20 km"),
         ("C#", "C#"),
     ],
 )
@@ -144,6 +150,17 @@ def test_languages_with_spaces_get_them(source: str, target: str | None, expecte
     assert document.rebuild(["One.", "Two!", "Three."], target_language=target) == expected
 
 
+def test_what_stays_a_sentence_of_the_text_gets_spaces_around_it() -> None:
+    document = Document.split("Ναι。你好。Ελληνικά κείμενο。再见。Όχι。", "zh")
+    some = document.keeping([False, True, False, True, False])
+    assert (
+        some.rebuild(["Hello.", "Bye."], target_language="en") == "Ναι。 Hello. Ελληνικά κείμενο。 Bye. Όχι。"
+    )
+    assert (
+        some.rebuild(["你好。", "再见。"], target_language="ja") == "Ναι。你好。Ελληνικά κείμενο。再见。Όχι。"
+    )
+
+
 def test_gaps_of_a_language_with_spaces_are_kept() -> None:
     document = Document.split("Wait!Stop!  Now.\nGo.", "en")
     assert document.rebuild(["A!", "B!", "C.", "D."], target_language="fr") == "A!B!  C.\nD."
@@ -180,6 +197,9 @@ def test_translations_must_be_as_many_as_sentences(count: int) -> None:
         "- 🙂",
         "\ud800. ",
         "你好。",
+        "1️⃣",
+        "1️⃣ a",
+        "ℹ",
     ],
 )
 @pytest.mark.parametrize("language", ["fr", "zh"])
