@@ -11,6 +11,7 @@ from model.text.language_codes import canonical_code
 
 _DOTTED_AND_DOTLESS_I = frozenset({"tr", "az"})
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_ALWAYS_SMALL = str.maketrans("", "", "ßºª")
 _LONG_WORD = 4  # letters; shorter ones alone are as often abbreviations
 _CAPITALISED_NOUNS = frozenset({"de", "lb"})
 
@@ -29,7 +30,10 @@ def lower(text: str, language: str) -> str:
 
 def is_in_capitals(sentence: str) -> bool:
     """Whether it has two words or a long one in capitals, and nothing else: no small or caseless letters."""
-    if any(letter.islower() or unicodedata.category(letter) == "Lo" for letter in sentence.replace("ß", "")):
+    if any(
+        letter.islower() or unicodedata.category(letter) == "Lo"
+        for letter in sentence.translate(_ALWAYS_SMALL)
+    ):
         return False
     words = [word for word in _WORD.findall(sentence) if word.lower() != word]
     return len(words) > 1 or any(len(word) >= _LONG_WORD for word in words)

@@ -15,6 +15,8 @@ from model.text.capitals import as_read, as_written, is_in_capitals
         "ЗАКРЫТО",
         "CALL 112 NOW!!",
         "EXIT",
+        "LA 1ª PLANTA ESTÁ CERRADA",
+        "EL Nº 1 DEL MUNDO",
     ],
 )
 def test_a_sentence_in_capitals_is_one(sentence: str) -> None:
