@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from model.text.capitals import as_read, as_small_word, is_capitalised_word
+from model.text.normalisation import clean
 from model.text.tokenizer import Tokenizer
 
 
@@ -19,6 +20,7 @@ def source_ids(sentence: str, pair: tuple[str, str], tokenizer: Tokenizer) -> tu
         tokenizer: Of the checkpoint.
     """
     source, target = pair
+    sentence = clean(sentence)
     ids = tokenizer.encode(as_read(sentence, source), target_language=target)
     if is_capitalised_word(sentence):
         small = tokenizer.encode(as_small_word(sentence, source), target_language=target)
@@ -37,4 +39,5 @@ def was_read_small(sentence: str, target: str, ids: Sequence[int], tokenizer: To
         ids: What `source_ids` gave.
         tokenizer: The same.
     """
+    sentence = clean(sentence)
     return is_capitalised_word(sentence) and tokenizer.encode(sentence, target_language=target) != list(ids)
