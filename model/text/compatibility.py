@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 # Raised and lowered figures are not written plainly: 10² would become 102.
 _KEPT = ("<super>", "<sub>")
 _FRACTION_SLASH = "\u2044"
-_FRACTION_BEHIND_A_FIGURE = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞↉])")
+_FRACTION_BEHIND_A_FIGURE = re.compile("(?<=[0-9])[¼-¾⅐-⅞↉]")
 
 
 def familiar(text: str, known: AbstractSet[str]) -> str:
@@ -23,7 +23,10 @@ def familiar(text: str, known: AbstractSet[str]) -> str:
     if text.isascii() or not (strange := set(text) - known):
         return text
     plain = {ord(character): spelling for character in strange if (spelling := _spelling(character, known))}
-    return _FRACTION_BEHIND_A_FIGURE.sub(" ", text).translate(plain) if plain else text
+    if not plain:
+        return text
+    apart = _FRACTION_BEHIND_A_FIGURE.sub(lambda found: " " * (ord(found[0]) in plain) + found[0], text)
+    return apart.translate(plain)
 
 
 def _spelling(character: str, known: AbstractSet[str]) -> str | None:

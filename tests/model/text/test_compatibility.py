@@ -32,4 +32,4 @@ def test_what_has_no_known_spelling_or_needs_none_stays(text: str) -> None:
 
 def test_what_the_vocabulary_has_stays_as_it_is() -> None:
     assert familiar("1½ …", KNOWN | {"½", "…"}) == "1½ …"
-    assert familiar("½ ﬁ", KNOWN | {"½"}) == "½ fi"
+    assert familiar("1½ ﬁ", KNOWN | {"½"}) == "1½ fi"
