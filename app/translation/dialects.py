@@ -21,8 +21,29 @@ _HTML_COMMENTS = _COMMENTS | {"<!--": "(?:(?<=<!--)-?>|--!?>)"}
 _SCRIPTS = {
     rf"<{name}(?![^\s/>])": rf"</{name}(?![^\s/>])[^>]*+>" for name in ("script", "style", "textarea")
 }
+_NAME = re.compile(r"</?([^\s/>]+)")
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+)
+_INLINE = frozenset(
+    {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "ins", "kbd"}
+    | {
+        "label",
+        "mark",
+        "q",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "tt",
+        "u",
+    }
+    | {"var"}
 )
 
 
@@ -36,6 +57,8 @@ class Dialect:
         untranslated: Elements whose text is left alone, in lower case.
         void: Elements that have no end, in lower case.
         ended_by: Elements that need no end tag, each with the tags that end it as well.
+        inline: Elements within a line, in lower case: a sentence may go on beyond their tags.
+        has_entities: Whether a document may declare entities of its own.
     """
 
     tag: re.Pattern[str]
@@ -43,6 +66,13 @@ class Dialect:
     untranslated: frozenset[str] = frozenset()
     void: frozenset[str] = frozenset()
     ended_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    inline: frozenset[str] = frozenset()
+    has_entities: bool = False
+
+    def is_inline(self, tag: str) -> bool:
+        """Whether this is the tag of an element within a line of text."""
+        name = _NAME.match(tag)
+        return name is not None and name[1].lower() in self.inline
 
     def ignoring(self, names: Iterable[str]) -> Self:
         """The same, with more elements left alone."""
@@ -70,5 +100,10 @@ HTML = Dialect(
     untranslated=frozenset({"code", "pre", "noscript", "template"}),
     void=_VOID,
     ended_by=ENDED_BY,
+    inline=_INLINE,
 )
-XML = Dialect(tag=_tag(_COMMENTS, initial=r"[^\W\d]"), section=_section(_COMMENTS))
+XML = Dialect(
+    tag=_tag(_COMMENTS, initial=r"[^\W\d]"),
+    section=_section(_COMMENTS),
+    has_entities=True,
+)

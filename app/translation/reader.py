@@ -11,6 +11,7 @@ from model.errors import TextTooLongError
 from model.passage import with_alternatives
 from model.request import DecodeOptions
 from model.text.language import Detection, LanguageDetector, usable_language
+from model.text.language_codes import gains_spaces
 
 # What concerns the translation that is asked for, not a text that is on its way to it.
 _ONLY_ON_THE_LAST_LEG = frozenset({"min_length", "max_length", "return_alignment"})
@@ -62,6 +63,8 @@ class Reader:
             language = detection.language
         if language == target:
             return Item(field=field, layout=layout, detection=detection)
+        if gains_spaces(language, target):
+            layout = layout.spaced()
         route = self._catalogue.route((language, target), order.model)
         options = _options(order, route)
         return Item.begin(layout, route, options, field=field, detection=detection, splitting=order.splitting)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from model.text.language_codes import canonical_code, has_unspaced_sentences
+from model.text.language_codes import canonical_code, gains_spaces
 from model.text.normalisation import INVISIBLE
 from model.text.sentences import sentence_ends
 
@@ -98,14 +98,10 @@ class Document:
         Raises:
             ValueError: If there are not as many translations as sentences.
         """
-        gaps = self._spaced_gaps() if self._needs_spaces(target_language) else self.gaps
+        needs_spaces = target_language is not None and gains_spaces(self.language, target_language)
+        gaps = self._spaced_gaps() if needs_spaces else self.gaps
         pairs = zip(translations, gaps[1:], strict=True)
         return gaps[0] + "".join(translation + gap for translation, gap in pairs)
-
-    def _needs_spaces(self, target_language: str | None) -> bool:
-        if target_language is None or not has_unspaced_sentences(self.language):
-            return False
-        return not has_unspaced_sentences(target_language)
 
     def _spaced_gaps(self) -> tuple[str, ...]:
         last = len(self.gaps) - 1

@@ -25,3 +25,8 @@ def has_unspaced_words(code: str) -> bool:
 def has_unspaced_sentences(code: str) -> bool:
     """Whether sentences follow each other without a space."""
     return canonical_code(code) in _UNSPACED_SENTENCES
+
+
+def gains_spaces(source: str, target: str) -> bool:
+    """Whether sentences follow each other without a space in one language, and with one in the other."""
+    return has_unspaced_sentences(source) and not has_unspaced_sentences(target)

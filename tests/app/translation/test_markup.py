@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 from app.translation.dialects import HTML, XML, Dialect
 from app.translation.markup import Markup
 
-TAGS = ["<p>", "</p>", "<b", "<br/>", "<script>", "</script>", "<pre>", "</pre>", "<a href='x>y'>", "</"]
+TAGS = [
+    "<p>",
+    "</p>",
+    "<b",
+    "<b>",
+    "</b>",
+    "<br/>",
+    "<script>",
+    "</script>",
+    "<pre>",
+    "</pre>",
+    "<a href='x>y'>",
+    "</",
+]
 OTHER_MARKUP = [
     "<!-- c -->",
     "<!--",
@@ -22,6 +35,7 @@ OTHER_MARKUP = [
     "&amp;",
     "&#233;",
     "&bogus",
+    "&bogus;",
 ]
 PIECES = st.sampled_from([*TAGS, *OTHER_MARKUP, "<", ">", "word", " ", "\n", "é"])
 
@@ -124,6 +138,35 @@ def test_unchanged_texts_keep_their_spelling() -> None:
     assert Markup.split("<p>&eacute;</p>x").rebuild(["é", "y"]) == "<p>&eacute;</p>y"
 
 
+@pytest.mark.parametrize(
+    ("source", "texts", "whole"),
+    [
+        ("我<b>你</b>和<i>他</i>。", ("I", "you", "and", "he", "."), "I <b>you</b> and <i>he</i>."),
+        ("我，<b>你</b>", ("I,", "you"), "I, <b>you</b>"),
+        ("我<b>！</b>", ("I", "!"), "I<b>!</b>"),
+        ("我 <b>你</b>", ("I ", "you"), "I <b>you</b>"),
+        ("<a href=x><b>我</b></a><I\n>你</I>", ("I", "you"), "<a href=x><b>I</b></a><I\n> you</I>"),
+        ("<p>我</p><p>你</p>", ("I", "you"), "<p>I</p><p>you</p>"),
+        ("我<br>你<code>x</code>他", ("I", "you", "he"), "I<br>you<code>x</code>he"),
+    ],
+)
+def test_words_get_the_spaces_that_their_language_needs(
+    source: str, texts: tuple[str, ...], whole: str
+) -> None:
+    page = Markup.split(source)
+    assert page.spaced().rebuild(texts) == whole
+    assert len(page.rebuild(texts)) <= len(whole)
+    beginnings = [page.spaced().beginning(texts[:count]) for count in range(len(texts) + 1)]
+    assert all(whole.startswith(beginning) for beginning in beginnings)
+
+
+def test_an_entity_that_an_xml_document_declares_stays() -> None:
+    page = Markup.split("<p>&brand; is &eacute; &amp; good.</p>&brand;", XML)
+    assert page.texts == (" is é & good.",)
+    assert page.rebuild([" est é & bon."]) == "<p>&brand; est é &amp; bon.</p>&brand;"
+    assert Markup.split("<p>&brand; is</p>", HTML).texts == ("&brand; is",)
+
+
 def test_a_beginning_ends_with_its_last_text() -> None:
     page = Markup.split("<p>a</p> <b>b</b><i>c</i>")
     assert page.texts == ("a", " ", "b", "c")
@@ -132,9 +175,9 @@ def test_a_beginning_ends_with_its_last_text() -> None:
     ]  # fmt: skip
 
 
-@given(st.lists(PIECES, max_size=12).map("".join), st.data())
-def test_no_beginning_is_taken_back(source: str, data: st.DataObject) -> None:
-    page = Markup.split(source)
+@given(st.lists(PIECES, max_size=12).map("".join), st.booleans(), st.data())
+def test_no_beginning_is_taken_back(source: str, is_spaced: bool, data: st.DataObject) -> None:
+    page = Markup.split(source).spaced() if is_spaced else Markup.split(source)
     endings = data.draw(st.lists(st.sampled_from(["", "", "x", "&"]), min_size=9, max_size=9))
     texts = [run + endings[index % 9] for index, run in enumerate(page.texts)]
     whole = page.rebuild(texts)
@@ -163,6 +206,13 @@ def test_no_input_takes_long(piece: str, dialect: Dialect) -> None:
     began = time.process_time()
     assert Markup.split(source, dialect).rebuild(Markup.split(source, dialect).texts) == source
     assert time.process_time() - began < 5  # quadratic time would be 12 seconds and more
+
+
+def test_end_tags_of_nothing_inside_what_is_left_alone_take_linear_time() -> None:
+    source = "<code>" + "<i>" * 30_000 + "</b>" * 30_000
+    began = time.process_time()
+    assert Markup.split(source).texts == ()
+    assert time.process_time() - began < 3  # quadratic time would be 10 seconds and more
 
 
 @given(st.text(st.sampled_from("ab \n\t\x7f\x85\x81\0<"), max_size=8), st.integers(0, 0xA0))

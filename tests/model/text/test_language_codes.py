@@ -1,6 +1,6 @@
 import pytest
 
-from model.text.language_codes import canonical_code, has_unspaced_sentences, has_unspaced_words
+from model.text.language_codes import canonical_code, gains_spaces, has_unspaced_sentences, has_unspaced_words
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,11 @@ def test_a_code_is_reduced_to_its_language(code: str, expected: str) -> None:
 )
 def test_spaces_between_words_and_between_sentences(code: str, words: bool, sentences: bool) -> None:
     assert (has_unspaced_words(code), has_unspaced_sentences(code)) == (words, sentences)
+
+
+def test_spaces_are_gained_between_a_language_without_and_one_with_them() -> None:
+    languages = ("zh", "ja", "en-GB")
+    assert [(s, t) for s in languages for t in languages if gains_spaces(s, t)] == [
+        ("zh", "en-GB"),
+        ("ja", "en-GB"),
+    ]
