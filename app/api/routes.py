@@ -77,6 +77,7 @@ def _order(
         deadline=time.monotonic() + seconds_allowed(body.timeout_ms, settings),
         client=client,
         markup=HTML if body.format == "html" else None,
+        splitting="across_lines" if body.format == "html" else "sentences",
         decoding=decoding,
         alternatives=body.alternatives,
         model=body.model,

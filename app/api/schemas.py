@@ -143,7 +143,8 @@ class TranslateRequest(_Request):
     target: Code = Field(description="Language code")
     format: Literal["text", "html"] = Field(
         default="text",
-        description="`html`: the text between tags is translated; markup, code and scripts stay as they are",
+        description="`html`: the text between tags is translated; markup, code and scripts stay as they are, "
+        "and a line break ends no sentence",
     )
     alternatives: int = Field(
         default=0,

@@ -118,8 +118,8 @@ class Markup:
     def beginning(self, texts: Sequence[str]) -> str:
         """The document up to the end of one of its texts; elements may be open there.
 
-        The last text may itself be a beginning; of one that has not begun, nothing shows. As long as it may turn out unchanged, and would be
-        spelt otherwise then, the document ends before it.
+        The last text may itself be a beginning; of one that has not begun, nothing shows. As long as it
+        may turn out unchanged, and would be spelt otherwise then, the document ends before it.
         """
         if texts and not texts[-1]:
             texts = texts[:-1]

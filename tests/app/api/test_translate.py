@@ -150,6 +150,15 @@ async def test_html_keeps_its_markup(client: httpx.AsyncClient) -> None:
     )
 
 
+async def test_a_line_break_in_html_ends_no_sentence(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
+    await translate(client, q="<p>Hello\nyou.\nBye.</p>", format="html")
+    await translate(client, q="Hello\nyou.", format="text")
+    read = [backend.tokenizer.source_pieces(request.source_ids) for request in backend.admitted]
+    assert [len(pieces) for pieces in read] == [3, 2, 2, 2]
+
+
 async def test_markup_in_plain_text_is_text(client: httpx.AsyncClient) -> None:
     text = "<b>${jndi:ldap://x}</b> '; DROP TABLE--"
     answer = (await translate(client, q=text)).json()["translatedText"]
