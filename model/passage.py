@@ -14,7 +14,7 @@ from model.card import ModelCard, Pair
 from model.errors import TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Document, Splitting
-from model.text.language_codes import canonical_code
+from model.text.language_codes import canonical_code, known_code
 from model.text.reading import source_ids
 from model.text.tokenizer import Tokenizer
 from model.translation import SentenceTranslation, Translation
@@ -138,7 +138,7 @@ def rebuild_all(passages: Sequence[Passage], sentences: Sequence[SentenceTransla
 
 
 def resolve_pair(card: ModelCard, source: str, target: str) -> Pair:
-    """The checkpoint's own codes for the languages a caller names: `EN` and `en-GB` mean `en`.
+    """The checkpoint's own codes for the languages a caller names: `EN` and `en-GB` mean `en`, `pt` `pt-BR`.
 
     Source = target is allowed for each language the checkpoint knows.
 
@@ -153,7 +153,7 @@ def resolve_pair(card: ModelCard, source: str, target: str) -> Pair:
 
 def resolve_code(card: ModelCard, code: str) -> str:
     """The checkpoint's own code for a language, or the bare language where it has none."""
-    return code if code in card.languages else canonical_code(code)
+    return known_code(code, card.languages) or canonical_code(code)
 
 
 def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:

@@ -6,7 +6,7 @@ from app.backend import LoadedModel
 from app.translation.route import Leg, Route
 from model.card import Pair
 from model.errors import InputError, UnsupportedLanguageError
-from model.text.language_codes import canonical_code
+from model.text.language_codes import canonical_code, known_code
 
 
 class Catalogue:
@@ -45,15 +45,15 @@ class Catalogue:
         return self._targets.get(source, ()) if model is None else self.named(model).card.targets(source)
 
     def language(self, field: str, code: str) -> str:
-        """Our code of a language as users write it: `EN` and `en-GB` mean `en`.
+        """Our code of a language as users write it: `EN` and `en-GB` mean `en`, `pt-br` means `pt-BR`.
 
         Raises:
             UnsupportedLanguageError: If no checkpoint knows it.
         """
-        for candidate in (code, canonical_code(code)):
-            if candidate in self.languages:
-                return candidate
-        raise UnsupportedLanguageError(field, code, self.languages)
+        known = known_code(code, self.languages)
+        if known is None:
+            raise UnsupportedLanguageError(field, code, self.languages)
+        return known
 
     def named(self, name: str) -> LoadedModel:
         """The checkpoint of this name.

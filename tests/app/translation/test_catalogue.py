@@ -84,3 +84,10 @@ def test_many_languages_are_no_burden() -> None:
     pairs = tuple((source, target) for source in codes for target in codes if source != target)
     catalogue = catalogue_of(("all", pairs))
     assert len(catalogue.targets("aa")) == len(codes) - 1
+
+
+def test_a_language_of_one_region_is_known_as_it_is_listed_and_without_it() -> None:
+    catalogue = catalogue_of(("en-pt", (("en", "pt-BR"),)))
+    assert {catalogue.language("target", code) for code in ("pt-BR", "PT-BR", "pt_br", "pt")} == {"pt-BR"}
+    with pytest.raises(UnsupportedLanguageError):
+        catalogue.language("target", "pt-PT")

@@ -1,6 +1,12 @@
 import pytest
 
-from model.text.language_codes import canonical_code, gains_spaces, has_unspaced_sentences, has_unspaced_words
+from model.text.language_codes import (
+    canonical_code,
+    gains_spaces,
+    has_unspaced_sentences,
+    has_unspaced_words,
+    known_code,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,3 +50,24 @@ def test_spaces_are_gained_between_a_language_without_and_one_with_them() -> Non
         ("zh", "en-GB"),
         ("ja", "en-GB"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "known", "meant"),
+    [
+        ("EN", "en fr", "en"),
+        ("en-GB", "en fr", "en"),
+        ("pt-br", "en pt-BR pt", "pt-BR"),
+        ("PT_BR", "en pt-BR pt", "pt-BR"),
+        ("pt-PT", "en pt-BR pt", "pt"),
+        ("pt", "en pt-BR", "pt-BR"),
+        ("PT", "pt-BR pt-PT", None),
+        ("pt-PT", "en pt-BR", None),
+        ("ZH-HANS", "zh-Hans", "zh-Hans"),
+        ("cmn", "zh-Hans", "zh-Hans"),
+        ("xx", "en fr", None),
+        ("", "en fr", None),
+    ],
+)
+def test_a_code_means_a_known_one(code: str, known: str, meant: str | None) -> None:
+    assert known_code(code, known.split()) == meant
