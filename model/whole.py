@@ -15,6 +15,8 @@ _RENAME_EXCHANGE = 2
 def written_whole(folder: Path) -> Iterator[Path]:
     """Give a temporary folder beside `folder`, and put it in its place when the block ends well.
 
+    Where `folder` is a link, what it leads to is written, and the link stays.
+
     An existing folder is exchanged with the new one in a single system call (renameat2 on Linux),
     so that at every moment, a kill or a power cut included, `folder` is one of the two, complete.
     Where the file system cannot exchange, the old folder is first renamed to `.NAME.previous`;
@@ -25,7 +27,7 @@ def written_whole(folder: Path) -> Iterator[Path]:
         OSError: Of `folder`, if the disk is full or the place cannot be written to; it is as it was,
             and nothing partial is left.
     """
-    folder = folder.absolute()
+    folder = folder.resolve()
     temporary = _beside(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

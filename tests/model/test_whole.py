@@ -49,6 +49,15 @@ def test_an_existing_folder_is_replaced_whole(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def test_what_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    write(tmp_path / "v1", "old")
+    (tmp_path / "current").symlink_to("v1")
+    write(tmp_path / "current", "new")
+    assert (tmp_path / "current").is_symlink()
+    assert (tmp_path / "v1" / "file").read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "v1"]
+
+
 def test_the_exchange_is_one_step_here(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
