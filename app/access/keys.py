@@ -108,7 +108,7 @@ class KeyRing:
             status = os.stat(path)
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
             if stamp != self._stamp:
-                self._keys = _parse(path.read_text("utf-8"))
+                self._keys = _parse(path.read_text("utf-8-sig"))
                 self._uses = {name: self._uses.get(name, 0) for name, _ in self._keys}
                 is_settled = abs(time.time_ns() - status.st_mtime_ns) > _TICK_NS
                 self._stamp = stamp if is_settled else None

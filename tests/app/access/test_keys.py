@@ -34,6 +34,12 @@ def test_comments_and_blank_lines_are_skipped(tmp_path: Path) -> None:
     assert KeyRing(path).identify("one") == "ALICE"
 
 
+def test_a_byte_order_mark_belongs_to_no_name(tmp_path: Path) -> None:
+    path = write_keys(tmp_path, alice="one")
+    path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert KeyRing(path).identify("one") == "alice"
+
+
 @pytest.mark.parametrize("line", ["open-sesame", "alice:open-sesame", ":" + "0" * 64, "alice:" + "0" * 63])
 def test_a_bad_line_is_named_but_not_shown(tmp_path: Path, line: str) -> None:
     path = tmp_path / "keys"
