@@ -74,7 +74,7 @@ def evaluate(
     if output is not None and any(is_file_of(file, output) for file in (*text.files, *comparing.files)):
         raise Misuse(f"--output must be another file than what is read, but is {output}")
     read = text.read(languages.source, languages.target, needs_sources=comparing.needs_sources)
-    system, baseline = _systems(comparing, setup, decoding)
+    system, baseline = _systems(comparing, setup, decoding, text.limit)
     pair = _pair([system, baseline], languages, read)
     judge = Judge(
         system,
@@ -96,16 +96,16 @@ def evaluate(
 
 
 def _systems(
-    comparing: Comparing, setup: Setup, decoding: Mapping[str, object]
+    comparing: Comparing, setup: Setup, decoding: Mapping[str, object], limit: int | None
 ) -> tuple[System, System | None]:
     """What is judged, and what it is compared with."""
     baseline: System | None = None
     if comparing.against is not None:
         baseline = _loaded(dataclasses.replace(setup, checkpoint=comparing.against), decoding)
     elif comparing.against_file is not None:
-        baseline = TranslationsFile(comparing.against_file)
+        baseline = TranslationsFile(comparing.against_file, limit)
     if comparing.translations_file is not None:
-        return TranslationsFile(comparing.translations_file), baseline
+        return TranslationsFile(comparing.translations_file, limit), baseline
     return _loaded(setup, decoding), baseline
 
 

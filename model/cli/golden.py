@@ -59,5 +59,7 @@ def _by_pair(texts: Sequence[tuple[str, str]], card: "ModelCard") -> "dict[Pair,
     for name, text in texts:
         if name not in known:
             raise Misuse(f"--text must name one of {', '.join(known)}, but names {name} instead")
+        if not text.strip():
+            raise Misuse(f"--text {name} must have a text that is not blank")
         chosen.setdefault(known[name], []).append(text)
     return chosen

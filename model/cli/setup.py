@@ -78,6 +78,9 @@ def only_checkpoint(path: Path) -> Path:
     Raises:
         CheckpointError: If there is none, or a choice.
     """
+    if "," in str(path) and not path.exists():  # as `dragoman serve` takes them
+        named = ", ".join(part.strip() for part in str(path).split(","))
+        raise CheckpointError(f"one checkpoint is needed, not several: name one of {named}")
     found = checkpoint_folders(path)
     if len(found) == 1:
         return found[0]

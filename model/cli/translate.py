@@ -100,7 +100,9 @@ def translate(
     options = translator.card.options(decoding) if decoding else None
     lines = read_lines(file)
     sample = list(lines if document else islice(lines, 1 if file.isatty() else _SAMPLE_LINES))
-    pair = languages.resolve(translator.card, "".join(form.source(line, "the input") for line in sample))
+    pair = languages.resolve(
+        translator.card, "".join(form.source(line, f"line {n}") for n, line in enumerate(sample, 1))
+    )
     job = _Job(translator, pair, options, form, skip_long, progress)
     marked = MarkedLines(chain(sample, lines))
     done = 0 if unfinished is None else unfinished.go_on(_command(job, setup, decoding), marked)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -124,9 +125,15 @@ class CheckpointSystem:
 
 @dataclass(frozen=True)
 class TranslationsFile:
-    """A file with a translation a line; see System."""
+    """A file with a translation a line; see System.
+
+    Attributes:
+        path: The file.
+        limit: How many of its lines count; None is all of them.
+    """
 
     path: Path
+    limit: int | None = None
 
     @property
     def name(self) -> str:
@@ -146,7 +153,7 @@ class TranslationsFile:
         """
         from model.training.data.corpus import read_lines
 
-        found = list(read_lines(self.path))
+        found = list(islice(read_lines(self.path), self.limit))
         if len(found) != len(text.sources):
             raise CorpusError(f"{self.path}: {len(found)} translations of {len(text.sources)} sentences")
         return Translated(found)

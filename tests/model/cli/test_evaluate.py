@@ -224,3 +224,10 @@ def test_as_many_translations_as_sentences(run: Run, aligned: tuple[Path, Path],
     result = run("evaluate", "--reference-file", aligned[1], "--translations-file", few, "-t", "fr")
     assert result.exit_code == 1
     assert "1 translations of 6 sentences" in result.stderr
+
+
+def test_a_limit_holds_for_translations_too(run: Run, aligned: tuple[Path, Path]) -> None:
+    texts = ["--reference-file", aligned[1], "--translations-file", aligned[1], "-t", "fr"]
+    assert run("evaluate", *texts, "--limit", 2).exit_code == 0
+    against = run("evaluate", *texts, "--limit", 2, "--against-file", aligned[1], "--resamples", 40)
+    assert against.exit_code == 0

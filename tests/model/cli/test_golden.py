@@ -32,6 +32,12 @@ def test_a_pair_that_it_does_not_translate_is_a_misuse(folder: Path) -> None:
     assert "--text must name one of en-fr, fr-en, but names en-de instead" in result.stderr
 
 
+def test_a_blank_text_is_a_misuse(folder: Path) -> None:
+    result = CliRunner().invoke(main, ["golden", str(folder), "--text", "en-fr", " "])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "--text en-fr must have a text that is not blank" in result.stderr
+
+
 def test_without_a_sure_translation_nothing_is_recorded(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

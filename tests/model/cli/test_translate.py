@@ -125,6 +125,12 @@ def test_a_choice_of_checkpoints_must_be_made(run: Run, tiny_checkpoint: Path, t
     assert run("inspect", tmp_path).stderr == message
 
 
+def test_several_checkpoints_for_the_service_are_too_many_here(run: Run) -> None:
+    several = run("translate", "-s", "en", "-t", "fr", "--checkpoint", "one, two", stdin="Thank you.")
+    message = "dragoman: one checkpoint is needed, not several: name one of one, two\n"
+    assert (several.exit_code, several.stderr) == (1, message)
+
+
 def test_a_reader_that_leaves_is_no_error(tiny_checkpoint: Path) -> None:
     command = [
         sys.executable,
@@ -182,10 +188,12 @@ def test_a_tab_in_a_sentence_is_no_column(run: Run) -> None:
     assert result.stdout.count("\t") == 1
 
 
-def test_a_line_without_the_column_is_named(run: Run) -> None:
-    result = run("translate", "-s", "en", "-t", "fr", "--column", "2", stdin="a\tThank you.\n" * 30 + "b\n")
+@pytest.mark.parametrize("place", [1, 3, 31])
+def test_a_line_without_the_column_is_named(run: Run, place: int) -> None:
+    text = "a\tThank you.\n" * (place - 1) + "b\n"
+    result = run("translate", "-s", "en", "-t", "fr", "--column", "2", stdin=text)
     assert result.exit_code == 1
-    assert result.stderr == "dragoman: line 31 has 1 tab-separated columns, but needs 2\n"
+    assert result.stderr == f"dragoman: line {place} has 1 tab-separated columns, but needs 2\n"
 
 
 def test_long_lines_are_left_empty_and_counted_when_asked_for(run: Run) -> None:
