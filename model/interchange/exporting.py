@@ -60,9 +60,14 @@ def describe(checkpoint: Checkpoint, folder: Path, quantization: str) -> None:
 def preparation(checkpoint: Checkpoint) -> str:
     """What must be done to a text before SentencePiece sees it, in words."""
     settings = checkpoint.tokenizer.settings
-    steps = ["Unicode NFC, no control characters"]
+    steps = [
+        "Unicode NFC",
+        "no control characters",
+        "' for ’ between letters",
+        "characters that the vocabulary lacks in ones that it has",
+    ]
     if settings.lowercase:
         steps.append("lower case")
     if settings.separate_punctuation:
-        steps.append("spaces around punctuation")
+        steps.append("a space before each of `, . ! ?` that has none")
     return ", ".join(steps)

@@ -6,10 +6,12 @@ _HEAD = """\
 # {name} {version}, for {framework}
 
 Exported by `dragoman export` from the checkpoint with the checksum `{checksum}` ({pairs}).
-Its numbers are {quantization}; in float32 its greedy translations are those of Dragoman, token by token.
+Its numbers are {quantization}; in float32 its greedy translations of text so prepared are those of
+Dragoman, token by token.
 
-Texts are prepared before SentencePiece sees them: {preparation}. A source is at most
-{max_source_length} tokens; longer text must be split into sentences first.
+Texts are prepared before SentencePiece sees them: {preparation}. Dragoman
+also gives the network sentences in capitals, and some lone words with a first capital, in small letters.
+A source is at most {max_source_length} tokens; longer text must be split into sentences first.
 """
 
 _CTRANSLATE2 = """
