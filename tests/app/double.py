@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from app.backend import LoadedModel
@@ -60,8 +60,10 @@ class DoubleBackend:
         stuck: A word that makes a sentence go in circles where it may repeat itself.
         hopeless: A word that makes it go in circles anyhow.
         is_slow_to_repeat: Whether the gate closes when a sentence must not repeat itself.
+        stops_at: The gate closes when so many words of a sentence are there, and somebody follows it.
         breaks_when_retried: Whether an engine refuses a sentence that must not repeat itself.
         seconds: How long a step takes.
+        rest: How it takes so long.
         room: How many sentences an engine takes at once.
     """
 
@@ -78,8 +80,10 @@ class DoubleBackend:
         self.stuck: str | None = None
         self.hopeless: str | None = None
         self.is_slow_to_repeat = False
+        self.stops_at: int | None = None
         self.breaks_when_retried = False
         self.seconds = 0.0
+        self.rest: Callable[[float], object] = time.sleep
         self.room = 64
         self.tokenizer = WordTokenizer()
         named = models or (("tiny", (("en", "fr"), ("fr", "en"))),)
@@ -167,7 +171,10 @@ class DoubleEngine:
         self._interrupted.set()
 
     def agreed(self, sentence: Sentence) -> tuple[int, ...]:
-        return sentence.request.source_ids[: self._running.get(sentence, 0)]
+        length = self._running.get(sentence, 0)
+        if self._backend.stops_at is not None and length >= self._backend.stops_at:
+            self._backend.gate.clear()
+        return sentence.request.source_ids[:length]
 
     def step(self, observer: Observer, *, max_steps: int) -> Progress:
         if self._arrivals:
@@ -191,7 +198,7 @@ class DoubleEngine:
             if not self._backend.gate.is_set():
                 self._backend.held.set()
                 assert self._backend.gate.wait(timeout=60)
-            time.sleep(self._backend.seconds)
+            self._backend.rest(self._backend.seconds)
         self._poison()
         rows = sum(sentence.rows for sentence in self._running)
         self.sizes.append(len(self._running))

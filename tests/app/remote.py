@@ -90,6 +90,23 @@ def running(*, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Li
         process.stderr.close()
 
 
+def wait_until_draining(live: Live) -> None:
+    """Until it heeds the signal to end, or has ended: another that comes too soon is taken for its echo."""
+
+    def look() -> None:
+        if live.process.poll() is not None:
+            return
+        connection = HTTPConnection("127.0.0.1", live.port, timeout=10)
+        try:
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status != 503:
+                raise OSError("not yet")
+        finally:
+            connection.close()
+
+    wait_for(look, seconds=20)
+
+
 def wait_for(attempt: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while True:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.app.remote import Live, running, wait_for
+from tests.app.remote import Live, running, wait_for, wait_until_draining
 
 BODY = b'{"q": "one two", "source": "en", "target": "fr"}'
 HEAD = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -125,6 +125,7 @@ def test_who_is_cut_short_by_a_second_signal_is_refused_or_abandoned() -> None:
         wait_for(lambda: _assert_in_flight(live, 10))
         live.process.send_signal(signal.SIGTERM)
         # Two at once are taken for one.
+        wait_until_draining(live)
         time.sleep(0.5)
         live.process.send_signal(signal.SIGTERM)
         for client in (*plain, *streams):

@@ -31,6 +31,13 @@ def put(folder: Path, version: str, name: str = NAME) -> Path:
     return whole.rename(folder)
 
 
+def put_at_once(file: Path, content: bytes) -> None:
+    """In the place of what was there; half of it would be one more bad checkpoint."""
+    unfinished = file.parent.with_name(".unfinished")
+    unfinished.write_bytes(content)
+    unfinished.replace(file)
+
+
 def reloads(live: Live, outcome: str) -> int:
     found = re.search(rf'dragoman_reloads_total{{outcome="{outcome}"}} (\d+)', live.get("metrics"))
     assert found is not None
@@ -96,13 +103,13 @@ def test_a_bad_checkpoint_leaves_the_old_one_and_is_named(tmp_path: Path) -> Non
     with running(DRAGOMAN_CHECKPOINT=str(tmp_path), **WATCHING) as live, Traffic(live, 4) as traffic:
         content = bytearray(weights.read_bytes())
         content[-5000] ^= 1
-        weights.write_bytes(content)
+        put_at_once(weights, content)
         require(lambda: reloads(live, "failed") == 1)
         live.process.send_signal(signal.SIGHUP)
         require(lambda: reloads(live, "failed") == 2)
         traffic.wait_for_answers(10)
         content[-5000] ^= 1
-        weights.write_bytes(content)
+        put_at_once(weights, content)
         require(lambda: reloads(live, "unchanged") == 1)
         failures = [json.loads(line) for line in live.log if "reload failed" in line]
     assert traffic.outcomes.keys() == {"200"}

@@ -1,7 +1,10 @@
 """`kill -9` of the service: those in flight see their connection end, the next start is ready again."""
 
 import json
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPException
 
 import pytest
@@ -18,6 +21,15 @@ def body_of(text: str) -> bytes:
 def require_in_flight(live: Live, count: int) -> None:
     if f"dragoman_requests_in_flight {count}.0" not in live.get("metrics"):
         raise OSError("not yet in flight")
+
+
+@contextmanager
+def held(port: int) -> Iterator[None]:
+    """Nobody else is given the port meanwhile; a server may listen there all the same."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", port))
+        yield
 
 
 @pytest.mark.parametrize("command", [DOUBLE, pytest.param(REAL, marks=pytest.mark.slow)])
@@ -43,5 +55,5 @@ def test_only_those_in_flight_notice_and_the_next_start_is_ready_again(command: 
         assert len(outcomes) == len(clients)
         assert all(isinstance(outcome, type) for outcome in outcomes)
     at_the_same = variables | {"DRAGOMAN_PORT": str(live.port)}
-    with running(command=command, **at_the_same) as live:  # waits a minute at most until it is ready
+    with held(live.port), running(command=command, **at_the_same) as live:  # waits a minute at most
         assert live.post(body_of("one two"), JSON) == before

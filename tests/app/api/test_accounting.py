@@ -132,11 +132,12 @@ async def test_who_leaves_is_abandoned_wherever_the_request_was(app: FastAPI, ba
 async def test_who_leaves_a_stream_is_abandoned_though_its_status_was_200(
     app: FastAPI, backend: DoubleBackend
 ) -> None:
-    backend.seconds = 0.05
+    backend.stops_at = 3
     caller = Caller(app, (b"accept", b"text/event-stream")).send(BODY)
     await until(caller.got)
     caller.leave()
     await settled(caller)
+    backend.gate.set()
     assert caller.statuses == [200]
     assert accounts(app) == {"accepted": 1, "answered": 0, "refused": 0, "abandoned": 1, "flying": 0}
 

@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import httpx
 import pytest
 
+from app.scheduling.scheduler import Asked, Results, Scheduler
 from model.decoding.sentence import Sentence
+from model.request import DecodeRequest
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend, DoubleEngine
 
@@ -163,12 +167,33 @@ async def test_what_becomes_too_long_on_the_way_is_refused(
     assert "max_source_length" in response.json()["error"]
 
 
-async def test_one_deadline_holds_for_both_legs(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    backend.seconds = 0.1
+async def test_one_deadline_holds_for_both_legs(
+    client: httpx.AsyncClient, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines: list[float] = []
+    submit, add = Scheduler.submit, DoubleEngine.add
+
+    async def noted(
+        scheduler: Scheduler, asked: Sequence[Asked], deadline: float, *rest: Any, **more: Any
+    ) -> Results:
+        deadlines.append(deadline)
+        return await submit(scheduler, asked, deadline, *rest, **more)
+
+    def hold_the_second_leg(engine: DoubleEngine, request: DecodeRequest) -> Sentence:
+        if engine is backend.engine("en-fr", 0):
+            backend.gate.clear()
+        return add(engine, request)
+
+    monkeypatch.setattr(Scheduler, "submit", noted)
+    monkeypatch.setattr(DoubleEngine, "add", hold_the_second_leg)
     text = " ".join(["wort"] * 8)
-    response = await translate(client, q=text, timeout_ms=1200)
+    response = await translate(client, q=text, timeout_ms=2000)
     assert (response.status_code, response.json()["code"]) == (504, "deadline_passed")
     assert words(backend) == [text, text.capitalize()]
+    assert len(deadlines) == 2
+    assert deadlines[0] == deadlines[1]
+    monkeypatch.undo()
+    backend.gate.set()
     assert (await translate(client, q=text, timeout_ms=30_000)).status_code == 200
 
 

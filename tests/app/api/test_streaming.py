@@ -34,6 +34,13 @@ def events_of(text: str) -> list[Event]:
     return events
 
 
+def take_steps(backend: DoubleBackend, seconds: float) -> None:
+    """Steps of so long by the event loop's clock: where that stands still, so do they."""
+    loop = asyncio.get_running_loop()
+    backend.seconds = seconds
+    backend.rest = lambda wait: asyncio.run_coroutine_threadsafe(asyncio.sleep(wait), loop).result(60)
+
+
 async def ask(client: httpx.AsyncClient, **fields: object) -> httpx.Response:
     return await client.post("/translate", json=REQUEST | fields, headers=EVENTS)
 
@@ -70,7 +77,7 @@ def test_who_gets_events(accept: str, expected: bool) -> None:
 async def test_a_translation_grows_and_ends_as_the_plain_answer(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
-    backend.seconds = 0.05
+    take_steps(backend, 0.05)
     request = {"q": "one two three. four five\n\nsix seven eight nine ten", "include": ["scores"]}
     streamed = await ask(client, **request)
     assert streamed.status_code == 200
@@ -90,7 +97,7 @@ async def test_a_translation_grows_and_ends_as_the_plain_answer(
 
 
 async def test_every_text_of_a_list_grows(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    backend.seconds = 0.03
+    take_steps(backend, 0.03)
     events = events_of((await ask(client, q=["a b c d", "", "e f g h"], alternatives=1)).text)
     assert events[-1][1]["translatedText"] == ["A B C D", "", "E F G H"]
     assert len(list(events[-1][1]["alternatives"])) == 3  # type: ignore[call-overload]
@@ -101,7 +108,7 @@ async def test_every_text_of_a_list_grows(client: httpx.AsyncClient, backend: Do
 
 
 async def test_markup_grows_with_its_tags(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    backend.seconds = 0.03
+    take_steps(backend, 0.03)
     page = "<p>one &amp; two three</p><br><b>four five six</b>."
     events = events_of((await ask(client, q=page, format="html")).text)
     whole = "<p>ONE &amp; TWO THREE</p><br><b>FOUR FIVE SIX</b>."
@@ -143,8 +150,9 @@ async def test_a_deadline_before_the_first_event_is_504(
 
 
 async def test_a_late_error_is_the_last_event(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
-    backend.seconds = 0.05
+    backend.stops_at = 3
     response = await ask(client, q="word " * 30, timeout_ms=900)
+    backend.gate.set()
     events = events_of(response.text)
     assert response.status_code == 200
     assert events[0][0] == "partial"
@@ -158,12 +166,20 @@ async def test_a_late_error_is_the_last_event(client: httpx.AsyncClient, backend
 
 
 async def test_a_fault_after_the_first_event_says_nothing_internal(
-    client: httpx.AsyncClient, backend: DoubleBackend
+    client: httpx.AsyncClient, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend.seconds = 0.03
+    shown, partial = asyncio.Event(), streaming._partial
+
+    def note(index: int, text: str) -> bytes:
+        shown.set()
+        return partial(index, text)
+
+    monkeypatch.setattr(streaming, "_partial", note)
+    backend.stops_at = 3
     call = asyncio.create_task(ask(client, q="word " * 38 + "last"))
-    await asyncio.sleep(0.3)
+    await asyncio.wait_for(shown.wait(), 10)
     backend.poison = "last"
+    backend.gate.set()
     events = events_of((await call).text)
     assert events[0][0] == "partial"
     assert events[-1][0] == "error"

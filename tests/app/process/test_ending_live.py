@@ -15,7 +15,7 @@ from http.client import HTTPConnection
 
 import pytest
 
-from tests.app.remote import DOUBLE, JSON, REAL, ROOT, Live, running, wait_for
+from tests.app.remote import DOUBLE, JSON, REAL, ROOT, Live, running, wait_for, wait_until_draining
 
 SLOW = {"DOUBLE_SECONDS": "8", "DRAGOMAN_DRAIN_SECONDS": "60"}
 # A signal that comes again within 0.2 s is an echo.
@@ -56,6 +56,7 @@ def end(live: Live, *signals: signal.Signals) -> float:
     """Send signals one after the other; how long after the last the process took to end well."""
     for number in signals[:-1]:
         live.process.send_signal(number)
+        wait_until_draining(live)
         time.sleep(LATER)
     began = time.monotonic()
     live.process.send_signal(signals[-1])

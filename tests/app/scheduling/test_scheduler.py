@@ -1,6 +1,7 @@
 """Submitting, waiting, giving up: the scheduler with a double that can be held."""
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -119,11 +120,16 @@ async def test_an_engine_never_gets_more_than_fits_and_the_order_is_kept(backend
 
 async def test_two_workers_share_one_queue() -> None:
     backend = DoubleBackend(workers=2)
-    backend.seconds = 0.05
+    backend.gate.clear()  # whoever comes second finds its half, however late it is
+    engines = [backend.engines["tiny", worker] for worker in (0, 1)]
     async with scheduling(backend) as scheduler:
-        results = await scheduler.submit(sentences(backend, *[f"w{i} x y" for i in range(8)]), soon())
+        asked = sentences(backend, *[f"w{i} x y" for i in range(8)])
+        task = asyncio.create_task(scheduler.submit(asked, soon()))
+        await until(lambda: sum(engine.widest for engine in engines) == 8)
+        backend.gate.set()
+        results = await task
     assert [words(backend, result) for result in results] == [f"W{i} X Y" for i in range(8)]
-    assert [backend.engines["tiny", worker].widest for worker in (0, 1)] == [4, 4]
+    assert [engine.widest for engine in engines] == [4, 4]
 
 
 async def test_checkpoints_take_turns() -> None:
@@ -211,13 +217,23 @@ async def test_cancelling_the_caller_takes_its_work_back(backend: DoubleBackend)
 
 
 async def test_cancelling_leaves_the_neighbours_alone(backend: DoubleBackend) -> None:
-    backend.seconds = 0.002
+    options = dataclasses.replace(GREEDY, no_repeat_ngram_size=3)
     async with scheduling(backend) as scheduler:
+        held = await hold(scheduler, backend)
         texts = [f"w{i} " * 30 for i in range(10)]
-        calls = [asyncio.create_task(scheduler.submit(sentences(backend, text), soon())) for text in texts]
-        await until(lambda: len(backend.admitted) == 10)
+        calls = [
+            asyncio.create_task(scheduler.submit(sentences(backend, text, options=options), soon()))
+            for text in texts
+        ]
+        await until(lambda: sample(scheduler, "queue_depth") == 10)
+        backend.is_slow_to_repeat = True  # all of them join in one step, and stand still in it
+        backend.gate.set()
+        await until(lambda: len(backend.admitted) == 11)
         for call in calls[::2]:
             call.cancel()
+        await asyncio.wait(calls[::2])
+        backend.gate.set()
+        await held
         results = await asyncio.gather(*calls, return_exceptions=True)
         await until(lambda: len(backend.cancelled) == 5)
         assert sample(scheduler, "cancelled_total", stage="decoding") == 5

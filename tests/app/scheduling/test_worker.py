@@ -86,7 +86,7 @@ def test_a_thread_that_never_began_need_not_be_waited_for(worker: Worker) -> Non
 def hold_amid_a_long_sentence(backend: DoubleBackend, exchange: Exchange) -> tuple[Job, int]:
     """A sentence that stands still in one of its many steps, and how many steps are behind it."""
     backend.seconds = 0.001
-    long = job(backend, "word " * 500)
+    long = job(backend, "word " * 5000)
     exchange.put([long])
     until(lambda: len(backend.engine("tiny", 0).sizes) > 20)
     backend.gate.clear()

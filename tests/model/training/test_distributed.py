@@ -36,6 +36,19 @@ SHARED: dict[str, Any] = {
 ALWAYS = 1 - 1e-9
 """A rate that no draw of torch's reaches."""
 
+STOPS_AT_STEP_6 = """
+import os, signal
+from model.training.update import Updater
+
+def update(self, step, batches):
+    if step == 6 and (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0"):
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return work(self, step, batches)
+
+work, Updater.update = Updater.update, update
+"""
+"""The second process stands still there, until it is killed; who takes its place does not."""
+
 
 def shared_run(
     folder: Path, *, dropout: float = 0.1, layer_drop: float = 0.0, sentences: int = 3, **limits: int
@@ -146,7 +159,8 @@ def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
 ) -> None:
     config = shared_run(tmp_path / "killed", sentences=1)
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1", "--standalone"]
-    arguments = [*torchrun, "--no-python", sys.executable, *command(config, "--resume")]
+    option, program, *rest = command(config, "--resume")
+    arguments = [*torchrun, "--no-python", sys.executable, option, STOPS_AT_STEP_6 + program, *rest]
     whole = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
     wait_for_step(whole, Path(config.run.folder), 4)
     os.kill(process_of_rank(1, config), signal.SIGKILL)

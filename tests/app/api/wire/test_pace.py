@@ -22,12 +22,18 @@ class Line:
     def _give_up(self) -> None:
         self.given_up += 1
 
+    async def until_given_up(self) -> None:
+        async with asyncio.timeout(10):
+            while not self.given_up:
+                await asyncio.sleep(SECONDS / 4)
+        await asyncio.sleep(5 * SECONDS)  # not a second time
+
 
 async def test_who_does_not_move_is_given_up_once() -> None:
     line = Line()
     line.pace.watch()
     line.pace.watch()
-    await asyncio.sleep(5 * SECONDS)
+    await line.until_given_up()
     assert line.given_up == 1
 
 
@@ -37,7 +43,7 @@ async def test_who_moves_enough_is_watched_on() -> None:
     line.moved += 2**40
     await asyncio.sleep(0)
     assert line.given_up == 0
-    await asyncio.sleep(5 * SECONDS)
+    await line.until_given_up()
     assert line.given_up == 1
 
 
@@ -49,5 +55,5 @@ async def test_who_need_not_move_is_left_alone() -> None:
     await asyncio.sleep(5 * SECONDS)
     assert line.given_up == 0
     line.pace.watch()
-    await asyncio.sleep(5 * SECONDS)
+    await line.until_given_up()
     assert line.given_up == 1
