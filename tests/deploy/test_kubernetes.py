@@ -42,6 +42,10 @@ def test_liveness_does_not_depend_on_readiness() -> None:
     assert CONTAINER["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
+def test_no_variable_of_the_cluster_is_taken_for_a_setting() -> None:
+    assert POD["spec"]["enableServiceLinks"] is False
+
+
 def test_the_pod_is_confined() -> None:
     assert POD["spec"]["securityContext"]["runAsNonRoot"] is True
     assert POD["spec"]["automountServiceAccountToken"] is False
