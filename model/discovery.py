@@ -1,6 +1,7 @@
 """ⓕ Finding checkpoint folders by path, and telling them from the folders of training runs."""
 
 import json
+import os
 from pathlib import Path
 
 CONFIG = "config.json"
@@ -41,4 +42,5 @@ def good_checkpoint(run: Path) -> Path | None:
 
 def _configured(path: Path) -> list[Path]:
     inside = path.iterdir() if path.is_dir() else ()
-    return sorted(each for each in inside if not each.name.startswith(".") and (each / CONFIG).is_file())
+    # Of a folder that only others may read, such as lost+found, pathlib's is_file would raise.
+    return sorted(each for each in inside if not each.name.startswith(".") and os.path.isfile(each / CONFIG))

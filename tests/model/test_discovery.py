@@ -1,5 +1,7 @@
 """A path stands for the checkpoint it is, or for those in it."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,22 @@ def test_a_folder_stands_for_the_checkpoints_in_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert checkpoint_folders(tmp_path) == [one, two]
     assert checkpoint_folders(tmp_path / "c") == []
+
+
+def test_what_only_others_may_read_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `lost+found` at the root of a volume."""
+    good = make(tmp_path / "good")
+    (tmp_path / "lost+found").mkdir()
+
+    def stat(path: object, **_: object) -> os.stat_result:
+        if "lost+found/" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return original(path)  # type: ignore[call-overload]
+
+    original = os.stat
+    monkeypatch.setattr(os, "stat", stat)
+    assert checkpoint_folders(tmp_path) == [good]
+    assert run_folders(tmp_path) == []
 
 
 def test_what_is_not_there_is_left_to_the_loader(tmp_path: Path) -> None:
