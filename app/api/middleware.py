@@ -18,9 +18,13 @@ from app.context import Context
 from app.errors import DrainingError
 from app.health.lifecycle import Phase
 from app.telemetry.logs import request_id
+from app.telemetry.metrics import UNMATCHED
 from app.telemetry.stages import begin, end
 
 logger = logging.getLogger(__name__)
+
+# What alerts are about.
+_EXPECTED_STATUSES = (200, 429, 500, 503, 504)
 
 
 class RequestContextMiddleware:
@@ -40,9 +44,11 @@ class RequestContextMiddleware:
         self._context = context
         self._endpoints = frozenset(endpoints)
         self._turnstile = Turnstile()
-        context.metrics.expect_endpoints(endpoints, status=200)
+        context.metrics.expect_endpoints(endpoints, _EXPECTED_STATUSES)
         context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
-        context.metrics.ready.set_function(lambda: context.lifecycle.phase is Phase.READY)
+        context.metrics.ready.set_function(
+            lambda: context.lifecycle.phase is Phase.READY and context.watchdog.is_content
+        )
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
         self._series = cache(self._find_series)
 
@@ -90,7 +96,7 @@ class RequestContextMiddleware:
             await response(scope, receive, account.send)
 
     def _record(self, account: Account, scope: Scope) -> None:
-        visit = account.close(scope["path"] if scope["path"] in self._endpoints else "unmatched")
+        visit = account.close(scope["path"] if scope["path"] in self._endpoints else UNMATCHED)
         metrics, tracing = self._context.metrics, self._context.tracing
         if account.refused_by_connection:
             metrics.rejected.labels(code_of(visit.status)).inc()

@@ -6,6 +6,7 @@ An event loop that stalls needs no watching: then /livez itself is not answered.
 import asyncio
 import faulthandler
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ class Watchdog:
     """Looks after the workers of every service that still has requests.
 
     Args:
-        seconds: How long a step may take; 0 looks after nobody.
+        seconds: How long a step may take; with 0 for ever, and only who died is noticed.
         metrics: Where engines that were found stuck are counted.
         dump: Writes the stacks of all threads: places only, nothing of a request.
     """
@@ -59,6 +60,11 @@ class Watchdog:
         self._watched.remove(workers)
         self._stuck.difference_update(workers)
 
+    @property
+    def is_content(self) -> bool:
+        """Whether nobody was stuck at the last look."""
+        return not self._stuck
+
     def require_progress(self) -> None:
         """Refuse while an engine is stuck.
 
@@ -71,9 +77,7 @@ class Watchdog:
 
     def look(self) -> None:
         """Find out who is stuck now; whoever was not before is told of, once."""
-        if not self._seconds:
-            return
-        latest = time.monotonic() - self._seconds
+        latest = time.monotonic() - (self._seconds or math.inf)
         workers = [worker for each in self._watched for worker in each]
         stuck = {worker for worker in workers if _is_silent(worker, latest)}
         for worker in stuck - self._stuck:
@@ -94,7 +98,7 @@ class Watchdog:
 
 def _is_silent(worker: Pulse, latest: float) -> bool:
     since = worker.silent_since()
-    return since is not None and since < latest
+    return since is not None and (since < latest or since == -math.inf)
 
 
 def _dump_stacks() -> None:

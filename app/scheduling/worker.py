@@ -1,5 +1,6 @@
 """④ → ⑤ One thread that drives one engine of each checkpoint, those that have work in turn."""
 
+import logging
 import math
 import threading
 import time
@@ -9,6 +10,8 @@ from typing import Protocol
 from app.scheduling.backlog import Job
 from app.scheduling.driver import Driver, Turn
 from app.scheduling.exchange import Exchange
+
+logger = logging.getLogger(__name__)
 
 
 class Reports(Protocol):
@@ -71,6 +74,15 @@ class Worker:
             driver.interrupt()
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as fault:
+            # The watchdog tells of it too; a traceback of the thread's own would show what somebody sent.
+            logger.error("worker died", extra={"worker": self.name}, exc_info=fault)
+        else:
+            self._silent_since, self._has_ended = None, True
+
+    def _work(self) -> None:
         while (withdrawn := self._wait()) is not None:
             for job in withdrawn:
                 self._drivers[job.model].drop(job)
@@ -79,7 +91,6 @@ class Worker:
             for driver in self._drivers.values():
                 if not driver.is_idle:
                     self._advance(driver)
-        self._silent_since, self._has_ended = None, True
 
     def _wait(self) -> list[Job] | None:
         self._silent_since = None

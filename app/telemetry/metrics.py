@@ -1,6 +1,6 @@
 """What Prometheus sees: every metric of the service, with labels whose values are bounded."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, get_args
 
 from prometheus_client import (
@@ -22,6 +22,8 @@ from model.degeneration import KINDS
 
 PREFIX: Final = "dragoman"
 OUTCOMES: Final = ("answered", "refused", "abandoned")
+UNMATCHED: Final = "unmatched"
+"""The endpoint of all paths that are none of ours."""
 RELOAD_OUTCOMES: Final = ("replaced", "unchanged", "failed")
 FailureReason = Literal["non_finite", "out_of_memory", "fault"]
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -40,7 +42,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.ready = self._gauge("ready", "1 while traffic is served, 0 while loading or ending.")
+        self.ready = self._gauge("ready", "1 while traffic is served, 0 while loading, stuck or ending.")
         self.requests = self._counter(
             "requests", "Requests that are over; 499: the client left.", "endpoint", "status"
         )
@@ -94,22 +96,26 @@ class Metrics:
         _begin_at_zero(self.retries, ("kept", "discarded", "impossible"))
         _begin_at_zero(self.reloads, RELOAD_OUTCOMES)
 
-    def expect_endpoints(self, endpoints: Iterable[str], status: int) -> None:
-        """Show these paths with this status from the start: a rate needs a zero before the first request."""
+    def expect_endpoints(self, endpoints: Iterable[str], statuses: Sequence[int]) -> None:
+        """Show these paths with these statuses from the start: a rate needs a zero before the first one."""
         for endpoint in endpoints:
-            self.requests.labels(endpoint, str(status))
+            for status in statuses:
+                self.requests.labels(endpoint, str(status))
             self.request_duration.labels(endpoint)
 
     def expect_rejections(self, reasons: Iterable[str]) -> None:
         """Show these error codes from the start."""
         _begin_at_zero(self.rejected, reasons)
 
-    def refuse_on_the_wire(self, code: str) -> None:
+    def refuse_on_the_wire(self, code: str, status: int, endpoint: str = UNMATCHED) -> None:
         """Count a request that was refused before anybody else heard of it.
 
         Args:
             code: Of the error; one of a closed set.
+            status: Of the answer.
+            endpoint: Where it was sent to, if that is one of our paths.
         """
+        self.requests.labels(endpoint, str(status)).inc()
         self.accepted.inc()
         self.outcomes.labels("refused").inc()
         self.rejected.labels(code).inc()

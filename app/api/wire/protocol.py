@@ -52,7 +52,7 @@ class Protocol(HttpToolsProtocol):
         app_state: What each request's scope begins with.
         door: Of uvicorn's server, the same for all its connections.
         porter: Likewise.
-        count_refusal: Is told the error code of a refusal that ends no request the application knows.
+        count_refusal: Is told code and status of a refusal that ends no request the application knows.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Protocol(HttpToolsProtocol):
         *,
         door: Door,
         porter: Porter,
-        count_refusal: Callable[[str], None],
+        count_refusal: Callable[[str, int], None],
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._door = door
@@ -362,7 +362,7 @@ class Protocol(HttpToolsProtocol):
         """Answer if that is still possible, and hang up."""
         cycle, request_id = self.cycle, new_request_id()
         if cycle is None or cycle.response_complete:
-            self._count_refusal(code_of(status))
+            self._count_refusal(code_of(status), status)
         else:
             state = cycle.scope.setdefault("state", {})
             request_id = state.get("request_id", request_id)

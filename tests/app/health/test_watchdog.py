@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import threading
 import time
 from collections.abc import Callable
 
@@ -81,14 +80,28 @@ def test_it_may_go_on_and_get_stuck_again() -> None:
     assert (watch.dumps, watch.counted) == (2, 2)
 
 
-def test_nobody_looks_after_those_that_ended_or_with_a_limit_of_0() -> None:
+def test_nobody_looks_after_those_that_ended() -> None:
     hearts = (Heart(-math.inf),)
     watch = Watch()
     watch.dog.watch(hearts)
     watch.dog.look()
     watch.dog.forget(hearts)
     watch.dog.require_progress()
-    Watch(Heart(-math.inf), seconds=0).dog.require_progress()
+
+
+def test_without_a_limit_only_the_dead_are_noticed() -> None:
+    Watch(Heart(0.0), seconds=0).dog.require_progress()
+    watch = Watch(Heart(0.0), Heart(-math.inf), seconds=0)
+    with pytest.raises(EngineStuckError):
+        watch.dog.require_progress()
+    assert watch.counted == 1
+
+
+def test_it_is_content_until_somebody_is_stuck() -> None:
+    watch = Watch(Heart(time.monotonic() - 31))
+    assert watch.dog.is_content
+    watch.dog.look()
+    assert not watch.dog.is_content
 
 
 @pytest.mark.anyio
@@ -113,20 +126,19 @@ async def test_a_stuck_engine_fails_liveness_until_it_goes_on(
 
 @pytest.mark.anyio
 async def test_a_worker_that_died_fails_it_at_once(
-    serve: Serve, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hook = threading.excepthook
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
     async with serve() as client:
         monkeypatch.setattr(Worker, "_take", _die)
         answer = asyncio.create_task(client.post("/translate", json=REQUEST | {"timeout_ms": 2000}))
         await until(client, lambda response: response.status_code == 503)
         assert (await answer).status_code == 504
-    monkeypatch.setattr(threading, "excepthook", hook)
+        assert "dragoman_ready 0.0" in (await client.get("/metrics")).text
+    assert [record.levelname for record in caplog.records if record.message == "worker died"] == ["ERROR"]
 
 
 def _die(*_: object) -> None:
-    raise SystemExit
+    raise RuntimeError("fault of a worker")
 
 
 async def until(

@@ -53,7 +53,7 @@ class Wire(asyncio.Transport):
             {},
             door=door or Door(room=10),
             porter=porter or porter_of(10),
-            count_refusal=self.refusals.append,
+            count_refusal=lambda code, _: self.refusals.append(code),
         )
         self.protocol.connection_made(self)
 
