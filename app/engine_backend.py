@@ -36,11 +36,12 @@ class _Loaded:
     def name(self) -> str:
         return self.model.card.name
 
-    def max_positions(self, state_bytes: int) -> int:
+    def max_positions(self, state_bytes: int, num_checkpoints: int) -> int:
         """Entries of decoder state that one engine may have.
 
         Args:
-            state_bytes: What they may occupy; 0 leaves it to the device.
+            state_bytes: What those of all checkpoints may occupy; 0 leaves it to the device.
+            num_checkpoints: How many share that.
 
         Raises:
             ConfigError: If not even one sentence would find room.
@@ -49,10 +50,11 @@ class _Loaded:
         entry = self.factory.position_bytes
         if state_bytes == 0:
             return max(needed, _STATE_BYTES[self.factory.device.partition(":")[0]] // entry)
-        if state_bytes < needed * entry:
+        share = state_bytes // num_checkpoints
+        if share < needed * entry:
             requirement = f"at least {needed * entry} for each checkpoint, as {self.name} needs"
             raise ConfigError("max_state_bytes", requirement, state_bytes)
-        return state_bytes // entry
+        return share // entry
 
 
 class EngineBackend:
@@ -158,7 +160,7 @@ def _engine(loaded: _Loaded, settings: Settings, num_checkpoints: int) -> Decodi
     return loaded.factory.make(
         max_batch_tokens=settings.max_batch_tokens or None,
         max_encode_tokens=settings.max_encode_tokens or encode_tokens,
-        max_positions=loaded.max_positions(state_bytes and max(state_bytes // num_checkpoints, 1)),
+        max_positions=loaded.max_positions(state_bytes, num_checkpoints),
     )
 
 
