@@ -14,14 +14,13 @@ from benchmarks.machine import load_average
 from tests.load.objectives import are_met
 from tests.load.overload import overload
 from tests.load.saturation import saturation
-from tests.load.target import Target, wait_until_ready
+from tests.load.target import READY_SECONDS, Target, keys_of, wait_until_ready
 from tests.load.verdict import deliver, describe
 
 # How many come unless told otherwise.
 PEOPLE = {"mixture": 8, "steady": 8, "burst": 800, "lengths": 8, "fairness": 1, "batches": 4}
 _CONNECTIONS = {"overload": 64, "saturation": 64}
 _SCENARIOS = PEOPLE | _CONNECTIONS
-_READY_SECONDS = 120
 
 
 @click.command()
@@ -79,13 +78,13 @@ def main(
     """Put a running service under load; exit status 1 when it missed an objective."""
     count = users or _SCENARIOS[scenario]
     try:
-        target = Target.of(url, [key for key in api_keys.split(",") if key])
+        target = Target.of(url, keys_of(api_keys))
     except (OSError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     if scenario in PEOPLE:
         _run_locust(scenario, target.url, count, seconds, api_keys, output)
-    if not wait_until_ready(target.url, _READY_SECONDS):
-        raise click.ClickException(f"{url} was not ready within {_READY_SECONDS} s")
+    if not wait_until_ready(target.url, READY_SECONDS):
+        raise click.ClickException(f"{url} was not ready within {READY_SECONDS} s")
     try:
         is_borne = _run_ours(
             scenario, target, connections=count, seconds=seconds, factor=factor, output=output

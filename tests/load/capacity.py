@@ -56,8 +56,9 @@ async def measure_capacity(
         warm_up_seconds=_WARM_UP_SECONDS,
         most=None,
     )
-    samples = (await load(job)).samples
+    tally = await load(job)
+    samples = tally.samples
     good = sorted(latency for _, latency, status in samples if status == 200)
     if not good:
         raise RuntimeError(f"of {len(samples)} requests none was answered well")
-    return Capacity(rate=len(good) / seconds, latencies=good)
+    return Capacity(rate=len(good) / tally.seconds, latencies=good)

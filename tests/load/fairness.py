@@ -11,7 +11,7 @@ from locust import constant, task
 
 from tests.load.objectives import Level, Measured
 from tests.load.people import Person
-from tests.load.target import PATH, Target
+from tests.load.target import PATH, Target, keys_of
 from tests.load.texts import sentence_requests
 
 ALONE, BESIDE = "modest, alone", "modest, beside a greedy one"
@@ -43,7 +43,7 @@ class Modest(Person):
 
     @staticmethod
     def _keys() -> list[str]:
-        return [key for key in os.environ.get("LOAD_API_KEYS", "").split(",") if key]
+        return keys_of(os.environ.get("LOAD_API_KEYS", ""))
 
     def _share(self, target: Target) -> None:
         """Begin alone; then a process that asks as much as it can."""

@@ -15,13 +15,12 @@ from benchmarks.machine import load_average
 from tests.load.accounts import Accounts
 from tests.load.objectives import Level, Measured, are_met
 from tests.load.scenarios import SCALE, SCENARIOS
-from tests.load.target import wait_until_ready
+from tests.load.target import READY_SECONDS, wait_until_ready
 from tests.load.verdict import deliver, describe
 
 _NAME = os.environ.get("LOAD_SCENARIO") or "mixture"
 _SCENARIO = SCENARIOS[_NAME]
 _OUTPUT = Path(os.environ.get("LOAD_OUTPUT") or "runs/load")
-_READY_SECONDS = float(os.environ.get("LOAD_READY_SECONDS") or 120)
 _LOAD_BEFORE = load_average()
 _LOG = logging.getLogger("load")
 
@@ -32,8 +31,8 @@ globals().update({each.__name__: each for each in _SCENARIO.people})
 @events.test_start.add_listener
 def begin(environment: Environment, **_: object) -> None:
     """Wait until the service is ready."""
-    if not wait_until_ready(environment.host or "", _READY_SECONDS):
-        sys.exit(f"{environment.host} was not ready within {_READY_SECONDS:g} s")
+    if not wait_until_ready(environment.host or "", READY_SECONDS):
+        sys.exit(f"{environment.host} was not ready within {READY_SECONDS} s")
 
 
 @events.quitting.add_listener

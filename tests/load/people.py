@@ -9,9 +9,10 @@ from locust import FastHttpUser
 from tests.load.answers import fault
 from tests.load.arrivals import REFUSALS
 from tests.load.objectives import REFUSED
+from tests.load.target import keys_of
 from tests.load.texts import DIRECTIONS, TEXTS
 
-_KEYS = [key for key in os.environ.get("LOAD_API_KEYS", "").split(",") if key]
+_KEYS = keys_of(os.environ.get("LOAD_API_KEYS", ""))
 
 
 class Person(FastHttpUser):

@@ -13,6 +13,12 @@ from urllib.request import urlopen
 from benchmarks.connection import message
 
 PATH = "/translate"
+READY_SECONDS = 120
+
+
+def keys_of(named: str) -> list[str]:
+    """API keys that are separated by commas, as in LOAD_API_KEYS."""
+    return [key for key in named.split(",") if key]
 
 
 @dataclass(frozen=True, kw_only=True)
