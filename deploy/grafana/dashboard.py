@@ -23,7 +23,6 @@ TABLE = {
         }
     ]
 }
-EMPTY = "Counts only what has happened since the start, so it may be empty."
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ ROWS: dict[str, Sequence[Panel]] = {
             ],
             "At any moment: accepted = answered + refused + abandoned + in flight.",
         ),
-        Panel("Refusals by reason", "reqps", [(rate("rejected_total", by="reason"), "{{reason}}")], EMPTY),
+        Panel("Refusals by reason", "reqps", [(rate("rejected_total", by="reason"), "{{reason}}")]),
         Panel(
             "Cancelled sentences",
             "ops",
@@ -192,11 +191,8 @@ ROWS: dict[str, Sequence[Panel]] = {
                 (rate("degenerate_output_total", by="kind"), "{{kind}}"),
                 (rate("degenerate_retries_total", by="outcome"), "second attempt {{outcome}}"),
             ],
-            EMPTY,
         ),
-        Panel(
-            "Failed sentences", "ops", [(rate("failed_sentences_total", by="reason"), "{{reason}}")], EMPTY
-        ),
+        Panel("Failed sentences", "ops", [(rate("failed_sentences_total", by="reason"), "{{reason}}")]),
         Panel(
             "Loaded checkpoints",
             "short",
