@@ -232,6 +232,8 @@ class DecoderState(Columns):
         """
         self.positions_N.index_fill_(0, slots_N, 0)
         self.lineage_NKC.index_fill_(0, slots_N, NOTHING)
+        # No mask hides what is no number: nothing of who was here before may be looked at.
+        self.source_NS.index_fill_(0, slots_N, NOTHING)
         for table, rows in ((self.own_NKC, own_NKC), (self.source_NS, source_NS)):
             table[slots_N, ..., : rows.shape[-1]] = rows
         self.is_source_NS.index_fill_(0, slots_N, False)

@@ -47,6 +47,14 @@ def test_no_entry_belongs_to_two_lanes_or_to_nobody() -> None:
     assert min(entries) == FIRST_ENTRY
 
 
+def test_who_begins_in_a_slot_sees_no_source_of_who_was_there_before() -> None:
+    """A mask would not do: what is no number stays none, however little weight it has."""
+    state = begun(tiny_network())
+    own_NKC, source_NS = state.own_NKC[1:2].clone(), state.source_NS[1:2, :2].clone()
+    state.seat(torch.tensor([1]), own_NKC, source_NS, torch.ones(1, 2, dtype=torch.bool))
+    assert state.source_NS[1].tolist() == [*source_NS[0].tolist(), NOTHING, NOTHING, NOTHING]
+
+
 def test_reorder_gives_each_lane_the_past_of_its_parent(state: DecoderState) -> None:
     before = keys(state)
     state.reorder(torch.tensor([[1, 0], [0, 0], [1, 1]]), 2)
