@@ -81,6 +81,7 @@ LeftWords left_rows(const uint16_t* left, int64_t words, int64_t inner, Range ro
 // to (rows, columns) = left · right + start, with `inner` words between them, of which the left rows have `words`.
 void multiply_words(const uint16_t* from, int64_t words, const uint32_t* right, const float* start, int64_t rows,
                     int64_t inner, int64_t columns, int threads, uint16_t* to) {
+  if (rows == 0) return;
   const int64_t height = std::min(kRowsOfBlock, rounded_up((rows + threads - 1) / threads, kRowsOfStep));
   const int parts = static_cast<int>((rows + height - 1) / height);
   const bool in_one_go = inner <= kInnerBlock;

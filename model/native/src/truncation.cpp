@@ -28,6 +28,7 @@ int32_t bin_of(float weight) {
 }  // namespace
 
 int32_t TruncatedDistribution::draw(const Scores& scores, const Options& options, float number) {
+  if (options.top_k == 1) return scores.best();  // of equally likely ones the first, as greedy search
   if (!weigh(scores, options.temperature)) return -1;
   return token_at(threshold(options), number);
 }

@@ -58,6 +58,21 @@ def test_every_strategy_equals_the_slow_reference(seed: int, library: Library) -
         assert_same(result, reference.decode(asked))
 
 
+def test_among_one_token_is_none_to_draw(library: Library) -> None:
+    """At this temperature all tokens have the same weight."""
+    network = tiny_network(tie="none")
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if parameter.shape[0] == network.config.target_vocab_size:
+                parameter *= 1 if "embedding" in name else 1e-5
+    engine = native_engine(network, library=library)
+    drawn = [
+        request((4, EOS), strategy="sample", top_k=1, temperature=100.0, seed=seed) for seed in range(10)
+    ]
+    (likeliest,), *others = engine.decode([request((4, EOS), strategy="greedy"), *drawn])
+    assert {result[0].token_ids for result in others} == {likeliest.token_ids}
+
+
 @pytest.mark.parametrize(
     "variant",
     [
