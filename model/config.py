@@ -146,7 +146,7 @@ class TransformerConfig:
             turnable = f"such that model_dim ({self.model_dim}) / num_heads is even for rotary positions"
             require(self.head_dim % 2 == 0, "num_heads", turnable, self.num_heads)
         require_integer("relative_buckets", self.relative_buckets, 4)
-        require_integer("relative_max_distance", self.relative_max_distance, self.relative_buckets)
+        require_integer("relative_max_distance", self.relative_max_distance, self.relative_buckets, 2**30)
 
     def _check_vocabulary(self) -> None:
         require_integer("source_vocab_size", self.source_vocab_size, 1)

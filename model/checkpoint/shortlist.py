@@ -31,7 +31,8 @@ def read_shortlist(folder: Path, config: TransformerConfig) -> Shortlist:
             raise CheckpointError(f"{path} must hold {', '.join(_ARRAYS)}, but has {', '.join(arrays)}")
         shortlist = Shortlist(**arrays)
         shortlist.check(config)
-    except (SafetensorError, OSError, ValueError, ConfigError) as error:
+    # The last two are what becomes of types that numpy does not have.
+    except (SafetensorError, OSError, ValueError, ConfigError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used: {' '.join(str(error).split())}") from error
     return shortlist
 

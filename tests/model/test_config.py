@@ -68,6 +68,7 @@ def test_a_bad_value_is_refused_by_its_fields_name(field: str, value: object) ->
         ("model_dim", {**ONE_WIDE, "norm_form": "standard_deviation"}),
         ("num_encoder_layers", {"num_encoder_layers": 0, "num_decoder_layers": 0}),
         ("relative_max_distance", {"relative_buckets": 64, "relative_max_distance": 63}),
+        ("relative_max_distance", {"relative_max_distance": 10**400}),
         ("pad_id", {"pad_id": 3}),
         ("tie", {"tie": "all"}),
     ],

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
+import torch
 from safetensors.numpy import load_file, save_file
 
 from model.checkpoint import add_shortlist, load_checkpoint, record_evaluation
@@ -108,4 +110,16 @@ def test_one_of_another_network_is_refused(
     save_file({**load_file(folder / SHORTLIST), **changes}, folder / SHORTLIST)
     resign(folder)
     with pytest.raises(CheckpointError, match=words):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float8_e4m3fn])
+def test_one_of_numbers_that_numpy_lacks_is_refused(
+    folder: Path, shortlist: Shortlist, kind: torch.dtype
+) -> None:
+    add_shortlist(folder, shortlist, {})
+    tensors = {name: torch.zeros(2, dtype=kind) for name in ("always", "offsets", "candidates")}
+    safetensors.torch.save_file(tensors, folder / SHORTLIST)
+    resign(folder)
+    with pytest.raises(CheckpointError, match="cannot be used"):
         load_checkpoint(folder)
