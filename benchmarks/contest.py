@@ -13,6 +13,7 @@ from benchmarks.service import Showing, changed_answers
 from benchmarks.texts import MIXED, STEADY, SizedText, real_texts, word_texts
 from benchmarks.traffic import Load, Traffic, send
 from benchmarks.work import SEARCHES
+from model.card import ModelCard
 from model.checkpoint import Checkpoint
 from model.cli.grouping import Command, Option, grouped
 from model.errors import UnsupportedLanguageError
@@ -79,14 +80,14 @@ def contest_options(command: Command) -> Command:
     return grouped(command, options, "contest", Contest)
 
 
-def recipes(folder: Path, exported: Path, contest: Contest) -> list[Recipe]:
+def recipes(folder: Path, exported: Path, card: ModelCard, contest: Contest) -> list[Recipe]:
     """Ours and CTranslate2's for each number of workers, then an echo."""
-    beam_size = int(str(SEARCHES[contest.search].get("beam_size", 1)))
+    search = card.options(SEARCHES[contest.search])
     found = []
     for workers in contest.workers:
         found.append(dragoman(folder, workers=workers, precision=contest.precision))
         found.append(
-            fastapi_ctranslate2(exported, workers=workers, precision=contest.precision, beam_size=beam_size)
+            fastapi_ctranslate2(exported, workers=workers, precision=contest.precision, search=search)
         )
     return [*found, echo()]
 

@@ -78,7 +78,10 @@ def main(
         exported = Path(scratch) / "exported"
         export_checkpoint(served, exported, "ctranslate2", contest.precision)
         given = loads(served, source_file, target, contest, timing.seed)
-        servers = [running.enter_context(Server(recipe)) for recipe in recipes(folder, exported, contest)]
+        servers = [
+            running.enter_context(Server(recipe))
+            for recipe in recipes(folder, exported, served.card, contest)
+        ]
         showings = measure(servers, given, served, timing.rounds)
         costs = [(cost_cells(server), cost_dict(server)) for server in servers]
     report = Report(

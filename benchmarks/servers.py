@@ -13,7 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from benchmarks.engine import beams
 from benchmarks.machine import memory_of
+from model.request import DecodeOptions
 
 _ROOT = Path(__file__).parents[1]
 _START_SECONDS, _END_SECONDS = 120, 30
@@ -55,13 +57,14 @@ def dragoman(folder: Path, *, workers: int, precision: str) -> Recipe:
     )
 
 
-def fastapi_ctranslate2(folder: Path, *, workers: int, precision: str, beam_size: int) -> Recipe:
+def fastapi_ctranslate2(folder: Path, *, workers: int, precision: str, search: DecodeOptions) -> Recipe:
     """FastAPI and CTranslate2 with a micro-batcher, from an exported folder."""
     options = {
         "model": folder.resolve(),
         "workers": workers,
         "compute-type": precision,
-        "beam-size": beam_size,
+        "beam-size": beams(search),
+        "length-penalty": search.length_penalty,
     }
     return Recipe(
         name=f"fastapi + ctranslate2, {_counted(workers)}",

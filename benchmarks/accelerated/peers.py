@@ -1,7 +1,5 @@
 """Other engines on the same device, with the same weights and sentences."""
 
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +11,7 @@ from benchmarks.accelerated.plan import Finding, Plan
 from benchmarks.engine import OURS, Ids, Translations
 from benchmarks.machine import installed_version
 from benchmarks.report import Table, rounded
+from benchmarks.rounds import Duration, median_seconds, speed_ratio, take_turns, timed
 from benchmarks.work import random_sentences
 from model.decoding.engine import DecodingEngine
 from model.errors import TranslationError
@@ -32,13 +31,18 @@ def race(plan: Plan) -> Finding:
         for search in ("greedy", "beam"):
             options = DecodeOptions(strategy=search, max_length=plan.source_tokens)
             sources = random_sentences(plan.config, plan.batch_size, plan.source_tokens, plan.seed)
-            ours: tuple[Translations, float] | None = None
-            for name, decode in engines.items():
-                found, seconds = _time(plan, decode, sources, options)
-                ours = ours or (found, seconds)
-                same = sum(a == b for a, b in zip(found, ours[0], strict=True))
-                speed, ratio = plan.batch_size / seconds, seconds / ours[1]
-                rows.append((name, search, rounded(speed), rounded(ratio), f"{same} of {len(found)}"))
+            found = {name: decode(sources, options) for name, decode in engines.items()}  # warms up, too
+            runs = {
+                name: partial(_run, plan.device, partial(decode, sources, options))
+                for name, decode in engines.items()
+            }
+            timings = take_turns(runs, plan.rounds)
+            for name, durations in timings.items():
+                seconds = median_seconds(durations, "wall")
+                ratio = speed_ratio(timings[OURS], durations, "wall")
+                same = sum(a == b for a, b in zip(found[name], found[OURS], strict=True))
+                speed = rounded(plan.batch_size / seconds)
+                rows.append((name, search, speed, str(ratio), f"{same} of {len(found[name])}"))
                 results.append({"kind": "race", "engine": name, "search": search, "seconds": seconds})
     table = Table(title=f"Batches of {plan.batch_size}", columns=_COLUMNS, rows=rows)
     return Finding(tables=[table], results=results, notes=notes)
@@ -106,13 +110,6 @@ def _ctranslate2(plan: Plan, scratch: Path) -> Decode:
     return partial(engine.decode, batch_size=plan.batch_size)
 
 
-def _time(
-    plan: Plan, decode: Decode, sources: Sequence[Ids], options: DecodeOptions
-) -> tuple[Translations, float]:
-    found, seconds = decode(sources, options), []
-    for _ in range(plan.rounds):
-        wait_for(plan.device)
-        before = time.perf_counter()
-        decode(sources, options)
-        seconds.append(time.perf_counter() - before)
-    return found, statistics.median(seconds)
+def _run(device: torch.device, decode: Callable[[], Translations], _: int) -> Duration:
+    wait_for(device)
+    return timed(decode)  # which hands out translations: nothing is left to wait for

@@ -26,7 +26,14 @@ _EOS = "</s>"
 
 
 def create_app(
-    folder: Path, *, workers: int, most: int, seconds: float, beam_size: int, compute_type: str
+    folder: Path,
+    *,
+    workers: int,
+    most: int,
+    seconds: float,
+    beam_size: int,
+    length_penalty: float,
+    compute_type: str,
 ) -> FastAPI:
     """The service over an exported folder."""
     description = json.loads((folder / "dragoman.json").read_text(encoding="utf-8"))
@@ -40,6 +47,7 @@ def create_app(
         most=most,
         seconds=seconds,
         beam_size=beam_size,
+        length_penalty=length_penalty,
         longest=description["max_target_length"],
     )
 
@@ -72,9 +80,17 @@ def create_app(
 @click.option("--most", type=int, default=32)
 @click.option("--wait-ms", type=float, default=2.0)
 @click.option("--beam-size", type=int, default=1)
+@click.option("--length-penalty", type=float, default=1.0)
 @click.option("--compute-type", default="int8")
 def main(
-    folder: Path, port: int, workers: int, most: int, wait_ms: float, beam_size: int, compute_type: str
+    folder: Path,
+    port: int,
+    workers: int,
+    most: int,
+    wait_ms: float,
+    beam_size: int,
+    length_penalty: float,
+    compute_type: str,
 ) -> None:
     """Serve on 127.0.0.1."""
     app = create_app(
@@ -83,6 +99,7 @@ def main(
         most=most,
         seconds=wait_ms / 1000,
         beam_size=beam_size,
+        length_penalty=length_penalty,
         compute_type=compute_type,
     )
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", access_log=False)

@@ -13,10 +13,15 @@ from model.request import DecodeOptions
 
 
 class HuggingFaceEngine:
-    """A contestant; see benchmarks.engine.Engine. Its threads share every matrix product."""
+    """A contestant; see benchmarks.engine.Engine. Its threads share every matrix product.
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._model = model
+    Args:
+        model: In evaluation mode.
+        threads: How many share them.
+    """
+
+    def __init__(self, model: PreTrainedModel, threads: int = 1) -> None:
+        self._model, self._threads = model, threads
         self._generate = cast(Callable[..., Tensor], model.generate)
         settings = model.generation_config
         self._pad_id, self._eos_id = settings.pad_token_id, settings.eos_token_id
@@ -25,14 +30,16 @@ class HuggingFaceEngine:
     def load(cls, folder: Path, precision: str, threads: int) -> Self:
         """See benchmarks.engine.Loader."""
         torch.set_num_threads(threads)
-        return cls(AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=getattr(torch, precision)))
+        return cls(AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=getattr(torch, precision)), threads)
 
     @torch.inference_mode()
     def decode(self, sources: Sequence[Ids], options: DecodeOptions, batch_size: int) -> Translations:
         """See Engine."""
         translations: Translations = []
-        for start in range(0, len(sources), batch_size):
-            translations += self._decode_batch(sources[start : start + batch_size], options)
+        # Its threads share a batch: it has as many sentences at once as others that give each thread its own.
+        size = batch_size * self._threads
+        for start in range(0, len(sources), size):
+            translations += self._decode_batch(sources[start : start + size], options)
         return translations
 
     def _decode_batch(self, sources: Sequence[Ids], options: DecodeOptions) -> Translations:

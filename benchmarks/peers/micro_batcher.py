@@ -27,6 +27,7 @@ class MicroBatcher:
         most: Sentences in a batch at most.
         seconds: How long a batch that is not full waits while others are decoded.
         beam_size: 1 is greedy.
+        length_penalty: See `model.request.DecodeOptions`.
         longest: Most tokens of any translation.
     """
 
@@ -38,11 +39,12 @@ class MicroBatcher:
         most: int,
         seconds: float,
         beam_size: int,
+        length_penalty: float,
         longest: int,
     ) -> None:
         self._translator, self._threads = translator, ThreadPoolExecutor(workers)
         self._most, self._seconds = most, seconds
-        self._beam_size, self._longest = beam_size, longest
+        self._beam_size, self._length_penalty, self._longest = beam_size, length_penalty, longest
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._free = asyncio.Semaphore(workers)
         self._busy = 0
@@ -101,6 +103,7 @@ class MicroBatcher:
         results = self._translator.translate_batch(
             [each.tokens for each in batch],
             beam_size=self._beam_size,
+            length_penalty=self._length_penalty,
             max_decoding_length=limit,
             min_decoding_length=0,
         )

@@ -29,7 +29,13 @@ async def translate(
     double: Double, sources: Sequence[tuple[list[str], int | None]], **limits: int
 ) -> list[list[str]]:
     batcher = MicroBatcher(
-        double, workers=1, most=limits.get("most", 32), seconds=0.01, beam_size=1, longest=40
+        double,
+        workers=1,
+        most=limits.get("most", 32),
+        seconds=0.01,
+        beam_size=1,
+        length_penalty=1.0,
+        longest=40,
     )
     running = asyncio.create_task(batcher.run())
     first = asyncio.create_task(batcher.translate(*sources[0]))
