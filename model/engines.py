@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 _MAX_ROWS_OF_A_CPU = 256
 _MAX_ROWS_OF_A_GPU = 512
 _FEWEST_POSITIONS = 2**15
+# Of which steps that are recorded get half: a few hundred rows.
+_FEWEST_POSITIONS_OF_A_GPU = 2**18
 # PyTorch needs many rows to be worth the starting of its kernels; natively, the decoder state of
 # fewer stays in the processor's caches.
 _NATIVE_TOKENS = 1024
@@ -73,8 +75,9 @@ class EngineFactory:
             max_encode_tokens: See DecodingEngine.
             max_positions: Entries of decoder state; None has room for any one request.
         """
+        fewest = _FEWEST_POSITIONS if self.device == "cpu" else _FEWEST_POSITIONS_OF_A_GPU
         return DecodingEngine(
-            self.new_runner(max_positions or _max_positions(self.config)),
+            self.new_runner(max_positions or _max_positions(self.config, fewest)),
             self.config,
             max_batch_tokens=max_batch_tokens or (_NATIVE_TOKENS if self.is_native else _TORCH_TOKENS),
             max_encode_tokens=max_encode_tokens,
@@ -239,7 +242,7 @@ def torch_runner(
         network,
         place,
         max_rows=_MAX_ROWS_OF_A_CPU if place.type == "cpu" else _MAX_ROWS_OF_A_GPU,
-        max_positions=max_positions or _max_positions(network.config),
+        max_positions=max_positions or _max_positions(network.config, _FEWEST_POSITIONS),
         never_produced=never_produced,
     )
 
@@ -256,6 +259,6 @@ def torch_engine(
     return DecodingEngine(runner, network.config, max_batch_tokens=max_batch_tokens)
 
 
-def _max_positions(config: TransformerConfig) -> int:
+def _max_positions(config: TransformerConfig, fewest: int) -> int:
     """Room for any one request that the network can serve, and for many ordinary ones."""
-    return max(_FEWEST_POSITIONS, config.max_positions * (1 + MAX_BEAM_SIZE))
+    return max(fewest, config.max_positions * (1 + MAX_BEAM_SIZE))

@@ -15,6 +15,7 @@ import torch
 from model.checkpoint import Checkpoint, load_checkpoint
 from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
+from model.decoding.runner import Runner
 from model.engines import EngineFactory, engine_factory, torch_engine, torch_factory
 from model.errors import ConfigError, TextTooLongError
 from model.native.binding import ENVIRONMENT
@@ -138,6 +139,22 @@ def test_the_widest_search_of_the_longest_sentence_has_room(
     sentence = engine.add(DecodeRequest((5,) * limit, options))
     assert sentence.positions == limit * (1 + MAX_BEAM_SIZE)
     assert engine.load > 0
+
+
+@pytest.mark.parametrize(("device", "positions"), [("cpu", 2**15), ("cuda", 2**18)])
+def test_a_gpu_has_room_for_hundreds_of_recorded_rows(
+    checkpoint: Checkpoint, device: str, positions: int
+) -> None:
+    factory = engine_factory(checkpoint, device="cpu")
+    asked: list[int] = []
+
+    def new_runner(max_positions: int) -> Runner:
+        asked.append(max_positions)
+        return factory.new_runner(max_positions)
+
+    dataclasses.replace(factory, device=device, new_runner=new_runner).make()
+    assert asked == [max(positions, checkpoint.config.max_positions * (1 + MAX_BEAM_SIZE))]
+    assert device == "cpu" or asked == [positions]
 
 
 @pytest.mark.parametrize(
