@@ -23,9 +23,6 @@ from app.telemetry.stages import begin, end
 
 logger = logging.getLogger(__name__)
 
-# What alerts are about.
-_EXPECTED_STATUSES = (200, 429, 500, 503, 504)
-
 
 class RequestContextMiddleware:
     """Gives each request an id, counts and logs it, and turns any stray exception into a 500.
@@ -44,7 +41,7 @@ class RequestContextMiddleware:
         self._context = context
         self._endpoints = frozenset(endpoints)
         self._turnstile = Turnstile()
-        context.metrics.expect_endpoints(endpoints, _EXPECTED_STATUSES)
+        context.metrics.expect_endpoints(endpoints, status=200)
         context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
         context.metrics.ready.set_function(
             lambda: context.lifecycle.phase is Phase.READY and context.watchdog.is_content

@@ -1,6 +1,6 @@
 """What Prometheus sees: every metric of the service, with labels whose values are bounded."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, get_args
 
 from prometheus_client import (
@@ -96,11 +96,10 @@ class Metrics:
         _begin_at_zero(self.retries, ("kept", "discarded", "impossible"))
         _begin_at_zero(self.reloads, RELOAD_OUTCOMES)
 
-    def expect_endpoints(self, endpoints: Iterable[str], statuses: Sequence[int]) -> None:
-        """Show these paths with these statuses from the start: a rate needs a zero before the first one."""
+    def expect_endpoints(self, endpoints: Iterable[str], status: int) -> None:
+        """Show these paths with this status from the start: a rate needs a zero before the first request."""
         for endpoint in endpoints:
-            for status in statuses:
-                self.requests.labels(endpoint, str(status))
+            self.requests.labels(endpoint, str(status))
             self.request_duration.labels(endpoint)
 
     def expect_rejections(self, reasons: Iterable[str]) -> None:
