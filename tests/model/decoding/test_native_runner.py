@@ -63,8 +63,8 @@ def test_among_one_token_is_none_to_draw(library: Library) -> None:
     network = tiny_network(tie="none")
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            if parameter.shape[0] == network.config.target_vocab_size:
-                parameter *= 1 if "embedding" in name else 1e-5
+            if parameter.shape[0] == network.config.target_vocab_size and "embedding" not in name:
+                parameter *= 1e-5
     engine = native_engine(network, library=library)
     drawn = [
         request((4, EOS), strategy="sample", top_k=1, temperature=100.0, seed=seed) for seed in range(10)
