@@ -11,11 +11,20 @@ import pytest
 
 from tests.app.remote import DOUBLE, JSON, REAL, Live, running, wait_for
 
-TEXT = "Where is the station? I have lost my way, and my train leaves in ten minutes. " * 20
+ROOM = {"DRAGOMAN_MAX_QUEUED_TOKENS": "100000000", "DRAGOMAN_MAX_BATCH_TOKENS": "16"}
+TEXTS, SENTENCES = 20, 150
 
 
-def body_of(text: str) -> bytes:
-    return json.dumps({"q": text, "source": "en", "target": "fr"}).encode()
+def body_of(texts: str | list[str]) -> bytes:
+    return json.dumps({"q": texts, "source": "en", "target": "fr"}).encode()
+
+
+def many_texts(client: int) -> list[str]:
+    """No two sentences alike: those of one client keep the embedded checkpoint busy for many seconds."""
+    return [
+        " ".join(f"I lost my way near house {client}.{text}.{number}." for number in range(SENTENCES))
+        for text in range(TEXTS)
+    ]
 
 
 def require_in_flight(live: Live, count: int) -> None:
@@ -34,24 +43,24 @@ def held(port: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("command", [DOUBLE, pytest.param(REAL, marks=pytest.mark.slow)])
 def test_only_those_in_flight_notice_and_the_next_start_is_ready_again(command: tuple[str, ...]) -> None:
-    variables = {"DOUBLE_SECONDS": "0.5", "DRAGOMAN_WORKERS": "1"}
+    variables = {"DOUBLE_SECONDS": "0.5", "DRAGOMAN_WORKERS": "1", **ROOM}
     outcomes: list[object] = []
 
-    def ask(live: Live) -> None:
+    def ask(live: Live, client: int) -> None:
         try:
-            outcomes.append(live.post(body_of(TEXT if command is REAL else "a b c d"), JSON)[0])
+            outcomes.append(live.post(body_of(many_texts(client)), JSON)[0])
         except (OSError, HTTPException) as error:
             outcomes.append(type(error))
 
     with running(command=command, **variables) as live:
         before = live.post(body_of("one two"), JSON)
-        clients = [threading.Thread(target=ask, args=(live,)) for _ in range(8)]
+        clients = [threading.Thread(target=ask, args=(live, client)) for client in range(8)]
         for client in clients:
             client.start()
-        wait_for(lambda: require_in_flight(live, len(clients) + 1), seconds=20)
+        wait_for(lambda: require_in_flight(live, len(clients) + 1))
         live.process.kill()
         for client in clients:
-            client.join(timeout=10)
+            client.join(timeout=60)
         assert len(outcomes) == len(clients)
         assert all(isinstance(outcome, type) for outcome in outcomes)
     at_the_same = variables | {"DRAGOMAN_PORT": str(live.port)}
