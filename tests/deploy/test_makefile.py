@@ -9,11 +9,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Answers the version check, makes a virtual environment of itself, notes every installation and every build.
+# Answers the version check, makes a virtual environment of itself, notes every installation, build and run of
+# the tests; `exits.txt` says with what each of the latter ends.
 STAND_IN = """#!/bin/sh
 case "$*" in
   *"-m venv .venv"*) mkdir -p .venv/bin && cp "$0" .venv/bin/python && cp "$0" .venv/bin/dragoman ;;
   *"pip install"*) echo "$*" >> installed.txt ;;
+  *"-m pytest"*) echo "$*" >> tested.txt; exit "$(sed -n "$(wc -l < tested.txt)p" exits.txt)" ;;
   *model.native.build*) echo "$*" >> built.txt; exit "${STAND_IN_CANNOT_BUILD:-0}" ;;
   *--version*) echo "Python 3.11.0" ;;
   serve) echo "serving" ;;
@@ -30,6 +32,7 @@ def clone(tmp_path: Path) -> Path:
     python = tmp_path / "stand-in-python"
     python.write_text(STAND_IN)
     python.chmod(0o755)
+    (tmp_path / "exits.txt").write_text("0\n")
     return tmp_path
 
 
@@ -64,6 +67,19 @@ def test_the_native_library_is_looked_after_at_every_start(clone: Path) -> None:
     make(clone, "serve")
     make(clone, "test")
     assert (clone / "built.txt").read_text().splitlines() == ["-m model.native.build"] * 2
+
+
+@pytest.mark.parametrize(
+    ("exits", "succeeds"), [("0", True), ("1 0", True), ("1 1", False), ("2", False), ("1 2", False)]
+)
+def test_tests_that_failed_have_one_more_chance_alone(clone: Path, exits: str, succeeds: bool) -> None:
+    (clone / "exits.txt").write_text("\n".join(exits.split()))
+    outcome = make(clone, "test", PYTEST_ARGS="tests/model")
+    runs = (clone / "tested.txt").read_text().splitlines()
+    assert (outcome.returncode == 0) == succeeds, outcome.stderr
+    assert ["--last-failed" in run for run in runs] == [False, True][: len(exits.split())]
+    assert ["--numprocesses" in run for run in runs] == [True, False][: len(exits.split())]
+    assert all(run.endswith("tests/model") for run in runs)
 
 
 def test_without_a_compiler_the_service_starts_all_the_same(clone: Path) -> None:

@@ -70,19 +70,19 @@ def refused(body: bytes, content_type: str) -> RequestError | None:
     return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=100) | st.lists(PIECES, max_size=20).map(b"".join), TYPES)
 def test_any_bytes(body: bytes, content_type: str) -> None:
     assert_orderly(body, content_type)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(OBJECTS | VALUES)
 def test_any_json(value: object) -> None:
     assert_orderly(json.dumps(value).encode(), JSON)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.tuples(NAMES, st.binary(max_size=20) | st.sampled_from([b"{}", b'{"seed":1}', b"3"])), max_size=30
@@ -93,7 +93,7 @@ def test_any_form(fields: list[tuple[str, bytes]]) -> None:
     assert_orderly(body.encode(), FORM)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.binary(max_size=40).map(lambda data: data.decode("latin-1")))
 @example("application/json; charset*=utf-8''%ff")
 @example("application/json; charset=\x00")
@@ -101,20 +101,20 @@ def test_any_content_type(content_type: str) -> None:
     assert_orderly(b'{"q":"a","target":"fr"}', content_type)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(NAMES, st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=5))
 def test_what_json_says_is_what_is_read(fields: dict[str, str]) -> None:
     assert read(json.dumps(fields).encode()) == (fields, False)
     assert read(json.dumps(fields, ensure_ascii=False).encode()) == (fields, False)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(NAMES, st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=5))
 def test_json_that_is_called_a_form_is_read_as_json(fields: dict[str, str]) -> None:
     assert read(json.dumps(fields).encode(), FORM) == (fields, False)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=20), st.sampled_from(["q", "model", "api_key"])
 )

@@ -17,7 +17,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(PIECES, max_size=12).map("".join))
 @example("a=%\nb")
 @example("a=b \n")

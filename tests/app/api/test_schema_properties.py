@@ -24,7 +24,7 @@ SCHEMA = schemathesis.openapi.from_path(
 
 
 @SCHEMA.parametrize()
-@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 def test_every_answer_is_a_documented_one(live: Live, case: Case) -> None:
     response = case.call_and_validate(base_url=live.url)
     if response.status_code >= 400:

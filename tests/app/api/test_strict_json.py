@@ -46,7 +46,7 @@ def test_one_crowd_does_not_count_against_the_next() -> None:
         assert parse_object(body)["decoding"] == {"seed": 1}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.dictionaries(
         st.text(max_size=5),

@@ -357,7 +357,7 @@ def _broken(_sentence: Sentence) -> tuple[int, ...]:
     raise MemoryError
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     kinds=st.lists(st.sampled_from(["good", "bad", "gone"]), max_size=24),
     most=st.integers(0, 24),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -119,7 +119,7 @@ NETWORK = lively_network(7)
 REFERENCE = ReferenceDecoder(NETWORK)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=25)
 @given(st.lists(option_sets, min_size=1, max_size=4), st.lists(st.integers(4, VOCAB - 1), max_size=2))
 def test_any_options_equal_the_slow_reference(
     all_options: list[dict[str, object]], prefix: list[int]

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.decoding.interrupt import Interrupt
@@ -102,7 +102,7 @@ REFERENCE = ReferenceDecoder(NETWORK)
 
 
 @needs_native
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=60)
 @given(st.lists(option_sets, min_size=1, max_size=4), st.lists(st.integers(4, VOCAB - 1), max_size=2))
 def test_any_options_and_prefix_equal_the_slow_reference(
     all_options: list[dict[str, object]], prefix: list[int]

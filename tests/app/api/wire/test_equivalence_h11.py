@@ -75,7 +75,7 @@ def test_good_requests_are_read_by_both(request_bytes: bytes) -> None:
     assert ours(request_bytes) == [h11s(request_bytes)]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(mutations(), st.lists(st.integers(0, 200), max_size=3))
 def test_what_is_a_request_for_us_is_the_same_for_h11(data: bytes, cuts: list[int]) -> None:
     found = ours(data, cuts)
@@ -83,7 +83,7 @@ def test_what_is_a_request_for_us_is_the_same_for_h11(data: bytes, cuts: list[in
         assert h11s(data) == found[0]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.permutations(REQUESTS[:3]), st.lists(st.integers(0, 400), max_size=5))
 def test_requests_may_be_cut_anywhere(requests: list[bytes], cuts: list[int]) -> None:
     assert ours(b"".join(requests), cuts) == [h11s(request) for request in requests]

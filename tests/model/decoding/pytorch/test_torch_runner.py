@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.decoding.interrupt import Interrupt
@@ -26,7 +26,7 @@ def admitted(requests: Sequence[DecodeRequest]) -> list[Sentence]:
     return [Sentence.admit(asked, NETWORK.config) for asked in requests]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(option_sets, st.integers(0, 8), st.integers(1, 9)), min_size=2, max_size=6),
     st.lists(st.integers(0, 5), max_size=2),

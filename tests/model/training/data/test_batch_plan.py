@@ -19,7 +19,7 @@ TARGETS = np.maximum(2, SOURCES + np.random.default_rng(1).integers(-3, 4, len(S
 EVEN = np.ones(len(SOURCES))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     count=st.integers(1, 60),
     max_tokens=st.integers(150, 400),
