@@ -84,7 +84,6 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
         relative_buckets=config.relative_buckets,
         relative_max_distance=config.relative_max_distance,
         max_positions=config.max_positions,
-        has_embedding_norm=config.embedding_norm,
         scales_embeddings=config.scale_embeddings,
         precision=_PRECISIONS[precision],
         norm_epsilon=config.norm_epsilon,

@@ -17,7 +17,7 @@ class NativeConfig(Structure):
                 *("model_dim", "num_heads", "num_encoder_layers", "num_decoder_layers", "ffn_dim"),
                 *("activation", "is_pre_norm", "has_final_norm", "norm_divides_by_deviation"),
                 *("positions", "has_sinusoid_halves", "relative_buckets", "relative_max_distance"),
-                *("max_positions", "has_embedding_norm", "scales_embeddings", "precision"),
+                *("max_positions", "scales_embeddings", "precision"),
             )
         ),
         ("norm_epsilon", c_float),

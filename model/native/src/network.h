@@ -23,7 +23,7 @@ struct NetworkConfig {
   int32_t has_sinusoid_halves;  // sines first, then cosines; else in turn
   int32_t relative_buckets, relative_max_distance;
   int32_t max_positions;
-  int32_t has_embedding_norm, scales_embeddings;
+  int32_t scales_embeddings;
   int32_t precision;  // Precision
   float norm_epsilon;
 };
