@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class Live:
         self.url = f"http://127.0.0.1:{port}/"
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(self.url + path, timeout=10) as response:
+        with urllib.request.urlopen(self.url + path, timeout=60) as response:
             return str(response.read(), "utf-8")
 
     def translate(self) -> tuple[int, dict[str, str]]:
@@ -47,13 +47,15 @@ class Live:
 
     def exchange(self, data: bytes, *, end: bool = False) -> bytes:
         """Send bytes, read until the server closes."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
-            connection.sendall(data)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            with suppress(ConnectionError):  # whoever is refused may be sending still
+                connection.sendall(data)
             if end:
                 connection.shutdown(socket.SHUT_WR)
             received = b""
-            while chunk := connection.recv(65536):
-                received += chunk
+            with suppress(ConnectionResetError):
+                while chunk := connection.recv(65536):
+                    received += chunk
             return received
 
 
@@ -79,7 +81,7 @@ def running(*, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Li
         port = int(json.loads(line)["url"].rpartition(":")[2])
         log.start()
         live = Live(process, port, lines)
-        wait_for(lambda: live.get("readyz"))
+        wait_for(lambda: live.get("readyz"), seconds=_START_SECONDS)
         yield live
     finally:
         impatience.cancel()
@@ -96,7 +98,7 @@ def wait_until_draining(live: Live) -> None:
     def look() -> None:
         if live.process.poll() is not None:
             return
-        connection = HTTPConnection("127.0.0.1", live.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", live.port, timeout=60)
         try:
             connection.request("GET", "/readyz")
             if connection.getresponse().status != 503:
@@ -104,7 +106,7 @@ def wait_until_draining(live: Live) -> None:
         finally:
             connection.close()
 
-    wait_for(look, seconds=20)
+    wait_for(look)
 
 
 def wait_for(attempt: Callable[[], object], seconds: float = 60) -> None:

@@ -74,7 +74,7 @@ class Traffic:
         while not self._is_over.is_set():
             if connection is None:
                 try:
-                    connection = socket.create_connection(("127.0.0.1", self._port), timeout=30)
+                    connection = socket.create_connection(("127.0.0.1", self._port), timeout=300)
                 except OSError:
                     return
             status, is_last = self._exchange(connection, request)

@@ -16,7 +16,7 @@ def run(name: str, output: Path, *options: str, called: str | None = None) -> di
     """
     command = [sys.executable, "-m", f"benchmarks.{name}", "--rounds", "2", "--output", str(output), *options]
     command += ["--name", called] if called else []
-    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580, check=False)
     assert outcome.returncode == 0, outcome.stderr
     assert (output / f"{called or name}.md").read_text() in outcome.stdout
     report: dict[str, Any] = json.loads((output / f"{called or name}.json").read_text())

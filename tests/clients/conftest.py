@@ -26,8 +26,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 @pytest.fixture
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DeepL's client gives up at the first error, as it lets its users choose."""
+    """DeepL's client gives up at the first error, as it lets its users choose, but not for want of time."""
     monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
+    monkeypatch.setattr(deepl.http_client, "min_connection_timeout", 60.0)
 
 
 def connect(service: Live, key: str = "any") -> deepl.DeepLClient:

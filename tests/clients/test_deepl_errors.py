@@ -138,7 +138,7 @@ def test_more_than_can_ever_wait_is_too_much() -> None:
 
 
 def test_no_room_is_worth_another_try() -> None:
-    with running(DOUBLE_SECONDS="0.6", DRAGOMAN_MAX_REQUESTS="1") as live, busy(live) as results:
+    with running(DOUBLE_SECONDS="3", DRAGOMAN_MAX_REQUESTS="1") as live, busy(live) as results:
         with pytest.raises(deepl.DeepLException, match="Service unavailable, message: ") as caught:
             connect(live).translate_text("three", target_lang="FR")
         assert caught.value.should_retry
@@ -147,14 +147,14 @@ def test_no_room_is_worth_another_try() -> None:
 
 
 def test_draining_answers_those_inside_and_sends_others_away() -> None:
-    with running(DOUBLE_SECONDS="0.6", DRAGOMAN_DRAIN_SECONDS="20") as live:
+    with running(DOUBLE_SECONDS="3", DRAGOMAN_DRAIN_SECONDS="60") as live:
         with busy(live) as results:
             live.process.send_signal(signal.SIGTERM)
             with pytest.raises(deepl.DeepLException) as caught:
                 _translate_until(live, results)
             assert caught.value.should_retry
         assert results == ["ONE TWO"]
-        assert live.process.wait(timeout=20) == 0
+        assert live.process.wait(timeout=60) == 0
         with pytest.raises(deepl.ConnectionException, match="Connection failed"):
             connect(live).get_usage()
 

@@ -25,7 +25,7 @@ def processor_seconds(live: Live) -> float:
 
 def half_open(live: Live) -> socket.socket:
     """A connection that says it will say something."""
-    connection = socket.create_connection(("127.0.0.1", live.port), timeout=5)
+    connection = socket.create_connection(("127.0.0.1", live.port), timeout=60)
     connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\n")
     return connection
 

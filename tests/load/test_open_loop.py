@@ -12,7 +12,7 @@ from tests.load.arrivals import Seen, Stream
 from tests.load.open_loop import send
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
-STREAM = Stream(host="127.0.0.1", port=0, requests=[REQUEST], rate=200, seconds=0.5, patience=2)
+STREAM = Stream(host="127.0.0.1", port=0, requests=[REQUEST], rate=200, seconds=0.5, patience=60)
 
 
 def answer(status: int, field: str = "") -> bytes:
@@ -70,13 +70,13 @@ def test_every_request_is_sent_and_its_answer_noted() -> None:
 
 
 def test_a_slow_service_is_asked_no_less() -> None:
-    seen, count = sent_to(answer(200), seconds=0.4, patience=5)
+    seen, count = sent_to(answer(200), seconds=5)
     assert len(seen.samples) == count
-    assert max(sample.sent for sample in seen.samples) < 2
+    assert max(sample.sent for sample in seen.samples) < min(sample.ended for sample in seen.samples)
 
 
 def test_a_latency_counts_from_when_the_request_was_meant_to_be_sent() -> None:
-    seen, count = sent_to(answer(200), seconds=0.05, most_connections=1, patience=5)
+    seen, count = sent_to(answer(200), seconds=0.05, most_connections=1, patience=60)
     assert len(seen.samples) + seen.unsent == count
     assert seen.unsent > 0
     assert max(sample.sent - sample.intended for sample in seen.samples) > 0.1

@@ -45,7 +45,7 @@ def test_what_was_not_seen_has_a_dash() -> None:
 
 
 def test_the_report_has_a_row_a_rate_and_a_plot(live: Live, tmp_path: Path) -> None:
-    saturation(Target.of(live.url), connections=4, seconds=0.1, shares=(0.1, 0.5), output=tmp_path)
+    saturation(Target.of(live.url), connections=4, seconds=1.0, shares=(0.1, 0.5), output=tmp_path)
     report = json.loads((tmp_path / "saturation.json").read_text(), parse_constant=pytest.fail)
     first, second = report["results"]
     assert second["offered"] == pytest.approx(5 * first["offered"])

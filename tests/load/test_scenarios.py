@@ -32,7 +32,7 @@ def run(live: Live, output: Path, *options: str, **variables: str) -> subprocess
         env=os.environ | variables,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -56,8 +56,9 @@ def test_a_level_that_is_missed_ends_with_status_1(live: Live, output: Path) -> 
     assert "MISSED" in outcome.stderr
 
 
+@pytest.mark.slow
 def test_the_greedy_client_is_another_than_the_modest_one(live: Live, output: Path) -> None:
-    outcome = run(live, output, "--scenario=fairness", "--seconds=6")
+    outcome = run(live, output, "--scenario=fairness", "--seconds=14")
     assert "modest, beside a greedy one" in outcome.stderr
     assert "nothing" not in outcome.stderr
 

@@ -116,7 +116,7 @@ async def test_without_time_for_a_second_translation_the_first_one_stands(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
     backend.is_slow_to_repeat = True
-    response = await translate(client, q=STUCK, timeout_ms=1500)
+    response = await translate(client, q=STUCK, timeout_ms=4000)
     backend.gate.set()
     assert (response.status_code, response.json()["translatedText"]) == (200, CIRCLES)
     assert response.json()["details"][0]["degenerate"] == [LOOP, None]

@@ -19,7 +19,7 @@ REQUEST = {"q": "one two three", "source": "en", "target": "fr"}
 
 
 async def entered(backend: DoubleBackend) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not backend.entered.is_set():
             await asyncio.sleep(0.002)
 
@@ -38,7 +38,7 @@ async def test_a_deadline_that_passes_before_the_text_is_read_is_504(
     """Others' long texts keep the threads busy meanwhile."""
     gate = threading.Event()
     async with serve() as client:
-        monkeypatch.setattr(Reader, "detect", lambda *_: gate.wait(10) and [])
+        monkeypatch.setattr(Reader, "detect", lambda *_: gate.wait(60) and [])
         busy = [asyncio.create_task(client.post("/detect", json={"q": "a" * 5000})) for _ in range(2)]
         await asyncio.sleep(0.05)
         late = await client.post("/translate", json=REQUEST | {"q": "a " * 2000, "timeout_ms": 50})
@@ -50,7 +50,7 @@ async def test_a_deadline_that_passes_before_the_text_is_read_is_504(
 async def test_a_detection_has_a_deadline_too(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     async with serve(request_timeout_ms=50) as client:
-        monkeypatch.setattr(Reader, "detect", lambda *_: gate.wait(10) and [])
+        monkeypatch.setattr(Reader, "detect", lambda *_: gate.wait(60) and [])
         texts = [client.post("/detect", json={"q": "a" * 5000}) for _ in range(5)]
         answers = await asyncio.gather(*texts)
         assert [(each.status_code, each.json()["code"]) for each in answers] == [(504, "deadline_passed")] * 5

@@ -12,7 +12,7 @@ from app.scheduling.scheduler import Asked, Results, Scheduler
 from model.decoding.sentence import Sentence
 from model.request import DecodeRequest
 from tests.app.conftest import Serve
-from tests.app.double import DoubleBackend, DoubleEngine
+from tests.app.double import DoubleBackend, DoubleEngine, take_steps
 
 pytestmark = pytest.mark.anyio
 GERMAN = "Guten Morgen, wo ist der Bahnhof?"
@@ -187,7 +187,7 @@ async def test_one_deadline_holds_for_both_legs(
     monkeypatch.setattr(Scheduler, "submit", noted)
     monkeypatch.setattr(DoubleEngine, "add", hold_the_second_leg)
     text = " ".join(["wort"] * 8)
-    response = await translate(client, q=text, timeout_ms=2000)
+    response = await translate(client, q=text, timeout_ms=4000)
     assert (response.status_code, response.json()["code"]) == (504, "deadline_passed")
     assert words(backend) == [text, text.capitalize()]
     assert len(deadlines) == 2
@@ -200,7 +200,7 @@ async def test_one_deadline_holds_for_both_legs(
 async def test_only_the_last_leg_is_shown_while_it_grows(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
-    backend.seconds = 0.03
+    take_steps(backend, 0.05)
     request = {"q": ["eins zwei drei vier.", "fünf sechs"], "source": "de", "target": "fr"}
     streamed = await client.post("/translate", json=request, headers={"Accept": "text/event-stream"})
     events = [block.split("\n") for block in streamed.text.split("\n\n")[:-1]]

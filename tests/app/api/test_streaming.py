@@ -13,7 +13,7 @@ from starlette.requests import Request
 from app.api import streaming
 from app.api.streaming import wants_events
 from tests.app.conftest import Serve
-from tests.app.double import DoubleBackend
+from tests.app.double import DoubleBackend, take_steps
 from tests.app.remote import JSON, REAL, running, wait_for
 from tests.model.native_library import needs_native
 
@@ -32,13 +32,6 @@ def events_of(text: str) -> list[Event]:
             events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
     assert text.endswith("\n\n")
     return events
-
-
-def take_steps(backend: DoubleBackend, seconds: float) -> None:
-    """Steps of so long by the event loop's clock: where that stands still, so do they."""
-    loop = asyncio.get_running_loop()
-    backend.seconds = seconds
-    backend.rest = lambda wait: asyncio.run_coroutine_threadsafe(asyncio.sleep(wait), loop).result(60)
 
 
 async def ask(client: httpx.AsyncClient, **fields: object) -> httpx.Response:
@@ -151,7 +144,7 @@ async def test_a_deadline_before_the_first_event_is_504(
 
 async def test_a_late_error_is_the_last_event(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
     backend.stops_at = 3
-    response = await ask(client, q="word " * 30, timeout_ms=900)
+    response = await ask(client, q="word " * 30, timeout_ms=2500)
     backend.gate.set()
     events = events_of(response.text)
     assert response.status_code == 200
@@ -217,8 +210,8 @@ async def test_streams_share_the_queue_with_everyone(serve: Serve) -> None:
 
 
 def test_events_come_over_a_real_socket_and_a_client_that_leaves_frees_the_engine() -> None:
-    with running(DOUBLE_SECONDS="0.05") as live:
-        connection = HTTPConnection("127.0.0.1", live.port, timeout=20)
+    with running(DOUBLE_SECONDS="0.5") as live:
+        connection = HTTPConnection("127.0.0.1", live.port, timeout=60)
         body = json.dumps(REQUEST | {"q": "word " * 39}).encode()
         connection.request("POST", "/translate", body, JSON | EVENTS)
         response = connection.getresponse()
@@ -228,11 +221,11 @@ def test_events_come_over_a_real_socket_and_a_client_that_leaves_frees_the_engin
         assert set(first.pop("translatedText").split()) == {"WORD"}
         assert first == {"index": 0}
         assert 'cancelled_total{stage="decoding"} 0.0' in live.get("metrics")
-        # Far from the end: about 2 s are needed for all of it.
+        # Far from the end: about 20 s are needed for all of it.
         response.close()
         connection.close()
-        wait_for(lambda: _assert_in_metrics(live.get("metrics"), 'cancelled_total{stage="decoding"} 1.0'), 10)
-        wait_for(lambda: _assert_in_metrics(live.get("metrics"), "requests_in_flight 1.0"), 10)
+        wait_for(lambda: _assert_in_metrics(live.get("metrics"), 'cancelled_total{stage="decoding"} 1.0'))
+        wait_for(lambda: _assert_in_metrics(live.get("metrics"), "requests_in_flight 1.0"))
         assert live.translate() == (
             200,
             {"translatedText": "ONE TWO", "model": "tiny", "model_version": "1+cccccccc"},

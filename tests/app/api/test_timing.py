@@ -45,7 +45,7 @@ async def test_who_waits_sees_it_in_the_queue_and_not_in_decoding(
 @pytest.mark.parametrize(
     ("fields", "status", "stages"),
     [
-        ({"timeout_ms": 1000}, 504, ["split", "encode", "queue", "decode"]),
+        ({"timeout_ms": 3000}, 504, ["split", "encode", "queue", "decode"]),
         ({"q": "poison"}, 500, ["split", "encode", "queue", "decode"]),
         ({"q": "a " * 50}, 413, ["split"]),
         ({"q": ""}, 200, ["split", "encode", "finish"]),

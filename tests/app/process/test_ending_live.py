@@ -17,7 +17,7 @@ import pytest
 
 from tests.app.remote import DOUBLE, JSON, REAL, ROOT, Live, running, wait_for, wait_until_draining
 
-SLOW = {"DOUBLE_SECONDS": "8", "DRAGOMAN_DRAIN_SECONDS": "60"}
+SLOW = {"DOUBLE_SECONDS": "29", "DRAGOMAN_DRAIN_SECONDS": "60"}
 # A signal that comes again within 0.2 s is an echo.
 LATER = 0.5
 
@@ -31,7 +31,7 @@ class Clients:
         self._threads = [threading.Thread(target=self._ask, args=(live,)) for _ in range(count)]
         for thread in self._threads:
             thread.start()
-        wait_for(lambda: _require_in_flight(live, count + 1), seconds=20)
+        wait_for(lambda: _require_in_flight(live, count + 1))
 
     def _ask(self, live: Live) -> None:
         try:
@@ -42,7 +42,7 @@ class Clients:
     def outcomes(self) -> list[tuple[int, str | None]]:
         """Status and code of every answer."""
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
         assert self.failures == []
         return [(status, body.get("code")) for status, body in self.answers]
 
@@ -60,7 +60,7 @@ def end(live: Live, *signals: signal.Signals) -> float:
         time.sleep(LATER)
     began = time.monotonic()
     live.process.send_signal(signals[-1])
-    assert live.process.wait(timeout=20) == 0
+    assert live.process.wait(timeout=60) == 0
     return time.monotonic() - began
 
 
@@ -70,16 +70,16 @@ def test_the_second_signal_refuses_what_is_in_flight(number: signal.Signals) -> 
         clients = Clients(live, 5)
         seconds = end(live, signal.SIGTERM, number)
         assert clients.outcomes() == [(503, "draining")] * 5
-    # About one where nobody else needs the processor; waiting for the step at hand would be 8.
-    assert seconds < 7
+    # About one where nobody else needs the processor; waiting for the step at hand would be 29.
+    assert seconds < 25
 
 
 def test_a_stream_ends_with_an_error_event() -> None:
     with (
-        running(DOUBLE_SECONDS="0.3", DRAGOMAN_DRAIN_SECONDS="60") as live,
-        closing(HTTPConnection("127.0.0.1", live.port, timeout=20)) as connection,
+        running(DOUBLE_SECONDS="0.7", DRAGOMAN_DRAIN_SECONDS="60") as live,
+        closing(HTTPConnection("127.0.0.1", live.port, timeout=60)) as connection,
     ):
-        body = json.dumps({"q": "one " * 30, "source": "en", "target": "fr"})
+        body = json.dumps({"q": "one " * 38, "source": "en", "target": "fr"})
         connection.request("POST", "/translate", body, JSON | {"Accept": "text/event-stream"})
         response = connection.getresponse()
         assert response.readline() == b"event: partial\n"
@@ -90,10 +90,13 @@ def test_a_stream_ends_with_an_error_event() -> None:
 
 
 def test_whoever_is_still_sending_is_refused_too() -> None:
-    with running(**SLOW) as live, socket.create_connection(("127.0.0.1", live.port), timeout=20) as slow:
+    with (
+        running(**SLOW, DOUBLE_PATIENCE="60") as live,
+        socket.create_connection(("127.0.0.1", live.port), timeout=60) as slow,
+    ):
         slow.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
         slow.sendall(b"Content-Length: 1000\r\n\r\n{")
-        wait_for(lambda: _require_in_flight(live, 2), seconds=20)
+        wait_for(lambda: _require_in_flight(live, 2))
         end(live, signal.SIGTERM, signal.SIGTERM)
         received = b"".join(iter(lambda: slow.recv(65536), b""))
     assert received.startswith(b"HTTP/1.1 503 ")
@@ -101,31 +104,32 @@ def test_whoever_is_still_sending_is_refused_too() -> None:
 
 
 def test_after_drain_seconds_the_rest_is_refused() -> None:
-    with running(DOUBLE_SECONDS="4", DRAGOMAN_DRAIN_SECONDS="1.2") as live:
+    with running(DOUBLE_SECONDS="12", DRAGOMAN_DRAIN_SECONDS="1.2") as live:
         clients = Clients(live, 3)
         assert end(live, signal.SIGTERM) >= 1.2
         assert clients.outcomes() == [(503, "draining")] * 3
 
 
+@pytest.mark.slow
 def test_a_signal_and_its_echo_are_one() -> None:
-    with running(DOUBLE_SECONDS="2", DRAGOMAN_DRAIN_SECONDS="30") as live:
+    with running(DOUBLE_SECONDS="4", DRAGOMAN_DRAIN_SECONDS="60") as live:
         clients = Clients(live, 3)
         for each in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):  # it wakes to both
             live.process.send_signal(each)
         assert clients.outcomes() == [(200, None)] * 3
-        assert live.process.wait(timeout=20) == 0
+        assert live.process.wait(timeout=60) == 0
 
 
 def test_three_signals_are_enough_for_any_connection() -> None:
-    with running(**SLOW) as live, socket.create_connection(("127.0.0.1", live.port), timeout=20) as idle:
+    with running(**SLOW) as live, socket.create_connection(("127.0.0.1", live.port), timeout=60) as idle:
         end(live, signal.SIGTERM, signal.SIGTERM, signal.SIGTERM)
         assert idle.recv(1) == b""
 
 
 def test_an_engine_that_is_stuck_is_seen_from_outside_and_does_not_keep_the_process() -> None:
-    with running(DOUBLE_SECONDS="60", DRAGOMAN_DRAIN_SECONDS="60", DRAGOMAN_WATCHDOG_SECONDS="0.5") as live:
+    with running(DOUBLE_SECONDS="60", DRAGOMAN_DRAIN_SECONDS="60", DRAGOMAN_WATCHDOG_SECONDS="3") as live:
         clients = Clients(live, 2)
-        wait_for(lambda: _require_stuck(live), seconds=20)
+        wait_for(lambda: _require_stuck(live))
         end(live, signal.SIGTERM, signal.SIGTERM)
         assert clients.outcomes() == [(503, "draining")] * 2
     stacks = [line for line in live.log if line.startswith("  File ")]
@@ -146,7 +150,7 @@ def test_it_ends_while_it_loads() -> None:
         while b"listening" not in process.stderr.readline():
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def test_a_terminal_that_is_closed_ends_it_as_ever() -> None:
@@ -159,7 +163,7 @@ def test_a_terminal_that_is_closed_ends_it_as_ever() -> None:
             output += os.read(master, 65536)
         os.close(master)
         process.send_signal(signal.SIGHUP)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def test_without_a_terminal_sighup_does_not_end_it() -> None:

@@ -53,7 +53,7 @@ async def held(generation: Generation, backend: Shelf) -> "asyncio.Task[object]"
     """A translation in the middle of a step."""
     backend.gate.clear()
     task: asyncio.Task[object] = asyncio.create_task(generation.service.translate(order("one two")))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not backend.entered.is_set():
             await asyncio.sleep(0.002)
     return task

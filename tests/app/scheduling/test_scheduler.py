@@ -150,10 +150,10 @@ async def test_a_worker_that_sees_first_that_a_sentence_is_overdue_changes_no_ac
 ) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
-        late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(0.5)))
+        late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(1.5)))
         await until(lambda: sample(scheduler, "queue_depth") == 1)
         # Nobody is told of the deadline before the worker has gone on.
-        time.sleep(0.7)
+        time.sleep(1.7)
         backend.gate.set()
         time.sleep(0.2)
         with pytest.raises(DeadlinePassedError):
@@ -168,7 +168,7 @@ async def test_a_deadline_that_passes_while_decoding_ends_it_within_a_step(backe
     async with scheduling(backend) as scheduler:
         backend.gate.clear()
         with pytest.raises(DeadlinePassedError):
-            await scheduler.submit(sentences(backend, "slow one " * 20), soon(1))
+            await scheduler.submit(sentences(backend, "slow one " * 20), soon(3))
         assert sample(scheduler, "cancelled_total", stage="decoding") == 1
         backend.gate.set()
         await until(lambda: len(backend.cancelled) == 1)

@@ -21,7 +21,7 @@ class Double:
         self, tokens: Sequence[list[str]], *, max_decoding_length: int, **options: object
     ) -> list[SimpleNamespace]:
         self.calls.append((len(tokens), max_decoding_length))
-        assert self.may_answer.wait(10)
+        assert self.may_answer.wait(60)
         return [SimpleNamespace(hypotheses=[each]) for each in tokens]
 
 

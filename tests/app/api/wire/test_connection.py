@@ -173,9 +173,15 @@ async def test_who_reads_slowly_but_steadily_may_go_on(
     wire = Wire()
     wire.num_unread = 2**20
     wire.protocol.pause_writing()
-    for _ in range(5):
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
         wire.num_unread -= num_read * 10 if stays else num_read
-        await asyncio.sleep(0.4 * seconds)
+
+    # Timers run in the order in which they are due, however late: no look comes before the read that was due.
+    for number in range(5):
+        loop.call_later(0.4 * seconds * number, read)
+    await asyncio.sleep(2 * seconds)
     assert wire.is_closing() is not stays
     wire.protocol.resume_writing()
     await asyncio.sleep(2 * seconds)

@@ -190,7 +190,7 @@ def test_threads_end_with_their_stream(dataset: PairDataset) -> None:
     del dropped
     gc.collect()
     for thread in threads:
-        thread.join(timeout=5)
+        thread.join(timeout=60)
         assert not thread.is_alive()
 
 

@@ -38,7 +38,7 @@ def test_runs_at_most_depth_ahead() -> None:
 
     prefetcher = Prefetcher(source(), 3)
     assert next(prefetcher) == 0
-    assert full.wait(5)
+    assert full.wait(60)
     assert not threading.Event().wait(0.05)
     assert taken == [0, 1, 2, 3, 4]
     prefetcher.close()
@@ -71,5 +71,5 @@ def test_dropped_prefetcher_ends_its_thread(others: set[threading.Thread]) -> No
     (thread,) = prefetch_threads() - others
     del prefetcher
     gc.collect()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     assert not thread.is_alive()
