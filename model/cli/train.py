@@ -89,6 +89,8 @@ def _among_others() -> "Iterator[World]":
         try:
             yield world
         except Exception as error:
+            # torchrun ends whoever is left as soon as one has ended: not before it has been said why.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             if world.tells(error):
                 raise
             raise click.exceptions.Exit(1) from error
