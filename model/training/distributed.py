@@ -15,6 +15,10 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+
+# torch.optim brings it in, and the defaults of its functions keep whatever group there is by then: its
+# threads would outlive it, and one that lets go of a tensor while Python shuts down aborts the process.
+import torch.distributed.nn.functional
 from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, ProcessGroup, Store
 from torch.distributed.rendezvous import rendezvous

@@ -50,6 +50,18 @@ work, Updater.update = Updater.update, update
 """The second process stands still there, until it is killed; who takes its place does not."""
 
 
+TELLS_ITS_THREADS = """
+import atexit, sys
+from pathlib import Path
+
+def tell():
+    names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
+    print("at the end:", *names, file=sys.stderr)
+
+atexit.register(tell)
+"""
+
+
 def shared_run(
     folder: Path, *, dropout: float = 0.1, layer_drop: float = 0.0, sentences: int = 3, **limits: int
 ) -> TrainConfig:
@@ -150,6 +162,16 @@ def test_one_process_goes_on_where_two_were(together: Sequence[TrainConfig], tmp
     expected, found = (run.journal.events("update")[-1] for run in (alone, resumed))
     assert (found["step"], found["tokens"]) == (15, expected["tokens"])
     assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are found by Linux' /proc")
+def test_no_thread_outlives_the_world(tmp_path: Path) -> None:
+    """One that lets go of a tensor while Python shuts down ends the process by SIGABRT, now and then."""
+    option, program, *rest = command(shared_run(tmp_path / "run", sentences=1, max_steps=2))
+    statuses, said = outcome_of([[option, TELLS_ITS_THREADS + program, *rest]] * 2)
+    assert statuses == [0, 0], said
+    assert said.count("at the end: ") == 2
+    assert "pt_gloo" not in said.partition("at the end: ")[2]  # the threads that hold tensors
 
 
 @pytest.mark.slow
