@@ -56,7 +56,7 @@ test: $(DEVELOP_READY) ## Run the test suite
 check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror model/native/src/*.h model/native/src/*.cpp
+	$(BIN)/clang-format --dry-run --Werror model/native/src/*.* model/native/src/*/*.*
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

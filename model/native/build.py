@@ -56,7 +56,7 @@ def build(sources: Path = SOURCES, libraries: Path = LIBRARIES) -> list[Path]:
     """Compile what is not there yet, and remove what older sources left.
 
     Args:
-        sources: Folder of the C++ files.
+        sources: Folder of the C++ files, in subfolders.
         libraries: Folder for what they become.
 
     Returns:
@@ -100,8 +100,8 @@ def _compile_all(missing: Mapping[str, Path], sources: Path, libraries: Path) ->
 @cache
 def _hash(variant: str, sources: Path) -> str:
     digest = hashlib.sha256(" ".join((*_FLAGS, *VARIANTS[variant])).encode())
-    for path in sorted(sources.iterdir()):
-        digest.update(path.name.encode())
+    for path in sorted(sources.rglob("*.*")):
+        digest.update(str(path.relative_to(sources)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:_HASH_DIGITS]
 
@@ -117,7 +117,7 @@ def _find_compiler() -> Sequence[str]:
 
 def _compile(compiler: Sequence[str], variant: str, sources: Path, target: Path) -> None:
     # One translation unit: that halves the time, because the standard library's headers are read once.
-    unit = "".join(f'#include "{path.name}"\n' for path in sorted(sources.glob("*.cpp")))
+    unit = "".join(f'#include "{path.relative_to(sources)}"\n' for path in sorted(sources.rglob("*.cpp")))
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as folder:
         result = Path(folder) / target.name
         command = [

@@ -1,6 +1,6 @@
 """ⓔ What a training step computes in the native library: addresses in, numbers written in place.
 
-The structures are laid out as in src/ (smoothed_loss.h and its neighbours).
+The structures are laid out as in src/training/.
 """
 
 import ctypes
@@ -85,7 +85,7 @@ class NormGradients(Structure):
 
 
 class SentenceAttention(Structure):
-    """Queries, keys and values of whole sentences; see short_attention.h."""
+    """Queries, keys and values of whole sentences; see sentence_attention.h."""
 
     _fields_ = (
         ("queries", c_void_p),
@@ -109,7 +109,7 @@ class SentenceAttention(Structure):
 
 
 class AttentionGradients(Structure):
-    """Where the gradients of attention go; see short_attention.h."""
+    """Where the gradients of attention go; see sentence_attention.h."""
 
     _fields_ = (
         ("of_joined", c_void_p),
@@ -120,7 +120,7 @@ class AttentionGradients(Structure):
 
 
 class Projection(Structure):
-    """The weight of a projection, and how many rows go through it; see bfloat16_product.h."""
+    """The weight of a projection, and how many rows go through it; see projection.h."""
 
     _fields_ = (
         ("weight", c_void_p),

@@ -1,4 +1,4 @@
-"""⑤ What goes into the native library and comes out, laid out as src/{network,request,session,api}.h say."""
+"""⑤ What goes into the native library and comes out, laid out as in src/."""
 
 from ctypes import Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 

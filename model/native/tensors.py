@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from model.errors import NativeError
 
-_TYPES = {"float32": 0, "bfloat16": 1, "float16": 2}  # NumberType in tensor.h
+_TYPES = {"float32": 0, "bfloat16": 1, "float16": 2}  # NumberType in tensors.h
 _WORDS = {"float32": "<f4", "bfloat16": "<u2", "float16": "<f2"}
 _Place = tuple[int, str, Sequence[int]]
 """Address, type and shape."""
@@ -73,7 +73,7 @@ class Block:
 
     Attributes:
         address: Of its first number.
-        type: NumberType in tensor.h.
+        type: NumberType in tensors.h.
         rows: 1 for a vector.
         columns: Numbers in a row.
     """

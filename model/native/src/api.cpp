@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "decoding/validate.h"
 #include "failure.h"
 #include "processor.h"
-#include "soundness.h"
 
 using namespace dragoman;
 

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "network.h"
-#include "request.h"
-#include "session.h"
+#include "decoding/request.h"
+#include "decoding/session.h"
+#include "network/network.h"
 
 namespace dragoman {
 

@@ -3,11 +3,11 @@
 // What fails, for want of memory alone, returns -1, and dragoman_is_out_of_memory() says so.
 #pragma once
 
-#include "bfloat16_product.h"
-#include "parallel.h"
-#include "residual.h"
-#include "short_attention.h"
-#include "smoothed_loss.h"
+#include "training/parallel.h"
+#include "training/projection.h"
+#include "training/residual.h"
+#include "training/sentence_attention.h"
+#include "training/smoothed_loss.h"
 
 #define DRAGOMAN_TRAINING_API extern "C" __attribute__((visibility("default")))
 
