@@ -30,7 +30,7 @@ BENCH_OUTPUT ?= runs/bench
 # Of `make goals`: a goal of benchmarks/goals/catalogue.py, where its corpora lie, and further options.
 GOAL ?= multi30k-de-en
 GOAL_DATA ?= data
-GOAL_OUTPUT ?= docs/results
+GOAL_OUTPUT ?= runs/bench
 GOAL_OPTIONS ?=
 # Read by `make load`; `python -m tests.load --help` says what they mean.
 export LOAD_SCENARIO LOAD_URL LOAD_USERS LOAD_SECONDS LOAD_SCALE LOAD_FACTOR LOAD_API_KEYS LOAD_OUTPUT
