@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
+import model
 from model.training.data.config import CorpusConfig
 from model.training.data.corpus import corpus_files
 from model.training.train_config import LISTS, TrainConfig
 
-_SOURCE = Path(__file__).resolve().parents[2]
+_SOURCE = Path(model.__file__).resolve().parents[1]
+"""The root of the checkout, or the folder that the package is installed in."""
 
 
 def describe_data(corpora: Sequence[CorpusConfig]) -> list[dict[str, object]]:
@@ -52,17 +54,17 @@ def _package() -> str | None:
     try:
         return importlib.metadata.version("dragoman")
     except importlib.metadata.PackageNotFoundError:
-        return None  # run from a checkout that nobody installed: the commit says enough
+        return None  # the code runs from a checkout that is not installed; the commit identifies it
 
 
 def _commit() -> str | None:
-    if not (_SOURCE / ".git").exists():  # installed, perhaps within somebody else's checkout
+    if not (_SOURCE / ".git").exists():  # the package is installed, perhaps inside another project's checkout
         return None
     command = ["git", "-C", str(_SOURCE), "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
-        return None  # no git: the version says enough
+        return None  # git is missing; the package version identifies the code
     return answer.stdout.strip()
 
 

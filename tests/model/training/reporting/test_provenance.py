@@ -1,6 +1,7 @@
 import hashlib
 import importlib.metadata
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from model.training.reporting import provenance as module
 from model.training.reporting.provenance import code_version, describe_data, describe_machine, provenance
 from model.training.trainer import Position
+from tests.embedded import ROOT
 from tests.model.training.tiny_runs import tiny_run
 
 CPU = torch.device("cpu")
@@ -53,6 +55,15 @@ def test_everything_to_know_and_no_place_or_corpus_text(tmp_path: Path) -> None:
 def test_code_and_machine_are_named() -> None:
     assert code_version()["package"]
     assert describe_machine(CPU)["torch"] == torch.__version__
+
+
+def test_the_commit_is_that_of_the_checkout_which_the_tests_run_from() -> None:
+    code_version.cache_clear()
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        assert code_version()["commit"] is None
+        return
+    head = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    assert (code_version()["commit"] or "").removesuffix("-dirty") == head.stdout.strip()
 
 
 def test_a_checkout_that_nobody_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
