@@ -42,6 +42,15 @@ def test_only_what_is_sure_is_kept(tiny_tokenizer_folder: Path) -> None:
     assert found[0].request(tokenizer) == decode.requests[0]
 
 
+def test_a_sure_translation_that_no_reference_equals_is_left_out(tiny_tokenizer_folder: Path) -> None:
+    decode = Decoder(-0.1, -0.1, -2.0)
+    references = {("en", "fr"): {"one": {"other", "one"}, "two": {"deux"}, "three": {"three"}}}
+    pairs = [("en", "fr"), ("fr", "en")]
+    found = find_golden(pairs, decode, Tokenizer.load(tiny_tokenizer_folder), references=references)
+    assert [(each.source, each.translation) for each in found] == [("one", "one")]
+    assert len(decode.requests) == 3
+
+
 def test_without_texts_there_are_plain_ones() -> None:
     assert plain_sentences("pt-BR") == PLAIN_SENTENCES["pt"]
     assert plain_sentences("tlh") == ()

@@ -62,7 +62,9 @@ def test_the_commit_is_that_of_the_checkout_which_the_tests_run_from() -> None:
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         assert code_version()["commit"] is None
         return
-    head = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    head = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    )
     assert (code_version()["commit"] or "").removesuffix("-dirty") == head.stdout.strip()
 
 
