@@ -48,49 +48,49 @@ class ModelSettings(BaseModel):
 
     checkpoint: Annotated[tuple[Path, ...], NoDecode] = Field(
         default=(Path("checkpoints"),),
-        description="Checkpoint folder, or several separated by commas; "
-        "a folder of checkpoint folders stands for all of them",
+        description="Checkpoint folders to serve, separated by commas; a folder that contains checkpoint "
+        "folders stands for all of them",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
-        default="auto", description="Where to run: auto, cpu or cuda"
+        default="auto", description="Where the network runs: auto, cpu or cuda"
     )
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto",
-        description="Arithmetic of the network: auto, float32, bfloat16, float16 or int8; "
-        "auto is int8 where the native engine runs on the CPU",
+        description="Numbers the network computes in: auto, float32, bfloat16, float16 or int8; auto is "
+        "int8 for the native library on a CPU",
     )
     workers: OrAuto = Field(
         default=0,
         ge=0,
         le=256,
-        description="Threads that decode, each a batch of its own; 0 or auto: one a core for the native "
-        "engine on the CPU, otherwise 1",
+        description="Decoding threads, each with its own batch; 0 or auto: one for each core with the "
+        "native library on a CPU, otherwise 1",
     )
 
     shortlist: Literal["on", "off"] = Field(
         default="off",
-        description="on: a sentence is translated with the tokens that its checkpoint's shortlist has "
-        "for it, which is faster; off: with any",
+        description="on: only the tokens on the checkpoint's shortlist for a sentence are considered, which "
+        "is faster; off: all tokens are",
     )
 
     pivot: Literal["on", "off"] = Field(
         default="on",
-        description="on: a pair that no checkpoint translates goes through a language between, English if "
-        "possible; off: it is refused",
+        description="on: a pair that no checkpoint translates directly is translated through a third "
+        "language, English if possible; off: the pair is refused",
     )
 
     retry_degenerate: Literal["on", "off"] = Field(
         default="on",
-        description="on: a sentence whose translation looks broken is translated a second time, where the "
-        "client left the search to us; off: it stays as it is",
+        description="on: a sentence whose translation looks broken is translated a second time, unless the "
+        "request chose a search; off: the first translation is returned",
     )
 
     watch_seconds: float = Field(
         default=5.0,
         ge=0,
         le=3600,
-        description="How often the checkpoint folders are looked at; new or changed checkpoints are loaded "
-        "once their files stay as they are for as long; 0: only at SIGHUP",
+        description="Seconds between two looks at the checkpoint folders; a new or changed checkpoint is "
+        "loaded when two looks find the same files; 0 disables watching, and only SIGHUP reloads",
     )
 
     @field_validator("checkpoint", mode="before")
@@ -112,28 +112,29 @@ class ServerSettings(BaseModel):
     """The socket and the process."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
-    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 chooses a free port")
     trusted_proxies: str = Field(
         default="",
-        description="Addresses or networks, separated by commas, whose X-Forwarded-For is believed, "
+        description="Addresses or networks, separated by commas, whose X-Forwarded-For header is trusted, "
         "or `*`; none by default",
     )
     drain_seconds: float = Field(
-        default=30.0, ge=0, le=3600, description="How long SIGTERM waits for requests in flight"
+        default=30.0, ge=0, le=3600, description="Seconds that a shutdown waits for requests in flight"
     )
     watchdog_seconds: float = Field(
         default=30.0,
         ge=0,
         le=3600,
-        description="How long an engine that has work may make no step before /livez fails; 0: for ever",
+        description="Seconds without a decoding step, while there is work, after which /livez fails; 0 "
+        "disables the check",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least severe events that are logged: debug, info, warning or error"
+        default="info", description="Lowest level that is logged: debug, info, warning or error"
     )
     traces: Literal["on", "off"] = Field(
         default="off",
-        description="on: a trace of every request goes where OpenTelemetry's own variables (`OTEL_…`) say; "
-        "needs the extra `otel`",
+        description="on: requests are traced with OpenTelemetry, configured by its own variables "
+        "(`OTEL_…`); needs the extra `otel`",
     )
 
     @field_validator("trusted_proxies")
@@ -157,13 +158,16 @@ class AccessSettings(BaseModel):
 
     api_keys_file: Path | None = Field(
         default=None,
-        description="File of `name:SHA-256 of the key in hex` lines; without it no key is needed",
+        description="File with a line `name:SHA-256 of the key in hex` for each key; without it no key is "
+        "needed",
     )
     rate_limit: str | None = Field(
-        default=None, description="Requests of one client, e.g. `100/minute`; unlimited by default"
+        default=None,
+        description="Requests that one client may send in a sliding window of seconds, minutes, hours or "
+        "days: `100/minute`, `5 per 10 seconds`; unlimited by default",
     )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(), description="Web origins, separated by commas, that browsers may call from, or `*`"
+        default=(), description="Origins of web pages that may call the service, separated by commas, or `*`"
     )
 
     @field_validator("api_keys_file")
@@ -199,13 +203,13 @@ class LimitSettings(BaseModel):
     max_requests: int = Field(
         default=1024,
         ge=1,
-        description="Most requests that are served at a time; one client gets at most four fifths of them",
+        description="Most requests in progress; one client can have at most four fifths of them",
     )
     max_held_bytes: int = Field(
         default=268_435_456,
         ge=1024,
-        description="Most bytes of bodies being read and characters of texts being served; one client "
-        "gets at most four fifths of them",
+        description="Most bytes of request bodies being read plus characters of texts being translated; one "
+        "client can have at most four fifths of them",
     )
     max_body_bytes: int = Field(default=1_048_576, ge=1024, description="Most bytes of a request body")
     max_items: int = Field(default=256, ge=1, description="Most texts in one request")
@@ -213,41 +217,44 @@ class LimitSettings(BaseModel):
     max_queued_tokens: int = Field(
         default=65_536,
         ge=1,
-        description="Most source tokens that may wait (a beam counts for each hypothesis)",
+        description="Most source tokens in the queue, multiplied by the beam size of their request",
     )
     max_batch_tokens: OrAuto = Field(
         default=0,
         ge=0,
-        description="Most source tokens that one worker decodes together (a beam counts for each "
-        "hypothesis); 0 or auto: what serves the engine best, 1024 natively, otherwise 4096",
+        description="Most source tokens that one worker decodes together, multiplied by the beam size; 0 or "
+        "auto: 1024 with the native library, otherwise 4096",
     )
     max_encode_tokens: OrAuto = Field(
         default=0,
         ge=0,
-        description="Most source tokens that join a running batch between two steps, so that a large "
-        "arrival does not stall it; 0 or auto: 256 for the native engine, otherwise 2048",
+        description="Most source tokens that join a running batch between two steps, which bounds how long "
+        "an arrival delays the others; 0 or auto: 256 with the native library, otherwise 2048",
     )
     fair_rows: OrAuto = Field(
         default=0,
         ge=0,
-        description="Hypotheses that a client may always have decoded at a time; it gets more only while "
-        "every other active client wants more too; 0 or auto: 64 on a GPU, on a CPU a sentence for each "
-        "worker but one",
+        description="Hypotheses of one client that may always be decoded together; a client gets more only "
+        "while every other active client asks for more as well; 0 or auto: 64 on a GPU, on a CPU one "
+        "sentence fewer than there are workers, at least one",
     )
     max_state_bytes: OrAuto = Field(
         default=0,
         ge=0,
-        description="Most bytes of decoder state (keys and values of what is being decoded) of one worker, "
-        "divided among its checkpoints; 0 or auto: 256 MiB a checkpoint on a CPU, 4 GiB on a GPU",
+        description="Most bytes of decoder state (keys and values) of one worker, divided among its "
+        "checkpoints; 0 or auto: 256 MiB for each checkpoint on a CPU, 4 GiB on a GPU",
     )
     max_timeout_ms: int = Field(
         default=600_000,
         ge=1,
         le=3_600_000,
-        description="Longest deadline that a request may name, milliseconds",
+        description="Longest deadline that a request may ask for, milliseconds",
     )
     request_timeout_ms: int = Field(
-        default=30_000, ge=1, le=3_600_000, description="Deadline of a request that names none, milliseconds"
+        default=30_000,
+        ge=1,
+        le=3_600_000,
+        description="Deadline of a request without `timeout_ms`, milliseconds",
     )
 
     @field_validator("max_body_bytes")

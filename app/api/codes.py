@@ -1,7 +1,7 @@
 """⑨ Every error code, with the status that says the same more coarsely.
 
 Programs tell errors apart by codes, and they are a label of the metrics: a closed set. What each means
-to a client is in `docs/errors.md`.
+to a client is in `docs/http-api.md`.
 """
 
 from collections.abc import Mapping

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def documented() -> Iterator[tuple[str, int]]:
-    """Codes and statuses of the table in docs/errors.md."""
-    text = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
+    """Codes and statuses of the table in docs/http-api.md."""
+    text = (ROOT / "docs/http-api.md").read_text(encoding="utf-8")
     table = text.partition("<!-- errors: begin -->")[2].partition("<!-- errors: end -->")[0]
     for status, code in re.findall(r"^\| (\d{3}) \| `(\w+)` \| \S", table, re.MULTILINE):
         yield code, int(status)

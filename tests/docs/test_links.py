@@ -1,0 +1,36 @@
+"""Every link of the documents leads to a file of the repository, and to a heading in it."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("checkpoints/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert [link for link in links(page) if not leads_somewhere(page, link)] == []
+
+
+def links(page: Path) -> list[str]:
+    """Targets of the page's links, other than those to the web."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^()\s]+(?:\([^()]*\))?)\)", text)
+    return [target for target in targets if not re.match(r"https?:", target)]
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    """Whether there is such a file, and such a heading in it."""
+    path, _, anchor = link.partition("#")
+    file = (page.parent / path).resolve() if path else page
+    return file.exists() and file.is_relative_to(ROOT) and (not anchor or anchor in anchors(file))
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """Names that GitHub gives the page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
