@@ -42,31 +42,45 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.ready = self._gauge("ready", "1 while traffic is served, 0 while loading, stuck or ending.")
-        self.requests = self._counter(
-            "requests", "Requests that are over; 499: the client left.", "endpoint", "status"
+        self.ready = self._gauge(
+            "ready", "1 while requests are served; 0 while loading, stuck or shutting down."
         )
-        self.request_duration = self._histogram("request_duration_seconds", "Time to answer.", "endpoint")
-        self.accepted = self._counter("accepted", "Requests that came, those refused unread included.")
-        self.outcomes = self._counter("outcomes", "What became of accepted requests.", "outcome")
-        self.in_flight = self._gauge("requests_in_flight", "Requests being answered.")
-        self.workers = self._gauge("workers", "Threads that drive engines.")
-        self.queue_wait = self._histogram("queue_wait_seconds", "From a sentence's arrival to its engine.")
-        self.queue_depth = self._gauge("queue_depth", "Sentences that wait.")
-        self.queued_tokens = self._gauge("queued_tokens", "Source tokens that wait, times their rows.")
-        self.queued_tokens_limit = self._gauge("queued_tokens_limit", "How many may wait at most.")
+        self.requests = self._counter(
+            "requests",
+            "Finished requests; status 499: the client closed the connection.",
+            "endpoint",
+            "status",
+        )
+        self.request_duration = self._histogram(
+            "request_duration_seconds", "Time from the request's head to the end of the answer.", "endpoint"
+        )
+        self.accepted = self._counter("accepted", "Requests that arrived, including those refused unread.")
+        self.outcomes = self._counter("outcomes", "Accepted requests by how they ended.", "outcome")
+        self.in_flight = self._gauge("requests_in_flight", "Requests in progress.")
+        self.workers = self._gauge("workers", "Decoding threads.")
+        self.queue_wait = self._histogram("queue_wait_seconds", "Time that a sentence waits for an engine.")
+        self.queue_depth = self._gauge("queue_depth", "Sentences in the queue.")
+        self.queued_tokens = self._gauge(
+            "queued_tokens", "Source tokens in the queue, multiplied by the beam size."
+        )
+        self.queued_tokens_limit = self._gauge("queued_tokens_limit", "Upper limit of queued_tokens.")
         self._steps = Tallies(
             PREFIX,
             {
-                "decode_step_seconds": ("One decoder step: a token for every live row.", _SECONDS),
-                "batch_sentences": ("Sentences in the running batch, a sample a step.", _SIZES),
-                "batch_rows": ("Rows (hypotheses) in the running batch, a sample a step.", _SIZES),
+                "decode_step_seconds": (
+                    "One decoder step, which adds a token to every running hypothesis.",
+                    _SECONDS,
+                ),
+                "batch_sentences": ("Sentences in the running batch, observed at each step.", _SIZES),
+                "batch_rows": ("Hypotheses in the running batch, observed at each step.", _SIZES),
             },
         )
         self.registry.register(self._steps)
-        self.encode = self._histogram("encode_seconds", "One pass of arrivals through the encoder.")
+        self.encode = self._histogram(
+            "encode_seconds", "One encoder pass over the sentences that join together."
+        )
         self.time_to_first_token = self._histogram(
-            "time_to_first_token_seconds", "From leaving the queue to the first token."
+            "time_to_first_token_seconds", "Time from leaving the queue to the first token."
         )
         self.source_tokens = self._counter("source_tokens", "Source tokens translated.", "pair")
         self.target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
@@ -75,16 +89,22 @@ class Metrics:
             "Requests refused, ended by their deadline or cut off in a stream, by error code.",
             "reason",
         )
-        self.cancelled = self._counter("cancelled", "Sentences nobody waits for any more.", "stage")
+        self.cancelled = self._counter(
+            "cancelled", "Sentences dropped because their request was cancelled.", "stage"
+        )
         self.failed = self._counter("failed_sentences", "Sentences that could not be decoded.", "reason")
-        self.engine_stuck = self._counter("engine_stuck", "Engines that had work and made no step for long.")
-        self.reloads = self._counter("reloads", "Times the checkpoints were read again.", "outcome")
-        self.degenerate = self._counter("degenerate_output", "Translations that look broken.", "kind")
-        self.retries = self._counter("degenerate_retries", "Second attempts at those.", "outcome")
+        self.engine_stuck = self._counter(
+            "engine_stuck", "Times an engine made no step for DRAGOMAN_WATCHDOG_SECONDS although it had work."
+        )
+        self.reloads = self._counter("reloads", "Reloads of the checkpoints.", "outcome")
+        self.degenerate = self._counter("degenerate_output", "First translations that look broken.", "kind")
+        self.retries = self._counter(
+            "degenerate_retries", "Second attempts at translations that look broken.", "outcome"
+        )
         self.model_info = self._gauge(
             "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
         )
-        self.model_load = self._gauge("model_load_seconds", "Time that loading all checkpoints took.")
+        self.model_load = self._gauge("model_load_seconds", "Time to load all checkpoints.")
         self._memory = _MemoryCollector()
         self.registry.register(self._memory)
         self._uses = _UsesCollector()
@@ -224,7 +244,7 @@ class _UsesCollector(Collector):
 
     def collect(self) -> list[Metric]:
         """One counter, with a sample an owner; without samples where no key is needed."""
-        text = "Requests let in, by the name that the file of API keys gives the key."
+        text = "Admitted requests by the name of their API key."
         family = CounterMetricFamily(f"{PREFIX}_requests_by_key", text, labels=["name"])
         for name, uses in self.read().items():
             family.add_metric([name], uses)

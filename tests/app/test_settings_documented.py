@@ -1,4 +1,4 @@
-"""docs/settings.md has the table of settings that app/settings.py describes; the README names every variable."""
+"""docs/settings.md has the table of settings of app/settings.py; the README names every variable."""
 
 import os
 from pathlib import Path
