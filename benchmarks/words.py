@@ -24,7 +24,7 @@ from model.text.capitals import upper
 from model.training.data.corpus import read_lines
 from model.translator import Translator
 
-_EVERYDAY = ROOT / "examples" / "everyday.tsv"
+_EVERYDAY = ROOT / "checkpoints" / "recipe" / "phrases.tsv"
 _RARE = 20  # entries of which one is in small letters: its script has no capitals
 _NOTE = "Capitals and final stops do not count; what any entry of the list has beside the same text is right."
 Row = Sequence[str]
@@ -45,7 +45,7 @@ class Trial(NamedTuple):
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     default=_EVERYDAY,
-    help="Tab-separated, a language a column; examples/everyday.tsv by default.",
+    help="Tab-separated, a language a column; checkpoints/recipe/phrases.tsv by default.",
 )
 @click.option(
     "--languages",

@@ -5,7 +5,7 @@ from collections import Counter
 
 from tests.checkpoints.everyday import all_inputs
 from tests.checkpoints.test_everyday import core, kept_parts
-from tests.embedded import ROOT
+from tests.embedded import RECIPE
 
 COLUMNS = ("en", "fr", "de", "es", "zh")
 # A word or a greeting, which the training examples may have as well.
@@ -14,7 +14,7 @@ SHORT = re.compile(r"[\u4e00-\u9fff]{1,3}|[^\W\u4e00-\u9fff]+(?: [^\W\u4e00-\u9f
 
 def phrases() -> set[tuple[str, str]]:
     """Language and text of everything in the training examples."""
-    lines = (ROOT / "examples" / "everyday.tsv").read_text("utf-8").splitlines()
+    lines = (RECIPE / "phrases.tsv").read_text("utf-8").splitlines()
     return {
         (code, core(text)) for line in lines for code, text in zip(COLUMNS, line.split("\t"), strict=True)
     }

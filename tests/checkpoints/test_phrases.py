@@ -1,16 +1,14 @@
-"""The form of `examples/everyday.tsv`: words and phrases in English, French, German, Spanish and Chinese."""
+"""The form of `checkpoints/recipe/phrases.tsv`: phrases in English, French, German, Spanish and Chinese."""
 
 import re
 import unicodedata
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-ROWS = [
-    line.split("\t")
-    for line in (Path(__file__).parents[2] / "examples" / "everyday.tsv").read_text("utf-8").split("\n")[:-1]
-]
+from tests.embedded import RECIPE
+
+ROWS = [line.split("\t") for line in (RECIPE / "phrases.tsv").read_text("utf-8").split("\n")[:-1]]
 COLUMNS = {"en": 0, "fr": 1, "de": 2, "es": 3, "zh": 4}
 LETTERS = {
     "en": "A-Za-záé",
