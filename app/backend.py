@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from model.card import ModelCard
-from model.decoding.observer import Observer
-from model.decoding.runner import Progress
+from model.checkpoint.card import ModelCard
+from model.checkpoint.self_test import GoldenSentence
+from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
-from model.golden import GoldenSentence
 from model.request import DecodeRequest
 from model.text.tokenizer import Tokenizer
 

@@ -6,8 +6,8 @@ import click
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from app.checkpoints import served_folders
 from app.settings import GROUPS, Settings, default_of, variable
+from model.checkpoint.paths import served_folders
 from model.errors import ConfigError
 
 
@@ -41,8 +41,8 @@ def _serve(**options: str | None) -> None:
 
 def _run(settings: Settings) -> None:
     # Nothing else needs the application; --help and a bad setting answer at once.
+    from app.connection.server import serve as run
     from app.main import create_app
-    from app.process.server import serve as run
     from app.telemetry.logs import set_up_logs
 
     set_up_logs(settings.log_level)

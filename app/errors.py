@@ -1,4 +1,4 @@
-"""What the service itself refuses, whatever the text; HTTP statuses are given to them in `app/api/errors`.
+"""What the service itself refuses, whatever the text; HTTP statuses are given to them in `app/http/errors`.
 
 ServiceError
 ├── UnavailableError         not now, but soon: carries when to come back

@@ -10,20 +10,19 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from app.api import documentation, errors, pages, probes, routes
-from app.api.cors import CrossOriginMiddleware
-from app.api.deepl.routes import router as deepl_router
-from app.api.middleware import RequestContextMiddleware
-from app.api.shortcut import ShortcutMiddleware
 from app.backend import Backend
-from app.context import Context
-from app.process.reloading import Reloader
-from app.process.running import Load, Running
+from app.http import errors, openapi, pages, routes
+from app.http.deepl.routes import router as deepl_router
+from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
+from app.http.openapi import ShortcutMiddleware
+from app.lifecycle.active_models import Load, Running
+from app.lifecycle.context import Context
+from app.lifecycle.reloading import Reloader
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_ROUTERS = (routes.router, deepl_router, probes.router)
+_ROUTERS = (routes.router, deepl_router, routes.probes_router)
 _ROUTES = [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 
 
@@ -61,7 +60,7 @@ def create_app(
         app.include_router(router)
     pages.install(app)
     errors.install(app, context.metrics, _ROUTES)
-    documentation.install(app)
+    openapi.install(app)
     _add_middleware(app, context)
     return app
 
@@ -83,7 +82,7 @@ async def _serving(context: Context, backend: Backend | None, load: Load) -> Asy
 
 def _load_engine(settings: Settings, lender: Backend | None) -> Backend:
     # The engine may bring torch, which nothing else in this package may load.
-    from app.engine_backend import EngineBackend
+    from app.lifecycle.engine_backend import EngineBackend
 
     return EngineBackend.load(settings, lender if isinstance(lender, EngineBackend) else None)
 

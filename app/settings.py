@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_va
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.access.rates import parse_rate
+from app.admission.rates import parse_rate
 
 ENV_PREFIX = "DRAGOMAN_"
 # As browsers send it, whose names are ASCII and which leave the usual port out.

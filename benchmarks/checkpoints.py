@@ -6,9 +6,9 @@ from pathlib import Path
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from benchmarks.shapes import SHAPES, endless_network
-from model.card import ModelCard
-from model.checkpoint import save_checkpoint
-from model.discovery import checkpoint_folders
+from model.checkpoint.card import ModelCard
+from model.checkpoint.folder import save_checkpoint
+from model.checkpoint.paths import checkpoint_folders
 from model.request import DecodeOptions
 from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE
 

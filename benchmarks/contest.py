@@ -13,9 +13,9 @@ from benchmarks.service import Showing, changed_answers
 from benchmarks.texts import MIXED, STEADY, SizedText, real_texts, word_texts
 from benchmarks.traffic import Load, Traffic, send
 from benchmarks.work import SEARCHES
-from model.card import ModelCard
-from model.checkpoint import Checkpoint
-from model.cli.grouping import Command, Option, grouped
+from model.checkpoint.card import ModelCard
+from model.checkpoint.folder import Checkpoint
+from model.cli.options import Command, Option, grouped
 from model.errors import UnsupportedLanguageError
 from model.training.data.corpus import read_lines
 

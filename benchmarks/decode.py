@@ -23,9 +23,8 @@ from benchmarks.shapes import SHAPES
 from benchmarks.stable import Stable
 from benchmarks.text import SENTENCES, read_text
 from benchmarks.work import SEARCHES, Scale
-from model.checkpoint import load_checkpoint
-from model.cli.grouping import Command, Option, grouped
-from model.cli.setup import only_checkpoint
+from model.checkpoint.folder import load_checkpoint
+from model.cli.options import Command, Option, grouped, only_checkpoint
 
 _RANDOM_WEIGHTS = (
     "Random weights that all engines share, lengths that never vary. Equal translations prove equal "

@@ -83,8 +83,8 @@ def _drain(
 
 def native_dragoman(folder: Path, precision: str, threads: int) -> DragomanEngine:
     """Ours as the service runs it: what this machine has that is fastest."""
-    from model.checkpoint import load_checkpoint
-    from model.engines import engine_factory
+    from model.checkpoint.folder import load_checkpoint
+    from model.decoding.factory import engine_factory
 
     factory = engine_factory(load_checkpoint(folder), device="cpu", precision=precision)
     return DragomanEngine([factory.make(max_batch_tokens=_NO_BOUND) for _ in range(threads)])
@@ -94,9 +94,9 @@ def torch_dragoman(folder: Path, precision: str, threads: int) -> DragomanEngine
     """Ours on PyTorch: the reference, and the fallback where nothing was built."""
     import torch
 
-    from model.checkpoint import load_checkpoint
-    from model.engines import torch_factory
-    from model.precision import resolve_precision
+    from model.checkpoint.folder import load_checkpoint
+    from model.decoding.device import resolve_precision
+    from model.decoding.factory import torch_factory
 
     torch.set_num_threads(1)
     factory = torch_factory(

@@ -11,13 +11,12 @@ from pathlib import Path
 import click
 
 from app.backend import LoadedModel
+from app.connection.server import serve
 from app.main import create_app
-from app.process.server import serve
 from app.settings import Settings
 from app.telemetry.logs import set_up_logs
-from model.checkpoint import load_checkpoint
-from model.decoding.observer import Observer
-from model.decoding.runner import Progress, Result, StepRecord
+from model.checkpoint.folder import load_checkpoint
+from model.decoding.runner import Observer, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
 from model.request import DecodeRequest, Hypothesis
 

@@ -5,13 +5,13 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model.training.processor import prepared_processor
-from model.training.reporting.conclusion import report_if_possible
-from model.training.resumption import require_unchanged
+from model.files import write_text_whole
+from model.training.config.train_config import TrainConfig
+from model.training.device import prepared_processor
+from model.training.report.report import report_if_possible
 from model.training.run import Run
-from model.training.run_folder import RunFolder
-from model.training.train_config import TrainConfig
-from model.whole import write_text_whole
+from model.training.run_folder.folder import RunFolder
+from model.training.run_folder.resume_checks import require_unchanged
 
 _ENDED = "ended.json"
 _LIMITS = ("max_steps", "max_minutes", "max_epochs")

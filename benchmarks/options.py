@@ -12,7 +12,7 @@ from benchmarks.lineup import Contestant, line_up
 from benchmarks.machine import installed_version
 from benchmarks.report import Report
 from benchmarks.rounds import Clock
-from model.cli.grouping import Command, Option, grouped
+from model.cli.options import Command, Option, grouped
 from model.errors import ConfigError, TranslationError
 
 Plot = Callable[[Path], object]

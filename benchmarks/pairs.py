@@ -14,9 +14,8 @@ from benchmarks.checkpoints import EMBEDDED
 from benchmarks.shapes import FIRST_WORD
 from model.config import TransformerConfig
 from model.text.tokenizer import Tokenizer
-from model.training.data.batch_plan import plan_epoch
-from model.training.data.batches import Batch
-from model.training.data.config import BatchConfig, CorpusConfig
+from model.training.config.data import BatchConfig, CorpusConfig
+from model.training.data.batches import Batch, plan_epoch
 from model.training.data.corpus import SentencePair, read_pairs
 from model.training.data.token_store import Lengths
 

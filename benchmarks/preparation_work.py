@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import memory_of
-from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.data.dataset import prepare
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from model.cli.grouping import Command, Option, grouped
+from model.cli.options import Command, Option, grouped
 from model.errors import ConfigError
-from model.training.config_files import load_train_config, merged, read_config_files
-from model.training.train_config import LISTS, TrainConfig
+from model.training.config.files import load_train_config, merged, read_config_files
+from model.training.config.train_config import LISTS, TrainConfig
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data"

@@ -1,9 +1,9 @@
 """What texts become by our PyTorch path in float32, which everything else is measured against."""
 
 from benchmarks.traffic import Load
-from model.checkpoint import Checkpoint
-from model.engines import torch_factory
-from model.translator import Translator
+from model.checkpoint.folder import Checkpoint
+from model.decoding.factory import torch_factory
+from model.translation.translator import Translator
 
 
 def reference_translations(checkpoint: Checkpoint, load: Load) -> list[str]:

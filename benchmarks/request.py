@@ -19,7 +19,7 @@ from benchmarks.rounds import Duration, median_seconds, ratio_of, take_turns
 from benchmarks.servers import Recipe, Server, echo
 from benchmarks.texts import STEADY, word_texts
 from benchmarks.traffic import Load, send
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
 
 COLUMNS = ("concurrency", "service", "computing a request, ms", "ours divided by the echo's")
 _METHOD = (

@@ -29,9 +29,9 @@ from benchmarks.service import (
     cost_dict,
 )
 from benchmarks.shapes import SHAPES
-from model.checkpoint import load_checkpoint
-from model.cli.setup import only_checkpoint
-from model.interchange.export import export_checkpoint
+from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.formats.export import export_checkpoint
+from model.cli.options import only_checkpoint
 
 _METHOD = (
     "All services run at once and take turns under each load, which one process with so many open "

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import torch
 
-from model.blocks import FeedForward
 from model.config import TransformerConfig
+from model.network.layers import FeedForward
+from model.network.transformer import Transformer
 from model.presets import preset
-from model.transformer import Transformer
 
 FIRST_WORD = 265
 """Of the embedded tokenizer's ids, which the shapes share: before it are special ids, tags and bytes."""

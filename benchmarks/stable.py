@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.lineup import Contestant
-from model.checkpoint import Checkpoint, load_checkpoint
+from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.checkpoint.formats.export import export_checkpoint
+from model.checkpoint.formats.hugging_face import suitable_architecture
 from model.errors import ConfigError
-from model.interchange.export import export_checkpoint
-from model.interchange.hugging_face import suitable_architecture
 
 
 class Stable:

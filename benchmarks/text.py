@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.engine import Ids, Translations
-from model.checkpoint import Checkpoint
+from model.checkpoint.folder import Checkpoint
 from model.errors import InputError
+from model.evaluation.scores import score_translations
 from model.training.data.corpus import read_lines
-from model.training.reporting.scores import score_translations
 
 SENTENCES = Path(__file__).with_name("sentences.en-fr.tsv")
 """Everyday sentences of 5 to 100 tokens with their translations, written for these benchmarks."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.shapes import FIRST_WORD
-from model.card import Pair
-from model.checkpoint import Checkpoint
+from model.checkpoint.card import Pair
+from model.checkpoint.folder import Checkpoint
 from model.errors import InputError
 from model.text.document import Document
 from model.text.tokenizer import Tokenizer

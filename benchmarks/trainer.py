@@ -6,12 +6,12 @@ from typing import Protocol
 import torch
 
 from benchmarks.engine import OURS
+from model.network.transformer import Transformer
+from model.training.config.optimisation import OptimisationConfig
+from model.training.config.run import Precision, RunConfig
+from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch
-from model.training.optimisation_config import OptimisationConfig
-from model.training.run_config import Precision, RunConfig
-from model.training.train_config import TrainConfig
-from model.training.update import Updater, sequence_loss
-from model.transformer import Transformer
+from model.training.step import Updater, sequence_loss
 
 
 class Trainer(Protocol):

@@ -14,10 +14,10 @@ from benchmarks.rounds import Clock, Duration, Ratio, speed_ratio, take_turns, t
 from benchmarks.trainer import DragomanTrainer, Trainer
 from benchmarks.training_work import operations
 from model.config import TransformerConfig
+from model.network.transformer import Transformer
+from model.training.config.run import Precision
 from model.training.data.batches import Batch
-from model.training.run_config import Precision
-from model.training.utilisation import measured_peak, wait_for
-from model.transformer import Transformer
+from model.training.report.utilisation import measured_peak, wait_for
 
 COLUMNS = ("network", "trainer", "first loss, nats a token", "tokens/s", "of the peak (MFU)", "comparison")
 WARM_UP = 2

@@ -17,8 +17,8 @@ from benchmarks.pairs import corpus_lengths, pair_batches, usual_lengths
 from benchmarks.report import Report, Table
 from benchmarks.shapes import SHAPES, untrained_network
 from benchmarks.training_race import COLUMNS, WARM_UP, Finish, hold, line_up
-from model.training.processor import prepare_processor
-from model.training.run_config import Precision
+from model.training.config.run import Precision
+from model.training.device import prepare_processor
 
 _SAME_WORK = (
     "Same initial weights, batches, dropout rates, AdamW, clipping and process settings for both; ours also "

@@ -2,7 +2,7 @@
 
 from model.config import TransformerConfig
 from model.training.data.batches import Batch
-from model.training.utilisation import operations_of_pair
+from model.training.report.utilisation import operations_of_pair
 
 
 def operations(config: TransformerConfig, batch: Batch) -> float:

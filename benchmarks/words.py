@@ -19,10 +19,10 @@ from benchmarks.machine import describe_machine, load_average
 from benchmarks.options import Benchmark
 from benchmarks.recipes import ROOT
 from benchmarks.report import Report, Table
-from model.card import Pair
-from model.text.capitals import upper
+from model.checkpoint.card import Pair
+from model.text.casing import upper
 from model.training.data.corpus import read_lines
-from model.translator import Translator
+from model.translation.translator import Translator
 
 _EVERYDAY = ROOT / "checkpoints" / "recipe" / "phrases.tsv"
 _RARE = 20  # entries of which one is in small letters: its script has no capitals

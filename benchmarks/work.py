@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.engine import Ids
 from benchmarks.race import Race
 from benchmarks.shapes import FIRST_WORD
-from model.card import ModelCard
+from model.checkpoint.card import ModelCard
 from model.config import TransformerConfig
 from model.request import DecodeOptions
 

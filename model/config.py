@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from model.checks import require, require_choice, require_flag, require_integer, require_number
 from model.errors import ConfigError
+from model.validators import require, require_choice, require_flag, require_integer, require_number
 
 Activation = Literal["relu", "gelu", "silu"]
 NormPosition = Literal["pre", "post"]

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from model.checks import require_choice
 from model.config import TransformerConfig
+from model.validators import require_choice
 
 _VASWANI_BASE: dict[str, object] = {"residual_dropout": 0.1, "embedding_dropout": 0.1}
 _MINGPT: dict[str, object] = {

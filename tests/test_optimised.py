@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # Little, but telling: refusals, keys, the whole way of a request, a helper's own assertions.
 TESTS = (
-    "tests/app/access/test_keys.py",
-    "tests/app/api/test_access.py",
-    "tests/app/api/test_errors.py",
+    "tests/app/admission/test_keys.py",
+    "tests/app/http/test_access.py",
+    "tests/app/http/test_errors.py",
 )
 
 

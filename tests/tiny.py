@@ -8,13 +8,13 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
-from model.card import ModelCard
-from model.checkpoint import save_checkpoint
+from model.checkpoint.card import ModelCard
+from model.checkpoint.folder import save_checkpoint
 from model.config import TransformerConfig
+from model.network.transformer import Transformer
 from model.presets import preset
 from model.request import DecodeOptions
 from model.text.tokenizer import Tokenizer, TokenizerSettings, language_tags
-from model.transformer import Transformer
 
 Pairs = Sequence[tuple[str, str]]
 PAIRS = (("en", "fr"), ("fr", "en"))

@@ -1,4 +1,13 @@
-"""④ What waits for an engine, and what each client has there: pure policy, no threads, no clock of its own.
+"""④ The bounded queue: what waits for an engine, in fair order, and the row quota of each client.
+
+Every row in a batch makes its steps longer for all. A client with 60 requests in flight would so make one
+with a single request wait many times as long for each token, however fair the queue is. Therefore nobody
+has more rows decoded at a time than the least demanding client wanted of late, or than a stated floor; who
+is alone has all. That leaves part of the machine unused on purpose: a place taken by a sentence is not
+given back before it ends, so the next short request would find it full.
+
+Time is cut into spans. What a client wanted in the last whole span tells how demanding it is; one that was
+not there is taken for modest until the span ends.
 
 A sentence costs its source tokens times the rows it occupies.
 """
@@ -6,12 +15,63 @@ A sentence costs its source tokens times the rows it occupies.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
-from app.scheduling import share
-from app.scheduling.demand import Demand
+from app.admission import quota
+from app.admission.quota import Tally
 from app.scheduling.fair_queue import FairQueue
-from app.scheduling.tally import Tally
 from model.request import DecodeRequest
+
+SPAN_SECONDS: Final = 1.0
+
+
+class Demand:
+    """Who has wanted how many rows; every operation takes constant time, amortised.
+
+    Args:
+        floor: Rows that every client may have at any time.
+    """
+
+    def __init__(self, floor: int) -> None:
+        self._floor = floor
+        self._wanted: dict[str, int] = {}
+        # The most that was wanted at a time, by client: in this span, and in the one before.
+        self._peaks: dict[str, int] = {}
+        self._past: dict[str, int] = {}
+        self._least = math.inf
+        self._newcomers = 0
+        self._ends = -math.inf
+
+    def rise(self, client: str, rows: int, now: float) -> None:
+        """A client wants more."""
+        self._turn_over(now)
+        wanted = self._wanted[client] = self._wanted.get(client, 0) + rows
+        if client not in self._peaks and client not in self._past:
+            self._newcomers += 1
+        self._peaks[client] = max(self._peaks.get(client, 0), wanted)
+
+    def fall(self, client: str, rows: int) -> None:
+        """It got it, or wants it no more."""
+        self._wanted[client] -= rows
+        if not self._wanted[client]:
+            del self._wanted[client]
+
+    def allowance(self, now: float) -> float:
+        """Most rows that one client may have decoded now; infinite if there is only one client."""
+        self._turn_over(now)
+        if len(self._past) + self._newcomers < 2:
+            return math.inf
+        return self._floor if self._newcomers else max(self._least, self._floor)
+
+    def _turn_over(self, now: float) -> None:
+        if now < self._ends:
+            return
+        is_next = now < self._ends + SPAN_SECONDS
+        self._past = self._peaks if is_next else dict(self._wanted)
+        self._peaks = dict(self._wanted)
+        self._least = min(self._past.values(), default=math.inf)
+        self._newcomers = 0
+        self._ends = now + SPAN_SECONDS
 
 
 @dataclass(eq=False, slots=True)
@@ -73,11 +133,11 @@ class Backlog:
 
     def has_room(self, cost: int, client: str) -> bool:
         """Whether this much more of a client may wait."""
-        return share.fits(cost, mine=self._tokens_of_client[client], free=self._free)
+        return quota.fits(cost, mine=self._tokens_of_client[client], free=self._free)
 
     def excess(self, cost: int, client: str) -> int:
         """How much must leave before this much more of a client may wait, in cost."""
-        return share.excess(cost, mine=self._tokens_of_client[client], free=self._free)
+        return quota.excess(cost, mine=self._tokens_of_client[client], free=self._free)
 
     def tokens_of(self, model: str) -> int:
         """What waits for one checkpoint, in cost."""

@@ -17,8 +17,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from app.backend import LoadedModel
-from app.telemetry.tallies import Tallies
-from model.degeneration import KINDS
+from app.telemetry.fast_histograms import Tallies
+from model.translation.quality_checks import KINDS
 
 PREFIX: Final = "dragoman"
 OUTCOMES: Final = ("answered", "refused", "abandoned")

@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, format_trace_id, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from app.telemetry.stages import clock
-from app.telemetry.visit import Visit
+from app.telemetry.access_record import Visit
+from app.telemetry.timings import clock
 
 _SCOPE: Final = "dragoman"
 _LAST_SECONDS: Final = 3.0

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol, Self
 
-from app.translation.attributes import closes_itself, says_no
-from app.translation.dialects import HTML, Dialect
+from app.translation.markup_syntax import HTML, Dialect, closes_itself, says_no
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _NUMBER = re.compile("&#(?:0*(?P<decimal>[0-9]+)|x0*(?P<hexadecimal>[0-9a-f]+));?", re.IGNORECASE)

@@ -2,16 +2,14 @@
 
 import math
 
-from app.translation.catalogue import Catalogue
-from app.translation.item import Item
+from app.translation.catalogue import Catalogue, Route
 from app.translation.markup import Layout, Markup, PlainText
-from app.translation.order import Order
-from app.translation.route import Route
+from app.translation.request import Order
+from app.translation.text_job import Item
 from model.errors import TextTooLongError
-from model.passage import with_alternatives
 from model.request import DecodeOptions
-from model.text.language import Detection, LanguageDetector, usable_language
-from model.text.language_codes import gains_spaces
+from model.text.languages import Detection, LanguageDetector, gains_spaces, usable_language
+from model.translation.document_translation import with_alternatives
 
 # What concerns the translation that is asked for, not a text that is on its way to it.
 _ONLY_ON_THE_LAST_LEG = frozenset({"min_length", "max_length", "return_alignment"})

@@ -11,17 +11,17 @@ from app.backend import LoadedModel
 from app.errors import DeadlinePassedError
 from app.scheduling.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
-from app.telemetry.stages import current
+from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
-from app.translation.drafts import Drafts
-from app.translation.item import Item
-from app.translation.order import Answer, Order
+from app.translation.partial_results import Drafts
 from app.translation.reader import Reader
-from app.translation.retries import Retries
+from app.translation.request import Answer, Order
+from app.translation.second_attempts import Retries
+from app.translation.text_job import Item
 from app.translation.text_threads import TextThreads
 from model.request import Hypothesis
-from model.text.language import Detection
-from model.translation import SentenceTranslation
+from model.text.languages import Detection
+from model.translation.result import SentenceTranslation
 
 Result = TypeVar("Result")
 

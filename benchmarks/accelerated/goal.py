@@ -11,9 +11,9 @@ from benchmarks.goals.catalogue import RECIPES
 from benchmarks.limited_run import Deadline, train
 from benchmarks.recipes import ROOT, read_recipe
 from benchmarks.report import Table, rounded
-from model.training.config_files import merged
-from model.training.reporting.journal import Journal
-from model.training.run_folder import RunFolder
+from model.training.config.files import merged
+from model.training.report.log import Journal
+from model.training.run_folder.folder import RunFolder
 
 _RECIPE = RECIPES / "multi30k-en-de.toml"
 _COLUMNS = ("recipe", "steps", "tokens/s in steps", "of the time in steps", "BLEU", "chrF", "minutes")

@@ -16,7 +16,7 @@ from benchmarks.work import random_sentences
 from model.decoding.engine import DecodingEngine
 from model.errors import TranslationError
 from model.request import DecodeOptions, DecodeRequest
-from model.training.utilisation import wait_for
+from model.training.report.utilisation import wait_for
 
 _COLUMNS = ("engine", "search", "sentences/s", "ours over theirs", "same translations")
 Decode = Callable[[Sequence[Ids], DecodeOptions], Translations]
@@ -78,7 +78,7 @@ def _ours(plan: Plan) -> Decode:
 
 def _hugging_face(plan: Plan) -> Decode:
     from benchmarks.peers.hugging_face import HuggingFaceEngine
-    from model.interchange.hugging_face import hugging_face_model, suitable_architecture
+    from model.checkpoint.formats.hugging_face import hugging_face_model, suitable_architecture
 
     model = hugging_face_model(
         plan.network(torch.float32, torch.device("cpu")), suitable_architecture(plan.config)
@@ -100,8 +100,8 @@ def _why_no_ctranslate2(plan: Plan) -> str:
 def _ctranslate2(plan: Plan, scratch: Path) -> Decode:
     from benchmarks.checkpoints import random_checkpoint
     from benchmarks.peers.ctranslate2 import CTranslate2Engine
-    from model.checkpoint import load_checkpoint
-    from model.interchange.export import export_checkpoint
+    from model.checkpoint.folder import load_checkpoint
+    from model.checkpoint.formats.export import export_checkpoint
 
     checkpoint = load_checkpoint(random_checkpoint(scratch / "checkpoint", plan.shape, plan.seed))
     precision = str(plan.precision).removeprefix("torch.")

@@ -12,7 +12,7 @@ from model.config import TransformerConfig
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 
 _LONGEST = 128
 

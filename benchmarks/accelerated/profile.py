@@ -5,10 +5,10 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.accelerated.plan import Finding, Plan
 from benchmarks.report import Table
 from benchmarks.work import random_sentences
-from model.decoding.interrupt import Interrupt
+from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
 from model.request import DecodeOptions, DecodeRequest
-from model.training.utilisation import wait_for
+from model.training.report.utilisation import wait_for
 
 _STEPS = 4
 _ROWS = 25

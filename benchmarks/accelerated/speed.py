@@ -11,12 +11,11 @@ from benchmarks.percentiles import percentile
 from benchmarks.report import Table, rounded
 from benchmarks.work import random_sentences
 from model.decoding.engine import DecodingEngine
-from model.decoding.interrupt import Interrupt
-from model.decoding.runner import Runner
+from model.decoding.runner import Interrupt, Runner
 from model.decoding.sentence import Sentence
+from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
-from model.training.utilisation import wait_for
-from model.transformer import Transformer
+from model.training.report.utilisation import wait_for
 
 _COLUMNS = ("runner", "search", "sentences", "rows", "ms a step", "target tokens/s", "share of bandwidth")
 _GREEDY = DecodeOptions(strategy="greedy")

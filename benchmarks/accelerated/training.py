@@ -8,7 +8,7 @@ from benchmarks.pairs import pair_batches, usual_lengths
 from benchmarks.report import Table
 from benchmarks.shapes import untrained_network
 from benchmarks.training_race import COLUMNS, WARM_UP, hold, line_up
-from model.training.run_config import Precision
+from model.training.config.run import Precision
 
 
 def race_steps(plan: Plan) -> Finding:

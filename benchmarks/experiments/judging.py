@@ -8,14 +8,14 @@ from typing import Any
 
 from benchmarks.limited_run import Deadline, Ending, train
 from model.errors import DivergenceError
+from model.files import write_text_whole
 from model.request import DecodeOptions
-from model.training.held_out import held_out_texts
-from model.training.reporting.journal import Journal
-from model.training.run_folder import RunFolder
-from model.training.train_config import TrainConfig
+from model.training.config.train_config import TrainConfig
+from model.training.report.log import Journal
+from model.training.run_folder.folder import RunFolder
 from model.training.tuning import translate_with, try_searches
-from model.translator import Translator
-from model.whole import write_text_whole
+from model.training.validation import held_out_texts
+from model.translation.translator import Translator
 
 _JUDGED = "judged.json"
 

@@ -23,9 +23,9 @@ from typing import Any
 import click
 
 from benchmarks.recipes import read_recipe
-from model.training.config_files import anchored, merged
-from model.training.run_folder import RunFolder
-from model.training.train_config import TrainConfig
+from model.training.config.files import anchored, merged
+from model.training.config.train_config import TrainConfig
+from model.training.run_folder.folder import RunFolder
 
 RunName = tuple[str, int]
 """Name of a variant, and seed."""

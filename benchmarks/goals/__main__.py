@@ -16,9 +16,9 @@ from benchmarks.limited_run import Deadline, train
 from benchmarks.machine import load_average
 from benchmarks.options import UNFINISHED, Benchmark, show_training_log
 from benchmarks.recipes import DATA, read_recipe, recipe_options
-from model.training.reporting.journal import Journal
-from model.training.reporting.provenance import plain_config
-from model.training.run_folder import RunFolder
+from model.training.report.log import Journal
+from model.training.report.provenance import plain_config
+from model.training.run_folder.folder import RunFolder
 
 
 @click.command(cls=Benchmark)

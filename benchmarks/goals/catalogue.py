@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from benchmarks.recipes import ROOT
-from model.card import Pair
+from model.checkpoint.card import Pair
 
 RECIPES = ROOT / "examples" / "goals"
 

@@ -9,14 +9,15 @@ from typing import Any
 
 from benchmarks.goals.catalogue import Goal
 from benchmarks.limited_run import Deadline
-from model.checkpoint import load_checkpoint, record_evaluation
+from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.manifest import record_evaluation
 from model.cli.tune import LENGTH_PENALTIES
-from model.training.data.config import CorpusConfig
-from model.training.held_out import HeldOut, held_out_texts
-from model.training.reporting.scores import score_translations
-from model.training.train_config import TrainConfig
+from model.evaluation.scores import score_translations
+from model.training.config.data import CorpusConfig
+from model.training.config.train_config import TrainConfig
 from model.training.tuning import keep_best_search, searches, translate_with, try_searches
-from model.translator import Translator
+from model.training.validation import HeldOut, held_out_texts
+from model.translation.translator import Translator
 
 BEAM_SIZES = (4, 6, 8)
 

@@ -4,12 +4,11 @@ import torch
 from torch import nn
 
 from benchmarks.trainer import OPTIMISATION
-from model.interchange.hugging_face import hugging_face_model
+from model.checkpoint.formats.hugging_face import hugging_face_model
+from model.network.transformer import Transformer
+from model.training.config.run import Precision
 from model.training.data.batches import Batch
-from model.training.optimisation import build_optimiser
-from model.training.run_config import Precision
-from model.training.update import autocast
-from model.transformer import Transformer
+from model.training.step import autocast, build_optimiser
 
 _NO_LABEL = -100
 

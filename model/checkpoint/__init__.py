@@ -11,25 +11,3 @@ of another shape or holding NaN is refused with a CheckpointError that names the
 
 Promise: a checkpoint written by any release with the same format version stays loadable.
 """
-
-from model.card import ModelCard
-from model.checkpoint.averaging import average_checkpoints
-from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
-from model.checkpoint.growing import grow_checkpoint
-from model.checkpoint.manifest import FORMAT_VERSION, record, record_evaluation
-from model.checkpoint.rewriting import replace_card
-from model.checkpoint.shortlist import add_shortlist
-
-__all__ = [
-    "FORMAT_VERSION",
-    "Checkpoint",
-    "ModelCard",
-    "add_shortlist",
-    "average_checkpoints",
-    "grow_checkpoint",
-    "load_checkpoint",
-    "record",
-    "record_evaluation",
-    "replace_card",
-    "save_checkpoint",
-]

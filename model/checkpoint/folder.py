@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.card import ModelCard
+from model.checkpoint.card import ModelCard
 from model.checkpoint.manifest import (
     PROVENANCE,
     check_format_version,
@@ -21,22 +21,20 @@ from model.checkpoint.manifest import (
     write_config,
     write_provenance,
 )
-from model.checkpoint.shortlist import SHORTLIST, read_shortlist
-from model.checkpoint.tensors import StoredTensor
-from model.checkpoint.weights import read_weights
+from model.checkpoint.paths import CONFIG
+from model.checkpoint.shortlist import SHORTLIST, Shortlist, read_shortlist
+from model.checkpoint.weights import StoredTensor, read_weights
 from model.config import TransformerConfig
-from model.discovery import CONFIG
 from model.errors import CheckpointError, TokenizerError
-from model.parameters import count_parameters, parameter_names
-from model.shortlist import Shortlist
+from model.files import written_whole
+from model.network.parameters import count_parameters, parameter_names
 from model.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, Tokenizer, copy_tokenizer
-from model.whole import written_whole
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from model.transformer import Transformer
+    from model.network.transformer import Transformer
 
 PICKLE_SUFFIXES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
 
@@ -89,8 +87,8 @@ class Checkpoint:
         import torch
         from torch import nn
 
-        from model.blank import blank
-        from model.transformer import Transformer
+        from model.network.initialisation import blank
+        from model.network.transformer import Transformer
 
         with blank():
             network = Transformer(self.config)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from model.card import ModelCard
-from model.checks import require_choice
+from model.checkpoint.card import ModelCard
+from model.checkpoint.paths import CONFIG, good_checkpoint, is_run_folder
 from model.config import TransformerConfig
-from model.discovery import CONFIG, good_checkpoint, is_run_folder
 from model.errors import CheckpointError, ConfigError
-from model.whole import write_text_whole
+from model.files import write_text_whole
+from model.validators import require_choice
 
 FORMAT_VERSION = 1
 PROVENANCE = "provenance.json"

@@ -1,18 +1,95 @@
-"""ⓕ shortlist.safetensors: which target tokens a sentence may be translated with, if that is asked for.
+"""ⓕ Shortlists: the target tokens that a sentence may be translated with, and their file. No torch.
+
+Jean et al. 2015 (https://arxiv.org/abs/1412.2007): tokens that are always candidates, and for every
+source token the likeliest translations of it. Projecting onto a few thousand tokens rather than the
+vocabulary is that much less work.
 
 The file is optional; it is listed in provenance.json like every other, and checked as they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from model.checkpoint.rewriting import rewritten
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
-from model.shortlist import Shortlist
+from model.validators import require
+
+Ids = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Shortlist:
+    """A list of target ids for every source id.
+
+    Attributes:
+        always: Target ids that any sentence may be translated with, EOS among them.
+        offsets: The candidates of source id i are `candidates[offsets[i]:offsets[i + 1]]`.
+        candidates: Target ids.
+    """
+
+    always: Ids
+    offsets: Ids
+    candidates: Ids
+
+    def check(self, config: TransformerConfig) -> None:
+        """Refuse a shortlist that is not one of this network.
+
+        Raises:
+            ConfigError: By the name of the array at fault.
+        """
+        for name in ("always", "offsets", "candidates"):
+            array = getattr(self, name)
+            described = f"{array.dtype} of shape {array.shape}"
+            require(array.dtype == np.int32 and array.ndim == 1, name, "a vector of int32", described)
+        for name in ("always", "candidates"):
+            ids = getattr(self, name)
+            wrong = ids[(ids < 0) | (ids >= config.target_vocab_size)]
+            require(not len(wrong), name, f"ids below {config.target_vocab_size}", wrong[:1].tolist())
+        require(config.eos_id in self.always, "always", "ids with EOS among them", "none")
+        length = config.source_vocab_size + 1
+        require(len(self.offsets) == length, "offsets", f"{length} numbers", len(self.offsets))
+        ends = int(self.offsets[0]), int(self.offsets[-1])
+        is_ordered = bool((np.diff(self.offsets) >= 0).all()) and ends == (0, len(self.candidates))
+        require(is_ordered, "offsets", f"ascending from 0 to {len(self.candidates)}", ends)
+
+    def choose(self, source_ids: Iterable[int], also: Iterable[int] = ()) -> Ids:
+        """What a sentence may be translated with.
+
+        Args:
+            source_ids: Its tokens.
+            also: Target ids that it needs in any case: a given beginning.
+
+        Returns:
+            Target ids, each once, ascending.
+        """
+        bounds = self._bounds
+        is_chosen = self._is_always.copy()
+        lists = [self.candidates[bounds[token] : bounds[token + 1]] for token in {*source_ids}]
+        is_chosen[np.concatenate(lists)] = True
+        chosen = np.flatnonzero(is_chosen).astype(np.int32)
+        needed = np.fromiter(also, dtype=np.int32)
+        return np.union1d(chosen, needed) if len(needed) else chosen
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """The offsets as Python's numbers, which are quicker to look up one by one."""
+        bounds: list[int] = self.offsets.tolist()
+        return bounds
+
+    @cached_property
+    def _is_always(self) -> NDArray[np.bool_]:
+        largest = max(int(self.always.max()), int(self.candidates.max(initial=0)))
+        is_always = np.zeros(largest + 1, dtype=np.bool_)
+        is_always[self.always] = True
+        return is_always
+
 
 SHORTLIST = "shortlist.safetensors"
 _ARRAYS = ("always", "offsets", "candidates")
@@ -37,17 +114,6 @@ def read_shortlist(folder: Path, config: TransformerConfig) -> Shortlist:
     return shortlist
 
 
-def add_shortlist(folder: Path, shortlist: Shortlist, origin: Mapping[str, object]) -> None:
-    """Give a checkpoint a shortlist, or another one, in one step; its checksum is a new one.
-
-    Args:
-        folder: A checkpoint.
-        shortlist: Checked already.
-        origin: Where it comes from, as JSON values; kept in provenance.json under `shortlist`.
-
-    Raises:
-        CheckpointError: If the folder cannot be read or written; it is as it was then.
-    """
-    with rewritten(folder, {"shortlist": origin}) as temporary:
-        arrays = {name: getattr(shortlist, name) for name in _ARRAYS}
-        (temporary / SHORTLIST).write_bytes(save(arrays))
+def shortlist_bytes(shortlist: Shortlist) -> bytes:
+    """The file that `read_shortlist` reads."""
+    return save({name: getattr(shortlist, name) for name in _ARRAYS})

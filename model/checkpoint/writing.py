@@ -11,7 +11,7 @@ from model.checkpoint.manifest import write_json
 from model.checkpoint.weights import INDEX, WEIGHTS, check_shapes
 from model.config import TransformerConfig
 from model.errors import CheckpointError
-from model.parameters import parameter_names
+from model.network.parameters import parameter_names
 
 MAX_FILE_BYTES = 15_000_000
 STORAGE_DTYPES = (torch.float32, torch.bfloat16, torch.float16)

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from model.cli.decoding import decoding_options
-from model.cli.languages import Languages, language_options
 from model.cli.main import Failure
-from model.cli.setup import Setup, only_checkpoint, setup_options
+from model.cli.options import (
+    Languages,
+    Setup,
+    decoding_options,
+    language_options,
+    only_checkpoint,
+    setup_options,
+)
 
 if TYPE_CHECKING:
-    from model.checkpoint import Checkpoint
-    from model.translation import SentenceTranslation
+    from model.checkpoint.folder import Checkpoint
+    from model.translation.result import SentenceTranslation
 
 
 @click.command()
@@ -48,7 +53,7 @@ def attention(
     """
     if find_spec("matplotlib") is None:
         raise Failure("pictures need matplotlib: pip install --editable '.[train]'")
-    from model.checkpoint import load_checkpoint
+    from model.checkpoint.folder import load_checkpoint
 
     sentences = _translate(texts, languages, setup, decoding)
     if not sentences:
@@ -73,7 +78,7 @@ def _translate(
 
 def _draw(checkpoint: "Checkpoint", sentence: "SentenceTranslation", folder: Path) -> int:
     """Draw in float32 on the CPU, whatever the translation was computed in."""
-    from model.training.reporting.heat_maps import write_heat_maps
+    from model.training.report.attention import write_heat_maps
 
     tokenizer, best = checkpoint.tokenizer, sentence.hypotheses[0]
     target_ids = (*best.token_ids, *([tokenizer.eos_id] if best.finished else []))

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from model.cli.output_folder import output_folder, require_replaceable
-from model.cli.setup import only_checkpoint
+from model.cli.options import only_checkpoint, output_folder, require_replaceable
 
 
 @click.command()
@@ -17,7 +16,8 @@ def average(checkpoints: tuple[Path, ...], output: Path) -> None:
     They must be of one shape and vocabulary, and have a past in common: moments of one run, or runs that
     began with the same weights. Choose its search anew: `dragoman tune`.
     """
-    from model.checkpoint import average_checkpoints, load_checkpoint
+    from model.checkpoint.editing import average_checkpoints
+    from model.checkpoint.folder import load_checkpoint
 
     if len(checkpoints) < 2:
         raise click.UsageError(f"CHECKPOINT... must be two or more, but is {len(checkpoints)} instead")

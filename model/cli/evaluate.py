@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from model.cli.decoding import decoding_options
 from model.cli.evaluation.comparing import Comparing, comparing_options
 from model.cli.evaluation.judge import Judge
 from model.cli.evaluation.report import Evaluation
 from model.cli.evaluation.systems import CheckpointSystem, System, TranslationsFile
 from model.cli.evaluation.text import EvaluationText, TextOptions, text_options
-from model.cli.languages import Languages, language_options
 from model.cli.main import Misuse
-from model.cli.setup import Setup, setup_options
+from model.cli.options import Languages, Setup, decoding_options, language_options, setup_options
 from model.cli.text_files import is_file_of, written
 
 if TYPE_CHECKING:
-    from model.card import Pair
+    from model.checkpoint.card import Pair
 
 _UNKNOWN = "und"
 """ISO 639's code of a language that nobody has named."""

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from model.cli.output_folder import output_folder, require_replaceable
-from model.cli.setup import only_checkpoint
-from model.interchange.formats import QUANTIZATIONS
+from model.checkpoint.formats.quantizations import QUANTIZATIONS
+from model.cli.options import only_checkpoint, output_folder, require_replaceable
 
 
 @click.command()
@@ -43,8 +42,8 @@ def export(checkpoint: Path, export_format: str, output: Path, quantization: str
     \b
     The packages come with: pip install --constraint constraints.txt --editable '.[export]'
     """
-    from model.checkpoint import load_checkpoint
-    from model.interchange.export import export_checkpoint
+    from model.checkpoint.folder import load_checkpoint
+    from model.checkpoint.formats.export import export_checkpoint
 
     source = only_checkpoint(checkpoint)
     require_replaceable(output, [source])

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from model.cli.setup import only_checkpoint
+from model.cli.options import only_checkpoint
 
 if TYPE_CHECKING:
-    from model.checkpoint import Checkpoint
+    from model.checkpoint.folder import Checkpoint
 
 Report = Mapping[str, object]
 
@@ -24,7 +24,7 @@ def inspect(checkpoint: Path, as_json: bool) -> None:
     Configuration, parameters, languages, tokenizer, provenance, checksums. A folder that is not
     sound is refused with the name of the file or tensor at fault.
     """
-    from model.checkpoint import load_checkpoint
+    from model.checkpoint.folder import load_checkpoint
 
     report = describe(load_checkpoint(only_checkpoint(checkpoint)))
     click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else "\n".join(_lines(report)))
@@ -55,7 +55,7 @@ def describe(checkpoint: "Checkpoint") -> Report:
 
 
 def _parameters(checkpoint: "Checkpoint") -> Report:
-    from model.parameters import count_parameters, parameter_shapes
+    from model.network.parameters import count_parameters, parameter_shapes
 
     shapes = parameter_shapes(checkpoint.config)
     tensors = checkpoint.weights.values()

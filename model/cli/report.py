@@ -25,10 +25,10 @@ def report(run: Path, attention: int | None) -> None:
     Example:
       dragoman report runs/mine
     """
-    from model.training.run_folder import RunFolder
+    from model.training.run_folder.folder import RunFolder
 
     try:
-        from model.training.reporting.report import write_report
+        from model.training.report.report import write_report
 
         page = write_report(RunFolder(run), attention=attention)
     except ModuleNotFoundError as missing:

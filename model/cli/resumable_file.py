@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from model.cli.main import Misuse
 from model.cli.text_files import GZIP_LEVEL
-from model.whole import write_text_whole
+from model.files import write_text_whole
 
 
 @dataclass(frozen=True)

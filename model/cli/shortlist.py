@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from model.cli.languages import named_languages
 from model.cli.main import Failure, Misuse
-from model.cli.progress import progress_bar
-from model.cli.setup import only_checkpoint
+from model.cli.options import named_languages, only_checkpoint, progress_bar
 
 if TYPE_CHECKING:
-    from model.card import ModelCard, Pair
-    from model.checkpoint import Checkpoint
-    from model.training.parallel_ids import ParallelIds
+    from model.checkpoint.card import ModelCard, Pair
+    from model.checkpoint.folder import Checkpoint
+    from model.training.data.lexicon import ParallelIds
 
 Corpus = tuple[str, str]
 """Language codes `source-target`, and a file with these columns."""
@@ -66,10 +64,9 @@ def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, alw
     Example:
       dragoman shortlist runs/mine/checkpoints/best --corpus en-fr pairs.tsv.gz
     """
-    from model.checkpoint import add_shortlist, load_checkpoint
-    from model.training.lexicon import ITERATIONS, Lexicon
-    from model.training.parallel_ids import ParallelIds
-    from model.training.shortlisting import make_shortlist
+    from model.checkpoint.editing import add_shortlist
+    from model.checkpoint.folder import load_checkpoint
+    from model.training.data.lexicon import ITERATIONS, Lexicon, ParallelIds, make_shortlist
 
     folder = only_checkpoint(checkpoint)
     loaded = load_checkpoint(folder)
@@ -111,7 +108,7 @@ def _read_all(
     progress: Callable[[int], object],
 ) -> "Iterator[ParallelIds]":
     """Every direction that the checkpoint translates, some lines at a time."""
-    from model.training.data.config import CorpusConfig
+    from model.training.config.data import CorpusConfig
     from model.training.data.corpus import read_pairs
 
     for forward, file in corpora:
@@ -129,7 +126,7 @@ def _encoded(
     checkpoint: "Checkpoint", target_language: str, sources: Sequence[str], targets: Sequence[str]
 ) -> "ParallelIds":
     """Pairs that the network could read and write."""
-    from model.training.parallel_ids import ParallelIds
+    from model.training.data.lexicon import ParallelIds
 
     tokenizer, most = checkpoint.tokenizer, checkpoint.config.max_positions
     pairs = zip(

@@ -1,24 +1,110 @@
-"""`dragoman train`: a checkpoint folder from parallel text."""
+"""`dragoman train`: a checkpoint folder from parallel text; every value of a run is an option."""
 
+import dataclasses
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 
 from model.cli.main import Failure
-from model.cli.train_options import nested, train_options
-from model.training.config_files import load_train_config
-from model.training.torchrun import is_among_others
+from model.config import TransformerConfig
+from model.training.config.fields import choices, field_docs, value_kinds
+from model.training.config.files import load_train_config
+from model.training.config.train_config import FROM_THE_TOKENIZER, LISTS, TrainConfig
+from model.training.distributed import is_among_others
 
 if TYPE_CHECKING:
+    from model.training.distributed.world import World
     from model.training.run import Run
-    from model.training.world import World
+
+if TYPE_CHECKING:
+    ValueType = click.ParamType[Any]
+else:
+    ValueType = click.ParamType
+
+_SEPARATOR = "__"
+_TYPES: Mapping[object, "ValueType"] = {
+    bool: click.BOOL,
+    float: click.FLOAT,
+    int: click.INT,
+    str: click.STRING,
+}
+"""By annotation; the first that fits, so `int | float` reads a float."""
+
+
+class _TomlValue(ValueType):
+    """A value in TOML's syntax, for what has no flat form."""
+
+    name = "toml"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        """Parse the text."""
+        try:
+            return tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            self.fail(f"{value!r} is not a value in TOML's syntax ({error})", param, ctx)
+
+
+def train_options() -> list[click.Parameter]:
+    """An option for every value, with its description and default."""
+    docs = field_docs(TrainConfig)
+    options = [_list_option(name, docs[name]) for name in LISTS]
+    for section, cls in get_type_hints(TrainConfig).items():
+        if section == "network":
+            options.append(_option(section, "preset", str, "small", "A name of model.presets."))
+            options += _options(section, TransformerConfig, FROM_THE_TOKENIZER, show_defaults=False)
+        elif section not in LISTS:
+            options += _options(section, cls)
+    return options
+
+
+def nested(options: Mapping[str, object]) -> dict[str, object]:
+    """Those options that were given, in the shape of the TOML file."""
+    values: dict[str, object] = {}
+    for option, value in options.items():
+        section, separator, name = option.partition(_SEPARATOR)
+        if value is not None and separator:
+            table = values.setdefault(section, {})
+            table[name] = value  # type: ignore[index]
+        elif value is not None:
+            values[section] = value
+    return values
+
+
+def _list_option(name: str, text: str) -> click.Parameter:
+    flag = f"--{name.replace('_', '-')}"
+    return click.Option([flag, name], type=_TomlValue(), help=f"{text} A list of tables, in TOML's syntax.")
+
+
+def _options(
+    section: str, cls: type, left_out: Collection[str] = (), *, show_defaults: bool = True
+) -> list[click.Parameter]:
+    docs, hints = field_docs(cls), get_type_hints(cls)
+    return [
+        _option(section, f.name, hints[f.name], f.default if show_defaults else None, docs[f.name])
+        for f in dataclasses.fields(cls)
+        if f.name not in left_out
+    ]
+
+
+def _option(section: str, name: str, hint: object, default: object, text: str) -> click.Parameter:
+    flag = f"--{section}.{name.replace('_', '-')}"
+    note = "" if default is None else f"  [default: {default}]"
+    return click.Option([flag, section + _SEPARATOR + name], type=_value_type(hint), help=text + note)
+
+
+def _value_type(hint: object) -> "ValueType":
+    if names := choices(hint):
+        return click.Choice(names)
+    kinds, _ = value_kinds(hint)
+    return next((kind for annotation, kind in _TYPES.items() if annotation in kinds), _TomlValue())
 
 
 @click.command(params=train_options())
@@ -50,9 +136,9 @@ def _train(
     files: tuple[Path, ...], options: dict[str, object], *, resume: bool, world: "World | None"
 ) -> None:
     config = load_train_config(files, nested(options))
-    from model.training.processor import prepared_processor  # torch: not for --help or a bad value
+    from model.training.device import prepared_processor
+    from model.training.distributed.world import ALONE
     from model.training.run import Run
-    from model.training.world import ALONE
 
     world = world or ALONE
     with prepared_processor(config.run.threads):
@@ -81,7 +167,7 @@ def _named_results(run: "Run") -> str:
 @contextmanager
 def _among_others() -> "Iterator[World]":
     """One of several processes; what ends them all is said by one of them."""
-    from model.training.distributed import joined
+    from model.training.distributed.process_group import joined
 
     with joined() as world:
         if not world.is_first:

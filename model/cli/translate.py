@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from model.cli.decoding import decoding_options
-from model.cli.languages import Languages, language_options
-from model.cli.line_forms import LineForm
 from model.cli.main import Misuse
-from model.cli.progress import progress_bar
+from model.cli.options import (
+    Languages,
+    Setup,
+    decoding_options,
+    language_options,
+    progress_bar,
+    setup_options,
+)
 from model.cli.resumable_file import MarkedLines, ResumableFile
-from model.cli.setup import Setup, setup_options
-from model.cli.text_files import STANDARD, is_file_of, read_lines, written
+from model.cli.text_files import STANDARD, LineForm, is_file_of, read_lines, written
 
 if TYPE_CHECKING:
-    from model.card import Pair
+    from model.checkpoint.card import Pair
     from model.request import DecodeOptions
-    from model.translator import Translator
+    from model.translation.translator import Translator
 
 # Lines translated together: enough to fill batches of similar length, few enough to stream.
 _LINES_AT_ONCE = 1024

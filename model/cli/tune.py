@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from model.cli.languages import Languages, are_exchanged, language_options, named_languages
 from model.cli.main import Misuse
-from model.cli.progress import progress_bar
-from model.cli.setup import Setup, device_option, only_checkpoint, precision_option
+from model.cli.options import (
+    Languages,
+    Setup,
+    are_exchanged,
+    device_option,
+    language_options,
+    named_languages,
+    only_checkpoint,
+    precision_option,
+    progress_bar,
+)
 
 if TYPE_CHECKING:
-    from model.card import ModelCard
-    from model.training.held_out import HeldOut
-    from model.training.run_config import Metric
+    from model.checkpoint.card import ModelCard
+    from model.evaluation import Metric
     from model.training.tuning import Trial
+    from model.training.validation import HeldOut
 
 LENGTH_PENALTIES = (0.4, 0.7, 1.0, 1.3, 1.6, 2.0)
 _SAMPLE_LINES = 200
@@ -128,8 +136,8 @@ def _refuse_beside_corpus(languages: Languages, reference_file: str | None) -> N
 def _text(
     source_file: str, reference_file: str | None, limit: int | None, card: "ModelCard", languages: Languages
 ) -> "HeldOut":
-    from model.training.data.config import CorpusConfig
-    from model.training.held_out import held_out_texts
+    from model.training.config.data import CorpusConfig
+    from model.training.validation import held_out_texts
 
     # The codes only name the columns, until the text tells which languages they are.
     columns = CorpusConfig(
@@ -142,9 +150,9 @@ def _text(
 
 def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCard") -> "list[HeldOut]":
     """Those directions of tab-separated files that the checkpoint translates."""
-    from model.training.data.config import CorpusConfig
+    from model.training.config.data import CorpusConfig
     from model.training.data.corpus import read_pairs
-    from model.training.held_out import held_out_texts
+    from model.training.validation import held_out_texts
 
     columns = []
     for pair, file in corpora:

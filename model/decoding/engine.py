@@ -1,4 +1,4 @@
-"""⑤ The decoding engine: which sentences run, and when they join. Knows no text, and no torch.
+"""⑤ The decoding engine (continuous batching): which sentences run, and when they join. No torch.
 
     add ──► arrivals ──► running batch ──► finished
             (in order)   (the runner's)
@@ -11,17 +11,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from model.checks import require_integer
+from model.checkpoint.shortlist import Shortlist
 from model.config import TransformerConfig
-from model.decoding.admission import Admission
-from model.decoding.interrupt import Interrupt
-from model.decoding.load import Load
-from model.decoding.observer import Observer, SilentObserver
-from model.decoding.runner import Progress, Result, Runner
+from model.decoding.runner import Interrupt, Observer, Progress, Result, Runner, SilentObserver
 from model.decoding.sentence import Sentence
+from model.decoding.slots import Admission, Load
 from model.errors import InputError, TextTooLongError
 from model.request import DecodeRequest
-from model.shortlist import Shortlist
+from model.validators import require_integer
 
 _UNTIL_ONE_FINISHES = 2**31 - 1
 # Encoding a few sentences at once takes hardly longer than encoding one.

@@ -1,13 +1,70 @@
-"""⑤ What drives a running batch step by step; the engine says who is in it. No torch."""
+"""⑤ What steps a running batch, behind one protocol, and what observes it. No torch."""
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from model.decoding.interrupt import Interrupt
 from model.decoding.sentence import Sentence
 from model.errors import TranslationError
 from model.request import Hypothesis
+
+
+class Interrupt:
+    """A flag that any thread may set and that the native library reads where it lies."""
+
+    def __init__(self) -> None:
+        self._flag = ctypes.c_int32(0)
+
+    def set(self) -> None:
+        """Ask the runner to return after the step it is at."""
+        self._flag.value = 1
+
+    def clear(self) -> None:
+        """Take the wish back; by the thread that obeyed it."""
+        self._flag.value = 0
+
+    def is_set(self) -> bool:
+        """Whether somebody asked."""
+        return self._flag.value != 0
+
+    @property
+    def address(self) -> int:
+        """Where the flag lies, an int32, as long as this object lives."""
+        return ctypes.addressof(self._flag)
+
+
+class Observer(Protocol):
+    """Told by the engine what it did, on the engine's thread."""
+
+    def encoded(self, seconds: float) -> None:
+        """One batch went through the encoder and its decoder state was made."""
+
+    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
+        """One decoder step ended.
+
+        Args:
+            seconds: Network, search and the host's look at what has finished.
+            rows: Lanes that were computed, over all slots.
+            sentences: Those that moved on by one target token.
+        """
+
+    def first_token(self, seconds: float) -> None:
+        """One more sentence is known to have its first token, so long after it was added."""
+
+
+class SilentObserver:
+    """Observes nothing."""
+
+    def encoded(self, seconds: float) -> None:
+        """See Observer."""
+
+    def stepped(self, seconds: float, rows: int, sentences: int) -> None:
+        """See Observer."""
+
+    def first_token(self, seconds: float) -> None:
+        """See Observer."""
+
 
 Result = list[Hypothesis] | TranslationError
 

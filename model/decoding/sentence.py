@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from model.checkpoint.shortlist import Ids, Shortlist
 from model.config import TransformerConfig
 from model.errors import InputError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest
-from model.shortlist import Ids, Shortlist
 
 _SEED_BITS = 63
 _COLDEST = 2.0**-126  # what is smaller is 0 in float32, or may be

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from model.errors import ConfigError, NativeError
-from model.native.build import VARIANTS, library_path
-from model.native.seal import is_whole
+from model.native.build import VARIANTS, is_whole, library_path
 from model.native.structures import (
     NamedTensor,
     NativeConfig,

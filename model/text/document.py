@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from model.text.language_codes import canonical_code, gains_spaces
+from model.text.languages import canonical_code, gains_spaces
 from model.text.normalisation import INVISIBLE
 from model.text.sentences import sentence_ends
 

@@ -15,12 +15,57 @@
 | ’ between two Latin or Cyrillic letters (l’eau, don’t)  | ' as most parallel text has it      |
 
 Case, quotes, dashes, full-width forms and repeated spaces are left as they are; what a vocabulary
-lacks of them, `model.text.compatibility` writes otherwise.
+lacks of them, `model.text.normalisation` writes otherwise.
 """
 
 import re
 import unicodedata
+from collections.abc import Set as AbstractSet
 from functools import cache
+
+# Raised and lowered figures are not written plainly: 10² would become 102.
+_KEPT = ("<super>", "<sub>")
+_FRACTION_SLASH = "\u2044"
+_FRACTION_BEHIND_A_FIGURE = re.compile("(?<=[0-9])[¼-¾⅐-⅞↉]")
+
+
+def familiar(text: str, known: AbstractSet[str]) -> str:
+    """The same text with unknown compatibility characters spelt out, where all of the spelling is known.
+
+    What each stands for is Unicode's compatibility decomposition (UAX #15,
+    https://unicode.org/reports/tr15/).
+
+    Args:
+        text: A clean sentence.
+        known: Characters that the vocabulary has pieces for.
+    """
+    if text.isascii() or not (strange := set(text) - known):
+        return text
+    plain = {ord(character): spelling for character in strange if (spelling := _spelling(character, known))}
+    if not plain:
+        return text
+    apart = _FRACTION_BEHIND_A_FIGURE.sub(lambda found: " " * (ord(found[0]) in plain) + found[0], text)
+    return apart.translate(plain)
+
+
+def _spelling(character: str, known: AbstractSet[str]) -> str | None:
+    if unicodedata.decomposition(character).startswith(_KEPT):
+        return None
+    plain = unicodedata.normalize("NFKC", character).replace(_FRACTION_SLASH, "/").strip()
+    return plain if plain != character and set(plain) <= known | {" "} else None
+
+
+_ATTACHED_PUNCTUATION = re.compile(r"(?<=[^ ])[,.!?]")
+
+
+def separate_punctuation(text: str) -> str:
+    """Put a space before each `,` `.` `!` `?` that has none, as Dive into Deep Learning does.
+
+    Every mark counts, also those inside a number; see
+    https://d2l.ai/chapter_recurrent-modern/machine-translation-and-dataset.html.
+    """
+    return _ATTACHED_PUNCTUATION.sub(r" \g<0>", text)
+
 
 _SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))

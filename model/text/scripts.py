@@ -1,10 +1,11 @@
 """③ Which letters scripts have and languages are written in, to notice text that is foreign."""
 
 import re
+import unicodedata
 from collections.abc import Collection
 from functools import cache
 
-from model.text.language_codes import canonical_code
+from model.text.languages import canonical_code
 
 _RANGES = {
     "Latin": "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
@@ -34,6 +35,12 @@ _LANGUAGES = {
 }
 _DENSE_SCRIPTS = ("Kana", "Han", "Hangul")
 _DENSE_CHARACTER = re.compile("[" + "".join(_RANGES[script] for script in _DENSE_SCRIPTS) + "]")
+
+# Scripts that put no space between words, with their punctuation: each character counts as a word.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u303f\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff]"
+)
 
 
 def in_script_of(text: str, language: str) -> bool:
@@ -82,3 +89,22 @@ def _script(language: str) -> re.Pattern[str] | None:
 @cache
 def _is_dense(language: str) -> bool:
     return any(language in _LANGUAGES[script].split() for script in _DENSE_SCRIPTS)
+
+
+def stable_prefix(text: str) -> str:
+    """What of a text no further token can change: all but its last word, and the space before it.
+
+    Args:
+        text: What `Tokenizer.decode` gives for the first tokens of a translation. The next
+            token may continue the last word and the last character (a combining mark, further bytes).
+    """
+    for position in range(len(text) - 1, 0, -1):
+        character = text[position]
+        if character.isspace() or (_UNSPACED.match(character) and not _joins(character)):
+            return text[:position].rstrip()
+    return ""
+
+
+def _joins(character: str) -> bool:
+    """Whether a character is part of the one before it."""
+    return unicodedata.category(character).startswith("M")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from model.errors import TokenizerError, UnsupportedLanguageError
-from model.text.compatibility import familiar
+from model.text.normalisation import familiar
 from model.text.sentencepiece_model import SPECIAL_NAMES, SentencePieceModel
 from model.text.tokenizer_settings import SETTINGS_FILE, TokenizerSettings, language_tags
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from model.errors import TokenizerError
-from model.text.normalisation import clean
-from model.text.wordlevel import separate_punctuation
+from model.text.normalisation import clean, separate_punctuation
 
 SETTINGS_FILE = "tokenizer.json"
 FORMAT_VERSION = 1

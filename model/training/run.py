@@ -12,35 +12,33 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.checkpoint import save_checkpoint
+from model.checkpoint.folder import save_checkpoint
+from model.checkpoint.self_test import GOLDEN
 from model.config import TransformerConfig
 from model.errors import DivergenceError, TrainingError
-from model.golden import GOLDEN
+from model.files import restore, write_text_whole
+from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
+from model.training.config.train_config import TrainConfig, require_one_vocabulary
 from model.training.data.batches import BatchStream
+from model.training.data.device_batches import DeviceBatches
 from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data, text_fingerprints
-from model.training.device_batches import DeviceBatches
-from model.training.folder_lock import FolderLock
-from model.training.placement import choose_device, require_batches_for_all, require_precision
-from model.training.random_state import seed_everything
-from model.training.reporting.conclusion import conclude
-from model.training.reporting.journal import Journal, tensorboard_writer
-from model.training.reporting.provenance import describe_data, provenance
-from model.training.resumption import require_same_text, require_unchanged
-from model.training.run_folder import RunFolder
-from model.training.run_state import has_run_state
-from model.training.shelf import CheckpointShelf
-from model.training.starting import require_start, start_from
-from model.training.train_config import TrainConfig, require_one_vocabulary
+from model.training.device import choose_device, require_batches_for_all, require_precision
+from model.training.distributed.world import ALONE, World
+from model.training.report.log import Journal, tensorboard_writer
+from model.training.report.provenance import describe_data, provenance
+from model.training.report.report import conclude
+from model.training.report.utilisation import measured_peak
+from model.training.run_folder.checkpoint_retention import CheckpointShelf
+from model.training.run_folder.folder import FolderLock, RunFolder
+from model.training.run_folder.resume_checks import require_same_text, require_unchanged
+from model.training.run_folder.state import has_run_state, seed_everything
+from model.training.step import Updater
 from model.training.trainer import EndReason, Hook, Trainer
-from model.training.update import Updater
-from model.training.utilisation import measured_peak
 from model.training.validation import Validator
 from model.training.validation_decoder import new_decoder
-from model.training.world import ALONE, World
-from model.transformer import Transformer
-from model.whole import restore, write_text_whole
+from model.training.warm_start import require_start, start_from
 
 logger = logging.getLogger(__name__)
 

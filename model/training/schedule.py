@@ -1,11 +1,11 @@
-"""ⓔ The learning rate of each step: a warm-up, then one of four curves."""
+"""ⓔ The learning rate of each step: a warm-up, then one of four curves. No torch."""
 
 import logging
 import math
 from dataclasses import dataclass
 from typing import Literal
 
-from model.checks import require, require_choice, require_integer, require_number
+from model.validators import require, require_choice, require_integer, require_number
 
 logger = logging.getLogger(__name__)
 

@@ -9,21 +9,25 @@ from typing import Any, Literal, get_args
 from torch import Tensor
 
 from model.errors import DivergenceError, TrainingError
-from model.training.averaging import WeightAverages
-from model.training.device_batches import DeviceBatches
-from model.training.random_state import capture_random_state, restore_random_state
-from model.training.reporting.journal import Journal
-from model.training.reporting.kept_translations import KeptTranslations, Translations
-from model.training.reporting.measurements import Measurements
-from model.training.reporting.progress import Progress
-from model.training.run_folder import RunFolder
-from model.training.run_state import RunState, load_run_state, save_run_state
-from model.training.shelf import CheckpointShelf
-from model.training.stopping import EarlyStopping
-from model.training.train_config import TrainConfig
-from model.training.update import Update, Updater
-from model.training.validation import ValidationResult, Validator
-from model.training.world import ALONE, World
+from model.training.config.train_config import TrainConfig
+from model.training.data.device_batches import DeviceBatches
+from model.training.distributed.world import ALONE, World
+from model.training.report.log import Journal
+from model.training.report.measurements import Measurements
+from model.training.report.progress import Progress
+from model.training.report.translations import KeptTranslations, Translations
+from model.training.run_folder.checkpoint_retention import CheckpointShelf
+from model.training.run_folder.folder import RunFolder
+from model.training.run_folder.state import (
+    RunState,
+    capture_random_state,
+    load_run_state,
+    restore_random_state,
+    save_run_state,
+)
+from model.training.step import Update, Updater
+from model.training.validation import EarlyStopping, ValidationResult, Validator
+from model.training.weight_averages import WeightAverages
 
 logger = logging.getLogger(__name__)
 

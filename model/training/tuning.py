@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from model.card import ModelCard, Pair
-from model.checkpoint import replace_card
+from model.checkpoint.card import ModelCard, Pair
+from model.checkpoint.editing import replace_card
+from model.evaluation import Metric
+from model.evaluation.scores import TranslationScores, mean_score, score_translations
 from model.request import DecodeOptions
-from model.training.held_out import HeldOut
-from model.training.reporting.scores import TranslationScores, mean_score, score_translations
-from model.training.run_config import Metric
-from model.translator import Translator
+from model.training.validation import HeldOut
+from model.translation.translator import Translator
 
 Translate = Callable[[Sequence[str], Pair, DecodeOptions], Sequence[str]]
 """Texts of a direction, translated as the options say."""

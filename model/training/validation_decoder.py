@@ -7,14 +7,14 @@ from typing import Protocol
 
 import torch
 
-from model.cores import available_cores
+from model.decoding.device import available_cores
 from model.decoding.engine import DecodingEngine
-from model.decoding.parallel import decode_in_parallel
+from model.decoding.factory import native_factory, torch_engine
 from model.decoding.runner import Result
-from model.engines import native_factory, torch_engine
 from model.errors import NativeError
+from model.network.transformer import Transformer
 from model.request import DecodeRequest
-from model.transformer import Transformer
+from model.translation.translator import decode_in_parallel
 
 logger = logging.getLogger(__name__)
 

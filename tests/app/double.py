@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from app.backend import LoadedModel
-from model.card import ModelCard, Pair
-from model.decoding.observer import Observer
-from model.decoding.runner import Progress, Result, StepRecord
+from model.checkpoint.card import ModelCard, Pair
+from model.decoding.runner import Observer, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis

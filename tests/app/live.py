@@ -6,9 +6,9 @@ Options are environment variables, as for the real one. `DOUBLE_SECONDS` is how 
 
 import os
 
-from app.api.wire import protocol
+from app.connection import protocol
+from app.connection.server import serve
 from app.main import create_app
-from app.process.server import serve
 from app.settings import Settings
 from app.telemetry.logs import set_up_logs
 from tests.app.double import DoubleBackend

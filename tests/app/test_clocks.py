@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 STAMPS = {
-    "access/keys.py": "when a file was written is told by the wall's clock",
+    "admission/keys.py": "when a file was written is told by the wall's clock",
     "telemetry/logs.py": "lines of the log",
     "telemetry/tracing.py": "when a trace was; how long it took is told by a clock that never jumps",
 }

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.manifest import write_provenance
-from model.translation import Diagnosis, Translation
-from model.translator import Translator
+from model.translation.result import Diagnosis, Translation
+from model.translation.translator import Translator
 from tests.app.conftest import application, serving
 
 pytestmark = pytest.mark.anyio

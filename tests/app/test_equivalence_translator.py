@@ -6,15 +6,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.engine_backend import EngineBackend
-from app.scheduling import driver
+from app.lifecycle.engine_backend import EngineBackend
+from app.scheduling import engine_worker
 from app.scheduling.backlog import Job
-from app.scheduling.driver import Driver
+from app.scheduling.engine_worker import Driver
 from app.settings import Settings
-from model.decoding.observer import SilentObserver
-from model.decoding.runner import Result
+from model.decoding.runner import Result, SilentObserver
 from model.request import DecodeOptions, DecodeRequest
-from model.translator import Translator
+from model.translation.translator import Translator
 from tests.app.conftest import application, client_of, serving
 from tests.model.native_library import needs_native
 
@@ -107,7 +106,7 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
     tiny_checkpoint: Path, native: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_NATIVE", native)
-    monkeypatch.setattr(driver, "_TURN_SECONDS", 0)
+    monkeypatch.setattr(engine_worker, "_TURN_SECONDS", 0)
     backend = EngineBackend.load(
         Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu", workers=1)
     )

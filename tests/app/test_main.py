@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+from app.lifecycle.active_models import Running
+from app.lifecycle.reloading import Reloader
 from app.main import create_app
-from app.process.reloading import Reloader
-from app.process.running import Running
 from app.settings import Settings
 from tests.app.double import DoubleBackend
 

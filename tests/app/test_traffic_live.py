@@ -146,7 +146,7 @@ def test_a_half_copied_checkpoint_is_refused_and_taken_up_when_it_is_whole(
 
 @pytest.mark.parametrize("file", [WEIGHTS, "tokenizer.model", "config.json"])
 def test_a_damaged_checkpoint_never_becomes_ready(file: str, tmp_path: Path) -> None:
-    from tests.app.process.test_ending_live import started
+    from tests.app.lifecycle.test_shutdown_live import started
 
     folder = shutil.copytree(EMBEDDED, tmp_path / "damaged")
     content = (folder / file).read_bytes()

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.floor import StepCost, floor_seconds, step_cost
 from benchmarks.limits import Limits, measure_limits
 from benchmarks.shapes import SHAPES
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 
 LIMITS = Limits(operations={"int8": 100.0, "float32": 10.0}, bandwidth={1000: 50.0})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.text import read_text
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
 from model.errors import InputError
 
 

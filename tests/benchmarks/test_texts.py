@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.checkpoints import EMBEDDED
 from benchmarks.texts import MIXED, real_texts, word_texts
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
 from model.errors import InputError
 from model.text.document import Document
 from model.text.tokenizer import Tokenizer

@@ -7,8 +7,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.pairs import pair_batches
 from benchmarks.shapes import SHAPES
 from benchmarks.training_work import operations
-from model.training.update import sequence_loss
-from model.transformer import Transformer
+from model.network.transformer import Transformer
+from model.training.step import sequence_loss
 
 CONFIG = SHAPES["tiny"]
 

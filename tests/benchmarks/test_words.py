@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks.words import Trial, drawn, listed_rows, main, share_right, tried, typed, write_missed
-from model.checkpoint import load_checkpoint
-from model.translator import Translator
+from model.checkpoint.folder import load_checkpoint
+from model.translation.translator import Translator
 
 ROWS = [["dog", "chien"], ["Hello!", "Bonjour !"], ["hello", "salut"], ["the old house", "la vieille maison"]]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.card import Pair
+from model.checkpoint.card import Pair
 from model.checkpoint.manifest import read_config
 from tests.embedded import EMBEDDED
 

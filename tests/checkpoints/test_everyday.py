@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from model.card import Pair
-from model.degeneration import diagnose
-from model.translation import Translation
-from model.translator import Translator
+from model.checkpoint.card import Pair
+from model.translation.quality_checks import diagnose
+from model.translation.result import Translation
+from model.translation.translator import Translator
 from tests.checkpoints.everyday import Input, served_inputs
 from tests.embedded import EMBEDDED
 

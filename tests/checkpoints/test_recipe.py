@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from model.training.config_files import load_train_config
-from model.training.train_config import TrainConfig
+from model.training.config.files import load_train_config
+from model.training.config.train_config import TrainConfig
 from tests.embedded import RECIPE, ROOT
 
 FILES = (RECIPE / "first.toml", RECIPE / "second.toml")

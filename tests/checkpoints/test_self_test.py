@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from model.checkpoint.manifest import read_config
-from model.golden import golden_sentences
+from model.checkpoint.self_test import golden_sentences
 from tests.embedded import EMBEDDED, RECIPE
 
 PROVENANCE = json.loads((EMBEDDED / "provenance.json").read_text("utf-8"))

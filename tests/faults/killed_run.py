@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model import whole
-from model.training import run_state
+from model import files
 from model.training.data.batches import Batch
 from model.training.run import Run
-from model.training.update import Update, Updater
+from model.training.run_folder import state
+from model.training.step import Update, Updater
 from tests.model.training.tiny_runs import tiny_run
 
 SECTIONS: dict[str, dict[str, Any]] = {
@@ -55,13 +55,13 @@ def while_tensors_are_written() -> None:
         os.truncate(path, path.stat().st_size // 2)
         die()
 
-    save = run_state.save_file
-    run_state.save_file = after(2, save, half)
+    save = state.save_file
+    state.save_file = after(2, save, half)
 
 
 def before_the_new_state_is_in_place() -> None:
     """The seventh folder: after those of steps 0, 3 and 4, and the three checkpoints of step 4."""
-    whole._put_in_place = after(6, whole._put_in_place, die)
+    files._put_in_place = after(6, files._put_in_place, die)
 
 
 def before_the_old_state_is_gone() -> None:
@@ -69,13 +69,13 @@ def before_the_old_state_is_gone() -> None:
         swap(one, other)
         die()
 
-    swap = whole._exchange
-    whole._exchange = after(2, swap, exchange)
+    swap = files._exchange
+    files._exchange = after(2, swap, exchange)
 
 
 def between_two_renames() -> None:
     """Where the file system cannot exchange folders."""
-    whole._exchange = lambda *_: False
+    files._exchange = lambda *_: False
     rename, seen = Path.rename, iter(range(3))
 
     def renamed(self: Path, target: Path) -> Path:
@@ -93,8 +93,8 @@ def while_a_checkpoint_is_written() -> None:
             die()
         flushed(unfinished)
 
-    flushed = whole._flush_to_disk
-    whole._flush_to_disk = flush
+    flushed = files._flush_to_disk
+    files._flush_to_disk = flush
 
 
 def train(folder: Path) -> None:

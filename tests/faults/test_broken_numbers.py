@@ -11,9 +11,9 @@ import torch
 
 from app.main import create_app
 from app.settings import Settings
-from model.checkpoint import save_checkpoint
+from model.checkpoint.folder import save_checkpoint
+from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
-from model.transformer import Transformer
 from tests.app.conftest import client_of
 from tests.model.native_library import needs_native
 from tests.tiny import tiny_card, tiny_config

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
 from model.training.run import Run
-from model.training.run_state import load_run_state
+from model.training.run_folder.state import load_run_state
 from tests.app.remote import ROOT
 from tests.model.training.tiny_runs import tiny_run
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
 from model.training.run import Run
 from tests.app.remote import ROOT
 from tests.faults.killed_run import POINTS, SECTIONS, UNDISTURBED

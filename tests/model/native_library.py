@@ -5,12 +5,12 @@ import shutil
 import pytest
 
 from model.decoding.engine import DecodingEngine
+from model.decoding.native_network import NativeNetwork
 from model.decoding.native_runner import NativeRunner
 from model.errors import NativeError
 from model.native.binding import Library, load_library, runnable_variants
 from model.native.build import VARIANTS, build
-from model.native.network import NativeNetwork
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 
 HAS_COMPILER = any(map(shutil.which, ("c++", "g++", "clang++")))
 

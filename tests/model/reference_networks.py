@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from transformers.models.bert.modeling_bert import BertModel
 from transformers.models.marian.modeling_marian import MarianMTModel
 
-from model.blocks import Attention, FeedForward
-from model.transformer import Layer, Stack, Transformer
+from model.network.layers import Attention, FeedForward
+from model.network.transformer import Layer, Stack, Transformer
 
 
 def copy_torch(ours: Transformer, theirs: nn.Transformer) -> None:

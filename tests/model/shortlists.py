@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from model.shortlist import Shortlist
+from model.checkpoint.shortlist import Shortlist
 from tests.model.decoding.networks import EOS, VOCAB
 
 

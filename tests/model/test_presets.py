@@ -3,8 +3,8 @@ import torch
 
 from model.config import TransformerConfig
 from model.errors import ConfigError
+from model.network.transformer import Transformer
 from model.presets import PRESETS, preset
-from model.transformer import Transformer
 from tests.model.tiny_networks import ids
 
 VOCABULARY = 1000

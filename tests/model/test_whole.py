@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from model import whole
-from model.whole import restore, write_text_whole, written_whole
+from model import files
+from model.files import restore, write_text_whole, written_whole
 
 
 def write(folder: Path, content: str) -> None:
@@ -42,7 +42,7 @@ def test_an_existing_folder_is_replaced_whole(
     write(tmp_path / "model", "old")
     (tmp_path / "model" / "more").touch()
     if not exchanges:
-        monkeypatch.setattr(whole, "_exchange", lambda *_: False)
+        monkeypatch.setattr(files, "_exchange", lambda *_: False)
     write(tmp_path / "model", "new")
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["file"]
     assert (tmp_path / "model" / "file").read_text() == "new"
@@ -62,7 +62,7 @@ def test_the_exchange_is_one_step_here(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
-    assert whole._exchange(tmp_path / "one", tmp_path / "other") == sys.platform.startswith("linux")
+    assert files._exchange(tmp_path / "one", tmp_path / "other") == sys.platform.startswith("linux")
     assert (tmp_path / "one" / "other").exists() == sys.platform.startswith("linux")
 
 
@@ -97,7 +97,7 @@ def test_a_killed_writer_leaves_what_was_there(tmp_path: Path) -> None:
     write(tmp_path / "model", "old")
     script = (
         "import os, signal, sys, pathlib\n"
-        "from model.whole import written_whole\n"
+        "from model.files import written_whole\n"
         "with written_whole(pathlib.Path(sys.argv[1])) as temporary:\n"
         "    (temporary / 'file').write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -122,7 +122,7 @@ def test_a_fault_between_two_renames_leaves_what_was_there(
             raise error
         return rename(path, target)
 
-    monkeypatch.setattr(whole, "_exchange", lambda *_: False)
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", rename_or_fail)
     with pytest.raises(type(error)):
         write(tmp_path / "model", "new")
@@ -165,8 +165,8 @@ def test_all_that_lies_in_a_folder_is_on_the_disk_before_it_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed: list[Path] = []
-    flush = whole._flush
-    monkeypatch.setattr(whole, "_flush", lambda path: (flushed.append(path), flush(path)))
+    flush = files._flush
+    monkeypatch.setattr(files, "_flush", lambda path: (flushed.append(path), flush(path)))
     with written_whole(tmp_path / "model") as temporary:
         (temporary / "deep" / "deeper").mkdir(parents=True)
         (temporary / "deep" / "deeper" / "file").touch()
@@ -191,8 +191,8 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    flush, replace = whole._flush, Path.replace
-    monkeypatch.setattr(whole, "_flush", lambda path: (order.append(path.name), flush(path)))
+    flush, replace = files._flush, Path.replace
+    monkeypatch.setattr(files, "_flush", lambda path: (order.append(path.name), flush(path)))
     monkeypatch.setattr(Path, "replace", lambda old, new: (order.append("renamed"), replace(old, new))[1])
     write_text_whole(tmp_path / "file", "text")
     assert order == [".file.writing", "renamed", tmp_path.name]

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.state import FIRST_ENTRY, DecoderState, Memory
-from model.transformer import Transformer
+from model.network.decoder_state import FIRST_ENTRY, DecoderState, Memory
+from model.network.transformer import Transformer
 
 Network = TypeVar("Network", bound=torch.nn.Module)
 SOURCE_VOCAB, TARGET_VOCAB = 23, 29

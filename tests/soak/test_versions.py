@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
 from tests.soak.versions import copy_checkpoint, give_version
 
 

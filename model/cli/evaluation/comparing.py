@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from model.cli.grouping import Command, grouped
+from model.cli.options import Command, grouped
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Comparing:
                 "--translations-file: nothing is translated, leave out --output and --record"
             )
         if self.confidence or self.against or self.against_file:
-            from model.training.reporting.significance import check_seed
+            from model.evaluation.significance import check_seed
 
             check_seed()
 

@@ -8,8 +8,8 @@ from model.cli.evaluation.systems import System, Translated
 from model.cli.evaluation.text import EvaluationText
 
 if TYPE_CHECKING:
-    from model.card import Pair
-    from model.training.reporting.sentence_bleu import ScoredSentence
+    from model.checkpoint.card import Pair
+    from model.evaluation.scores import ScoredSentence
 
 
 class Judge:
@@ -40,7 +40,7 @@ class Judge:
 
     def evaluate(self, text: EvaluationText, pair: "Pair") -> Evaluation:
         """Translate a text and score it."""
-        from model.training.reporting.scores import score_translations
+        from model.evaluation.scores import score_translations
 
         found = self._system.translate(text, pair)
         evaluation = Evaluation(
@@ -54,7 +54,7 @@ class Judge:
         return self._with_certainty(evaluation, text, pair)
 
     def _with_certainty(self, evaluation: Evaluation, text: EvaluationText, pair: "Pair") -> Evaluation:
-        from model.training.reporting.significance import bootstrap, compare
+        from model.evaluation.significance import bootstrap, compare
 
         translations, resamples = evaluation.translations, self._resamples
         if self._baseline is not None:
@@ -74,7 +74,7 @@ class Judge:
 
 
 def _lines(text: EvaluationText, found: Translated, max_order: int) -> "tuple[ScoredSentence, ...]":
-    from model.training.reporting.sentence_bleu import ScoredSentence, sentence_bleu
+    from model.evaluation.scores import ScoredSentence, sentence_bleu
 
     return tuple(
         ScoredSentence(

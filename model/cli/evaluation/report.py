@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from model.cli.evaluation.systems import Speed
-from model.training.run_config import METRIC_NAMES
+from model.evaluation import METRIC_NAMES
 
 if TYPE_CHECKING:
-    from model.training.reporting.scores import TranslationScores
-    from model.training.reporting.sentence_bleu import ScoredSentence
-    from model.training.reporting.significance import Estimates
+    from model.evaluation.scores import ScoredSentence, TranslationScores
+    from model.evaluation.significance import Estimates
 
 
 @dataclass(frozen=True, kw_only=True)

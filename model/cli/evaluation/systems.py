@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from model.cli.evaluation.text import EvaluationText
-from model.cli.progress import progress_bar
+from model.cli.options import progress_bar
 from model.errors import CorpusError
 
 if TYPE_CHECKING:
-    from model.card import Pair
-    from model.translator import Translator
+    from model.checkpoint.card import Pair
+    from model.translation.translator import Translator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from model.cli.evaluation.columns import REFERENCE_COLUMNS, ReferenceColumns
-from model.cli.grouping import Command, grouped
-from model.cli.languages import are_exchanged
+from model.cli.options import Command, are_exchanged, grouped
 from model.errors import CorpusError
 
 if TYPE_CHECKING:
-    from model.training.reporting.scores import References
+    from model.evaluation.scores import References
 
 _SAMPLE_LINES = 200
 _SIDES = ("source", "reference")
@@ -125,7 +124,7 @@ class TextOptions:
         source_column: int = 1,
         target_column: int = 2,
     ) -> list[tuple[str, str]]:
-        from model.training.data.config import CorpusConfig
+        from model.training.config.data import CorpusConfig
         from model.training.data.corpus import read_pairs
 
         corpus = CorpusConfig(

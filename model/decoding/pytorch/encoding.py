@@ -1,4 +1,4 @@
-"""⑤ Encoder batches beside the decoder: on a GPU they run on a stream of their own.
+"""⑤ Encoder batches beside the decoder: padded, and on a GPU on a stream of their own.
 
 Shapes: N sentences, S source.
 """
@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from model.decoding.pytorch.network import Network
-from model.decoding.pytorch.padding import pad_rows
-from model.decoding.pytorch.transfer import to_device
+from model.decoding.pytorch.batch_state import Network
+from model.decoding.pytorch.device_memory import to_device
 from model.decoding.sentence import Sentence
-from model.state import Memory
+from model.network.decoder_state import Memory
+
+
+def pad_rows(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:
+    """Rows of different lengths as one matrix, padded on the right."""
+    width = max(map(len, rows))
+    return to_device(torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows]), device)
 
 
 @dataclass(eq=False)

@@ -1,22 +1,99 @@
-"""⑤ The runner for a GPU: fixed slots and a few fixed sizes, so that a step is one CUDA graph."""
+"""⑤ The runner for a GPU: fixed slots and a few fixed sizes, so that a step is one CUDA graph.
 
+Shapes: N slots, K lanes.
+"""
+
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
+from functools import partial
+from itertools import product
 
 import torch
 
-from model.decoding.interrupt import Interrupt
+from model.decoding.pytorch.batch_state import Grid, Network
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
+from model.decoding.pytorch.device_memory import memory_errors
 from model.decoding.pytorch.encoding import Encoded, SideEncoder
-from model.decoding.pytorch.fixed_state import FixedState
-from model.decoding.pytorch.grid import Grid
-from model.decoding.pytorch.memory import memory_errors
-from model.decoding.pytorch.network import Network
-from model.decoding.pytorch.running import RunningBatch
-from model.decoding.pytorch.static_batch import StaticBatch
-from model.decoding.pytorch.stepping import step_in_turn
-from model.decoding.pytorch.torch_runner import TorchRunner
-from model.decoding.runner import Progress
+from model.decoding.pytorch.kv_allocator import FixedLender, FixedState
+from model.decoding.pytorch.running_batch import RunningBatch
+from model.decoding.pytorch.slot_options import Demands
+from model.decoding.pytorch.torch_runner import TorchRunner, step_in_turn
+from model.decoding.runner import Interrupt, Progress
 from model.decoding.sentence import Sentence
+from model.network.decoder_state import Extent
+
+
+def doubling(first: int, last: int) -> tuple[int, ...]:
+    """`first`, twice that, four times that… and `last`."""
+    sizes = [first]
+    while sizes[-1] < last:
+        sizes.append(2 * sizes[-1])
+    return (*(size for size in sizes if size < last), last)
+
+
+def rounded_up(size: int, sizes: Sequence[int]) -> int:
+    """The smallest of the ascending sizes that holds this one."""
+    return sizes[bisect_left(sizes, size)]
+
+
+_FEWEST_POSITIONS = 16
+_FEWEST_SLOTS = 8
+# Twice: the first run is the trial for the recording.
+_RUNS_TO_RECORD = 2
+
+
+class StaticBatch(RunningBatch):
+    """Sentences never change their slot; slots that are empty, or only fill a bucket, are computed too.
+
+    Args:
+        grid: Over `state`; keeps its size.
+        state: Decides how many slots there are, and how long a sentence may be.
+        graphs: Where steps are recorded.
+    """
+
+    def __init__(self, grid: Grid, state: FixedState, graphs: CudaGraphs) -> None:
+        super().__init__(grid, FixedLender(state))
+        self._graphs, self._capacity = graphs, state.capacity
+        self._slot_sizes = (1, *doubling(_FEWEST_SLOTS, grid.slots)) if grid.slots > 1 else (1,)
+        self._lengths = doubling(min(_FEWEST_POSITIONS, state.capacity), state.capacity)
+
+    @property
+    def room(self) -> int:
+        """Slots that are free."""
+        return self._grid.slots - len(self.sentences)
+
+    def holds(self, sentence: Sentence) -> bool:
+        """Whether a slot is long enough for it."""
+        return max(sentence.longest, sentence.source_length) <= self._capacity
+
+    def warm_up(self) -> None:
+        """Record every bucket for what most sentences of this width ask for; nothing may run."""
+        is_wide = self._grid.state.lanes > 1
+        demands = Demands(beams=is_wide, lanes=not is_wide)
+        for slots, length in product(reversed(self._slot_sizes), reversed(self._lengths)):
+            extent = Extent(slots, length, length)
+            for _ in range(_RUNS_TO_RECORD):
+                self._run(extent, demands)
+
+    def _extent(self) -> Extent:
+        exact = super()._extent()
+        length = rounded_up(max(exact.length, exact.source_length), self._lengths)
+        return Extent(rounded_up(exact.slots, self._slot_sizes), length, length)
+
+    def _compute(self, extent: Extent) -> None:
+        if self._demands.alignment:  # what is kept of every step grows, as no graph can
+            super()._compute(extent)
+        else:
+            self._run(extent, self._demands)
+
+    def _run(self, extent: Extent, demands: Demands) -> None:
+        coarse = demands.coarse()
+        work = partial(self._grid.compute, extent, coarse)
+        self._graphs.run((self._grid.state.lanes, extent, coarse), work)
+
+    def _close_ranks(self) -> None:
+        while self._seats and self._seats[-1] is None:
+            self._seats.pop()
 
 
 class StaticRunner:

@@ -1,22 +1,49 @@
-"""⑤ The runner in pure torch: the reference of the others, and what runs where they cannot."""
+"""⑤ The runner in plain PyTorch: the reference of the others, and what runs where they cannot."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from time import perf_counter
 
 import torch
 
-from model.decoding.interrupt import Interrupt
-from model.decoding.pytorch.entries import FreeEntries
-from model.decoding.pytorch.grid import Grid
-from model.decoding.pytorch.lending import PooledLender
-from model.decoding.pytorch.memory import memory_errors
-from model.decoding.pytorch.network import Network
-from model.decoding.pytorch.padding import pad_rows
-from model.decoding.pytorch.running import RunningBatch
-from model.decoding.pytorch.stepping import step_in_turn
-from model.decoding.pytorch.transfer import to_device
-from model.decoding.runner import Progress
+from model.decoding.pytorch.batch_state import Grid, Network
+from model.decoding.pytorch.device_memory import memory_errors, to_device
+from model.decoding.pytorch.encoding import pad_rows
+from model.decoding.pytorch.kv_allocator import FreeEntries, PooledLender
+from model.decoding.pytorch.running_batch import RunningBatch
+from model.decoding.runner import Interrupt, Progress, StepRecord
 from model.decoding.sentence import Sentence
-from model.state import FIRST_ENTRY, DecoderState, Memory
+from model.network.decoder_state import FIRST_ENTRY, DecoderState, Memory
+
+
+def step_in_turn(
+    batches: Callable[[], Sequence[RunningBatch]], interrupt: Interrupt, max_steps: int
+) -> Progress:
+    """See Runner.advance.
+
+    Args:
+        batches: Asked before every step for those that run, none of them empty.
+        interrupt: See Runner.
+        max_steps: See Runner.
+    """
+    progress = Progress()
+    for _ in range(max_steps):
+        running = batches()
+        if not running:
+            break
+        _step(running, progress)
+        if progress.finished or interrupt.is_set():
+            break
+    return progress
+
+
+def _step(batches: Sequence[RunningBatch], progress: Progress) -> None:
+    start = perf_counter()
+    rows, sentences = sum(b.rows for b in batches), sum(len(b.sentences) for b in batches)
+    for batch in batches:
+        progress.started.extend(batch.beginners)
+        progress.finished.extend(batch.step())
+    progress.steps.append(StepRecord(perf_counter() - start, rows, sentences))
+
 
 _SLOTS_AT_FIRST = 8
 

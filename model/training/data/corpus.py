@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from model.errors import CorpusError
-from model.text.lines import decoded_lines
-from model.training.data.config import CorpusConfig, CorpusFormat
+from model.files import decoded_lines
+from model.training.config.data import CorpusConfig, CorpusFormat
 
 _FORMATS_BY_SUFFIX: dict[str, CorpusFormat] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 

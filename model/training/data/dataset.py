@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import CorpusError
+from model.files import written_whole
 from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
+from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.augmentation.augmenter import AUGMENTATION_VERSION
 from model.training.data.cleaning import CleaningReport
-from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.corpus import corpus_files
-from model.training.data.pair_dataset import (
+from model.training.data.token_store import (
     SECTION_DTYPE,
     SECTIONS_FILE,
     SOURCE,
@@ -24,11 +25,10 @@ from model.training.data.pair_dataset import (
     DatasetIndex,
     PairDataset,
     Section,
+    TokenWriter,
     write_index,
 )
-from model.training.data.token_store import TokenWriter
 from model.training.data.tokenisation import TokenChunk, tokenised_chunks
-from model.whole import written_whole
 
 __all__ = ["PairDataset", "data_fingerprint", "prepare"]
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 import torch
 
 from model.text.tokenizer import Tokenizer
+from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig
+from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, BatchStream
 from model.training.data.cleaning import CleaningReport, named_counts
-from model.training.data.config import BatchConfig, CleaningConfig, CorpusConfig
 from model.training.data.dataset import data_fingerprint, prepare
-from model.training.data.pair_dataset import PairDataset
+from model.training.data.token_store import PairDataset
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
-from model.training.held_out import HeldOut, held_out_texts
-from model.training.run_folder import RunFolder
-from model.training.train_config import TrainConfig
+from model.training.run_folder.folder import RunFolder
+from model.training.validation import HeldOut, held_out_texts
 
 logger = logging.getLogger(__name__)
 

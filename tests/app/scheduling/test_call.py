@@ -3,7 +3,7 @@
 import pytest
 
 from app.scheduling.backlog import Job
-from app.scheduling.call import Call
+from app.scheduling.scheduler import Call
 from model.errors import DecodingError
 from model.request import Hypothesis
 from tests.app.scheduling.test_backlog import job

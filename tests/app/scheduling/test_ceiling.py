@@ -3,7 +3,7 @@
 import pytest
 
 from app.scheduling.backlog import Job
-from app.scheduling.ceiling import SECONDS, Ceiling
+from app.scheduling.engine_worker import SECONDS, Ceiling
 from model.request import DecodeOptions, DecodeRequest
 
 

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scheduling.demand import SPAN_SECONDS, Demand
+from app.scheduling.backlog import SPAN_SECONDS, Demand
 
 FLOOR = 8
 

@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 
 from app.errors import OutOfMemoryError
 from app.scheduling.backlog import Job
-from app.scheduling.ceiling import SECONDS
-from app.scheduling.driver import Driver, Turn
-from app.scheduling.failures import Outcome
-from model.decoding.observer import SilentObserver
-from model.decoding.runner import Progress
+from app.scheduling.engine_worker import SECONDS, Driver, Outcome, Turn
+from model.decoding.runner import Progress, SilentObserver
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest
@@ -56,7 +53,7 @@ def finish(driver: Driver) -> dict[Job, Outcome]:
 def test_a_turn_ends_with_a_sentence(
     driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.scheduling.driver._TURN_SECONDS", 10.0)
+    monkeypatch.setattr("app.scheduling.engine_worker._TURN_SECONDS", 10.0)
     short, long = job("a"), job("a b c d e")
     driver.add(short)
     driver.add(long)
@@ -283,7 +280,7 @@ def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
     driver.add(newcomers[1])
     assert not driver.fits(newcomers[2])
     later = time.monotonic() + SECONDS
-    monkeypatch.setattr("app.scheduling.driver.time.monotonic", lambda: later)
+    monkeypatch.setattr("app.scheduling.engine_worker.time.monotonic", lambda: later)
     assert driver.fits(newcomers[2])
 
 

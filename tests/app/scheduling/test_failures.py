@@ -3,7 +3,7 @@
 import pytest
 
 from app.errors import OutOfMemoryError
-from app.scheduling.failures import Outcome, as_failure, failure_reason
+from app.scheduling.engine_worker import Outcome, as_failure, failure_reason
 from model.errors import DecodingError, InputError, NotFiniteError, TextTooLongError
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from app.scheduling.backlog import Backlog, Job
-from app.scheduling.driver import Driver, Turn
-from app.scheduling.exchange import Exchange
-from app.scheduling.worker import Worker
-from model.decoding.observer import SilentObserver
+from app.scheduling.dispatcher import Exchange
+from app.scheduling.engine_worker import Driver, Turn, Worker
+from model.decoding.runner import SilentObserver
 from model.request import DecodeOptions, DecodeRequest
 from tests.app.double import DoubleBackend
 
@@ -102,7 +101,7 @@ def test_a_client_that_leaves_ends_a_long_turn_after_the_step_it_is_at(
     heard: Heard,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.scheduling.driver._TURN_SECONDS", 1.0)
+    monkeypatch.setattr("app.scheduling.engine_worker._TURN_SECONDS", 1.0)
     worker.start()
     long, before = hold_amid_a_long_sentence(backend, exchange)
     exchange.withdraw([long])

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from app.translation.attributes import closes_itself, says_no
+from app.translation.markup_syntax import closes_itself, says_no
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 import pytest
 
-from app.translation.catalogue import Catalogue
-from app.translation.route import Route
-from model.card import Pair
+from app.translation.catalogue import Catalogue, Route
+from model.checkpoint.card import Pair
 from model.errors import InputError, UnsupportedLanguageError
 from tests.app.double import DoubleBackend
 

@@ -6,11 +6,11 @@ import pytest
 
 from app.backend import LoadedModel
 from app.translation.catalogue import Catalogue
-from app.translation.dialects import HTML
-from app.translation.drafts import Drafts
-from app.translation.item import Item
-from app.translation.order import Order
+from app.translation.markup_syntax import HTML
+from app.translation.partial_results import Drafts
 from app.translation.reader import Reader
+from app.translation.request import Order
+from app.translation.text_job import Item
 from model.request import Hypothesis
 from tests.app.double import DoubleBackend
 

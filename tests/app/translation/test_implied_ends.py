@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.translation.implied_ends import ENDED_BY
 from app.translation.markup import Markup
+from app.translation.markup_syntax import ENDED_BY
 
 
 @pytest.mark.parametrize(

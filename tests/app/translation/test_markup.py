@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.translation.dialects import HTML, XML, Dialect
 from app.translation.markup import Markup
+from app.translation.markup_syntax import HTML, XML, Dialect
 
 TAGS = ["<p>", "</p>", "<b>", "</b>", "<b", "<br/>", "<a href='x>y'>", "</"]
 OTHER_MARKUP = [

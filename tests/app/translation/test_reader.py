@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import pytest
 
 from app.translation.catalogue import Catalogue
-from app.translation.dialects import HTML, Dialect
-from app.translation.item import Item
-from app.translation.order import Order
+from app.translation.markup_syntax import HTML, Dialect
 from app.translation.reader import Reader
+from app.translation.request import Order
+from app.translation.text_job import Item
 from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
 from model.text.document import Splitting
 from tests.app.double import DoubleBackend

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from app.translation.route import Leg, Route
+from app.translation.catalogue import Leg, Route
 from tests.app.double import DoubleBackend
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from benchmarks.goals.__main__ import main
 from benchmarks.limited_run import train
 from benchmarks.options import UNFINISHED
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
 from tests.model.training.parallel_text import made_up_pairs
 
 SMALLER = """

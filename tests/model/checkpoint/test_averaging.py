@@ -9,7 +9,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from model.checkpoint import Checkpoint, average_checkpoints, load_checkpoint, save_checkpoint
+from model.checkpoint.editing import average_checkpoints
+from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.cli.main import main
 from model.errors import CheckpointError
 from tests.embedded import ROOT

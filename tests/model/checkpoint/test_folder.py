@@ -12,11 +12,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoint import load_checkpoint, save_checkpoint
+from model.checkpoint.folder import load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import write_provenance
 from model.errors import CheckpointError
+from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
-from model.transformer import Transformer
 from tests.model.test_whole import largest_file
 from tests.tiny import tiny_card, tiny_config, train_tokenizer
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from model.checkpoint import Checkpoint, grow_checkpoint, load_checkpoint, save_checkpoint
+from model.checkpoint.editing import grow_checkpoint
+from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.cli.main import main
 from model.errors import CheckpointError
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 
 SOURCE_NK = torch.tensor([[4, 17, 29, 11, 3], [5, 40, 3, 0, 0]])
 TARGET_NQ = torch.tensor([[2, 9, 30], [2, 12, 7]])

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import load_checkpoint, record_evaluation, replace_card
-from model.checkpoint.rewriting import rewritten
+from model.checkpoint.editing import replace_card, rewritten
+from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.manifest import record_evaluation
 from model.errors import CheckpointError
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.checkpoint.tensors import stored_tensors
+from model.checkpoint.weights import stored_tensors
 from model.errors import CheckpointError
 
 NUMBERS = torch.tensor([[0.0, -1.5, 3e-38], [65504.0, 1 / 3, -0.0]])

@@ -11,8 +11,8 @@ from model.checkpoint.manifest import FileRecord
 from model.checkpoint.weights import read_weights
 from model.checkpoint.writing import prepare, write_weights
 from model.errors import CheckpointError
+from model.network.transformer import Transformer
 from model.presets import preset
-from model.transformer import Transformer
 
 CONFIG = preset("small", source_vocab_size=50, target_vocab_size=50, model_dim=16, num_heads=2, ffn_dim=32)
 

@@ -5,8 +5,8 @@ import torch
 
 from model.checkpoint.writing import prepare
 from model.errors import CheckpointError
+from model.network.transformer import Transformer
 from model.presets import preset
-from model.transformer import Transformer
 
 CONFIG = preset("small", source_vocab_size=50, target_vocab_size=50, model_dim=16, num_heads=2, ffn_dim=32)
 

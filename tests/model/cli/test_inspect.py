@@ -5,7 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
 from tests.model.cli.conftest import Run
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.cli.line_forms import LineForm, line_end
+from model.cli.text_files import LineForm, line_end
 from model.errors import InputError
 
 

@@ -102,7 +102,7 @@ def test_an_unforeseen_error_is_one_line_too(
     def fail(_: object) -> None:
         raise ZeroDivisionError("over\nnothing")
 
-    monkeypatch.setattr("model.checkpoint.load_checkpoint", fail)
+    monkeypatch.setattr("model.checkpoint.folder.load_checkpoint", fail)
     result = run("inspect", tiny_checkpoint)
     assert (result.exit_code, result.stderr) == (1, "dragoman: unexpected ZeroDivisionError: over nothing\n")
     monkeypatch.setenv("DRAGOMAN_TRACEBACK", "1")
@@ -116,7 +116,7 @@ def test_an_interruption_is_one_line_too(
     def stop(_: object) -> None:
         raise reason
 
-    monkeypatch.setattr("model.checkpoint.load_checkpoint", stop)
+    monkeypatch.setattr("model.checkpoint.folder.load_checkpoint", stop)
     result = run("inspect", tiny_checkpoint)
     assert (result.exit_code, result.output) == (1, "dragoman: interrupted\n")
 

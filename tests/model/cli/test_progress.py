@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from model.cli.progress import progress_bar
+from model.cli.options import progress_bar
 
 
 @pytest.mark.parametrize("wanted", [None, True, False])

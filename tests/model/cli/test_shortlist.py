@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
 from tests.conftest import PHRASES
 from tests.model.cli.conftest import Run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model.cli.train_options import nested, train_options
+from model.cli.train import nested, train_options
 from tests.model.cli.conftest import Run
 from tests.model.training.parallel_text import write_corpus
 from tests.model.training.waiting import PATIENCE_SECONDS, saved_step, wait_for_step
@@ -55,7 +55,7 @@ def config(tmp_path: Path) -> Path:
 
 STOPS_AT_STEP_12 = """
 import os, signal
-from model.training.update import Updater
+from model.training.step import Updater
 
 def update(self, step, batches):
     if step == 12:

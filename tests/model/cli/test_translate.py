@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from tqdm import tqdm
 
-from model.checkpoint import load_checkpoint, replace_card
+from model.checkpoint.editing import replace_card
+from model.checkpoint.folder import load_checkpoint
 from model.cli import translate as module
 from tests.model.cli.conftest import Run
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from model.checkpoint import load_checkpoint
-from model.checkpoint.rewriting import replace_card
+from model.checkpoint.editing import replace_card
+from model.checkpoint.folder import load_checkpoint
 from model.cli.main import main
 from model.request import DecodeOptions
 from tests.conftest import PHRASES

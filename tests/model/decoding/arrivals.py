@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from model.config import TransformerConfig
-from model.decoding.interrupt import Interrupt
-from model.decoding.runner import Result, Runner
+from model.decoding.runner import Interrupt, Result, Runner
 from model.decoding.sentence import Sentence
 from model.request import DecodeRequest
 

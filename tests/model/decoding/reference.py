@@ -8,10 +8,10 @@ from itertools import product
 
 import torch
 
-from model.decoding.pytorch.network import Network
+from model.decoding.pytorch.batch_state import Network
 from model.decoding.random_numbers import uniform
+from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
-from model.transformer import Transformer
 
 INF = math.inf
 Tokens = tuple[int, ...]

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from model.decoding.interrupt import Interrupt
-from model.decoding.runner import Progress, Result, StepRecord
+from model.decoding.runner import Interrupt, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
 from model.request import Hypothesis
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.engines import torch_engine
+from model.decoding.factory import torch_engine
 from model.errors import DecodingError, InputError, TextTooLongError
+from model.network.decoder_state import Memory
+from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
-from model.state import Memory
-from model.transformer import Transformer
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, PAD, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder

@@ -8,16 +8,15 @@ import pytest
 import torch
 
 from model.decoding.engine import DecodingEngine
-from model.decoding.interrupt import Interrupt
+from model.decoding.native_network import NativeNetwork
 from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
-from model.decoding.runner import Result, Runner
+from model.decoding.runner import Interrupt, Result, Runner
 from model.decoding.sentence import Sentence
 from model.native.binding import Library
-from model.native.network import NativeNetwork
+from model.network.transformer import Transformer
 from model.request import DecodeRequest, Hypothesis
-from model.transformer import Transformer
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import INF, ReferenceDecoder, Tokens

@@ -1,7 +1,7 @@
 import ctypes
 import threading
 
-from model.decoding.interrupt import Interrupt
+from model.decoding.runner import Interrupt
 
 
 def test_it_is_set_and_cleared_from_any_thread() -> None:

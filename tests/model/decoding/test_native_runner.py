@@ -7,16 +7,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.decoding.interrupt import Interrupt
+from model.decoding.native_network import NativeNetwork
 from model.decoding.native_runner import NativeRunner
 from model.decoding.random_numbers import uniform
-from model.decoding.runner import Progress, Result
+from model.decoding.runner import Interrupt, Progress, Result
 from model.decoding.sentence import Sentence
 from model.errors import ConfigError, DecodingError
 from model.native.binding import Library
-from model.native.network import NativeNetwork
+from model.network.transformer import Transformer
 from model.request import DecodeRequest
-from model.transformer import Transformer
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder

@@ -7,8 +7,7 @@ import pytest
 from model.errors import ConfigError, NativeError
 from model.native import binding
 from model.native.binding import ABI_VERSION, ENVIRONMENT, Library, load_library, runnable_variants
-from model.native.build import VARIANTS, library_path
-from model.native.seal import seal, seal_path
+from model.native.build import VARIANTS, library_path, seal, seal_path
 from tests.model.native_library import needs_compiler
 
 

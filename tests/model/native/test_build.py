@@ -7,8 +7,7 @@ import pytest
 
 from model.errors import NativeError
 from model.native import build as builder
-from model.native.build import VARIANTS, build, library_path, main
-from model.native.seal import is_whole, seal_path
+from model.native.build import VARIANTS, build, is_whole, library_path, main, seal_path
 from tests.model.native_library import needs_compiler
 
 # Stands in for a compiler: notes its arguments, reads the program and writes what it was asked to.

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.capitals import as_read, as_written, is_in_capitals
+from model.text.casing import as_read, as_written, is_in_capitals
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import string
 
 import pytest
 
-from model.text.compatibility import familiar
+from model.text.normalisation import familiar
 
 KNOWN = frozenset(string.ascii_letters + string.digits + string.punctuation + " éß的。")
 

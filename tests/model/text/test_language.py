@@ -5,9 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.language import Detection, LanguageDetector, language_name, usable_language
-from model.text.language_codes import canonical_code
-from model.text.language_names import LANGUAGE_NAMES
+from model.text.languages import (
+    LANGUAGE_NAMES,
+    Detection,
+    LanguageDetector,
+    canonical_code,
+    language_name,
+    usable_language,
+)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +115,7 @@ def test_any_text_has_an_answer(detector: LanguageDetector, text: str) -> None:
 
 def test_text_needs_no_torch() -> None:
     program = (
-        "import sys, model.text.document, model.text.language, model.text.tokenizer; "
+        "import sys, model.text.document, model.text.languages, model.text.tokenizer; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=300).returncode == 0

@@ -1,6 +1,6 @@
 import pytest
 
-from model.text.language_codes import (
+from model.text.languages import (
     canonical_code,
     gains_spaces,
     has_unspaced_sentences,

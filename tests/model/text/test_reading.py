@@ -2,10 +2,10 @@
 
 import pytest
 
+from model.text.casing import source_ids, was_read_small
 from model.text.normalisation import clean
-from model.text.reading import source_ids, was_read_small
 from model.text.tokenizer import Tokenizer
-from model.translation import finished_text
+from model.translation.result import finished_text
 
 BOS, EOS = 1, 2
 

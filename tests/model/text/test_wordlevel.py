@@ -1,6 +1,6 @@
 import pytest
 
-from model.text.wordlevel import separate_punctuation
+from model.text.normalisation import separate_punctuation
 
 
 @pytest.mark.parametrize(

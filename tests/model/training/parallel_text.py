@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from model.training.data.config import CorpusConfig
+from model.training.config.data import CorpusConfig
 
 _ENGLISH = "dog cat tree river stone house bird fish cloud road small big red green old sees likes has"
 _FRENCH = "chien chat arbre fleuve pierre maison oiseau poisson nuage route petit grand rouge vert vieux"

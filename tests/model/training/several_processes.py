@@ -11,9 +11,9 @@ from typing import Any
 
 from torch.distributed import TCPStore
 
-from model.training.distributed import joined
+from model.training.config.train_config import TrainConfig
+from model.training.distributed.process_group import joined
 from model.training.run import Run
-from model.training.train_config import TrainConfig
 from tests.model.training.waiting import PATIENCE_SECONDS
 
 CLI = ("-c", "from model.cli import main; main()")

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from model.training.held_out import Row, TranslatedText, held_out_texts
+from model.training.validation import Row, TranslatedText, held_out_texts
 from tests.model.training.parallel_text import write_corpus
 
 

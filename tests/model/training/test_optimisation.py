@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from model.errors import ConfigError
-from model.training.optimisation import build_optimiser, decay_groups
-from model.training.optimisation_config import OptimisationConfig
-from model.transformer import Transformer
+from model.network.transformer import Transformer
+from model.training.config.optimisation import OptimisationConfig
+from model.training.step import build_optimiser, decay_groups
 from tests.model.tiny_networks import tiny_config
 
 

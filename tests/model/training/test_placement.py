@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from model.errors import ConfigError
-from model.training.placement import choose_device, require_batches_for_all
+from model.training.device import choose_device, require_batches_for_all
+from model.training.distributed.world import ALONE, World
 from model.training.run import Run
-from model.training.world import ALONE, World
 from tests.model.training.tiny_runs import tiny_run
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from model.training.processor import prepared_processor
+from model.training.device import prepared_processor
 
 TINY = torch.finfo(torch.float32).tiny
 

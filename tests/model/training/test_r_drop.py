@@ -5,13 +5,12 @@ import torch
 from torch import Tensor
 
 from model.errors import ConfigError
-from model.training.objective import Smoothing, label_smoothed_loss
-from model.training.objective_config import ObjectiveConfig
-from model.training.r_drop import r_drop_loss, symmetric_divergence
-from model.training.update import Updater
-from model.transformer import Transformer
+from model.network.transformer import Transformer
+from model.training.config.optimisation import ObjectiveConfig
+from model.training.objective import Smoothing, label_smoothed_loss, r_drop_loss, symmetric_divergence
+from model.training.step import Updater
 from tests.model.tiny_networks import noise, tiny_config
-from tests.model.training.test_update import batch
+from tests.model.training.test_step import batch
 from tests.model.training.tiny_runs import tiny_run
 
 PAD = 0
@@ -45,7 +44,7 @@ def test_value_and_gradient_are_those_of_both_divergences() -> None:
 
 def test_many_rows_are_as_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = symmetric_divergence(noise(12, 11), LABELS, SMOOTHING)
-    monkeypatch.setattr("model.training.r_drop._ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("model.training.objective._ROWS_AT_ONCE", 4)
     torch.testing.assert_close(symmetric_divergence(noise(12, 11), LABELS, SMOOTHING), whole)
 
 

@@ -7,17 +7,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.checkpoint import load_checkpoint
+from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.self_test import golden_sentences
 from model.errors import ConfigError, DivergenceError, TrainingError
-from model.golden import golden_sentences
-from model.training.reporting.report import write_report
+from model.training.config.train_config import TrainConfig
+from model.training.report.report import write_report
 from model.training.run import Run
-from model.training.run_state import load_run_state
-from model.training.shelf import CheckpointShelf
-from model.training.train_config import TrainConfig
+from model.training.run_folder.checkpoint_retention import CheckpointShelf
+from model.training.run_folder.state import load_run_state
+from model.training.step import Update
 from model.training.trainer import EndReason, Hook
-from model.training.update import Update
-from model.translator import Translator
+from model.translation.translator import Translator
 from tests.model.training.tiny_runs import tiny_run, tiny_values
 
 AVERAGES = {"ema_decay": 0.9, "average_last": 2}
@@ -107,7 +107,7 @@ def test_its_checkpoint_is_complete_and_translates(finished: Run) -> None:
 def test_its_checkpoints_record_golden_sentences_of_their_own_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.gilding.is_sure", lambda _: True)
+    monkeypatch.setattr("model.checkpoint.self_test.is_sure", lambda _: True)
     run, _ = train(tmp_path, optimisation=AVERAGES, run={"checkpoint_precision": "float32"})
     for name in ("best", "last"):
         folder = run.folder.checkpoints / name

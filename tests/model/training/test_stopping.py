@@ -1,4 +1,4 @@
-from model.training.stopping import EarlyStopping
+from model.training.validation import EarlyStopping
 
 # ChineseNMT: the loss on held-out text rises from epoch to epoch while BLEU still rises.
 LOSSES = [3.93, 3.95, 3.98, 4.02, 4.06, 4.10, 4.13, 4.16, 4.20, 4.24, 4.28]

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from model.card import Pair
+from model.checkpoint.card import Pair
 from model.request import DecodeOptions
-from model.training.held_out import HeldOut
 from model.training.tuning import best_trial, searches, try_searches
+from model.training.validation import HeldOut
 
 REFERENCES = ("one two three four five", "six seven eight nine ten")
 TEXTS = (

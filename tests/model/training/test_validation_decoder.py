@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from model.errors import NativeError
+from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
 from model.training.validation_decoder import ValidationDecoder, new_decoder
-from model.transformer import Transformer
 from tests.model.tiny_networks import tiny_config
 
 REQUESTS = [

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from model.decoding.pytorch.demands import Demands
-from model.decoding.pytorch.slot_options import OptionRows
+from model.decoding.pytorch.slot_options import Demands, OptionRows
 
 
 @dataclass(frozen=True)

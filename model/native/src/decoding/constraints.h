@@ -1,4 +1,4 @@
-// What one sentence may not produce; the rules of model/decoding/pytorch/constraints.py for a single hypothesis.
+// What one sentence may not produce; the rules of model/decoding/pytorch/search/constraints.py for a single hypothesis.
 #pragma once
 
 #include <cstdint>

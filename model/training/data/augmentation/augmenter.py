@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from model.training.data.augmentation.carrying import with_something_carried
+from model.training.config.data import AUGMENTATION_KINDS, AugmentationConfig
+from model.training.data.augmentation.context import Surroundings
 from model.training.data.augmentation.sentences import joined, without_final_stop
-from model.training.data.augmentation.surroundings import Surroundings
+from model.training.data.augmentation.synthetic_entities import with_something_carried
 from model.training.data.augmentation.typing_habits import (
     capitalised,
     in_capitals,
@@ -16,7 +17,6 @@ from model.training.data.augmentation.typing_habits import (
     in_plain_letters,
     with_typing_errors,
 )
-from model.training.data.config import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.corpus import SentencePair
 
 AUGMENTATION_VERSION = 4

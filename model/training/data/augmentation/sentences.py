@@ -3,8 +3,8 @@
 import re
 from random import Random
 
-from model.text.language_codes import has_unspaced_sentences
-from model.training.data.augmentation.surroundings import Surroundings
+from model.text.languages import has_unspaced_sentences
+from model.training.data.augmentation.context import Surroundings
 from model.training.data.corpus import SentencePair
 
 _STOP = re.compile(r"\s*[.!?。！？…]+$")

@@ -4,10 +4,10 @@ import re
 import unicodedata
 from random import Random
 
-from model.text.capitals import lower, upper
-from model.text.language_codes import canonical_code, has_unspaced_words
+from model.text.casing import lower, upper
+from model.text.languages import canonical_code, has_unspaced_words
+from model.training.data.augmentation.context import Surroundings
 from model.training.data.augmentation.sentences import without_final_stop
-from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.corpus import SentencePair
 
 _UNTYPED = re.compile("[¿¡]\\s?")

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple, Self
 
-from model.text.capitals import lower, upper
-from model.text.language_codes import has_unspaced_words
+from model.text.casing import lower, upper
+from model.text.languages import has_unspaced_words
 from model.training.data.corpus import SentencePair
-from model.training.lexicon import Lexicon
-from model.training.parallel_ids import ParallelIds
+from model.training.data.lexicon import Lexicon, ParallelIds
 
 Segmenter = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 """Cuts texts of a language without spaces into words, or into something that comes near them."""
@@ -91,7 +90,7 @@ class _Side:
 class WordPairs:
     """Words that translate each other, to be had in both directions.
 
-    IBM model 1 must give each a large part of the other's probability (`model.training.lexicon`), so
+    IBM model 1 must give each a large part of the other's probability (`model.training.data.lexicon`), so
     that words of many translations, articles among them, are left out. So are contractions, words that
     are half of an expression, and names that both sides have: New York's parts go together in any order.
 

@@ -1,6 +1,6 @@
 import pytest
 
-from model.decoding.pytorch.buckets import doubling, rounded_up
+from model.decoding.pytorch.static_runner import doubling, rounded_up
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from model.decoding.pytorch.demands import ALL_RANKS, Demands
+from model.decoding.pytorch.slot_options import ALL_RANKS, Demands
 from model.decoding.sentence import Sentence
 from tests.model.decoding.networks import EOS, request
 from tests.model.decoding.slots import CONFIG, admitted

@@ -1,6 +1,6 @@
 import pytest
 
-from model.decoding.pytorch.entries import FreeEntries
+from model.decoding.pytorch.kv_allocator import FreeEntries
 from model.errors import DecodingError
 
 

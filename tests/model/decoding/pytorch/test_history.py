@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.decoding.pytorch.history import History
+from model.decoding.pytorch.backpointers import History
 from tests.model.decoding.networks import PAD
 from tests.model.decoding.slots import CPU
 

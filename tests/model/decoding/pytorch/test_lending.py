@@ -1,6 +1,5 @@
-from model.decoding.pytorch.entries import FreeEntries
-from model.decoding.pytorch.lending import PooledLender
-from model.state import FIRST_ENTRY, NOTHING
+from model.decoding.pytorch.kv_allocator import FreeEntries, PooledLender
+from model.network.decoder_state import FIRST_ENTRY, NOTHING
 from tests.model.decoding.slots import admitted
 
 

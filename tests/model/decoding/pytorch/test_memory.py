@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from model.decoding.engine import DecodingEngine
-from model.decoding.pytorch.memory import memory_errors
+from model.decoding.pytorch.device_memory import memory_errors
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder

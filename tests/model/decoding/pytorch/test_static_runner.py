@@ -5,15 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.decoding.interrupt import Interrupt
 from model.decoding.pytorch.encoding import Encoded, SideEncoder
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
-from model.decoding.runner import Result
+from model.decoding.runner import Interrupt, Result
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
+from model.network.transformer import Transformer
 from model.request import DecodeRequest
-from model.transformer import Transformer
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, lively_network, request, sentences

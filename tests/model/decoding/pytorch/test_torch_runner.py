@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.decoding.interrupt import Interrupt
 from model.decoding.pytorch.torch_runner import TorchRunner
+from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
 from model.request import DecodeRequest

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from model.decoding.pytorch.backpointers import SlotTrace, Trace, common_beginning
 from model.decoding.pytorch.search.protocol import Choice, Ending
-from model.decoding.pytorch.trace import SlotTrace, Trace, common_beginning
 from tests.model.decoding.slots import CPU
 
 WEIGHTS = [torch.tensor([[1.0, 0.0], [0.0, 1.0]])] * 2

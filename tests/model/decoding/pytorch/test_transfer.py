@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from model.decoding.pytorch.transfer import to_device
+from model.decoding.pytorch.device_memory import to_device
 
 
 def test_numbers_and_tensors_arrive_as_they_are() -> None:

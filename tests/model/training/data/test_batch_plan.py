@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.training.data.batch_plan import plan_epoch
-from model.training.data.config import BatchConfig
+from model.training.config.data import BatchConfig
+from model.training.data.batches import plan_epoch
 from model.training.data.token_store import Lengths
 
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from model.errors import ConfigError, CorpusError
+from model.training.config.data import BatchConfig, CleaningConfig, VocabularyConfig
 from model.training.data.batches import Batch, BatchStream
-from model.training.data.config import BatchConfig, CleaningConfig, VocabularyConfig
 from model.training.data.dataset import prepare
-from model.training.data.pair_dataset import PairDataset
+from model.training.data.token_store import PairDataset
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
 from tests.model.training.data.test_prefetch import prefetch_threads

@@ -1,7 +1,7 @@
 import pytest
 
+from model.training.config.data import CleaningConfig
 from model.training.data.cleaning import Cleaner, CleaningReport
-from model.training.data.config import CleaningConfig
 from model.training.data.corpus import SentencePair
 
 GOOD = SentencePair("The bridge is closed today.", "Le pont est fermé aujourd'hui.")

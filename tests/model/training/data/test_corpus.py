@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import CorpusError
-from model.training.data.config import CorpusConfig
+from model.training.config.data import CorpusConfig
 from model.training.data.corpus import SentencePair, corpus_files, read_pairs
 
 PAIRS = [SentencePair("Sit down.", "Assieds-toi."), SentencePair("It rains.", "Il pleut\u2028ici.")]

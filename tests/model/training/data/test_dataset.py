@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from model.errors import CorpusError, TokenizerError
-from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.data.dataset import data_fingerprint, prepare
-from model.training.data.pair_dataset import INDEX_FILE, PairDataset, read_index
+from model.training.data.token_store import INDEX_FILE, PairDataset, read_index
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
 from tests.model.training.parallel_text import made_up_pairs, write_corpus

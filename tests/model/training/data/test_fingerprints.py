@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.training.data.fingerprints import FingerprintSet
+from model.training.data.cleaning import FingerprintSet
 
 
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9)), st.integers(1, 8))

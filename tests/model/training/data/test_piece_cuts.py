@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.training.data.piece_cuts import ScoredPieces, finer_cuts
+from model.training.data.piece_dropout import ScoredPieces, finer_cuts
 
 UNIGRAM = {4: ("a", -2.0), 5: ("b", -2.5), 6: ("c", -3.1), 7: ("ab", -3.0), 8: ("bc", -3.5), 9: ("abc", -4.2)}
 BPE = {4: ("abc", -2.0), 5: ("ab", 0.0), 6: ("bc", -1.0), 7: ("a", -3.0), 8: ("b", -4.0), 9: ("c", -5.0)}

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from model.text.tokenizer import Tokenizer
+from model.training.config.data import BatchConfig, CleaningConfig, VocabularyConfig
 from model.training.data.batches import BatchStream
-from model.training.data.config import BatchConfig, CleaningConfig, VocabularyConfig
 from model.training.data.dataset import prepare
-from model.training.data.pair_dataset import PairDataset
 from model.training.data.piece_dropout import PieceDropout, PieceDropouts, VariedRows
-from model.training.data.token_store import Rows
+from model.training.data.token_store import PairDataset, Rows
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
 from tests.model.training.parallel_text import write_corpus

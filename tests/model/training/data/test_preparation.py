@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from model.errors import CorpusError
+from model.training.config.train_config import TrainConfig
 from model.training.data.preparation import prepare_data
-from model.training.run_folder import RunFolder
-from model.training.train_config import TrainConfig
+from model.training.run_folder.folder import RunFolder
 from tests.model.training.tiny_runs import tiny_values
 
 

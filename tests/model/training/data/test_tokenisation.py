@@ -5,8 +5,8 @@ import pytest
 
 from model.errors import CorpusError
 from model.text.tokenizer import Tokenizer
+from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.data.cleaning import CleaningReport
-from model.training.data.config import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.data.tokenisation import directed_sentences, tokenised_chunks
 from model.training.data.vocabulary import train_tokenizer
 from tests.model.training.parallel_text import made_up_pairs, write_corpus

@@ -14,7 +14,7 @@ from model.text.tokenizer import (
     Tokenizer,
     TokenizerSettings,
 )
-from model.training.data.config import VocabularyConfig, VocabularyKind
+from model.training.config.data import VocabularyConfig, VocabularyKind
 from model.training.data.vocabulary import train_tokenizer
 from tests.model.training.parallel_text import made_up_pairs
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from model.engines import torch_engine
+from model.decoding.factory import torch_engine
 from model.request import Hypothesis
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import BOS, EOS, UNK, TableNetwork, lively_network, request, sentences

@@ -1,6 +1,6 @@
 import pytest
 
-from model.engines import torch_engine
+from model.decoding.factory import torch_engine
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, TableNetwork, lively_network, request, sentences
 

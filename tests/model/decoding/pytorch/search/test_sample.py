@@ -3,9 +3,9 @@ from collections import Counter
 import pytest
 import torch
 
-from model.decoding.pytorch.search.sample import uniform_numbers
+from model.decoding.factory import torch_engine
+from model.decoding.pytorch.search.independent import uniform_numbers
 from model.decoding.random_numbers import uniform
-from model.engines import torch_engine
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, TableNetwork, lively_network, request, sentences
 

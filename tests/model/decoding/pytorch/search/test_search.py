@@ -1,9 +1,9 @@
 import torch
 from torch import Tensor
 
-from model.decoding.pytorch.demands import Demands
 from model.decoding.pytorch.search import Search, contenders, results
 from model.decoding.pytorch.search.protocol import Choice, Step
+from model.decoding.pytorch.slot_options import Demands
 from model.decoding.sentence import Sentence
 from tests.model.decoding.networks import EOS, VOCAB
 from tests.model.decoding.slots import CPU, admitted, option_rows

@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from model.decoding.pytorch.search.stopping import is_settled
+from model.decoding.pytorch.search.beam import is_settled
 from tests.model.decoding.slots import admitted, option_rows
 
 FINISHED_NK = torch.tensor([[-1.0, -2.0, -math.inf, -math.inf]])

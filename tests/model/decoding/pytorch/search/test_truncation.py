@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.decoding.pytorch.demands import Demands
-from model.decoding.pytorch.search.truncation import truncated_weights
+from model.decoding.pytorch.search.independent import truncated_weights
+from model.decoding.pytorch.slot_options import Demands
 from model.decoding.sentence import Sentence
 from tests.model.decoding.slots import admitted, option_rows
 

@@ -3,9 +3,9 @@ from collections import Counter
 
 import pytest
 
-from model.training.config_fields import build
+from model.training.config.data import AUGMENTATION_KINDS, AugmentationConfig
+from model.training.config.fields import build
 from model.training.data.augmentation.augmenter import ALTERATIONS, Augmenter
-from model.training.data.config import AUGMENTATION_KINDS, AugmentationConfig
 from model.training.data.corpus import SentencePair
 from tests.model.training.parallel_text import made_up_pairs
 

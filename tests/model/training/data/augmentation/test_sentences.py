@@ -2,8 +2,8 @@ from random import Random
 
 import pytest
 
+from model.training.data.augmentation.context import Surroundings
 from model.training.data.augmentation.sentences import joined, split_stop, stripped, without_final_stop
-from model.training.data.augmentation.surroundings import Surroundings
 from model.training.data.corpus import SentencePair
 
 FRENCH = [

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.capitals import lower, upper
-from model.training.data.augmentation.surroundings import Surroundings
+from model.text.casing import lower, upper
+from model.training.data.augmentation.context import Surroundings
 from model.training.data.augmentation.typing_habits import (
     capitalised,
     in_capitals,

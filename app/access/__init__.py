@@ -1,1 +1,0 @@
-"""① Who may come in, how often, and for how much."""

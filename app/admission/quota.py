@@ -1,0 +1,96 @@
+"""① Quotas: the share of a bounded resource that one client may take, and how fast it is freed.
+
+A client that has something in the room already may fill it until it has SHARE times as much as is still
+free: dynamic thresholds, Choudhury and Hahne 1998 (https://doi.org/10.1109/90.731195). A lone client so
+gets SHARE / (1 + SHARE) of the room; n greedy ones get SHARE / (1 + n · SHARE) each, and leave a part
+free too. Whoever has nothing in it gets whatever is free.
+"""
+
+import math
+import threading
+from typing import Final
+
+
+class Tally(dict[str, int]):
+    """A sum for each name; 0 for those that were never mentioned."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+    def add(self, name: str, amount: int) -> int:
+        """Add to a sum, possibly something negative.
+
+        Returns:
+            The sum.
+        """
+        total = self[name] + amount
+        if total:
+            self[name] = total
+        else:
+            self.pop(name, None)
+        return total
+
+
+SHARE: Final = 4
+
+
+def fits(need: int, *, mine: int, free: int) -> bool:
+    """Whether a client may take so much more.
+
+    Args:
+        need: How much it asks for.
+        mine: How much it has.
+        free: How much nobody has.
+    """
+    return need <= free and (mine == 0 or mine + need <= SHARE * (free - need))
+
+
+def excess(need: int, *, mine: int, free: int) -> int:
+    """How much of what the client has, or of all if it has nothing, must go before it may take so much."""
+    missing = max(need - free, 0)
+    if mine == 0:
+        return missing
+    return max(missing, -((SHARE * (free - need) - mine - need) // (1 + SHARE)))
+
+
+# Half of the weight lies on the last two seconds of work: quick to notice a change of load.
+_HALF_LIFE_SECONDS = 2.0
+_LONGEST_WAIT = 60
+# Less work than this tells too little: a batch that has only begun has finished nothing yet.
+_EVIDENCE_SECONDS = 0.5
+
+
+class MeasuredRate:
+    """Smoothed throughput of all workers, were they all at work; thread-safe.
+
+    Args:
+        workers: How many engines can work at once.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._done = (0.0, 0.0)  # tokens and seconds, replaced at once: who reads needs no lock
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """In tokens of cost; None before anything was finished."""
+        tokens, seconds = self._done
+        return self._workers * tokens / seconds if tokens else None
+
+    def record(self, tokens: int, seconds: float) -> None:
+        """Take into account what one worker finished (often nothing) in so many seconds of work."""
+        kept = 0.5 ** (seconds / _HALF_LIFE_SECONDS)
+        with self._lock:
+            before = self._done
+            self._done = (kept * before[0] + tokens, kept * before[1] + max(seconds, 1e-6))
+
+    def seconds_for(self, tokens: int) -> int:
+        """Whole seconds in which this many tokens get done, between 1 and 60; 1 before any measurement."""
+        rate = self.tokens_per_second
+        return 1 if rate is None else min(max(math.ceil(tokens / rate), 1), _LONGEST_WAIT)
+
+    def predict(self, tokens: int) -> float:
+        """Seconds in which this many tokens get done; 0 before there is enough to tell from."""
+        rate = self.tokens_per_second
+        return tokens / rate if rate is not None and self._done[1] >= _EVIDENCE_SECONDS else 0.0

@@ -1,1 +1,0 @@
-"""① ⑨ HTTP: the only place that names a status."""

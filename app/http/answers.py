@@ -1,0 +1,131 @@
+"""⑨ Translations become the answer's fields."""
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from fastapi.responses import Response
+from pydantic import TypeAdapter
+
+from app.backend import LoadedModel
+from app.http import schemas
+from app.http.body import JSON
+from app.settings import Settings
+from app.translation.catalogue import Route
+from app.translation.request import Answer
+from model.text.languages import Detection
+from model.translation.result import Diagnosis
+
+Content = TypeVar("Content")
+Translations: Final = TypeAdapter(schemas.TranslateResponse)
+_NOBODY: Final = (None, None, None)
+Detections: Final = TypeAdapter(list[schemas.DetectedLanguage])
+
+
+def answered(shape: TypeAdapter[Content], content: Content) -> Response:
+    """An answer of status 200; fields that were not set are left out."""
+    return Response(shape.dump_json(content, exclude_unset=True), media_type=JSON)
+
+
+def translate_response(
+    body: schemas.TranslateRequest, answers: Sequence[Answer]
+) -> schemas.TranslateResponse:
+    """The answer to a request: plain values for a plain `q`, lists for a list; only what was asked for."""
+    fields: dict[str, object] = {
+        "translatedText": _like(body.q, [answer.text for answer in answers]),
+        **translators(answers),
+    }
+    detections = [detected(answer.detection) for answer in answers if answer.detection is not None]
+    if body.source.lower() == "auto":
+        fields["detectedLanguage"] = _like(body.q, detections)
+    if body.alternatives:
+        fields["alternatives"] = _like(body.q, [list(answer.alternatives) for answer in answers])
+    if not all(answer.is_finished for answer in answers):
+        fields["unfinished"] = _like(body.q, [not answer.is_finished for answer in answers])
+    if body.include:
+        fields["details"] = [_details(body.include, answer) for answer in answers]
+    return schemas.TranslateResponse.model_validate(fields)
+
+
+def detected(detection: Detection) -> schemas.DetectedLanguage:
+    """A detection, its confidence in per cent."""
+    return schemas.DetectedLanguage(
+        language=detection.language, confidence=round(100 * detection.confidence, 1)
+    )
+
+
+def description(model: LoadedModel, settings: Settings) -> schemas.ModelDescription:
+    """What users see of a checkpoint, and of the limits of a request to it."""
+    card = model.card
+    ours = schemas.ModelLimits.model_fields.keys() & type(settings).model_fields.keys()
+    return schemas.ModelDescription(
+        name=card.name,
+        version=model.version,
+        checksum=model.checksum,
+        pairs=list(card.pairs),
+        device=model.device,
+        precision=model.precision,
+        parameters=model.parameters,
+        limits=schemas.ModelLimits(
+            max_source_tokens=card.max_source_length,
+            max_target_tokens=card.max_target_length,
+            **{name: getattr(settings, name) for name in ours},
+        ),
+    )
+
+
+def _like(q: str | list[str], values: Sequence[object]) -> object:
+    return list(values) if isinstance(q, list) else values[0]
+
+
+def translators(answers: Sequence[Answer]) -> dict[str, object]:
+    """Who translated, and through which language: one value each, or where texts differ lists.
+
+    In a list, null stands for a text that came back unchanged; `pivot` is absent where no text has one.
+    """
+    marks = [_mark(answer.route) if answer.route else _NOBODY for answer in answers]
+    known = set(marks) - {_NOBODY}
+    columns = map(list, zip(*marks, strict=True)) if len(known) > 1 else next(iter(known), _NOBODY)
+    fields: dict[str, object] = dict(zip(("model", "model_version", "pivot"), columns, strict=True))
+    if not any(pivot for _, _, pivot in known):
+        del fields["pivot"]
+    return fields
+
+
+def _mark(route: Route) -> tuple[str | None, str | None, str | None]:
+    return route.models, route.versions, route.pivot
+
+
+def _details(include: Sequence[schemas.Detail], answer: Answer) -> schemas.Details:
+    best = [sentence.best for sentence in answer.sentences]
+    fields: dict[str, object] = {
+        "finished": [hypothesis.finished for hypothesis in best],
+        "degenerate": [_degeneration(sentence.diagnosis) for sentence in answer.sentences],
+    }
+    if "scores" in include:
+        fields["scores"] = [hypothesis.score for hypothesis in best]
+    if "tokens" in include:
+        fields["tokens"] = _tokens(answer)
+    if "alignment" in include:
+        fields["alignment"] = [hypothesis.alignment or () for hypothesis in best]
+    return schemas.Details.model_validate(fields)
+
+
+def _degeneration(diagnosis: Diagnosis | None) -> schemas.Degeneration | None:
+    if diagnosis is None:
+        return None
+    return schemas.Degeneration(kind=diagnosis.kind, retried=diagnosis.retried, kept=diagnosis.kept)
+
+
+def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
+    """Tokens of the last leg: where there was a pivot, its source is in that language."""
+    if answer.route is None:
+        return []
+    tokenizer = answer.route.legs[-1].model.tokenizer
+    return [
+        schemas.TokenDetail(
+            source=tokenizer.source_pieces(sentence.request.source_ids),
+            target=tokenizer.pieces(sentence.best.token_ids),
+            log_probabilities=list(sentence.best.token_log_probabilities),
+        )
+        for sentence in answer.sentences
+    ]

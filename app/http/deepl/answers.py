@@ -1,0 +1,36 @@
+"""⑨ Translations as DeepL's clients read them."""
+
+from collections.abc import Iterator, Sequence
+
+from app.http.answers import translators
+from app.http.deepl.schemas import DeepLTranslateRequest, DeepLTranslateResponse, ModelType
+from app.translation.request import Answer
+from model.text.languages import canonical_code
+
+
+def translate_response(
+    body: DeepLTranslateRequest, texts: Sequence[str], answers: Sequence[Answer]
+) -> DeepLTranslateResponse:
+    """The answer to a request: for each of its texts one translation."""
+    pairs = zip(texts, answers, strict=True)
+    translations = [dict(_fields(body, text, answer)) for text, answer in pairs]
+    return DeepLTranslateResponse.model_validate({"translations": translations})
+
+
+def _fields(body: DeepLTranslateRequest, text: str, answer: Answer) -> Iterator[tuple[str, object]]:
+    yield "detected_source_language", _source(body, answer)
+    yield "text", answer.text
+    if body.show_billed_characters:
+        yield "billed_characters", len(text)
+    if body.model_type is not None:
+        yield "model_type_used", _model_type(body.model_type)
+    yield from translators([answer]).items()
+
+
+def _source(body: DeepLTranslateRequest, answer: Answer) -> str:
+    language = answer.detection.language if answer.detection else canonical_code(body.source_lang or "")
+    return language.upper()
+
+
+def _model_type(asked_for: ModelType) -> str:
+    return "latency_optimized" if asked_for == "latency_optimized" else "quality_optimized"

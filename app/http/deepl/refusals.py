@@ -1,0 +1,57 @@
+"""① What DeepL's API offers and this service does not: refused by name, never ignored."""
+
+from typing import Final
+
+from app.http.body import Values
+from app.http.errors import RequestError
+from model.errors import InputError, TextTooLongError, UnsupportedLanguageError
+
+_TAGS: Final = "every tag splits"
+UNSUPPORTED: Final = {
+    "auth_key": "send the key as `Authorization: DeepL-Auth-Key KEY`",
+    "custom_instructions": "the models take no instructions",
+    "glossary_id": "there are no glossaries",
+    "glossary_ids": "there are no glossaries",
+    "non_splitting_tags": _TAGS,
+    "style_id": "there are no style rules",
+    "tag_handling_version": "there is one way to handle tags",
+    "translation_memory_id": "there are no translation memories",
+    "translation_memory_threshold": "there are no translation memories",
+}
+_VALUES: Final = {
+    ("formality", "more"): "the models have one register; `prefer_more` is accepted",
+    ("formality", "less"): "the models have one register; `prefer_less` is accepted",
+    ("outline_detection", "false"): _TAGS,
+    ("outline_detection", "0"): _TAGS,
+}
+
+
+def supported(values: Values) -> Values:
+    """The fields of a request, once none is among them that would be ignored; null is as good as absent.
+
+    Raises:
+        RequestError: Naming the field.
+    """
+    for name, reason in UNSUPPORTED.items():
+        if values.get(name) is not None:
+            raise _refusal(f"`{name}` is not supported: {reason}", name)
+    if values.get("ignore_tags") and not values.get("tag_handling"):
+        raise _refusal("`ignore_tags` needs `tag_handling`", "ignore_tags")
+    for (name, value), reason in _VALUES.items():
+        if str(values.get(name)).lower() == value:
+            raise _refusal(f"`{name}` cannot be `{value}`: {reason}", name)
+    return {name: value for name, value in values.items() if name not in UNSUPPORTED}
+
+
+def renamed(error: InputError) -> InputError:
+    """The same error, with the names that fields and languages have in this API."""
+    if isinstance(error, UnsupportedLanguageError):
+        codes = [code.upper() for code in error.allowed]
+        return UnsupportedLanguageError(f"{error.field}_lang", error.code, codes)
+    if isinstance(error, TextTooLongError) and error.field == "q":
+        return TextTooLongError("text", error.limit_name, error.limit, error.value)
+    return error
+
+
+def _refusal(message: str, name: str) -> RequestError:
+    return RequestError("unsupported_request", message, name)

@@ -1,0 +1,152 @@
+"""① ⑨ The paths that DeepL's clients ask."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import TypeAdapter
+
+from app.http.answers import answered
+from app.http.body import Values, read_body
+from app.http.deepl import schemas
+from app.http.deepl.answers import translate_response
+from app.http.deepl.languages import source_languages, target_languages
+from app.http.deepl.refusals import renamed, supported
+from app.http.openapi import body_of, errors
+from app.http.request import (
+    admit,
+    check_count,
+    check_lengths,
+    client_of,
+    context_of,
+    fields_of,
+    seconds_allowed,
+    translated,
+    validate,
+    while_connected,
+)
+from app.lifecycle.context import Context
+from app.settings import Settings
+from app.translation.markup_syntax import HTML, XML, Dialect
+from app.translation.request import Answer, Order
+from model.errors import InputError
+from model.text.document import Splitting
+
+router = APIRouter(prefix="/v2", tags=["DeepL"])
+
+_SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "across_lines"}
+_MARKUP: Final[dict[str | None, Dialect | None]] = {None: None, "html": HTML, "xml": XML}
+# What DeepL writes for contracts without a limit.
+_NO_LIMIT: Final = 1_000_000_000_000
+_TRANSLATIONS: Final = TypeAdapter(schemas.DeepLTranslateResponse)
+_LANGUAGES: Final = TypeAdapter(list[schemas.DeepLLanguage])
+_USAGE: Final = TypeAdapter(schemas.DeepLUsage)
+_PAIRS: Final = TypeAdapter(schemas.DeepLGlossaryPairs)
+_TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
+_LISTING: Final[dict[str, Any]] = {
+    "response_model": list[schemas.DeepLLanguage],
+    "openapi_extra": {"parameters": [_TYPE]},
+    "responses": errors(400, 401, 403, 413, 415, 500, 503),
+}
+_COUNT: Final[dict[str, Any]] = {
+    "response_model": schemas.DeepLUsage,
+    "responses": errors(401, 403, 500, 503),
+}
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts as DeepL's clients ask",
+    response_model=schemas.DeepLTranslateResponse,
+    openapi_extra=body_of(schemas.DeepLTranslateRequest),
+    responses=errors(400, 401, 403, 413, 415, 429, 500, 503, 504),
+)
+async def translate(request: Request) -> Response:
+    """Translate one text or a list of them, all or none.
+
+    What DeepL offers and this service does not, such as glossaries, is refused by name. A field that is
+    wrong is a 400 on these paths, as at DeepL.
+    """
+    context = context_of(request)
+    most_texts = min(schemas.MAX_TEXTS, context.settings.max_items)
+    sent, client = await admit(request, context, most_texts)
+    check_count(sent.values, "text", most_texts)
+    body = validate(schemas.DeepLTranslateRequest, supported(sent.values), is_form=sent.is_form)
+    fields = fields_of(body.text, "text")
+    check_lengths(fields, context.settings)
+    order = _order(body, fields, client, context.settings)
+    answers = await while_connected(request, _translated(context, order))
+    context.usage.add(client, sum(map(len, order.texts)))
+    return answered(_TRANSLATIONS, translate_response(body, order.texts, answers))
+
+
+def _order(
+    body: schemas.DeepLTranslateRequest, texts: Sequence[tuple[str, str]], client: str, settings: Settings
+) -> Order:
+    markup = _MARKUP[body.tag_handling]
+    return Order(
+        texts=tuple(text for _, text in texts),
+        fields=tuple(field for field, _ in texts),
+        source=body.source_lang,
+        target=body.target_lang,
+        deadline=time.monotonic() + seconds_allowed(None, settings),
+        client=client,
+        markup=markup.ignoring(body.ignore_tags) if markup else None,
+        splitting=_SPLITTING[body.split_sentences or ("nonewlines" if markup is HTML else "1")],
+        decoding={"strategy": "greedy"} if body.model_type == "latency_optimized" else {},
+    )
+
+
+async def _translated(context: Context, order: Order) -> list[Answer]:
+    """The answers to an order; an error names the fields as this API calls them."""
+    try:
+        return await translated(context, order)
+    except InputError as error:
+        raise renamed(error) from None
+
+
+@router.get("/languages", summary="List languages as DeepL does", **_LISTING)
+@router.post("/languages", summary="List languages as DeepL does", **_LISTING)
+async def languages(request: Request) -> Response:
+    """Languages that can be translated from, or with `type=target` into."""
+    context = context_of(request)
+    values = await _values(request, context, client_of(request, context))
+    kind = validate(schemas.DeepLLanguagesRequest, values, is_form=True).type
+    catalogue = context.service.catalogue
+    listed = target_languages(catalogue) if kind == "target" else source_languages(catalogue)
+    return answered(_LANGUAGES, listed)
+
+
+@router.get("/usage", summary="Tell how much has been translated", **_COUNT)
+@router.post("/usage", summary="Tell how much has been translated", **_COUNT)
+async def usage(request: Request) -> Response:
+    """Characters translated on these paths since the process started."""
+    context = context_of(request)
+    client = client_of(request, context)
+    count = context.usage.characters(client)
+    return answered(_USAGE, schemas.DeepLUsage(character_count=count, character_limit=_NO_LIMIT))
+
+
+@router.get(
+    "/glossary-language-pairs",
+    summary="List languages with glossaries",
+    response_model=schemas.DeepLGlossaryPairs,
+    responses=errors(401, 403, 500, 503),
+)
+async def glossary_language_pairs(request: Request) -> Response:
+    """None: there are no glossaries."""
+    client_of(request, context_of(request))
+    return answered(_PAIRS, schemas.DeepLGlossaryPairs(supported_languages=[]))
+
+
+async def _values(request: Request, context: Context, client: str) -> Values:
+    """Fields of the query and, where there is one, of the body; DeepL's own client sends GET with a form."""
+    fields: Values = dict(request.query_params)
+    if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+        settings = context.settings
+        most = settings.max_body_bytes
+        with context.admission.reading(client, most):
+            fields |= (await read_body(request, max_bytes=most, max_items=settings.max_items)).values
+    return fields

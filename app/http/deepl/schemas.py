@@ -1,0 +1,141 @@
+"""① ⑨ What DeepL's clients send and read; the API's documentation is made from this."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from app.http.schemas import Code, Text, Texts
+
+MAX_TEXTS: Final = 50
+"""Of one request, as at DeepL."""
+_MAX_TAGS: Final = 100
+
+ModelType = Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"]
+
+
+def _digit(value: object) -> object:
+    """A number of JSON as a form would spell it."""
+    return str(value) if type(value) is int else value
+
+
+Splitting = Annotated[
+    Literal["0", "1", "nonewlines"],
+    BeforeValidator(_digit),
+    WithJsonSchema({"enum": ["0", "1", "nonewlines", 0, 1]}),
+]
+
+
+def _names(value: object) -> object:
+    return [name.strip() for name in value.split(",", _MAX_TAGS)] if isinstance(value, str) else value
+
+
+TagNames = Annotated[
+    list[Text],
+    Field(max_length=_MAX_TAGS),
+    BeforeValidator(_names),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "maxItems": _MAX_TAGS},
+            ]
+        }
+    ),
+]
+
+
+def _truth(value: object) -> object:
+    """A switch as DeepL's clients spell it: true, 1 or "1"."""
+    return {"0": False, "1": True}.get(str(value), value)
+
+
+Switch = Annotated[bool, BeforeValidator(_truth), WithJsonSchema({"enum": [True, False, 1, 0, "1", "0"]})]
+
+
+class DeepLTranslateRequest(BaseModel):
+    """Texts to translate."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"text": ["Good morning."], "target_lang": "FR"}]},
+    )
+
+    text: Texts = Field(description=f"A text, or a list of at most {MAX_TEXTS}")
+    target_lang: Code = Field(description="Language code; of `EN-GB` only the `EN` counts")
+    source_lang: Code | None = Field(default=None, description="Language code; detected text by text if none")
+    split_sentences: Splitting | None = Field(
+        default=None,
+        description="`1`: at punctuation and line breaks; `nonewlines`: at punctuation; `0`: each text is "
+        "one sentence. By default `1`, in HTML `nonewlines`",
+    )
+    tag_handling: Literal["html", "xml"] | None = Field(
+        default=None, description="Each text between two tags is translated, markup stays as it is"
+    )
+    ignore_tags: TagNames = Field(
+        default=[],
+        description=f"Elements that are left alone; a list, or names between commas, at most {_MAX_TAGS}",
+    )
+    splitting_tags: TagNames = Field(default=[], description="No effect: every tag splits")
+    preserve_formatting: Switch | None = Field(
+        default=None, description="No effect: white space, case and punctuation are kept either way"
+    )
+    formality: Literal["default", "prefer_more", "prefer_less"] | None = Field(
+        default=None, description="No effect: the models have one register"
+    )
+    outline_detection: Switch | None = Field(default=None, description="No effect; false is refused")
+    context: Text | None = Field(default=None, description="No effect: each sentence is read by itself")
+    model_type: ModelType | None = Field(
+        default=None,
+        description="`latency_optimized` decodes greedily, the others as the checkpoint does by default",
+    )
+    enable_beta_languages: Switch | None = Field(default=None, description="No effect: there are none")
+    show_billed_characters: Switch = Field(default=False, description="Add `billed_characters`")
+
+
+class DeepLLanguagesRequest(BaseModel):
+    """Which languages are asked for."""
+
+    type: Literal["source", "target"] = Field(default="source", description="Which side of a translation")
+
+
+class DeepLTranslation(BaseModel):
+    """One text, translated."""
+
+    detected_source_language: str = Field(description="As found, or as asked for", examples=["EN"])
+    text: str
+    billed_characters: int | None = Field(default=None, description="Of the source text, when asked for")
+    model_type_used: ModelType | None = Field(default=None, description="When `model_type` was given")
+    model: str | None = Field(description="Who translated; null for a text that came back unchanged")
+    model_version: str | None = Field(description="Which of its versions")
+    pivot: str | None = Field(default=None, description="Through which language, where not at once")
+
+
+class DeepLTranslateResponse(BaseModel):
+    """One translation a text, in order."""
+
+    translations: list[DeepLTranslation]
+
+
+class DeepLLanguage(BaseModel):
+    """A language that can be translated from, or into."""
+
+    language: str = Field(examples=["FR"])
+    name: str = Field(examples=["French"])
+    supports_formality: bool | None = Field(default=None, description="Of a target language; never")
+
+
+class DeepLUsage(BaseModel):
+    """How much has been translated."""
+
+    character_count: int = Field(
+        description="Source characters that `/v2/translate` has translated since the process started, for "
+        "this key, or for everybody where no key is needed"
+    )
+    character_limit: int = Field(description="There is none; this is the number DeepL writes for that")
+
+
+class DeepLGlossaryPairs(BaseModel):
+    """Language pairs for which there can be glossaries: none."""
+
+    supported_languages: list[str] = Field(default=[], max_length=0)

@@ -1,0 +1,244 @@
+"""⑨ Every error as HTTP: its code, its status, and one body for all of them.
+
+Programs tell errors apart by codes, and they are a label of the metrics: a closed set. What each means
+to a client is in `docs/http-api.md`.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from app.errors import (
+    ClientGoneError,
+    DeadlinePassedError,
+    DrainingError,
+    EngineStuckError,
+    HouseFullError,
+    KeyInvalidError,
+    KeyMissingError,
+    KeysUnreadableError,
+    NotReadyError,
+    OutOfMemoryError,
+    QueueFullError,
+    RateExceededError,
+    ServiceError,
+    UnavailableError,
+)
+from app.telemetry.metrics import Metrics
+from model.errors import (
+    ConfigError,
+    InputError,
+    TextTooLongError,
+    TranslationError,
+    UnsupportedLanguageError,
+)
+
+CLIENT_GONE: Final = 499
+"""nginx's number for it; no client sees this answer, but it is counted among the requests."""
+
+STATUSES: Final[Mapping[str, int]] = {
+    # The connection: what is no request, or never becomes a whole one.
+    "malformed_request": 400,
+    "request_too_slow": 408,
+    "too_many_chunks": 413,
+    "target_too_long": 414,
+    "head_too_large": 431,
+    "too_many_connections": 503,
+    "unsupported_version": 505,
+    # The path, the page it is asked from, and whose request it is.
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "cross_origin_refused": 400,
+    "key_missing": 401,
+    "key_invalid": 403,
+    "keys_unreadable": 503,
+    "rate_limited": 429,
+    # The body.
+    "unsupported_encoding": 415,
+    "unsupported_media_type": 415,
+    "unsupported_charset": 415,
+    "invalid_utf8": 400,
+    "body_too_large": 413,
+    "invalid_body": 422,
+    # What it asks for.
+    "unknown_field": 422,
+    "invalid_field": 422,
+    "invalid_decoding": 422,
+    "too_many_items": 413,
+    "text_too_long": 413,
+    "unsupported_language": 400,
+    "unsupported_request": 400,
+    # Whether that can be done now.
+    "loading": 503,
+    "draining": 503,
+    "house_full": 503,
+    "queue_full": 503,
+    "engine_stuck": 503,
+    "out_of_memory": 503,
+    "deadline_passed": 504,
+    "internal_error": 500,
+    "client_gone": CLIENT_GONE,
+}
+
+REFUSALS: Final = STATUSES.keys() - {"internal_error", "client_gone"}
+"""What `rejected_total` counts."""
+
+
+logger = logging.getLogger(__name__)
+
+
+class ErrorBody(BaseModel):
+    """What every error looks like."""
+
+    error: str = Field(description="A sentence that a person can act on")
+    code: str = Field(description="The same for programs", examples=["text_too_long"])
+    field: str | None = Field(default=None, description="Where in the request", examples=["q[3]"])
+    request_id: str = Field(description="As in the X-Request-ID header and in the log")
+    message: str | None = Field(default=None, description="`error` once more, where DeepL's clients look")
+
+
+class RequestError(Exception):
+    """A request that is refused.
+
+    Args:
+        code: One of STATUSES, which also has its status.
+        message: For people; holds nothing of what the client sent but numbers.
+        field: Where in the request.
+        headers: To be sent along.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = STATUSES[code]
+        self.code = code
+        self.field = field
+        self.headers = dict(headers or {})
+
+
+# The first entry that an error is an instance of decides, so children stand before parents.
+_CODES: tuple[tuple[type[Exception], str], ...] = (
+    (UnsupportedLanguageError, "unsupported_language"),
+    (TextTooLongError, "text_too_long"),
+    (InputError, "unsupported_request"),
+    (ConfigError, "invalid_decoding"),
+    (KeyMissingError, "key_missing"),
+    (KeyInvalidError, "key_invalid"),
+    (RateExceededError, "rate_limited"),
+    (NotReadyError, "loading"),
+    (DrainingError, "draining"),
+    (EngineStuckError, "engine_stuck"),
+    (HouseFullError, "house_full"),
+    (QueueFullError, "queue_full"),
+    (OutOfMemoryError, "out_of_memory"),
+    (KeysUnreadableError, "keys_unreadable"),
+    (DeadlinePassedError, "deadline_passed"),
+    (ClientGoneError, "client_gone"),
+)
+_DEEPLS_PATHS = ("/v2/", "/v3/")
+# What Starlette's router refuses, in our words.
+_ROUTING = {
+    404: ("not_found", "there is no such path; /docs lists those there are"),
+    405: ("method_not_allowed", "this path does not take this method; /docs lists those it takes"),
+}
+
+
+def as_request_error(error: Exception) -> RequestError:
+    """The refusal that an error of the service or the core means; a fault of ours if it means none."""
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, MemoryError):
+        error = OutOfMemoryError()
+    if isinstance(error, HTTPException) and error.status_code in _ROUTING:
+        return RequestError(*_ROUTING[error.status_code], headers=error.headers)
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return RequestError(code, _message(error), _field(error), _headers(error))
+    return RequestError("internal_error", "something went wrong on our side; the request id finds it")
+
+
+def _message(error: Exception) -> str:
+    """Its own sentence, or one that leaves out the value it names: answers echo no more than numbers."""
+    if isinstance(error, UnsupportedLanguageError):
+        return f"`{error.field}` must be one of {', '.join(error.allowed)}"
+    if isinstance(error, ConfigError):
+        value = f", but is {error.value} instead" if isinstance(error.value, (int, float)) else ""
+        return f"`{_field(error)}` must be {error.requirement}{value}"
+    return str(error)
+
+
+def _field(error: Exception) -> str | None:
+    if isinstance(error, ConfigError):
+        return f"decoding.{error.field}"
+    return error.field if isinstance(error, InputError) else None
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    if isinstance(error, (UnavailableError, RateExceededError)):
+        return {"Retry-After": str(error.retry_after)}
+    return {"WWW-Authenticate": "Bearer"} if isinstance(error, KeyMissingError) else {}
+
+
+def respond(error: Exception, request: Request) -> JSONResponse:
+    """The answer to a request that failed; it is counted, and logged if the fault is ours."""
+    is_deepls = request.scope["path"].startswith(_DEEPLS_PATHS)
+    if is_deepls and isinstance(error, KeyMissingError):
+        error = KeyMissingError("`Authorization: DeepL-Auth-Key KEY`")
+    refusal = as_request_error(error)
+    if refusal.status == 500:
+        logger.error("request failed", exc_info=error)
+    elif refusal.status != CLIENT_GONE:
+        request.app.state.context.metrics.rejected.labels(refusal.code).inc()
+    body = ErrorBody(
+        error=str(refusal),
+        code=refusal.code,
+        field=refusal.field,
+        request_id=request.state.request_id,
+        message=str(refusal) if is_deepls else None,
+    )
+    # DeepL's clients know no 422.
+    status = 400 if is_deepls and refusal.status == 422 else refusal.status
+    return JSONResponse(body.model_dump(exclude_none=True), status, refusal.headers)
+
+
+async def _handle(request: Request, error: Exception) -> JSONResponse:
+    return respond(error, request)
+
+
+def install(app: FastAPI, metrics: Metrics, routes: Iterable[APIRoute]) -> None:
+    """Give every error that a route may raise its answer, and its place in the metrics.
+
+    Args:
+        app: What they are raised in.
+        metrics: Where they are counted.
+        routes: All of ours.
+    """
+    methods: dict[str, set[str]] = defaultdict(set)
+    for route in routes:
+        methods[route.path] |= route.methods or set()
+
+    async def handle_routing(request: Request, error: Exception) -> JSONResponse:
+        response = respond(error, request)
+        if "Allow" in response.headers:
+            # The router names only those of the first route that has this path.
+            allowed = methods.get(request.scope["path"]) or set(response.headers["Allow"].split(", "))
+            as_get = {"HEAD"} if "GET" in allowed else set()
+            response.headers["Allow"] = ", ".join(sorted(allowed | as_get))
+        return response
+
+    metrics.expect_rejections(REFUSALS)
+    for kind in (RequestError, ServiceError, TranslationError, MemoryError):
+        app.add_exception_handler(kind, _handle)
+    app.add_exception_handler(HTTPException, handle_routing)

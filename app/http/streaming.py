@@ -1,0 +1,167 @@
+"""⑨ A translation as Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+
+    event: partial    {"index": 0, "translatedText": "Où est"}: what is certain of one text, as it grows
+    event: done       the very answer that the same request gets without streaming; the last event
+    event: error      the error's body, where the answer had begun; the last event
+    : …               a comment after 15 s of silence, so that proxies do not give up
+
+What goes wrong before the first of these is an ordinary error with its status.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from functools import lru_cache
+from typing import Final
+
+from fastapi import Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from app.http.body import JSON
+from app.http.errors import respond
+from app.http.request import while_connected
+from app.translation.partial_results import Drafts
+from app.translation.request import Answer
+
+EVENT_STREAM: Final = "text/event-stream"
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    # nginx would otherwise collect events until its buffer is full.
+    "X-Accel-Buffering": "no",
+}
+_HEARTBEAT: Final = b": still translating\n\n"
+_HEARTBEAT_SECONDS: Final = 15.0
+# Eyes see no difference below this, and a long text need not be sent again for every token.
+_PACE_SECONDS: Final = 0.04
+# Nobody names more; a head full of them would keep the event loop busy for long.
+_MOST_RANGES: Final = 32
+
+Events = AsyncGenerator[bytes, None]
+Translate = Callable[[Drafts], Coroutine[object, object, Sequence[Answer]]]
+Render = Callable[[Sequence[Answer]], Response]
+
+
+def wants_events(request: Request) -> bool:
+    """Whether a client asks for Server-Sent Events rather than for JSON."""
+    return _prefers_events(request.headers.get("accept", ""))
+
+
+@lru_cache(maxsize=64)
+def _prefers_events(accept: str) -> bool:
+    ranges = [_media_range(part) for part in accept.split(",", _MOST_RANGES)[:_MOST_RANGES]]
+    accepted = sorted((each for each in ranges if each[0] > 0), key=lambda each: -each[0])
+    known = (kind for _, kind in accepted if kind in (EVENT_STREAM, JSON, "application/*", "*/*"))
+    return next(known, JSON) == EVENT_STREAM
+
+
+def _media_range(part: str) -> tuple[float, str]:
+    kind, *parameters = (each.strip().lower() for each in part.split(";"))
+    quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+    try:
+        return float(quality), kind
+    except ValueError:
+        return 0.0, kind
+
+
+async def stream(request: Request, translate: Translate, render: Render) -> StreamingResponse:
+    """The answer to a request as it grows; returns when it begins, with an event or a comment.
+
+    Args:
+        request: Whose body has been read.
+        translate: Does the work, and keeps the drafts it is given up to date.
+        render: Makes the plain answer of what `translate` returned.
+
+    Raises:
+        ClientGoneError: If the client left before that.
+        Exception: Whatever `translate` raised before that.
+    """
+    events = _events(request, translate, render)
+    try:
+        first = await while_connected(request, _first(events))
+    except BaseException:
+        await events.aclose()
+        raise
+    return _EventResponse(first, events)
+
+
+async def _first(events: Events) -> bytes:
+    return await anext(events)
+
+
+class _EventResponse(StreamingResponse):
+    """Ends the work when the client leaves.
+
+    Args:
+        first: An event that is there already.
+        events: Those that follow.
+    """
+
+    def __init__(self, first: bytes, events: Events) -> None:
+        super().__init__(_chain(first, events), media_type=EVENT_STREAM, headers=_HEADERS)
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send all events."""
+        async with aclosing(self._events):
+            await super().__call__(scope, receive, send)
+
+
+async def _chain(first: bytes, events: Events) -> Events:
+    yield first
+    async for event in events:
+        yield event
+
+
+async def _events(request: Request, translate: Translate, render: Render) -> Events:
+    """All events of one request; closing it ends the work."""
+    drafts = Drafts()
+    work = asyncio.create_task(_answer(drafts, translate, render))
+    work.add_done_callback(lambda _: drafts.news.set())
+    has_begun = False
+    try:
+        while not work.done():
+            event = await _next_event(drafts)
+            if event and not work.done():
+                has_begun = True
+                yield event
+                await asyncio.wait((work,), timeout=_PACE_SECONDS)
+        yield _last_event(request, work, has_begun)
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def _answer(drafts: Drafts, translate: Translate, render: Render) -> bytes:
+    return bytes(render(await translate(drafts)).body)
+
+
+async def _next_event(drafts: Drafts) -> bytes:
+    """What has grown, as soon as something may have; possibly nothing."""
+    try:
+        async with asyncio.timeout(_HEARTBEAT_SECONDS):
+            await drafts.news.wait()
+    except TimeoutError:
+        return _HEARTBEAT
+    drafts.news.clear()
+    return b"".join(_event("partial", _partial(index, text)) for index, text in drafts.take())
+
+
+def _last_event(request: Request, work: asyncio.Task[bytes], has_begun: bool) -> bytes:
+    error = work.exception()
+    if error is None:
+        return _event("done", work.result())
+    if has_begun and isinstance(error, Exception):
+        return _event("error", bytes(respond(error, request).body))
+    raise error
+
+
+def _partial(index: int, text: str) -> bytes:
+    fields = {"index": index, "translatedText": text}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _event(name: str, data: bytes) -> bytes:
+    # JSON holds no bare line break, so one `data` line is enough.
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), data)

@@ -1,0 +1,102 @@
+"""What one application shares between its requests."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from app.admission.gate import Admission
+from app.admission.header_admission import Porter
+from app.admission.keys import KeyRing
+from app.admission.rates import RateLimit
+from app.admission.usage import Usage
+from app.errors import NotReadyError
+from app.lifecycle.phase import Lifecycle
+from app.lifecycle.watchdog import Watchdog
+from app.settings import Settings
+from app.telemetry.metrics import Metrics
+from app.translation.service import TranslationService
+from model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from app.telemetry.tracing import Tracing
+
+
+@dataclass
+class Context:
+    """What one application shares between its requests.
+
+    Attributes:
+        settings: All settings.
+        lifecycle: Whether it is ready, and what is in flight.
+        metrics: Its own registry.
+        keys: Who may ask.
+        rates: How often.
+        watchdog: Whether the engines make progress.
+        admission: How many at a time.
+        usage: How much each has had translated.
+        tracing: Where traces go; None where nobody wants them.
+    """
+
+    settings: Settings
+    keys: KeyRing
+    rates: RateLimit
+    admission: Admission
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    metrics: Metrics = field(default_factory=Metrics)
+    watchdog: Watchdog = field(init=False)
+    usage: Usage = field(default_factory=Usage)
+    tracing: "Tracing | None" = None
+    _service: TranslationService | None = None
+
+    def __post_init__(self) -> None:
+        self.watchdog = Watchdog(self.settings.watchdog_seconds, self.metrics)
+        self.metrics.watch_keys(lambda: self.keys.uses)
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Context":
+        """The context that some settings ask for; it is not ready before `serve`.
+
+        Raises:
+            ConfigError: If the file of API keys cannot be used, or traces are wanted that nobody can write.
+        """
+        return cls(
+            settings,
+            KeyRing(settings.api_keys_file),
+            RateLimit(settings.rate_limit),
+            Admission(settings.max_requests, settings.max_held_bytes),
+            tracing=_tracing() if settings.traces == "on" else None,
+        )
+
+    def header_admission(self) -> Porter:
+        """Admission by a request's head, for the connections of one server."""
+        return Porter(
+            self.settings.max_requests,
+            keys=self.keys,
+            admission=self.admission,
+            metrics=self.metrics,
+            is_behind_proxies=bool(self.settings.trusted_proxies),
+        )
+
+    def serve(self, service: TranslationService) -> None:
+        """Become ready, with this service."""
+        self._service = service
+        self.lifecycle.become_ready()
+
+    @property
+    def service(self) -> TranslationService:
+        """What translates.
+
+        Raises:
+            NotReadyError: While it loads.
+        """
+        if self._service is None:
+            raise NotReadyError
+        return self._service
+
+
+def _tracing() -> "Tracing":
+    # It takes a while to load, and most do without.
+    try:
+        from app.telemetry.tracing import Tracing
+    except ModuleNotFoundError:
+        raise ConfigError("traces", "off, unless the extra `otel` is installed", "on") from None
+    return Tracing.from_environment()

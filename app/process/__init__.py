@@ -1,1 +1,0 @@
-"""The process: its socket, what it serves from loading to the end, and how it ends."""

@@ -1,0 +1,179 @@
+"""② The syntax of HTML and XML: tags, special elements, end tags that may be missing.
+
+All that https://html.spec.whatwg.org/#optional-tags names but `html` and `body`, behind which nothing comes;
+the obsolete `rb` and `rtc` besides. Each ends before the tags that the standard names there and before
+others where a browser ends it (a `p` before `<center>`, say), and with the end of a parent that it may have.
+
+Three things are not as in a browser. Nothing ends an element while another one is open inside. A tag counts
+also where a browser ignores it, as `</div>` does without `<div>`. `head` and `colgroup` end only at the tags
+given here, not at all that cannot stand in them.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
+
+_ATTRIBUTE = re.compile(
+    r"""
+    (?P<name>[^\s/=>]++)
+    (?:\s*+=\s*+(?:"(?P<double>[^"]*+)"|'(?P<single>[^']*+)'|(?P<bare>[^\s>]++)))?
+    """,
+    re.VERBOSE,
+)
+
+
+def says_no(attributes: str) -> bool:
+    """Whether `translate="no"` is among a tag's attributes."""
+    # Few tags have it, and none without this word.
+    if "translate" not in attributes.lower():
+        return False
+    found = _ATTRIBUTE.finditer(attributes)
+    values = (_value(attribute) for attribute in found if attribute["name"].lower() == "translate")
+    return next(values, "").strip().lower() == "no"
+
+
+def closes_itself(attributes: str) -> bool:
+    """Whether a tag ends with a slash of its own: not one of a URL without quotes.
+
+    In HTML a browser heeds it no more than that, but who writes `<x/>` means an empty element.
+    """
+    if not attributes.endswith("/"):
+        return False
+    *_, last = (None, *_ATTRIBUTE.finditer(attributes))
+    return last is None or last.end() < len(attributes)
+
+
+def _value(attribute: re.Match[str]) -> str:
+    return attribute["double"] or attribute["single"] or attribute["bare"] or ""
+
+
+_BLOCKS = {
+    *("address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div", "dl"),
+    *("fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
+    *("hgroup", "hr", "listing", "main", "menu", "nav", "ol", "p", "plaintext", "pre", "search", "section"),
+    *("summary", "table", "ul", "xmp"),
+}
+_OTHER_PARENTS = {
+    *("li", "dt", "dd", "td", "th", "caption", "button", "object", "applet", "marquee", "body", "html"),
+}
+_PARENTS = {f"/{name}" for name in {*_BLOCKS, *_OTHER_PARENTS}}
+_ITEMS = {"li", "/ul", "/ol", "/menu", "/dir"}
+_TERMS = {"dt", "dd", "/dl", "/div"}
+_NOTES = {"rb", "rt", "rp", "rtc", "/ruby", "/rtc"}
+_GROUPS = {"optgroup", "hr", "/select"}
+_OPTIONS = {"option", "/optgroup", "/datalist", *_GROUPS}
+_TABLE_PARTS = {"caption", "colgroup", "col", "tbody", "thead", "tfoot", "/table"}
+_ROWS = {"tr", "/tbody", "/thead", "/tfoot", *_TABLE_PARTS}
+_CELLS = {"td", "th", "/tr", *_ROWS}
+_CAPTION = {"tr", "td", "th", *_TABLE_PARTS}
+
+ENDED_BY: Final = {
+    "head": frozenset({"body", *_BLOCKS}),
+    "p": frozenset({*_BLOCKS, *_PARENTS, *_ITEMS, *_TERMS, *_CELLS}),
+    "li": frozenset(_ITEMS),
+    "dt": frozenset(_TERMS),
+    "dd": frozenset(_TERMS),
+    "rb": frozenset(_NOTES),
+    "rt": frozenset(_NOTES),
+    "rp": frozenset(_NOTES),
+    "rtc": frozenset({"rb", "rtc", "/ruby"}),
+    "optgroup": frozenset(_GROUPS),
+    "option": frozenset(_OPTIONS),
+    "caption": frozenset(_CAPTION),
+    "colgroup": frozenset(_CAPTION - {"col"}),
+    "thead": frozenset(_TABLE_PARTS),
+    "tbody": frozenset(_TABLE_PARTS),
+    "tfoot": frozenset(_TABLE_PARTS),
+    "tr": frozenset(_ROWS),
+    "td": frozenset(_CELLS),
+    "th": frozenset(_CELLS),
+}
+"""Each with the tags that end it where no element inside it is open; end tags begin with a slash."""
+
+
+# Python's own HTML parser takes seconds for 10,000 characters of `<a <a <a`; this takes milliseconds.
+# A quote that nothing closes does not count as one. Possessive quantifiers keep all of it from going back.
+_TAG = r"""
+    <[!?][^>]*+>
+    | <(?P<closing>/?)(?P<name>{initial}[^\s/>]*+)(?P<attributes>(?:"[^"]*+"|'[^']*+'|[^'">])*+|[^>]*+)>
+"""
+# Sections, by what they begin and end with. One that nothing ends runs to the end of all, as in a browser.
+_COMMENTS = {"<!--": "-->", r"<!\[CDATA\[": r"\]\]>"}
+# In HTML `<!-->` and `<!--->` are whole comments, and `--!>` ends one too:
+# https://html.spec.whatwg.org/multipage/parsing.html#comment-start-state.
+_HTML_COMMENTS = _COMMENTS | {"<!--": "(?:(?<=<!--)-?>|--!?>)"}
+_SCRIPTS = {
+    rf"<{name}(?![^\s/>])": rf"</{name}(?![^\s/>])[^>]*+>" for name in ("script", "style", "textarea")
+}
+_NAME = re.compile(r"</?([^\s/>]+)")
+_VOID = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+)
+_INLINE = frozenset(
+    {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "ins", "kbd"}
+    | {"label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt"}
+    | {"u", "var"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """What is special in a markup language.
+
+    Attributes:
+        tag: Matches what is no text; of a section without an end only the beginning, as its group `endless`.
+        section: Matches the beginning of any section: of a comment, say, in which nothing is text or tag.
+        untranslated: Elements whose text is left alone, in lower case.
+        void: Elements that have no end, in lower case.
+        ended_by: Elements that need no end tag, each with the tags that end it as well.
+        inline: Elements within a line, in lower case: a sentence may go on beyond their tags.
+        has_entities: Whether a document may declare entities of its own.
+    """
+
+    tag: re.Pattern[str]
+    section: re.Pattern[str]
+    untranslated: frozenset[str] = frozenset()
+    void: frozenset[str] = frozenset()
+    ended_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    inline: frozenset[str] = frozenset()
+    has_entities: bool = False
+
+    def is_inline(self, tag: str) -> bool:
+        """Whether this is the tag of an element within a line of text."""
+        name = _NAME.match(tag)
+        return name is not None and name[1].lower() in self.inline
+
+    def ignoring(self, names: Iterable[str]) -> Self:
+        """The same, with more elements left alone."""
+        return replace(self, untranslated=self.untranslated | {name.lower() for name in names})
+
+
+def _tag(sections: Mapping[str, str], *, initial: str) -> re.Pattern[str]:
+    """Matches what is no text, with what the name of an element begins with."""
+    whole = (f"{begin}.*?{end}" for begin, end in sections.items())
+    endless = f"(?P<endless>{'|'.join(sections)})"
+    return _pattern("|".join((*whole, endless, _TAG.replace("{initial}", initial))))
+
+
+def _section(sections: Mapping[str, str]) -> re.Pattern[str]:
+    return _pattern("|".join(sections))
+
+
+def _pattern(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.VERBOSE | re.DOTALL | re.IGNORECASE)
+
+
+HTML = Dialect(
+    tag=_tag(_HTML_COMMENTS | _SCRIPTS, initial="[a-z]"),
+    section=_section(_HTML_COMMENTS | _SCRIPTS),
+    untranslated=frozenset({"code", "pre", "noscript", "template"}),
+    void=_VOID,
+    ended_by=ENDED_BY,
+    inline=_INLINE,
+)
+XML = Dialect(
+    tag=_tag(_COMMENTS, initial=r"[^\W\d]"),
+    section=_section(_COMMENTS),
+    has_entities=True,
+)

@@ -1,0 +1,150 @@
+"""⑥ ⑦ ⑧ Translations while they grow: what can be shown already and will not change."""
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from itertools import islice
+
+from app.translation.text_job import Item
+from model.request import Hypothesis
+from model.text.addresses import source_addresses
+from model.text.casing import as_written, was_read_small
+from model.text.scripts import stable_prefix
+from model.text.tokenizer import Tokenizer
+from model.translation.document_translation import Passage
+from model.translation.result import finished_text
+
+
+class Drafts:
+    """Follows the sentences of one order; the event loop only. Builds texts only when they are asked for.
+
+    Attributes:
+        news: Set when something may have grown; whoever waits for it clears it.
+    """
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+        self._drafts: dict[int, _Draft] = {}
+        self._places: list[tuple[_Draft | None, int]] = []
+
+    def begin(self, items: Sequence[Item]) -> None:
+        """These are the order's texts; the sentences of their next legs, in order, are what will be followed.
+
+        Of a text that goes through another language, only the last leg shows.
+        """
+        self._drafts = {
+            index: _Draft(item, item.ahead[0].model.tokenizer)
+            for index, item in enumerate(items)
+            if len(item.ahead) == 1
+        }
+        self._places = [
+            (self._drafts.get(index), place)
+            for index, item in enumerate(items)
+            for place in range(len(item.requests))
+        ]
+
+    def grew(self, index: int, token_ids: Sequence[int]) -> None:
+        """See Follower."""
+        self._grow(index, token_ids, is_finished=False)
+
+    def finished(self, index: int, hypotheses: Sequence[Hypothesis]) -> None:
+        """See Follower."""
+        if hypotheses:
+            self._grow(index, hypotheses[0].token_ids, is_finished=True)
+
+    def take(self) -> list[tuple[int, str]]:
+        """Texts that have grown since this was last called: index and all that is certain of each."""
+        grown = ((index, draft.take()) for index, draft in self._drafts.items())
+        return [(index, text) for index, text in grown if text is not None]
+
+    def _grow(self, index: int, token_ids: Sequence[int], *, is_finished: bool) -> None:
+        draft, place = self._places[index]
+        if draft is not None:
+            draft.grow(place, token_ids, is_finished=is_finished)
+            self.news.set()
+
+
+class _Draft:
+    """One text.
+
+    Sentences are decoded side by side, but shown in order: those that are finished, and the
+    beginning of the one behind them, unless it has an address, which is put right at the end.
+    """
+
+    def __init__(self, item: Item, tokenizer: Tokenizer) -> None:
+        self._item = item
+        self._tokenizer = tokenizer
+        self._sources = item.sources
+        self._target = item.target
+        self._was_small = [
+            was_read_small(source, item.target, request.source_ids, tokenizer)
+            for source, request in zip(self._sources, item.requests, strict=True)
+        ]
+        self._is_held_back = [bool(source_addresses(source)) for source in self._sources]
+        self._token_ids: dict[int, Sequence[int]] = {}
+        self._finished: set[int] = set()
+        self._texts: list[str] = []
+        self._shown = ""
+        self._has_news = False
+
+    def grow(self, place: int, token_ids: Sequence[int], *, is_finished: bool) -> None:
+        """One of its sentences begins with these tokens, or consists of them."""
+        self._token_ids[place] = token_ids
+        if is_finished:
+            self._finished.add(place)
+        self._has_news = True
+
+    def take(self) -> str | None:
+        """What is certain, if that is more than before."""
+        if not self._has_news:
+            return None
+        self._has_news = False
+        text = _beginning(self._item, self._certain())
+        if len(text) <= len(self._shown) or not text.strip():
+            return None
+        self._shown = text
+        return text
+
+    def _certain(self) -> list[str]:
+        while (place := len(self._texts)) in self._finished:
+            text = finished_text(self._decode(place), *self._asked(place), was_small=self._was_small[place])
+            self._texts.append(text)
+        if place not in self._token_ids or self._is_held_back[place]:
+            return self._texts
+        beginning = stable_prefix(self._decode(place))
+        text = as_written(beginning, *self._asked(place), was_small=self._was_small[place])
+        return [*self._texts, text] if text else self._texts
+
+    def _asked(self, place: int) -> tuple[str, str]:
+        """The sentence, and the language it is to become."""
+        return self._sources[place], self._target
+
+    def _decode(self, place: int) -> str:
+        return self._tokenizer.decode(self._token_ids[place])
+
+
+def _beginning(item: Item, texts: Sequence[str]) -> str:
+    """The text up to the end of the last of these translations of its first sentences."""
+    remaining = iter(texts)
+    runs: list[str] = []
+    num_left = len(texts)
+    for passage in item.passages:
+        if num_left == 0:
+            break
+        count = min(num_left, len(passage.requests))
+        num_left -= count
+        runs.append(_run(passage, list(islice(remaining, count)), is_last=num_left == 0))
+    return item.layout.beginning(runs)
+
+
+def _run(passage: Passage, texts: Sequence[str], *, is_last: bool) -> str:
+    document = passage.document
+    if not passage.requests:
+        return document.rebuild(document.sentences)
+    if is_last:
+        document = dataclasses.replace(
+            document,
+            sentences=document.sentences[: len(texts)],
+            gaps=(*document.gaps[: len(texts)], ""),
+        )
+    return document.rebuild(texts, target_language=passage.target)

@@ -1,0 +1,163 @@
+"""What a checkpoint says about itself: name, language pairs, limits, decoding defaults. No torch."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Self, cast
+
+from model.errors import UnsupportedLanguageError
+from model.request import DecodeOptions
+from model.validators import require, require_integer
+
+Pair = tuple[str, str]
+
+# Names end up in metric labels, URLs and file names.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+
+
+def is_language_code(code: object) -> bool:
+    """Whether a code looks like `en`, `zh-Hans` or `pt-BR`."""
+    return isinstance(code, str) and _CODE.fullmatch(code) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """What users see of a checkpoint, and what the service must know to route and limit a request.
+
+    Attributes:
+        name: Short name; letters, digits and `._+-`.
+        version: Of these weights, in the same characters.
+        pairs: Translation directions, (source code, target code).
+        max_source_length: Most source tokens of one sentence, language tag and EOS included.
+        max_target_length: Most target tokens of one sentence, EOS included.
+        decoding: What a request that says nothing about decoding gets.
+    """
+
+    name: str
+    version: str
+    pairs: tuple[Pair, ...]
+    max_source_length: int
+    max_target_length: int
+    decoding: DecodeOptions = field(default_factory=DecodeOptions)
+
+    def __post_init__(self) -> None:
+        for label in ("name", "version"):
+            value = getattr(self, label)
+            fits = isinstance(value, str) and _NAME.fullmatch(value) is not None
+            require(fits, label, "at most 64 letters, digits and ._+-", value)
+        pairs_fit = bool(self.pairs) and all(map(_is_pair, self.pairs))
+        require(pairs_fit, "pairs", "one or more pairs of language codes", self.pairs)
+        require(len(set(self.pairs)) == len(self.pairs), "pairs", "without repetition", self.pairs)
+        require_integer("max_source_length", self.max_source_length, 2)
+        require_integer("max_target_length", self.max_target_length, 1)
+        self._require_length_limits(self.decoding)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Source languages, in the order of the pairs."""
+        return tuple(dict.fromkeys(source for source, _ in self.pairs))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """All languages of the pairs, in their order."""
+        return tuple(dict.fromkeys(code for pair in self.pairs for code in pair))
+
+    def languages_named(self, name: str) -> Pair | None:
+        """The two languages of `en-fr` or `pt-BR-en`, either way round; None if it translates neither way."""
+        known = {"-".join(way): way for pair in self.pairs for way in (pair, pair[::-1])}
+        return known.get(name)
+
+    def targets(self, source: str) -> tuple[str, ...]:
+        """Languages that `source` is translated into, in the order of the pairs."""
+        return tuple(target for code, target in self.pairs if code == source)
+
+    def require_pair(self, source: str, target: str) -> None:
+        """Refuse a direction that this checkpoint does not translate.
+
+        Raises:
+            UnsupportedLanguageError: Naming `source` or `target`, whichever is at fault.
+        """
+        if source not in self.sources:
+            raise UnsupportedLanguageError("source", source, self.sources)
+        if (source, target) not in self.pairs:
+            raise UnsupportedLanguageError("target", target, self.targets(source))
+
+    def options(self, given: Mapping[str, object]) -> DecodeOptions:
+        """The decoding defaults with a caller's values on top; a beam size asks for beam search.
+
+        Raises:
+            ConfigError: If a value is unknown or cannot work, or is over this checkpoint's limit.
+        """
+        typed = tuple((name, type(value), value) for name, value in given.items())
+        try:
+            return self._known_options(typed)
+        except TypeError:  # a list, which nothing can be found by
+            return self._combined(dict(given))
+
+    @cached_property
+    def _known_options(self) -> Callable[[tuple[tuple[str, type, object], ...]], DecodeOptions]:
+        """Checking options takes as long as cutting a sentence into tokens, and clients repeat theirs."""
+
+        @lru_cache(maxsize=256)
+        def options(typed: tuple[tuple[str, type, object], ...]) -> DecodeOptions:
+            return self._combined({name: value for name, _, value in typed})
+
+        return options
+
+    def _combined(self, given: dict[str, object]) -> DecodeOptions:
+        implied = {"strategy": "beam"} if "beam_size" in given else {}
+        options = DecodeOptions.from_dict(vars(self.decoding) | {"num_hypotheses": 1} | implied | given)
+        self._require_length_limits(options)
+        return options
+
+    def _require_length_limits(self, options: DecodeOptions) -> None:
+        limit = f"at most {self.max_target_length}, the limit max_target_length of {self.name}"
+        for name in ("min_length", "max_length"):
+            length = getattr(options, name)
+            require(length is None or length <= self.max_target_length, name, limit, length)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "pairs": [list(pair) for pair in self.pairs],
+            "max_source_length": self.max_source_length,
+            "max_target_length": self.max_target_length,
+            "decoding": self.decoding.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
+        """The card a dictionary holds.
+
+        Raises:
+            ConfigError: If a value is missing, unknown or cannot work.
+        """
+        known = ("name", "version", "pairs", "max_source_length", "max_target_length", "decoding")
+        for key in values:
+            require(key in known, key, "one of " + ", ".join(known), values[key])
+        for key in known:
+            require(key in values, key, "given", None)
+        require(isinstance(values["decoding"], Mapping), "decoding", "an object", values["decoding"])
+        require(isinstance(values["pairs"], list), "pairs", "a list", values["pairs"])
+        return cls(
+            name=cast(str, values["name"]),
+            version=cast(str, values["version"]),
+            pairs=tuple(_pair(pair) for pair in cast(list[object], values["pairs"])),
+            max_source_length=cast(int, values["max_source_length"]),
+            max_target_length=cast(int, values["max_target_length"]),
+            decoding=DecodeOptions.from_dict(cast(Mapping[str, object], values["decoding"])),
+        )
+
+
+def _is_pair(pair: object) -> bool:
+    codes = pair if isinstance(pair, tuple) else ()
+    return len(codes) == 2 and all(isinstance(code, str) and _CODE.fullmatch(code) for code in codes)
+
+
+def _pair(value: object) -> Pair:
+    require(isinstance(value, (list, tuple)), "pairs", "a list of pairs", value)
+    return cast(Pair, tuple(cast(list[object], value)))

@@ -1,0 +1,229 @@
+"""ⓕ Hugging Face models with our weights: Marian's where layers are post-norm, Pegasus's where pre-norm.
+
+A network computes the same if the features between its blocks are renumbered everywhere. So sinusoids
+that alternate (sine, cosine, sine, …) become Marian's (all sines, then all cosines) without retraining.
+
+    marian    MarianMTModel                     presets base, big, postnorm, d2l
+    pegasus   PegasusForConditionalGeneration   preset small
+
+Both are the encoder-decoder of Vaswani et al. with all sines before the cosines; neither knows learned,
+relative or rotary positions. What they have and ours lacks (a bias) is filled with zeros.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    MarianConfig,
+    MarianMTModel,
+    PegasusConfig,
+    PegasusForConditionalGeneration,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+from model.config import TransformerConfig
+from model.network.layers import Attention
+from model.network.transformer import Layer, Transformer
+from model.validators import require, require_choice
+
+_WRITES_STREAM = (
+    "attention.output.weight",
+    "attention.output.bias",
+    "cross.output.weight",
+    "cross.output.bias",
+    "feed_forward.output.weight",
+    "feed_forward.output.bias",
+    "norm.weight",
+    "norm.bias",
+)
+_READS_STREAM = ("tokens.weight", "query.weight", "key_value.weight", "feed_forward.input.weight")
+_OUTPUT = "output.weight"
+
+
+@torch.no_grad()
+def sines_first(network: Transformer) -> Transformer:
+    """A network that computes the same, with all sines of its positions before the cosines.
+
+    Args:
+        network: With sinusoidal positions; returned as it is where the sines come first already.
+    """
+    config = network.config
+    if config.sinusoid_layout == "halves":
+        return network
+    order = torch.cat([torch.arange(0, config.model_dim, 2), torch.arange(1, config.model_dim, 2)])
+    renumbered = Transformer(replace(config, sinusoid_layout="halves"))
+    tensors = {name: _renumber(name, tensor, order) for name, tensor in network.state_dict().items()}
+    renumbered.load_state_dict(tensors)
+    return renumbered.train(network.training)
+
+
+def _renumber(name: str, tensor: Tensor, order: Tensor) -> Tensor:
+    if name.endswith(_WRITES_STREAM):
+        return tensor[order]
+    if name.endswith(_READS_STREAM) or name == _OUTPUT:
+        return tensor[:, order]
+    return tensor
+
+
+_ALIKE: Mapping[str, object] = {
+    "norm_form": "variance",
+    "norm_epsilon": 1e-5,
+    "positions": "sinusoidal",
+    "embedding_norm": False,
+}
+
+
+@dataclass(frozen=True)
+class _Architecture:
+    """One of their models: how to make it, what it demands, and which of our presets have that."""
+
+    model: type[PreTrainedModel]
+    config: type[PreTrainedConfig]
+    fixed: Mapping[str, object]
+    presets: str
+
+
+_ARCHITECTURES: Mapping[str, _Architecture] = {
+    "marian": _Architecture(
+        MarianMTModel,
+        MarianConfig,
+        {"norm_position": "post", "final_norm": False, **_ALIKE},
+        "presets base, big, postnorm and d2l",
+    ),
+    "pegasus": _Architecture(
+        PegasusForConditionalGeneration,
+        PegasusConfig,
+        {"norm_position": "pre", "final_norm": True, "tie": "all", **_ALIKE},
+        "preset small",
+    ),
+}
+
+
+def suitable_architecture(config: TransformerConfig) -> str:
+    """The one that a network's norms ask for; whether it holds the rest is another question."""
+    return "marian" if config.norm_position == "post" else "pegasus"
+
+
+def check_holds(architecture: str, config: TransformerConfig) -> None:
+    """Refuse a configuration that an architecture does not know.
+
+    Args:
+        architecture: `marian` or `pegasus`.
+        config: Of our network.
+
+    Raises:
+        ConfigError: Naming the first field that must differ.
+    """
+    require_choice("architecture", architecture, tuple(_ARCHITECTURES))
+    theirs = _ARCHITECTURES[architecture]
+    for field, needed in theirs.fixed.items():
+        value = getattr(config, field)
+        require(value == needed, field, f"{needed!r} for {architecture} (as in {theirs.presets})", value)
+    for field in ("num_encoder_layers", "num_decoder_layers"):
+        value = getattr(config, field)
+        require(value > 0, field, f"at least 1 for {architecture}", value)
+
+
+def hugging_face_model(
+    network: Transformer, architecture: str, *, max_positions: int | None = None
+) -> PreTrainedModel:
+    """Their model, computing what our network does, in evaluation mode.
+
+    Args:
+        network: An encoder-decoder.
+        architecture: `marian` or `pegasus`.
+        max_positions: Longest sequence it must take; None for the configuration's own.
+
+    Raises:
+        ConfigError: If that model cannot hold the configuration; names the field.
+    """
+    check_holds(architecture, network.config)
+    network = sines_first(network)
+    config = network.config
+    theirs = _ARCHITECTURES[architecture].model(_their_config(architecture, config, max_positions))
+    body = theirs.model
+    source_rows, target_rows = config.source_vocab_size, config.target_vocab_size
+    _assign(theirs.get_output_embeddings().weight, network.output.weight[:target_rows])
+    _assign(body.decoder.embed_tokens.weight, network.target_embedding.tokens.weight[:target_rows])
+    _assign(body.encoder.embed_tokens.weight, network.source_embedding.tokens.weight[:source_rows])
+    if config.output_bias:
+        _assign(theirs.get_buffer("final_logits_bias")[0], network.output.bias[:target_rows])
+    for ours, stack in ((network.encoder, body.encoder), (network.decoder, body.decoder)):
+        for layer, target in zip(ours.layers, stack.layers, strict=True):
+            _fill_layer(target, layer)
+        if config.final_norm:
+            _fill(stack.layer_norm, ours.norm)
+    theirs.eval()
+    return theirs
+
+
+def _their_config(
+    architecture: str, config: TransformerConfig, max_positions: int | None
+) -> PreTrainedConfig:
+    values: dict[str, object] = {
+        "vocab_size": config.source_vocab_size,
+        "d_model": config.model_dim,
+        "encoder_layers": config.num_encoder_layers,
+        "decoder_layers": config.num_decoder_layers,
+        "encoder_attention_heads": config.num_heads,
+        "decoder_attention_heads": config.num_heads,
+        "encoder_ffn_dim": config.ffn_dim,
+        "decoder_ffn_dim": config.ffn_dim,
+        "activation_function": config.activation,
+        "max_position_embeddings": max_positions or config.max_positions,
+        "scale_embedding": config.scale_embeddings,
+        "dropout": config.residual_dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.ffn_dropout,
+        "pad_token_id": config.pad_id,
+        "eos_token_id": config.eos_id,
+        "bos_token_id": None,
+        "decoder_start_token_id": config.decoder_start_id,
+        "forced_eos_token_id": None,
+    }
+    if architecture == "marian":
+        values |= {
+            "decoder_vocab_size": config.target_vocab_size,
+            "share_encoder_decoder_embeddings": config.tie == "all",
+            "tie_word_embeddings": config.tie != "none",
+        }
+    return _ARCHITECTURES[architecture].config.from_dict(values)
+
+
+def _fill_layer(theirs: nn.Module, ours: Layer) -> None:
+    """A layer of either architecture: they name its parts alike."""
+    _fill_attention(theirs.get_submodule("self_attn"), ours.attention)
+    _fill(theirs.get_submodule("self_attn_layer_norm"), ours.attention_residual.norm)
+    if ours.has_source:
+        _fill_attention(theirs.get_submodule("encoder_attn"), ours.cross)
+        _fill(theirs.get_submodule("encoder_attn_layer_norm"), ours.cross_residual.norm)
+    _fill(theirs.get_submodule("fc1"), ours.feed_forward.input)
+    _fill(theirs.get_submodule("fc2"), ours.feed_forward.output)
+    _fill(theirs.get_submodule("final_layer_norm"), ours.feed_forward_residual.norm)
+
+
+def _fill_attention(theirs: nn.Module, ours: Attention) -> None:
+    _fill(theirs.get_submodule("q_proj"), ours.query)
+    _fill(theirs.get_submodule("out_proj"), ours.output)
+    for part, name in enumerate(("k_proj", "v_proj")):
+        projection, bias = theirs.get_submodule(name), ours.key_value.bias
+        _assign(projection.get_parameter("weight"), ours.key_value.weight.chunk(2)[part])
+        _assign(projection.get_parameter("bias"), None if bias is None else bias.chunk(2)[part])
+
+
+def _fill(theirs: nn.Module, ours: nn.Module) -> None:
+    """Weight and bias of a projection or a norm."""
+    _assign(theirs.get_parameter("weight"), ours.get_parameter("weight"))
+    _assign(theirs.get_parameter("bias"), getattr(ours, "bias", None))
+
+
+def _assign(theirs: Tensor, ours: Tensor | None) -> None:
+    """Copy a tensor; None stands for zeros."""
+    with torch.no_grad():
+        if ours is None:
+            theirs.zero_()
+        else:
+            theirs.copy_(ours)

@@ -1,0 +1,36 @@
+"""`dragoman grow`: a deeper checkpoint that translates alike, to be trained further."""
+
+from pathlib import Path
+
+import click
+
+from model.cli.options import only_checkpoint, output_folder, require_replaceable
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option(
+    "--encoder-layers", type=click.IntRange(min=1), help="How many there are to be.  [as many as now]"
+)
+@click.option(
+    "--decoder-layers", type=click.IntRange(min=1), help="How many there are to be.  [as many as now]"
+)
+@output_folder
+def grow(checkpoint: Path, encoder_layers: int | None, decoder_layers: int | None, output: Path) -> None:
+    """Write CHECKPOINT with more layers, which add nothing until they are trained (`run.start_from`).
+
+    It translates as before, so that training goes on where it was. Only pre-norm networks can grow.
+    """
+    from model.checkpoint.editing import grow_checkpoint
+    from model.checkpoint.folder import load_checkpoint
+
+    source = only_checkpoint(checkpoint)
+    require_replaceable(output, [source])
+    origin = load_checkpoint(source)
+    grow_checkpoint(
+        origin,
+        output,
+        num_encoder_layers=encoder_layers or origin.config.num_encoder_layers,
+        num_decoder_layers=decoder_layers or origin.config.num_decoder_layers,
+    )
+    click.echo(f"Written: {output}")

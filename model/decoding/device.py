@@ -1,0 +1,100 @@
+"""⑤ Where a network runs and in which precision; CPU count and GPU memory. Torch only where a GPU may be.
+
+`auto` is bfloat16 on a GPU. On a CPU it is int8 where the native library runs, which costs at most
+0.2 BLEU and gives each sentence the same tokens in any company; and float32 in PyTorch. There
+bfloat16 must be asked for by name: its rounding lets a sentence's batch mates tip a close decision.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Literal, cast
+
+from model.validators import require, require_choice
+
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
+
+DEVICES = ("auto", "cpu", "cuda")
+PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")
+
+# Where the drivers of NVIDIA, AMD and the Windows subsystem appear; without one, PyTorch finds no GPU.
+_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/kfd"), Path("/dev/dxg"))
+
+
+def resolve_device(name: str) -> str:
+    """The device that `auto`, `cpu`, `cuda` or `cuda:N` means on this machine: `cpu`, `cuda` or `cuda:N`.
+
+    Raises:
+        ConfigError: If there is no such device.
+    """
+    if name == "auto":
+        return "cuda" if _num_gpus() else "cpu"
+    kind, _, index = name.partition(":")
+    well_formed = kind in DEVICES and (not index or (kind == "cuda" and index.isdecimal()))
+    require(well_formed, "device", "one of " + ", ".join(DEVICES), name)
+    if kind == "cuda":
+        require(int(index or 0) < _num_gpus(), "device", "auto or cpu, as there is no such GPU", name)
+    return name
+
+
+def resolve_precision(name: str, device: str, *, is_native: bool) -> Precision:
+    """The precision that a name means on a device.
+
+    Args:
+        name: One of PRECISIONS.
+        device: As `resolve_device` gives it.
+        is_native: Whether the native library is to compute.
+
+    Raises:
+        ConfigError: If the name is unknown.
+    """
+    require_choice("precision", name, PRECISIONS)
+    if name != "auto":
+        return cast(Precision, name)
+    if device != "cpu":
+        return "bfloat16"
+    return "int8" if is_native else "float32"
+
+
+def _num_gpus() -> int:
+    if not any(driver.exists() for driver in _DRIVERS):
+        return 0
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def available_cores(quota_file: Path = _QUOTA) -> int:
+    """Cores it may run on, or what a container's quota leaves of them; at least 1.
+
+    Args:
+        quota_file: Microseconds of work, and of time in which they may be done, as cgroup v2 writes them.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = quota_file.read_text().split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+
+
+def accelerator_memory() -> dict[str, int]:
+    """Bytes by kind, over all devices: `allocated` to tensors, `reserved` by the allocator, `total`.
+
+    Empty on a machine without a GPU, or before anything was put on one.
+    """
+    if "torch" not in sys.modules:  # nobody can have put anything there, and loading it takes seconds
+        return {}
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return {}
+    devices = range(torch.cuda.device_count())
+    return {
+        "allocated": sum(torch.cuda.memory_allocated(device) for device in devices),
+        "reserved": sum(torch.cuda.memory_reserved(device) for device in devices),
+        "total": sum(torch.cuda.get_device_properties(device).total_memory for device in devices),
+    }

@@ -1,0 +1,93 @@
+"""⑤ Networks and tensors on a device: precision, transfers, and out of memory as MemoryError."""
+
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from model.decoding.device import Precision
+from model.network.quantisation import int8_works, quantise
+from model.network.transformer import Transformer
+from model.validators import require
+
+if TYPE_CHECKING:
+    from model.checkpoint.folder import Checkpoint
+
+# How PyTorch's allocator of the CPU's memory says it; it has no error of its own.
+_ON_A_CPU = "can't allocate memory"
+
+
+@contextmanager
+def memory_errors(device: torch.device) -> Iterator[None]:
+    """Let a block fail with MemoryError where PyTorch finds no memory; all that can be is given back then.
+
+    Args:
+        device: Whose memory the block uses.
+
+    Raises:
+        MemoryError: In place of what PyTorch raises.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
+        # The frames it was raised through hold on to what they had computed so far.
+        traceback.clear_frames(error.__traceback__)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        raise MemoryError(str(error).partition("\n")[0]) from error
+
+
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Also if it only led to another error, as it does while a graph is recorded."""
+    if error is None:
+        return False
+    is_itself = isinstance(error, torch.OutOfMemoryError) or _ON_A_CPU in str(error)
+    return is_itself or _is_out_of_memory(error.__context__)
+
+
+def to_device(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
+    """Whole numbers, or a tensor, on a device; a GPU fetches them when it gets there."""
+    tensor = values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.int64)
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def dtype_of(precision: Precision, device: torch.device | str) -> torch.dtype:
+    """The floating-point type of a network; with int8, of all that is not quantised."""
+    if precision == "int8":
+        return torch.float32 if torch.device(device).type == "cpu" else torch.bfloat16
+    return _DTYPES[precision]
+
+
+def apply_precision(network: Transformer, precision: Precision) -> Transformer:
+    """Finish a network that is in `dtype_of(precision)`; int8 replaces its projections.
+
+    Raises:
+        ConfigError: If PyTorch cannot multiply int8 matrices where the network is.
+    """
+    if precision == "int8":
+        device = next(network.parameters()).device
+        others = f"auto, float32, bfloat16 or float16 on this {device.type}"
+        require(int8_works(device), "precision", others, precision)
+        quantise(network)
+        network.state_dtype = torch.bfloat16  # beside weights of 8 bits its rounding does not count
+    return network
+
+
+def load_network(checkpoint: "Checkpoint", device: str, precision: Precision) -> Transformer:
+    """A checkpoint's network on a device, in a precision.
+
+    Raises:
+        ConfigError: If PyTorch cannot compute so there.
+    """
+    network = checkpoint.network(device=device, dtype=dtype_of(precision, device))
+    return apply_precision(network, precision)

@@ -1,0 +1,63 @@
+"""What a network reads: a vector for each token, and for the place where it stands.
+
+Shapes: N sentences (slots), K lanes, T positions, M model width.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from model.config import TransformerConfig
+from model.errors import TextTooLongError
+from model.network.decoder_state import Window
+from model.network.layers import Dropout, layer_norm
+from model.network.positions import sinusoids
+
+
+class Embedding(nn.Module):
+    """Tokens and their positions: dropout(norm?(scale · E[token] + P[position]))."""
+
+    def __init__(self, rows: int, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.scale = math.sqrt(config.model_dim)
+        self.tokens = nn.Embedding(rows, config.model_dim)
+        if config.positions == "learned":
+            self.positions = nn.Embedding(config.max_positions, config.model_dim)
+        self.norm = layer_norm(config) if config.embedding_norm else nn.Identity()
+        self.dropout = Dropout(config.embedding_dropout)
+
+    def forward(self, ids_NT: Tensor) -> Tensor:
+        """(N, T) ids to (N, T, M) states."""
+        return self._finish(ids_NT, self.added_positions(ids_NT.shape[1], ids_NT.device))
+
+    def step(self, ids_NK: Tensor, window: Window) -> Tensor:
+        """(N, K) ids at each slot's position to (N, K, M) states."""
+        return self._finish(ids_NK, window.added_N1M)
+
+    def _finish(self, ids: Tensor, added: Tensor | None) -> Tensor:
+        states: Tensor = self.tokens(ids)
+        if self.config.scale_embeddings:
+            states = states * self.scale
+        if added is not None:
+            states = states + added
+        result: Tensor = self.dropout(self.norm(states))
+        return result
+
+    def added_positions(self, length: int, device: torch.device) -> Tensor | None:
+        """What positions 0…length−1 add, (length, M); None where order enters in the attention.
+
+        Raises:
+            TextTooLongError: If positions are learned and there are fewer of them.
+        """
+        config = self.config
+        if config.positions == "learned":
+            if length > config.max_positions:
+                raise TextTooLongError("sequence", "max_positions", config.max_positions, length)
+            return self.positions.weight[:length]
+        if config.positions == "sinusoidal":
+            positions = torch.arange(length, device=device)
+            table = sinusoids(positions, config.model_dim, halves=config.sinusoid_layout == "halves")
+            return table.to(self.tokens.weight.dtype)
+        return None

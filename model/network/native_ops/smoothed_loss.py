@@ -1,0 +1,95 @@
+"""Label-smoothed cross entropy straight from the logits, without a float32 copy of them.
+
+Shapes: M rows, V vocabulary.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from model.native.operators import LossRows, Operators
+from model.network.native_ops.loading import require_first_derivative
+
+
+class _Context(FunctionCtx):
+    """What autograd hands from forward to backward."""
+
+    saved_tensors: tuple[Tensor, ...]
+    rows: LossRows
+    operators: Operators
+
+
+class FusedSmoothedLoss(torch.autograd.Function):
+    """The sums over all rows whose label is not padding: smoothed loss and cross entropy, in nats.
+
+    Takes logits (M, V), labels (M), ε, ε / (V − 2), the id of padding and the operators. Only the
+    normaliser of each row is kept for the gradient, which is written in the type of the logits.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: _Context,
+        logits_MV: Tensor,
+        labels_M: Tensor,
+        share: float,
+        other: float,
+        pad_id: int,
+        operators: Operators,
+    ) -> tuple[Tensor, Tensor]:
+        """Two scalars in float32, the second without gradient.
+
+        Raises:
+            IndexError: For a label or a padding that is no id.
+            ValueError: Unless there is one label a row, in int64.
+        """
+        _require_ids(labels_M, pad_id, *logits_MV.shape)
+        logits_MV = logits_MV if logits_MV.stride(1) == 1 else logits_MV.contiguous()
+        labels_M = labels_M.contiguous()
+        normalisers_M = logits_MV.new_empty(len(labels_M), dtype=torch.float32)
+        rows = LossRows(
+            row_stride=logits_MV.stride(0),
+            rows=len(logits_MV),
+            vocabulary=logits_MV.shape[1],
+            pad_id=pad_id,
+            share=share,
+            other=other,
+            is_bfloat16=logits_MV.dtype == torch.bfloat16,
+            threads=torch.get_num_threads(),
+        )
+        _point(rows, logits_MV, labels_M, normalisers_M)
+        smoothed, cross_entropy = (
+            torch.tensor(s, dtype=torch.float32) for s in operators.smoothed_loss(rows)
+        )
+        ctx.save_for_backward(logits_MV, labels_M, normalisers_M)
+        ctx.rows, ctx.operators = rows, operators
+        ctx.mark_non_differentiable(cross_entropy)
+        return smoothed, cross_entropy
+
+    @staticmethod
+    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient of the logits."""
+        require_first_derivative()
+        logits_MV, labels_M, normalisers_M = ctx.saved_tensors
+        # Hooks of autograd may have moved what was saved.
+        _point(ctx.rows, logits_MV, labels_M, normalisers_M)
+        gradient_MV = torch.empty(logits_MV.shape, dtype=logits_MV.dtype)
+        ctx.operators.smoothed_loss_gradient(ctx.rows, float(upstream[0]), gradient_MV.data_ptr())
+        return gradient_MV, None, None, None, None, None
+
+
+def _point(rows: LossRows, logits_MV: Tensor, labels_M: Tensor, normalisers_M: Tensor) -> None:
+    """Tell where these tensors lie; they must live as long as that is used."""
+    rows.logits, rows.labels = logits_MV.data_ptr(), labels_M.data_ptr()
+    rows.normalisers = normalisers_M.data_ptr()
+
+
+def _require_ids(labels_M: Tensor, pad_id: int, rows: int, vocabulary: int) -> None:
+    """Reading beyond a row of logits would end the process, or worse."""
+    if labels_M.dtype != torch.int64 or len(labels_M) != rows:
+        found = f"{len(labels_M)} of {labels_M.dtype}"
+        raise ValueError(f"labels must be {rows} numbers of torch.int64, but are {found} instead")
+    if not 0 <= pad_id < vocabulary:
+        raise IndexError(f"pad_id must be an id from 0 to {vocabulary - 1}, but is {pad_id} instead")
+    lowest, highest = map(int, labels_M.aminmax()) if len(labels_M) else (0, 0)
+    if lowest < 0 or highest >= vocabulary:
+        raise IndexError(f"labels must be ids from 0 to {vocabulary - 1}, but go from {lowest} to {highest}")

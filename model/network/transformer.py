@@ -1,0 +1,351 @@
+"""The whole network, top to bottom: embed, encode, decode, project; and the one-token step.
+
+`forward` is the training path, `decode_step` the cached path; they give the same logits.
+A mask is True where attention may look, everywhere in this project.
+
+Shapes: N sentences (slots), K lanes, S source, T target positions, Q queries, H heads,
+D head width, M model width, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from model.config import TransformerConfig
+from model.errors import ConfigError, TextTooLongError
+from model.network.decoder_state import (
+    DecoderState,
+    Extent,
+    KeyValuePool,
+    LayerPool,
+    Memory,
+    Places,
+    PositionTables,
+    Window,
+)
+from model.network.embedding import Embedding
+from model.network.initialisation import initialise
+from model.network.layers import Attention, FeedForward, Residual, key_mask, layer_norm
+from model.network.native_ops.projection import Projection
+from model.network.parameters import count_parameters
+from model.network.positions import relative_bucket, rotate, rotations
+
+
+@dataclass
+class AttentionMaps:
+    """Attention weights of one forward pass: a list a layer of (N, H, queries, keys), rows summing to 1."""
+
+    encoder: list[Tensor] = field(default_factory=list)
+    decoder: list[Tensor] = field(default_factory=list)
+    cross: list[Tensor] = field(default_factory=list)
+
+
+class Transformer(nn.Module):
+    """An encoder-decoder, an encoder alone or a decoder alone, as its configuration says.
+
+    Attributes:
+        config: As given.
+        state_dtype: What the decoder's state is kept in; None for the type of the weights.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.state_dtype: torch.dtype | None = None
+        rows = config.padded(config.source_vocab_size), config.padded(config.target_vocab_size)
+        if config.num_encoder_layers:
+            self.source_embedding = Embedding(rows[0], config)
+            self.encoder = Stack(config, config.num_encoder_layers, causal=False)
+        if config.num_decoder_layers:
+            self.target_embedding = Embedding(rows[1], config)
+            self.decoder = Stack(config, config.num_decoder_layers, causal=True)
+            self.output = Projection(config.model_dim, rows[1], bias=config.output_bias)
+        initialise(self, config)
+        self.tie_weights()
+
+    def tie_weights(self) -> None:
+        """Make tied tensors one tensor again, for example after loading."""
+        if self.config.tie == "none" or not self.config.num_decoder_layers:
+            return
+        self.output.weight = self.target_embedding.tokens.weight
+        if self.config.tie == "all" and self.config.num_encoder_layers:
+            self.source_embedding.tokens.weight = self.target_embedding.tokens.weight
+
+    def forward(
+        self, source_NS: Tensor | None, target_NT: Tensor, maps: AttentionMaps | None = None
+    ) -> Tensor:
+        """Logits of every next target token, all positions at once (teacher forcing).
+
+        Args:
+            source_NS: Source ids, padded with `pad_id`; None for a decoder alone.
+            target_NT: Decoder input: start token, then the target so far; padded on the right.
+            maps: Collects attention weights, by the explicit path.
+
+        Returns:
+            Shape (N, T, V); V is `target_vocab_size`, rows added to fill a multiple are left out.
+        """
+        memory = None if source_NS is None else self.encode(source_NS, maps)
+        return self.project(self.decode(target_NT, memory, maps))
+
+    def forward_with_attention(
+        self, source_NS: Tensor | None, target_NT: Tensor
+    ) -> tuple[Tensor, AttentionMaps]:
+        """Logits as `forward` gives them, and every layer's attention weights."""
+        maps = AttentionMaps()
+        return self(source_NS, target_NT, maps), maps
+
+    def encode(self, source_NS: Tensor, maps: AttentionMaps | None = None) -> Memory:
+        """Encoder states of padded source ids; padding influences nothing."""
+        mask_NS = source_NS != self.config.pad_id
+        states = self.source_embedding(source_NS)
+        states = self.encoder(states, mask_NS, None, maps)
+        return Memory(states, mask_NS)
+
+    def decode(self, target_NT: Tensor, memory: Memory | None, maps: AttentionMaps | None = None) -> Tensor:
+        """Decoder states (N, T, M) of all target positions at once.
+
+        Targets are padded on the right, so that the causal mask already hides the padding from
+        every real position.
+        """
+        states: Tensor = self.decoder(self.target_embedding(target_NT), None, memory, maps)
+        return states
+
+    def project(self, states: Tensor) -> Tensor:
+        """Logits (…, V) of decoder states (…, M)."""
+        logits: Tensor = self.output(states)
+        return logits[..., : self.config.target_vocab_size]
+
+    def new_pool(self, entries: int) -> KeyValuePool:
+        """Memory for so many positions of the decoder, where the weights are."""
+        like, config = self.target_embedding.tokens.weight, self.config
+        sizes = config.num_decoder_layers, entries, config.num_heads, config.head_dim
+        return KeyValuePool(*sizes, like, self.state_dtype)
+
+    def position_tables(self, capacity: int) -> PositionTables:
+        """What positions 0…capacity−1 add or turn.
+
+        Raises:
+            TextTooLongError: If there are fewer learned positions than `capacity`.
+        """
+        weight = self.target_embedding.tokens.weight
+        return PositionTables(
+            added_CM=self.target_embedding.added_positions(capacity, weight.device),
+            rotations_2CD=self.decoder.rotations(capacity, weight.device),
+            distance_bias_HC=self.decoder.distance_bias(capacity, weight.dtype),
+        )
+
+    def remember(self, memory: Memory, state: DecoderState, slots_N: Tensor) -> None:
+        """Project the keys and values of sources, once, into the slots where they are seated."""
+        for i, layer in enumerate(self.decoder.layers):
+            state.write_source(i, slots_N, *layer.cross.keys_values(memory.states_NSM))
+
+    def decode_step(
+        self,
+        tokens_NK: Tensor,
+        state: DecoderState,
+        extent: Extent | None = None,
+        *,
+        attention: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Logits after one more token in every lane; each of these slots advances by one position.
+
+        Args:
+            tokens_NK: The token each lane produced last; `decoder_start_id` at position 0.
+            state: Written in place.
+            extent: What of it to look at; None finds out, for which the host waits for the device.
+            attention: Where to append the weights (N, K, S) over the source: last layer, averaged
+                over heads.
+
+        Returns:
+            Shape (N, K, V).
+
+        Raises:
+            TextTooLongError: If the state is full.
+        """
+        extent = extent or state.exact_extent()
+        if extent.length > state.capacity:
+            raise TextTooLongError("target", "capacity", state.capacity, extent.length)
+        window = state.window(extent)
+        states_NKM = self.target_embedding.step(tokens_NK, window)
+        states_NKM = self.decoder.step(states_NKM, window, state.pool, attention)
+        state.positions_N[: extent.slots] += 1
+        return self.project(states_NKM)
+
+    def num_parameters(self, *, embeddings: bool = True) -> int:
+        """Parameters, tied ones counted once; without `embeddings`, those of the layers alone."""
+        shapes = {name: tuple(parameter.shape) for name, parameter in self.named_parameters()}
+        return count_parameters(shapes, embeddings=embeddings)
+
+
+@dataclass(frozen=True)
+class View:
+    """What the queries of a self-attention may see, the same for every layer of a stack.
+
+    Attributes:
+        mask: Boolean (True = look) or added to the scores; None where causality says it all.
+        causal: Query i sees keys 0…i; not used together with a mask.
+        rotations_2QD: Rotations of queries and keys.
+    """
+
+    mask: Tensor | None
+    causal: bool
+    rotations_2QD: Tensor | None
+
+
+class Stack(nn.Module):
+    """Layers of one kind, the positions they share and a last norm."""
+
+    def __init__(self, config: TransformerConfig, depth: int, *, causal: bool) -> None:
+        super().__init__()
+        self.config = config
+        self.causal = causal
+        has_source = causal and config.num_encoder_layers > 0
+        layers = (Layer(config, causal=causal, has_source=has_source) for _ in range(depth))
+        self.layers = cast(Sequence[Layer], nn.ModuleList(layers))
+        self.norm = layer_norm(config) if config.final_norm else nn.Identity()
+        if config.positions == "relative":
+            self.relative_bias = nn.Embedding(config.relative_buckets, config.num_heads)
+
+    def forward(
+        self, states: Tensor, mask_NT: Tensor | None, memory: Memory | None, maps: AttentionMaps | None
+    ) -> Tensor:
+        """(N, T, M) to (N, T, M); `mask_NT` is True where a token is real, None where all are."""
+        view = self._view(states, mask_NT)
+        for layer in self.layers:
+            if not self._is_dropped():
+                states = layer(states, view, memory, maps)
+        result: Tensor = self.norm(states)
+        return result
+
+    def step(
+        self, states_NKM: Tensor, window: Window, pool: KeyValuePool, attention: list[Tensor] | None
+    ) -> Tensor:
+        """(N, K, M) at each slot's position to (N, K, M)."""
+        weights: list[Tensor] | None = None if attention is None else []
+        last = len(self.layers) - 1
+        for i, layer in enumerate(self.layers):
+            states_NKM = layer.step(states_NKM, window, pool.layers[i], weights if i == last else None)
+        if attention is not None:
+            attention += [weights_NHKS.mean(1) for weights_NHKS in weights or ()]
+        result: Tensor = self.norm(states_NKM)
+        return result
+
+    def rotations(self, length: int, device: torch.device) -> Tensor | None:
+        """Rotations of positions 0…length−1; None for other kinds of position."""
+        if self.config.positions != "rotary":
+            return None
+        return rotations(torch.arange(length, device=device), self.config.head_dim)
+
+    def distance_bias(self, length: int, dtype: torch.dtype) -> Tensor | None:
+        """Bias (H, length) of the keys 0…length−1 positions before the query; None for other kinds."""
+        if self.config.positions != "relative":
+            return None
+        distances = -torch.arange(length, device=self.relative_bias.weight.device)
+        return self._bias_of(distances).to(dtype)
+
+    def _view(self, states: Tensor, mask_NT: Tensor | None) -> View:
+        length, device = states.shape[1], states.device
+        mask = None if mask_NT is None else key_mask(mask_NT)
+        turns = self.rotations(length, device)
+        if self.config.positions != "relative":
+            return View(mask, self.causal and mask is None, turns)
+        positions = torch.arange(length, device=device)
+        bias = self._bias_of(positions[None, :] - positions[:, None]).to(states.dtype)[None]
+        if self.causal:
+            mask = torch.ones(length, length, dtype=torch.bool, device=device).tril()
+        return View(bias if mask is None else bias.masked_fill(~mask, float("-inf")), False, turns)
+
+    def _bias_of(self, distances: Tensor) -> Tensor:
+        buckets = relative_bucket(
+            distances,
+            buckets=self.config.relative_buckets,
+            max_distance=self.config.relative_max_distance,
+            bidirectional=not self.causal,
+        )
+        bias: Tensor = self.relative_bias(buckets)
+        return bias.movedim(-1, 0)
+
+    def _is_dropped(self) -> bool:
+        return self.training and self.config.layer_drop > 0 and float(torch.rand(())) < self.config.layer_drop
+
+
+class Layer(nn.Module):
+    """Self-attention, attention to the source where there is one, feed-forward; each in a residual."""
+
+    def __init__(self, config: TransformerConfig, *, causal: bool, has_source: bool) -> None:
+        super().__init__()
+        self.causal = causal
+        self.has_source = has_source
+        self.attention = Attention(config)
+        self.attention_residual = Residual(config)
+        if has_source:
+            self.cross = Attention(config)
+            self.cross_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self, states: Tensor, view: View, memory: Memory | None, maps: AttentionMaps | None
+    ) -> Tensor:
+        """(N, T, M) to (N, T, M), all positions at once."""
+        kept = (None, None) if maps is None else (maps.decoder if self.causal else maps.encoder, maps.cross)
+        states = self.attention_residual(states, lambda x: self._attend_to_self(x, view, kept[0]))
+        if self.has_source:
+            source = given(memory)
+            states = self.cross_residual(states, lambda x: self._attend_to_source(x, source, kept[1]))
+        result: Tensor = self.feed_forward_residual(states, self.feed_forward)
+        return result
+
+    def _attend_to_self(self, states: Tensor, view: View, weights: list[Tensor] | None) -> Tensor:
+        attended: Tensor = self.attention(
+            states,
+            states,
+            view.mask,
+            causal=view.causal,
+            rotations_2QD=view.rotations_2QD,
+            weights=weights,
+        )
+        return attended
+
+    def _attend_to_source(self, states: Tensor, memory: Memory, weights: list[Tensor] | None) -> Tensor:
+        mask = key_mask(memory.mask_NS)
+        attended: Tensor = self.cross(states, memory.states_NSM, mask, weights=weights)
+        return attended
+
+    def step(
+        self, states_NKM: Tensor, window: Window, pool: LayerPool, weights: list[Tensor] | None
+    ) -> Tensor:
+        """(N, K, M) at each slot's position to (N, K, M); `weights` collects those over the source."""
+        states_NKM = self.attention_residual(states_NKM, lambda x: self._step_self(x, window, pool))
+        if window.source is not None:
+            attend = self._step_source
+            states_NKM = self.cross_residual(states_NKM, lambda x: attend(x, window, pool, weights))
+        result: Tensor = self.feed_forward_residual(states_NKM, self.feed_forward)
+        return result
+
+    def _step_self(self, states_NKM: Tensor, window: Window, pool: LayerPool) -> Tensor:
+        queries, (keys, values) = self.attention.queries(states_NKM), self.attention.keys_values(states_NKM)
+        if (turns := window.rotations_2N11D) is not None:
+            queries, keys = rotate(queries, turns), rotate(keys, turns)
+        pool.write(window.written_R, *(x.transpose(1, 2).flatten(0, 1) for x in (keys, values)))
+        keys, values = pool.read(window.own)
+        # Either every lane is a row of one query, or the lanes of a slot are queries of one attention.
+        grouped = queries.transpose(1, 2).reshape(len(keys), -1, *queries.shape[1::2]).transpose(1, 2)
+        return self.attention.attend(grouped, keys, values, window.own_mask).view_as(states_NKM)
+
+    def _step_source(
+        self, states_NKM: Tensor, window: Window, pool: LayerPool, weights: list[Tensor] | None
+    ) -> Tensor:
+        queries = self.cross.queries(states_NKM)  # the lanes of a slot are queries of one attention
+        keys, values = pool.read(cast(Places, window.source))
+        return self.cross.attend(queries, keys, values, window.source_mask_N11S, weights=weights)
+
+
+def given(memory: Memory | None) -> Memory:
+    """The encoded source, which an encoder-decoder cannot do without; ConfigError if it is missing."""
+    if memory is None:
+        raise ConfigError("memory", "given for an encoder-decoder", None)
+    return memory

@@ -1,0 +1,185 @@
+"""① Languages: codes, names, and which served language a text is in."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from model.text.normalisation import clean
+
+if TYPE_CHECKING:
+    import lingua
+
+REPLACED_CODES = {"cmn": "zh", "in": "id", "iw": "he", "ji": "yi", "jw": "jv", "mo": "ro"}
+
+LANGUAGE_NAMES = {
+    "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani",
+    "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "bo": "Tibetan", "br": "Breton",
+    "bs": "Bosnian", "ca": "Catalan", "ceb": "Cebuano", "co": "Corsican", "cs": "Czech",
+    "cy": "Welsh", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
+    "eo": "Esperanto", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian",
+    "fi": "Finnish", "fo": "Faroese", "fr": "French", "fy": "Western Frisian", "ga": "Irish",
+    "gd": "Scottish Gaelic", "gl": "Galician", "gn": "Guarani", "gu": "Gujarati", "ha": "Hausa",
+    "haw": "Hawaiian", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "ht": "Haitian Creole",
+    "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian", "ig": "Igbo", "is": "Icelandic",
+    "it": "Italian", "ja": "Japanese", "jv": "Javanese", "ka": "Georgian", "kab": "Kabyle",
+    "kk": "Kazakh", "km": "Khmer", "kn": "Kannada", "ko": "Korean", "ku": "Kurdish",
+    "ky": "Kyrgyz", "la": "Latin", "lb": "Luxembourgish", "lg": "Ganda", "ln": "Lingala",
+    "lo": "Lao", "lt": "Lithuanian", "lv": "Latvian", "mg": "Malagasy", "mi": "Maori",
+    "mk": "Macedonian", "ml": "Malayalam", "mn": "Mongolian", "mr": "Marathi", "ms": "Malay",
+    "mt": "Maltese", "my": "Burmese", "nb": "Norwegian Bokmål", "ne": "Nepali", "nl": "Dutch",
+    "nn": "Norwegian Nynorsk", "no": "Norwegian", "ny": "Nyanja", "oc": "Occitan", "or": "Odia",
+    "pa": "Punjabi", "pl": "Polish", "ps": "Pashto", "pt": "Portuguese", "qu": "Quechua",
+    "ro": "Romanian", "ru": "Russian", "rw": "Kinyarwanda", "sa": "Sanskrit", "sd": "Sindhi",
+    "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian", "sm": "Samoan", "sn": "Shona",
+    "so": "Somali", "sq": "Albanian", "sr": "Serbian", "st": "Southern Sotho", "su": "Sundanese",
+    "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu", "tg": "Tajik", "th": "Thai",
+    "ti": "Tigrinya", "tk": "Turkmen", "tl": "Tagalog", "tn": "Tswana", "tr": "Turkish",
+    "ts": "Tsonga", "tt": "Tatar", "ug": "Uyghur", "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek",
+    "vi": "Vietnamese", "xh": "Xhosa", "yi": "Yiddish", "yo": "Yoruba", "yue": "Cantonese",
+    "zh": "Chinese", "zu": "Zulu",
+}  # fmt: skip
+
+
+_SUBTAG_SEPARATOR = re.compile(r"[-_.@]")
+_UNSPACED_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
+_UNSPACED_WORDS = _UNSPACED_SENTENCES | {"th", "lo", "km", "my"}
+
+
+@lru_cache(maxsize=256)
+def canonical_code(code: str) -> str:
+    """The bare language of a code: `EN`, `en-GB` → `en`; `zh-Hans`, `zh_CN`, `cmn` → `zh`; `iw` → `he`."""
+    language = _SUBTAG_SEPARATOR.split(code.strip(), maxsplit=1)[0].lower()
+    return REPLACED_CODES.get(language, language)
+
+
+def known_code(code: str, known: Iterable[str]) -> str | None:
+    """Which of these codes a user's means: the same one, however spelt, else the bare language of it.
+
+    Of a language that is known by one region or script alone, as in `pt-BR`, the bare code means that.
+
+    Args:
+        code: `EN`, `en_US`, `pt-br`.
+        known: In the spelling that is wanted.
+    """
+    codes = list(dict.fromkeys(known))
+    if code in codes:
+        return code
+    spelt = {_folded(each): each for each in reversed(codes)}
+    bare = canonical_code(code)
+    found = spelt.get(_folded(code)) or spelt.get(bare)
+    regions = [each for each in codes if canonical_code(each) == bare]
+    is_bare = not _SUBTAG_SEPARATOR.search(code)
+    return found or (regions[0] if is_bare and len(regions) == 1 else None)
+
+
+def _folded(code: str) -> str:
+    return code.strip().lower().replace("_", "-")
+
+
+def has_unspaced_words(code: str) -> bool:
+    """Whether the words of a sentence follow each other without a space."""
+    return canonical_code(code) in _UNSPACED_WORDS
+
+
+def has_unspaced_sentences(code: str) -> bool:
+    """Whether sentences follow each other without a space."""
+    return canonical_code(code) in _UNSPACED_SENTENCES
+
+
+def gains_spaces(source: str, target: str) -> bool:
+    """Whether sentences follow each other without a space in one language, and with one in the other."""
+    return has_unspaced_sentences(source) and not has_unspaced_sentences(target)
+
+
+_LINGUA_CODES = {"no": "nb"}
+_LETTER = re.compile(r"[^\W\d_]")
+_SAMPLE = 2000
+"""Characters that decide, from the first letter on; more only take time."""
+
+
+def language_name(code: str) -> str:
+    """Name in English, or the code itself where the language is not a known one."""
+    return LANGUAGE_NAMES.get(canonical_code(code), code)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detection:
+    """A language that a text may be in.
+
+    Attributes:
+        language: One of the detector's codes.
+        confidence: From 0 to 1. Those of one text sum to 1: it is the probability given that
+            the text is in one of the detector's languages. All are 0 where nothing tells.
+    """
+
+    language: str
+    confidence: float
+
+
+def usable_language(ranked: Sequence[Detection], is_usable: Callable[[str], bool]) -> Detection:
+    """The likeliest language that is of use, unless another one is twice as likely: then that one.
+
+    Args:
+        ranked: The most probable first, at least one.
+        is_usable: Told of a language's code.
+    """
+    usable = next((found for found in ranked if is_usable(found.language)), ranked[0])
+    return ranked[0] if ranked[0].confidence > 2 * usable.confidence else usable
+
+
+class LanguageDetector:
+    """Tells a few languages apart by their letter n-grams, from single words up.
+
+    Only the statistics of these languages are loaded, at the first text: about 0.3 s and
+    90 MB for English and French. Thread-safe.
+    """
+
+    def __init__(self, codes: Sequence[str]) -> None:
+        """Choose the languages.
+
+        Args:
+            codes: In order of preference, for texts that nothing tells apart. Languages
+                without statistics (lingua knows 75) are never detected.
+        """
+        self.codes = tuple(dict.fromkeys(codes))
+
+    def detect(self, text: str) -> list[Detection]:
+        """All the languages, the most probable first.
+
+        A text without letters (digits, emoji, blank), or in the letters of other languages only,
+        has confidence 0 for each, in the order of preference. A lone language is certain
+        wherever there are letters.
+        """
+        letter = _LETTER.search(text)
+        confidences = self._confidences(clean(text[letter.start() :][:_SAMPLE])) if letter else {}
+        detections = [Detection(language=code, confidence=confidences.get(code, 0.0)) for code in self.codes]
+        return sorted(detections, key=lambda detection: -detection.confidence)
+
+    def _confidences(self, text: str) -> dict[str, float]:
+        if not self._code_of:
+            return {}
+        if len(self._code_of) == 1:
+            return dict.fromkeys(self._code_of.values(), 1.0)
+        values = self._lingua.compute_language_confidence_values(text)
+        return {self._code_of[value.language]: value.value for value in values}
+
+    @cached_property
+    def _code_of(self) -> "dict[lingua.Language, str]":
+        import lingua
+
+        codes = {_lingua_code(code): code for code in reversed(self.codes)}
+        known = {language.iso_code_639_1.name.lower(): language for language in lingua.Language.all()}
+        return {known[lingua_code]: code for lingua_code, code in codes.items() if lingua_code in known}
+
+    @cached_property
+    def _lingua(self) -> "lingua.LanguageDetector":
+        import lingua
+
+        return lingua.LanguageDetectorBuilder.from_languages(*self._code_of).build()
+
+
+def _lingua_code(code: str) -> str:
+    language = canonical_code(code)
+    return _LINGUA_CODES.get(language, language)

@@ -1,0 +1,87 @@
+"""A training run's values from TOML files and options, the later ones laid over the earlier ones."""
+
+import copy
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from model.errors import ConfigError
+from model.training.config.train_config import LISTS, TrainConfig
+
+Values = dict[str, Any]
+
+
+def load_train_config(files: Sequence[Path], options: Mapping[str, Any]) -> TrainConfig:
+    """Lay the files over each other in their order, and the options over them.
+
+    Values are laid over each other one by one, lists of corpora as a whole. Paths in a file are
+    relative to that file, paths in options to the working directory.
+
+    Args:
+        files: TOML files; only together need they be whole.
+        options: In the shape of a file: sections of values, and lists of corpora.
+
+    Raises:
+        ConfigError: If a file cannot be read, or as TrainConfig.from_dict.
+    """
+    return TrainConfig.from_dict(merged(read_config_files(files), options))
+
+
+def read_config_files(files: Sequence[Path]) -> Values:
+    """What the files say together, their paths resolved.
+
+    Raises:
+        ConfigError: If one of them cannot be read.
+    """
+    values: Values = {}
+    for file in files:
+        values = merged(values, anchored(_read_toml(file), file.parent))
+    return values
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
+    """Values with changes laid over them, table by table."""
+    result = copy.deepcopy(dict(values))
+    for name, change in changes.items():
+        earlier = result.get(name)
+        if isinstance(earlier, Mapping) and isinstance(change, Mapping):
+            result[name] = merged(earlier, change)
+        else:
+            result[name] = copy.deepcopy(change)
+    return result
+
+
+def anchored(values: Values, folder: Path) -> Values:
+    """The same values, in place, with paths relative to `folder` resolved; empty ones stay, to be refused."""
+    corpora = [entry for key in LISTS for entry in _entries(values.get(key))]
+    places = [(entry, name) for entry in corpora for name in ("path", "target_path")]
+    places += [
+        (values.get("vocabulary"), "reuse"),
+        (values.get("run"), "folder"),
+        (values.get("run"), "start_from"),
+    ]
+    for section, name in places:
+        if isinstance(section, dict) and isinstance(section.get(name), str) and section[name]:
+            section[name] = str(_tidy(folder / section[name]))
+    return values
+
+
+def _read_toml(file: Path) -> Values:
+    try:
+        with file.open("rb") as opened:
+            return tomllib.load(opened)
+    except (OSError, ValueError) as error:  # TOML and UTF-8 errors are ValueErrors
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError("config", f"a readable TOML file ({reason})", str(file)) from error
+
+
+def _tidy(path: Path) -> Path:
+    """The path without `..` on its way, unless a link makes that another place."""
+    tidy = Path(os.path.normpath(path))
+    return tidy if tidy.resolve() == path.resolve() else path
+
+
+def _entries(tables: object) -> list[object]:
+    return tables if isinstance(tables, list) else []

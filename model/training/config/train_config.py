@@ -1,0 +1,218 @@
+"""Every value of a training run in one tree, from plain values and back to them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
+
+from model.checkpoint.card import ModelCard, is_language_code
+from model.config import TransformerConfig
+from model.errors import ConfigError
+from model.presets import preset
+from model.request import DecodeOptions
+from model.training.config.data import (
+    AugmentationConfig,
+    BatchConfig,
+    CleaningConfig,
+    CorpusConfig,
+    VocabularyConfig,
+)
+from model.training.config.fields import build
+from model.training.config.optimisation import ObjectiveConfig, OptimisationConfig
+from model.training.config.run import CardConfig, RunConfig, ValidationConfig
+from model.training.schedule import Schedule, ScheduleConfig
+from model.validators import require
+
+Values = Mapping[str, Any]
+
+FROM_THE_TOKENIZER = (
+    "source_vocab_size",
+    "target_vocab_size",
+    "pad_id",
+    "bos_id",
+    "eos_id",
+    "unk_id",
+    "decoder_start_id",
+)
+"""Fields of TransformerConfig that are read from the tokenizer, never configured."""
+
+LISTS = ("corpora", "validation_corpora")
+_DECODING = {field.name for field in dataclasses.fields(DecodeOptions)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """The network: a preset, and fields of TransformerConfig that differ from it.
+
+    Attributes:
+        preset: A name of model.presets.
+        overrides: Fields of TransformerConfig by name.
+    """
+
+    preset: str = "small"
+    overrides: Values = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        allowed = [f.name for f in dataclasses.fields(TransformerConfig) if f.name not in FROM_THE_TOKENIZER]
+        for name, value in self.overrides.items():
+            require(name in allowed, name, "one of preset, " + ", ".join(allowed), value)
+        self.transformer(source_vocab_size=64, target_vocab_size=64)
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens of a side that it can read; None where its positions have no end."""
+        shape = self.transformer(source_vocab_size=64, target_vocab_size=64)
+        return shape.max_positions if shape.positions == "learned" else None
+
+    def transformer(self, **from_the_tokenizer: int) -> TransformerConfig:
+        """The network's configuration, once the vocabulary is known.
+
+        Raises:
+            ConfigError: If the preset is unknown or a value cannot work.
+        """
+        return preset(self.preset, **{**self.overrides, **from_the_tokenizer})
+
+
+def require_one_vocabulary(shape: TransformerConfig, *, is_shared: bool) -> None:
+    """Refuse one table of embeddings for two vocabularies, whose ids mean different pieces."""
+    fits = is_shared or shape.tie != "all"
+    require(fits, "network.tie", "other than all where the vocabularies are not shared", shape.tie)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """A training run; each field is a section of the TOML file.
+
+    Raises:
+        ConfigError: If sections do not fit each other, by the full name of a value.
+
+    Attributes:
+        corpora: What to train on.
+        validation_corpora: What to translate for the scores, in directions that are trained; their weights
+            play no part.
+        cleaning: Which pairs are dropped.
+        augmentation: Which altered copies of pairs are made.
+        vocabulary: How text becomes token ids.
+        batches: How pairs are grouped.
+        network: The network.
+        objective: What is minimised.
+        optimisation: How the weights are updated.
+        schedule: The learning rate of each step.
+        validation: How the network is judged, and which checkpoints stay.
+        run: Folder, length and machine.
+        card: What the checkpoint says about itself.
+        decoding: How validation translates, and the checkpoint's default.
+    """
+
+    corpora: tuple[CorpusConfig, ...]
+    validation_corpora: tuple[CorpusConfig, ...] = ()
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    batches: BatchConfig = field(default_factory=BatchConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    optimisation: OptimisationConfig = field(default_factory=OptimisationConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    run: RunConfig
+    card: CardConfig = field(default_factory=CardConfig)
+    decoding: DecodeOptions = field(default_factory=DecodeOptions)
+
+    def __post_init__(self) -> None:
+        """What one section says must fit the others; found before a corpus is read."""
+        shape = self.network.transformer(source_vocab_size=64, target_vocab_size=64)
+        limits = {
+            f"card.{name}": getattr(self.card, name) for name in ("max_source_length", "max_target_length")
+        }
+        if self.network.longest:
+            limits["cleaning.max_length_tokens"] = self.cleaning.max_length_tokens
+        for name, limit in limits.items():
+            most = f"at most network.max_positions, which is {shape.max_positions}"
+            require(limit <= shape.max_positions, name, most, limit)
+        for name in ("num_encoder_layers", "num_decoder_layers"):
+            layers = getattr(shape, name)
+            require(layers > 0, f"network.{name}", "at least 1: translation takes both halves", layers)
+        require_one_vocabulary(shape, is_shared=self.vocabulary.shared or self.vocabulary.reuse is not None)
+        Schedule(self.schedule, self.optimisation.learning_rate, shape.model_dim, self.run.max_steps)
+        for name in LISTS:
+            for i, corpus in enumerate(getattr(self, name)):
+                self._require_codes(f"{name}[{i}]", corpus)
+        if self.corpora:
+            self._require_trained_directions()
+            self._require_a_card()
+
+    @staticmethod
+    def _require_codes(name: str, corpus: CorpusConfig) -> None:
+        for side in ("source_language", "target_language"):
+            code = getattr(corpus, side)
+            require(is_language_code(code), f"{name}.{side}", "a language code such as en or pt-BR", code)
+
+    def _require_trained_directions(self) -> None:
+        """Scores of a direction that no checkpoint translates would choose the best one and stop early."""
+        trained = ", ".join("-".join(pair) for pair in self.pairs)
+        for i, corpus in enumerate(self.validation_corpora):
+            name, (forward, *backward) = f"validation_corpora[{i}]", corpus.directions
+            one_of = f"that of a direction which is trained ({trained})"
+            require(forward in self.pairs, f"{name}.target_language", one_of, corpus.target_language)
+            fits = all(pair in self.pairs for pair in backward)
+            require(fits, f"{name}.bidirectional", f"false where only {trained} is trained", True)
+
+    def _require_a_card(self) -> None:
+        try:
+            self.model_card()
+        except ConfigError as error:
+            section = "decoding" if error.field in _DECODING else "card"
+            raise ConfigError(f"{section}.{error.field}", error.requirement, error.value) from error
+
+    def model_card(self) -> ModelCard:
+        """What its checkpoints say about themselves."""
+        return ModelCard(**vars(self.card), pairs=self.pairs, decoding=self.decoding)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The directions it trains, (source, target) codes, each once."""
+        return tuple(dict.fromkeys(pair for corpus in self.corpora for pair in corpus.directions))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON, in the shape of the TOML file."""
+        values = cast(dict[str, Any], _plain(dataclasses.asdict(self)))
+        values["network"] = {"preset": self.network.preset, **values["network"]["overrides"]}
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Values) -> Self:
+        """The run that a dictionary in the shape of the TOML file describes.
+
+        Raises:
+            ConfigError: If a key is unknown or missing, or a value cannot work, by its full name.
+        """
+        sections = {f.name for f in dataclasses.fields(cls)}
+        for name in values:
+            require(name in sections, name, "one of " + ", ".join(sorted(sections)), values[name])
+        require(bool(values.get("corpora")), "corpora", "given, at least one", values.get("corpora"))
+        lists = {name: _corpora(name, values.get(name, [])) for name in LISTS}
+        classes = {f.name: f.default_factory for f in dataclasses.fields(cls)} | {"run": RunConfig}
+        single: dict[str, object] = {
+            name: build(cast(type, classes[name]), values.get(name, {}), name)
+            for name in sections.difference(LISTS, ["network"])
+        }
+        return cls(**lists, **single, network=_network(values.get("network", {})))  # type: ignore[arg-type]
+
+
+def _corpora(name: str, entries: object) -> tuple[CorpusConfig, ...]:
+    require(isinstance(entries, Sequence) and not isinstance(entries, str), name, "a list of tables", entries)
+    return tuple(build(CorpusConfig, e, f"{name}[{i}]") for i, e in enumerate(cast(list[Values], entries)))
+
+
+def _network(section: object) -> NetworkConfig:
+    require(isinstance(section, Mapping), "network", "a table", section)
+    overrides = dict(cast(Values, section))
+    chosen = overrides.pop("preset", "small")
+    return build(NetworkConfig, {"preset": chosen, "overrides": overrides}, "network")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,86 @@
+"""ⓔ The device of a run, its precision, and the settings that make training on a CPU faster."""
+
+import ctypes
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from model.training.config.run import Precision
+from model.training.config.train_config import TrainConfig
+from model.training.distributed.world import World
+from model.validators import require
+
+logger = logging.getLogger(__name__)
+
+
+def require_batches_for_all(config: TrainConfig, world: World) -> None:
+    """Refuse more processes than an update has batches, and say so where these cannot be divided evenly.
+
+    Raises:
+        ConfigError: Naming `optimisation.accumulate`.
+    """
+    batches = config.optimisation.accumulate
+    least = f"at least {world.size}: a batch for each process"
+    require(batches >= world.size, "optimisation.accumulate", least, batches)
+    if batches % world.size:
+        logger.warning("%d batches an update leave some of %d processes waiting", batches, world.size)
+
+
+def choose_device(name: str, world: World) -> torch.device:
+    """The device a configuration asks for; of several, that of this process.
+
+    Raises:
+        ConfigError: If there is no such device here.
+    """
+    has_cuda = torch.cuda.is_available()
+    require(name != "cuda" or has_cuda, "run.device", "auto or cpu where there is no GPU", name)
+    return world.device("cuda" if has_cuda and name != "cpu" else "cpu")
+
+
+def require_precision(precision: Precision, device: torch.device) -> None:
+    """Refuse what a device cannot train in.
+
+    Raises:
+        ConfigError: Naming `run.precision`.
+    """
+    fits = precision != "float16" or device.type == "cuda"
+    require(fits, "run.precision", "float32 or bfloat16 on a CPU", precision)
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_KEPT_BYTES = 2**31 - 1
+
+
+def prepare_processor(threads: int) -> None:
+    """Set numeric threads, flush denormal numbers to zero, and keep freed memory, for the whole process.
+
+    Args:
+        threads: Numeric threads; 0 leaves them to torch.
+    """
+    if threads:
+        torch.set_num_threads(threads)
+    # A precaution: averages of rare gradients decay into denormals, which many processors add slowly.
+    torch.set_flush_denormal(True)
+    _keep_freed_memory()
+
+
+@contextmanager
+def prepared_processor(threads: int) -> Iterator[None]:
+    """The same for a while; afterwards threads are as before, and denormals kept."""
+    threads_before = torch.get_num_threads()
+    prepare_processor(threads)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(threads_before)
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc reuse large blocks, rather than ask the system for them zeroed at every step."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl and macOS have none
+    if mallopt is not None:
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)

@@ -1,0 +1,1 @@
+"""What a run tells about itself: progress, log, curves, pictures, provenance, report."""

@@ -1,0 +1,88 @@
+"""ⓔ The run's log: one JSON line an event, in `log.jsonl`, and TensorBoard's events if asked for."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from model.errors import ConfigError
+from model.files import write_text_whole
+
+Event = Mapping[str, Any]
+
+
+class Scalars(Protocol):
+    """The part of TensorBoard's writer that is used."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Add a point to a curve."""
+
+    def flush(self) -> None:
+        """Write what is held back."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class Journal:
+    """Appends events; each has a `kind` and a `step`.
+
+    Args:
+        file: The log.
+        scalars: Also receives every number of every event.
+    """
+
+    def __init__(self, file: Path, scalars: Scalars | None = None) -> None:
+        self._file = file
+        self._scalars = scalars
+
+    def record(self, kind: str, step: int, values: Event) -> None:
+        """Append one event."""
+        with self._file.open("a", encoding="utf-8") as opened:
+            opened.write(json.dumps({"kind": kind, "step": step, **values}, ensure_ascii=False) + "\n")
+        if self._scalars is not None:
+            for name, value in values.items():
+                if isinstance(value, (int, float)):
+                    self._scalars.add_scalar(f"{kind}/{name}", value, step)
+            self._scalars.flush()
+
+    def close(self) -> None:
+        """Let go of TensorBoard's file; the log is open only while it is written to."""
+        if self._scalars is not None:
+            self._scalars.close()
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """All events so far, or those of one kind, in order."""
+        return [event for event in self._read() if kind in (None, event["kind"])]
+
+    def rewind(self, step: int, validated_step: int) -> None:
+        """Forget what is going to happen again: updates after `step`, validations after `validated_step`."""
+        newest = {"validation": validated_step}
+        kept = [
+            json.dumps(event, ensure_ascii=False)
+            for event in self._read()
+            if event["step"] <= newest.get(event["kind"], step)
+        ]
+        write_text_whole(self._file, "".join(line + "\n" for line in kept))
+
+    def _read(self) -> Iterator[Event]:
+        if not self._file.exists():
+            return
+        with self._file.open(encoding="utf-8") as opened:
+            for line in opened:
+                if line.endswith("\n"):  # a kill may have cut the last line short
+                    yield json.loads(line)
+
+
+def tensorboard_writer(folder: Path) -> Scalars:
+    """A TensorBoard writer.
+
+    Raises:
+        ConfigError: If the extra is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError("run.tensorboard", "false unless dragoman[train] is installed", True) from error
+    writer: Scalars = SummaryWriter(str(folder))
+    return writer

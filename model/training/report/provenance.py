@@ -1,0 +1,140 @@
+"""ⓕ Where weights come from: data, code, steps, scores, time, machine; no person, host or path."""
+
+import hashlib
+import importlib.metadata
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+import model
+from model.training.config.data import CorpusConfig
+from model.training.config.train_config import LISTS, TrainConfig
+from model.training.data.corpus import corpus_files
+
+_SOURCE = Path(model.__file__).resolve().parents[1]
+"""The root of the checkout, or the folder that the package is installed in."""
+
+
+def describe_data(corpora: Sequence[CorpusConfig]) -> list[dict[str, object]]:
+    """Each corpus with the name, size and SHA-256 of its files."""
+    return [
+        {
+            "languages": [corpus.source_language, corpus.target_language],
+            "bidirectional": corpus.bidirectional,
+            "weight": corpus.weight,
+            "files": [_describe_file(path) for path in corpus_files(corpus)],
+        }
+        for corpus in corpora
+    ]
+
+
+def _describe_file(path: Path) -> dict[str, object]:
+    with path.open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "name": f"{path.resolve().parent.name}/{path.name}",
+        "bytes": path.stat().st_size,
+        "sha256": checksum,
+    }
+
+
+@cache
+def code_version() -> dict[str, str | None]:
+    """Version of the package, and the commit where the code is a git checkout."""
+    return {"package": _package(), "commit": _commit()}
+
+
+def _package() -> str | None:
+    try:
+        return importlib.metadata.version("dragoman")
+    except importlib.metadata.PackageNotFoundError:
+        return None  # the code runs from a checkout that is not installed; the commit identifies it
+
+
+def _commit() -> str | None:
+    if not (_SOURCE / ".git").exists():  # the package is installed, perhaps inside another project's checkout
+        return None
+    command = ["git", "-C", str(_SOURCE), "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None  # git is missing; the package version identifies the code
+    return answer.stdout.strip()
+
+
+def describe_machine(device: torch.device) -> dict[str, object]:
+    """Kind of processor and libraries."""
+    is_cuda = device.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(device) if is_cuda else f"{platform.machine()} CPU",
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def plain_config(config: TrainConfig) -> dict[str, Any]:
+    """The configuration with the last two parts of each path only."""
+    values = config.to_dict()
+    for section in [
+        *(corpus for key in LISTS for corpus in values[key]),
+        values["vocabulary"],
+        values["run"],
+    ]:
+        for name in {"path", "target_path", "reuse", "folder", "start_from"}.intersection(section):
+            if section[name] is not None:
+                section[name] = "/".join(Path(section[name]).parts[-2:])
+    return values
+
+
+def provenance(
+    config: TrainConfig,
+    data: Mapping[str, object],
+    *,
+    position: object,
+    scores: Mapping[str, Any] | None,
+    device: torch.device,
+    processes: int = 1,
+    peak: float | None = None,
+    mfu: Sequence[float] = (),
+) -> dict[str, object]:
+    """Everything to know about weights.
+
+    Args:
+        config: The run's.
+        data: What `describe_data` found, and how the corpus was cleaned.
+        position: The trainer's: steps, epochs, tokens, seconds.
+        scores: Those of these very weights, as the journal has them; None if there are none.
+        device: Where they were trained.
+        processes: How many trained them together, each on such a device.
+        peak: Multiplications and additions a second of a large matrix product, measured on the device.
+        mfu: The share of it that training reached, several times.
+    """
+    reached = vars(position)
+    return {
+        "data": dict(data),
+        "steps": reached["step"],
+        "epochs": round(reached["epoch"], 3),
+        "tokens": reached["tokens"],
+        "seconds": round(reached["seconds"], 1),
+        "scores": None if scores is None else _without_samples(scores),
+        "code": code_version(),
+        "machine": describe_machine(device) | {"processes": processes, "peak_flops": peak},
+        "mfu": median(mfu) if mfu else None,
+        "config": plain_config(config),
+    }
+
+
+def _without_samples(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Scores without sample translations: those are corpus text, which may not be passed on."""
+    directions = {
+        pair: {name: value for name, value in found.items() if name != "samples"}
+        for pair, found in scores["directions"].items()
+    }
+    return {**scores, "directions": directions}

@@ -1,0 +1,184 @@
+"""ⓕ What a run's folder tells about the run, in full and in a few lines."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Self
+
+from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.checkpoint.paths import is_run_folder
+from model.errors import TrainingError
+from model.evaluation import METRIC_NAMES, Metric
+from model.training.report.log import Event, Journal
+from model.training.report.translations import KeptTranslations, Translations
+from model.training.run_folder.folder import RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """Everything that a report is made of.
+
+    Attributes:
+        name: Of the folder.
+        config: As the run has it, in plain values.
+        events: Its journal.
+        provenance: What was trained on what; None before the first checkpoint.
+        has_ended: Whether it has said so; a run that is under way or was killed has not.
+        first: Translations of the first validation; None where none were kept.
+        best: Those of the best one.
+        checkpoint: The best one, else the last; None before the first.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    events: Sequence[Event]
+    provenance: Mapping[str, Any] | None
+    has_ended: bool
+    first: Translations | None
+    best: Translations | None
+    checkpoint: Checkpoint | None
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """Look into a run's folder.
+
+        Raises:
+            TrainingError: If it is none.
+            CheckpointError: If its checkpoint is not sound.
+        """
+        if not folder.config.is_file():
+            raise TrainingError(f"{folder.root} is not the folder of a run: it has no {folder.config.name}")
+        if not is_run_folder(folder.root):
+            raise TrainingError(f"{folder.root} is not the folder of a run: {folder.config} is not a run's")
+        events = Journal(folder.log).events()
+        ending = _json(folder.provenance)
+        if ending is not None and ending["steps"] < max((event["step"] for event in events), default=0):
+            ending = None  # the run has been resumed since
+        place, kept = folder.good_checkpoint, KeptTranslations(folder.translations)
+        checkpoint = None if place is None else load_checkpoint(place)
+        return cls(
+            name=folder.root.resolve().name,
+            config=_json(folder.config) or {},
+            events=events,
+            provenance=ending or (checkpoint.provenance if checkpoint else None),
+            has_ended=ending is not None,
+            first=kept.read("first"),
+            best=kept.read("best"),
+            checkpoint=checkpoint,
+        )
+
+    @property
+    def updates(self) -> list[Event]:
+        """What was measured while training."""
+        return [event for event in self.events if event["kind"] == "update"]
+
+    @property
+    def validations(self) -> list[Event]:
+        """What was measured between."""
+        return [event for event in self.events if event["kind"] == "validation"]
+
+    @property
+    def metric(self) -> Metric:
+        """What chose the best checkpoint."""
+        return "chrf" if self.config.get("validation", {}).get("metric") == "chrf" else "bleu"
+
+    @property
+    def best_validation(self) -> Event | None:
+        """The first of those with the highest score."""
+        return max(self.validations, key=lambda event: float(event[self.metric]), default=None)
+
+
+def _json(file: Path) -> dict[str, Any] | None:
+    if not file.exists():
+        return None
+    values: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return values
+
+
+Fact = tuple[str, str]
+"""A name, and what is to be said."""
+
+
+def summarise(record: RunRecord) -> list[Fact]:
+    """The facts that this run has, in the order in which one asks for them."""
+    return [*_progress(record), *_network(record), *_data(record), *_speed(record), *_place(record)]
+
+
+def _progress(record: RunRecord) -> Iterator[Fact]:
+    provenance = record.provenance or {}
+    if record.has_ended:
+        yield "State", f"ended by {provenance['ended_by']}" if "ended_by" in provenance else "ended"
+    else:
+        yield "State", "under way, or stopped without a word"
+    latest = next(reversed(record.updates), None)
+    if latest is not None:
+        yield "Steps", f"{latest['step']:,} ({latest['epoch']:.2f} epochs)"
+        yield "Tokens seen", f"{latest['tokens']:,} (source and target, without padding)"
+        seconds = latest.get("seconds", provenance.get("seconds"))
+        if seconds is not None:
+            yield "Time of training", _duration(seconds)
+    best = record.best_validation
+    if best is not None:
+        yield (
+            "Best validation",
+            f"step {best['step']:,}, {METRIC_NAMES[record.metric]} {best[record.metric]:.2f}",
+        )
+
+
+def _network(record: RunRecord) -> Iterator[Fact]:
+    if record.checkpoint is None:
+        yield "Network", str(record.config.get("network", {}).get("preset", ""))
+        return
+    config = record.checkpoint.config
+    layers = f"{config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers"
+    sizes = f"{config.model_dim} wide, feed-forward {config.ffn_dim}, {config.num_heads} heads"
+    yield "Network", f"{layers}, {sizes}"
+    yield "Parameters", f"{record.checkpoint.num_parameters:,}"
+    yield "Vocabulary", f"{config.source_vocab_size:,} and {config.target_vocab_size:,} pieces"
+
+
+def _data(record: RunRecord) -> Iterator[Fact]:
+    data: Mapping[str, Any] = (record.provenance or {}).get("data", {})
+    for name, title in (("train", "Trained on"), ("validation", "Validated on")):
+        corpora = [
+            f"{'↔' if c['bidirectional'] else '→'}".join(c["languages"]) + f" {_names(c)}"
+            for c in data.get(name, ())
+        ]
+        if corpora:
+            yield title, "; ".join(corpora)
+    if "pairs_kept" in data:
+        dropped = sum(data["pairs_dropped"].values())
+        yield "Pairs", f"{data['pairs_kept']:,} kept, {dropped:,} dropped in cleaning"
+
+
+def _speed(record: RunRecord) -> Iterator[Fact]:
+    speeds = [event["tokens_per_second"] for event in record.updates]
+    if speeds:
+        yield "Throughput", f"{median(speeds):,.0f} tokens/s (median)"
+    for value, title in (("mfu", "Model FLOPs utilisation"), ("padding_share", "Padding")):
+        shares = [event[value] for event in record.updates if value in event]
+        if shares:
+            yield title, f"{median(shares):.1%} (median)"
+    seconds = [event["seconds"] for event in record.validations]
+    if seconds:
+        decoder = record.validations[-1].get("decoder", "")
+        yield "A validation", f"{median(seconds):.1f} s (median){f', {decoder}' if decoder else ''}"
+
+
+def _place(record: RunRecord) -> Iterator[Fact]:
+    provenance = record.provenance or {}
+    if machine := provenance.get("machine"):
+        yield "Machine", f"{machine['device']}, {machine['threads']} threads, torch {machine['torch']}"
+    if code := provenance.get("code"):
+        yield "Code", " ".join(str(value) for value in code.values() if value)
+
+
+def _names(corpus: Mapping[str, Any]) -> str:
+    return ", ".join(str(file["name"]) for file in corpus["files"])
+
+
+def _duration(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{seconds / 60:.1f} min"

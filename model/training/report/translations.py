@@ -1,0 +1,220 @@
+"""ⓕ Validation's translations sentence by sentence: kept, compared, and scored by length.
+
+Two files however long the run is, each replaced as a whole.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from sacrebleu.metrics.chrf import CHRF
+
+from model.evaluation import METRIC_NAMES, Metric
+from model.evaluation.scores import TranslationScores, bleu_metric, score_translations
+from model.files import write_text_whole
+from model.text.scripts import count_words
+from model.training.report.curves import write_picture
+from model.training.validation import Row, TranslatedText
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Moment = Literal["first", "best"]
+_MOMENTS: tuple[Moment, ...] = ("first", "best")
+
+
+@dataclass(frozen=True)
+class Translations:
+    """What a validation translated.
+
+    Attributes:
+        step: When.
+        texts: One for each direction.
+    """
+
+    step: int
+    texts: tuple[TranslatedText, ...]
+
+    def to_json(self) -> str:
+        """As a file holds it."""
+        return json.dumps({"step": self.step, "texts": [vars(t) for t in self.texts]}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The same back."""
+        values: dict[str, Any] = json.loads(text)
+        return cls(values["step"], tuple(TranslatedText(**_with_tuples(t)) for t in values["texts"]))
+
+
+class KeptTranslations:
+    """The files.
+
+    Args:
+        folder: Where they are; made when there is something to keep.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, translations: Translations, *, is_best: bool) -> None:
+        """Keep a validation's, as the best if it is, and as the first if there is none."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        wanted = {"first": not self._file("first").exists(), "best": is_best}
+        for moment in _MOMENTS:
+            if wanted[moment]:
+                write_text_whole(self._file(moment), translations.to_json())
+
+    def read(self, moment: Moment) -> Translations | None:
+        """Those of a moment; None if there are none."""
+        file = self._file(moment)
+        return Translations.from_json(file.read_text(encoding="utf-8")) if file.exists() else None
+
+    def rewind(self, step: int) -> None:
+        """Forget what was translated after `step`: it is going to happen again."""
+        for moment in _MOMENTS:
+            found = self.read(moment)
+            if found is not None and found.step > step:
+                self._file(moment).unlink()
+
+    def _file(self, moment: Moment) -> Path:
+        return self._folder / f"{moment}.json"
+
+
+def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+
+
+@dataclass(frozen=True)
+class SentenceScore:
+    """A translation and its scores, 0 to 100; they rank sentences, and mean little beyond that.
+
+    Attributes:
+        text: The translation.
+        bleu: Of n-grams up to the sentence's own length.
+        chrf: chrF2.
+    """
+
+    text: str
+    bleu: float
+    chrf: float
+
+
+@dataclass(frozen=True)
+class SentenceHistory:
+    """What has become of one sentence.
+
+    Attributes:
+        source: Of it.
+        reference: Of it.
+        before: Its translation in an earlier validation; None if there is none.
+        after: Its translation now.
+    """
+
+    source: str
+    reference: str
+    before: SentenceScore | None
+    after: SentenceScore
+
+    @property
+    def gain(self) -> float:
+        """Points of chrF won, or lost; 0 without an earlier translation."""
+        return self.after.chrf - self.before.chrf if self.before else 0.0
+
+
+def sentence_histories(before: TranslatedText | None, after: TranslatedText) -> list[SentenceHistory]:
+    """Score every sentence now and before.
+
+    Args:
+        before: The same direction in an earlier validation; sentences that it lacks have no past.
+        after: The translations to judge.
+    """
+    bleu, chrf = bleu_metric(after.target_language, for_sentences=True), CHRF()
+    earlier = {(row.source, row.reference): row for row in before.rows()} if before else {}
+
+    def score(row: Row) -> SentenceScore:
+        against = [row.reference]
+        return SentenceScore(
+            row.translation,
+            float(bleu.sentence_score(row.translation, against).score),
+            float(chrf.sentence_score(row.translation, against).score),
+        )
+
+    return [
+        SentenceHistory(row.source, row.reference, score(past) if past else None, score(row))
+        for row in after.rows()
+        for past in (earlier.get((row.source, row.reference)),)
+    ]
+
+
+def worst(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
+    """Those with the lowest chrF, the lowest first."""
+    return sorted(histories, key=lambda each: each.after.chrf)[:count]
+
+
+def most_improved(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
+    """Those that have won most chrF, and won any."""
+    return sorted((each for each in histories if each.gain > 0), key=lambda each: -each.gain)[:count]
+
+
+def most_worsened(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
+    """Those that have lost most chrF, and lost any."""
+    return sorted((each for each in histories if each.gain < 0), key=lambda each: each.gain)[:count]
+
+
+_EDGES = (0, 4, 6, 9, 13, 21, 31, 51, 10**9)
+
+
+@dataclass(frozen=True)
+class LengthBucket:
+    """Sentences whose source is about equally long.
+
+    Attributes:
+        shortest: Fewest words of a source, each Han, kana or Hangul character being one.
+        longest: Most words; None for no bound.
+        count: Sentences.
+        scores: Of these sentences alone.
+    """
+
+    shortest: int
+    longest: int | None
+    count: int
+    scores: TranslationScores
+
+    def __str__(self) -> str:
+        return f"{self.shortest}–{self.longest}" if self.longest else f"over {self.shortest - 1}"
+
+
+def score_by_length(text: TranslatedText) -> tuple[LengthBucket, ...]:
+    """The buckets that hold something, short sentences first."""
+    rows = [(count_words(row.source), row) for row in text.rows()]
+    buckets = []
+    for first, end in pairwise(_EDGES):
+        found = [row for length, row in rows if first <= length < end]
+        if found:
+            longest = end - 1 if end < _EDGES[-1] else None
+            scores = _scores(found, text.target_language)
+            buckets.append(LengthBucket(max(first, 1), longest, len(found), scores))
+    return tuple(buckets)
+
+
+def write_by_length(by_pair: Mapping[str, Sequence[LengthBucket]], metric: Metric, path: Path) -> None:
+    """Draw a metric of all directions over the length of the source as PNG."""
+    names = {bucket.shortest: str(bucket) for buckets in by_pair.values() for bucket in buckets}
+    places = {shortest: place for place, shortest in enumerate(sorted(names))}
+
+    def draw(axes: "Axes") -> None:
+        for pair, buckets in by_pair.items():
+            across = [places[bucket.shortest] for bucket in buckets]
+            axes.plot(across, [getattr(bucket.scores, metric) for bucket in buckets], marker="o", label=pair)
+        axes.set_xticks(list(places.values()), [names[shortest] for shortest in places])
+
+    write_picture(path, "words of the source", METRIC_NAMES[metric], draw)
+
+
+def _scores(rows: Sequence[Row], target_language: str) -> TranslationScores:
+    return score_translations(
+        [row.translation for row in rows], [[row.reference for row in rows]], target_language
+    )

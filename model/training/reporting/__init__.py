@@ -1,1 +1,0 @@
-"""ⓕ What a run tells about itself: progress, journal, scores, pictures, provenance."""

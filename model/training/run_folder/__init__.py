@@ -1,0 +1,1 @@
+"""What a run writes: its folder, its state, and the checkpoints that it keeps."""

@@ -1,0 +1,115 @@
+"""ⓔ What may differ between the configuration a run began with and the one it is resumed with."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from model.errors import ConfigError, CorpusError, TrainingError
+from model.training.config.train_config import TrainConfig
+from model.training.run_folder.folder import RunFolder
+from model.training.run_folder.state import load_state_values
+
+_FREE_IN_RUN = {
+    "folder",
+    "max_steps",
+    "max_minutes",
+    "max_epochs",
+    "save_every",
+    "log_every",
+    "threads",
+    "plots",
+    "tensorboard",
+    "checkpoint_precision",
+}
+_FIXED_IN_VALIDATION = {"metric", "max_sentences"}
+"""Scores of another metric, another text or another search cannot be compared with the best one so far."""
+_FREE_IN_BATCHES = "prefetch"
+_WHERE_DATA_IS = ("path", "target_path")
+
+
+def require_unchanged(folder: RunFolder, config: TrainConfig) -> None:
+    """Refuse to go on with a run, or to answer for it, under a configuration that would train something else.
+
+    Raises:
+        ConfigError: Naming the first value that differs.
+        TrainingError: If what the run began with cannot be read.
+    """
+    try:
+        # Values that are newer than the run have been what they are by default.
+        begun = TrainConfig.from_dict(json.loads(folder.config.read_text(encoding="utf-8")))
+    except (OSError, ValueError, ConfigError) as error:
+        message = f"cannot resume: {folder.config}, which the run began with, cannot be read"
+        raise TrainingError(f"{message} ({error})") from error
+    check_unchanged(begun.to_dict(), config.to_dict())
+
+
+def require_same_text(folder: RunFolder, fingerprints: Mapping[str, str]) -> None:
+    """Refuse to go on with other text, before anything is made of it.
+
+    Args:
+        folder: The run's.
+        fingerprints: Of the text there is now.
+
+    Raises:
+        CorpusError: Naming which text has changed.
+        TrainingError: If the state cannot be read.
+    """
+    known = load_state_values(folder.state).get("text", {})  # of states that are older nothing is known
+    for which, fingerprint in fingerprints.items():
+        if known.get(which, fingerprint) != fingerprint:
+            raise CorpusError(f"cannot resume: the {which} text, or the tokenizer, has changed since")
+
+
+def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to resume under a configuration that would have trained something else so far.
+
+    Limits, intervals, most of validation and the card may change. So may the places of corpora:
+    what they hold is compared when the batches go back to their position.
+
+    Args:
+        begun: TrainConfig.to_dict() of the run when it began.
+        now: The same of the run to resume.
+
+    Raises:
+        ConfigError: Naming the first value that differs.
+    """
+    ends_with_the_run = _ends_with_the_run(now["schedule"])
+    for section, name, before, after in _differences(begun, now):
+        if name == "max_steps" and ends_with_the_run:
+            requirement = f"{before!r}, as when the run began: its cosine ends there"
+            raise ConfigError(f"{section}.{name}", requirement, after)
+        if not _is_free(section, name):
+            raise ConfigError(f"{section}.{name}", f"{before!r}, as when the run began", after)
+
+
+def _differences(
+    begun: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[tuple[str, str, object, object]]:
+    """Section, name, value then and value now of all that differ; None stands for a value not given."""
+    for section in now:
+        before, after = _flat(begun.get(section, {})), _flat(now[section])
+        for name in {**after, **before}:
+            if before.get(name) != after.get(name):
+                yield section, name, before.get(name), after.get(name)
+
+
+def _is_free(section: str, name: str) -> bool:
+    if section == "validation":
+        return name not in _FIXED_IN_VALIDATION
+    if section == "batches":
+        return name == _FREE_IN_BATCHES
+    return section == "card" or (section == "run" and name in _FREE_IN_RUN)
+
+
+def _ends_with_the_run(schedule: Mapping[str, Any]) -> bool:
+    """Whether every learning rate depends on the number of steps."""
+    return bool(schedule["form"] == "cosine" and not schedule["total_steps"])
+
+
+def _flat(section: object) -> dict[str, object]:
+    """A section's values by name; those of a list of tables by number and name."""
+    if isinstance(section, Mapping):
+        return dict(section)
+    tables = section if isinstance(section, list) else []
+    numbered = {f"{i}.{name}": value for i, table in enumerate(tables) for name, value in table.items()}
+    return {"length": len(tables)} | {k: v for k, v in numbered.items() if not k.endswith(_WHERE_DATA_IS)}

@@ -1,0 +1,150 @@
+"""ⓔ Everything needed to go on exactly where a run was: safetensors and JSON, written atomically.
+
+The folder `state` holds `tensors.safetensors` (weights, optimiser, averages, random states) and
+`state.json` (step, data position, scores so far). A new state takes the old one's place in a
+single system call when it is on the disk, so a kill at any moment leaves a complete one.
+"""
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from model.errors import TrainingError
+from model.files import written_whole
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python's, NumPy's and torch's generators (CPU and GPU)."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def seed_share(seed: int, rank: int, step: int) -> None:
+    """Seed them all for what one of several processes draws in one update."""
+    words = np.random.SeedSequence([seed, rank, step]).generate_state(1, np.uint64)
+    seed_everything(int(words[0]))
+
+
+def capture_random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Every generator's state, of GPUs the current one's: tensors by name, and what JSON can hold."""
+    tensors = {"random.cpu": torch.get_rng_state()}
+    if torch.cuda.is_initialized():
+        tensors["random.cuda.0"] = torch.cuda.get_rng_state()
+    legacy: dict[str, Any] = dict(np.random.get_state(legacy=False))
+    tensors["random.numpy"] = torch.from_numpy(legacy["state"]["key"].astype(np.int64))
+    numpy = {"pos": int(legacy["state"]["pos"]), "gauss": [int(legacy["has_gauss"]), float(legacy["gauss"])]}
+    return tensors, {"python": random.getstate(), "numpy": numpy}
+
+
+def restore_random_state(tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
+    """Put every generator back to what `capture_random_state` saw, also after a trip through JSON."""
+    torch.set_rng_state(tensors["random.cpu"])
+    if torch.cuda.is_available() and "random.cuda.0" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda.0"])
+    version, internal, gauss = plain["python"]
+    random.setstate((version, tuple(internal), gauss))
+    keys = tensors["random.numpy"].numpy().astype(np.uint32)
+    np.random.set_state(("MT19937", keys, plain["numpy"]["pos"], *plain["numpy"]["gauss"]))
+
+
+_TENSORS = "tensors.safetensors"
+_VALUES = "state.json"
+_FORMAT_VERSION = 1
+"""Of the layout of both files; a state without a number has this one."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A moment of a run.
+
+    Attributes:
+        step: Updates done.
+        tensors: By name; no two share memory.
+        values: Anything that JSON can hold.
+    """
+
+    step: int
+    tensors: Mapping[str, Tensor]
+    values: Mapping[str, object]
+
+
+def save_run_state(folder: Path, state: RunState) -> None:
+    """Put a state in the place of the one in `folder`.
+
+    Raises:
+        TrainingError: If it cannot be written (a full disk); the last good state is untouched.
+    """
+    try:
+        with written_whole(folder) as unfinished:
+            _write(unfinished, state)
+    except OSError as error:
+        kept = _describe_kept(folder)
+        raise TrainingError(
+            f"cannot save the state of step {state.step}: {error.strerror}; {kept}"
+        ) from error
+
+
+def _write(folder: Path, state: RunState) -> None:
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+    try:
+        save_file(tensors, folder / _TENSORS)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+    values = {"format_version": _FORMAT_VERSION, "step": state.step, **state.values}
+    (folder / _VALUES).write_text(json.dumps(values, ensure_ascii=False), encoding="utf-8")
+
+
+def _describe_kept(folder: Path) -> str:
+    if not has_run_state(folder):
+        return "none was saved before"
+    return f"the one of step {load_state_values(folder).get('step')} is kept, continue it with --resume"
+
+
+def has_run_state(folder: Path) -> bool:
+    """Whether there is something to resume."""
+    return (folder / _VALUES).is_file()
+
+
+def load_run_state(folder: Path) -> RunState:
+    """Read a state.
+
+    Raises:
+        TrainingError: If there is none, it cannot be read, or another release wrote it.
+    """
+    if not has_run_state(folder):
+        raise TrainingError(f"there is nothing to resume: {folder} holds no state yet")
+    values = load_state_values(folder)
+    version, step = values.pop("format_version", _FORMAT_VERSION), values.pop("step", None)
+    if version != _FORMAT_VERSION or not isinstance(step, int):
+        known = f"this release goes on from version {_FORMAT_VERSION}"
+        raise TrainingError(f"the run's state {folder / _VALUES} has format version {version!r}; {known}")
+    try:
+        tensors = load_file(folder / _TENSORS)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(f"the run's state {folder / _TENSORS} cannot be read: {error}") from error
+    return RunState(step=step, tensors=tensors, values=values)
+
+
+def load_state_values(folder: Path) -> dict[str, Any]:
+    """All of a state but its tensors.
+
+    Raises:
+        TrainingError: If it cannot be read.
+    """
+    try:
+        values = json.loads((folder / _VALUES).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TrainingError(f"the run's state {folder / _VALUES} cannot be read: {error}") from error
+    if not isinstance(values, dict):
+        raise TrainingError(f"the run's state {folder / _VALUES} must hold a JSON object")
+    return values

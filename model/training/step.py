@@ -1,0 +1,217 @@
+"""ⓔ One update of the weights: forward, loss, backward, clip, step."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from model.config import TransformerConfig
+from model.errors import DivergenceError
+from model.training.config.optimisation import OptimisationConfig
+from model.training.config.run import Precision
+from model.training.config.train_config import TrainConfig
+from model.training.data.batches import Batch
+from model.training.device import require_precision
+from model.training.distributed.world import ALONE, World
+from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss, r_drop_loss
+from model.training.report.utilisation import operations_of_batch
+from model.training.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update measured; tensors stay on the device until somebody reads them.
+
+    Attributes:
+        loss: Smoothed loss a target token, in nats.
+        cross_entropy: −log P of the reference a target token, in nats.
+        gradient_norm: L2 norm over all weights before clipping.
+        learning_rate: Of this update.
+        num_tokens: Source and target tokens, without padding.
+        num_positions: The same with padding: what was computed on.
+        operations: Multiplications and additions of matrix products, at least.
+    """
+
+    loss: Tensor
+    cross_entropy: Tensor
+    gradient_norm: Tensor
+    learning_rate: float
+    num_tokens: int
+    num_positions: int
+    operations: float
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
+    """Matrix products in `precision`, sums and norms in float32."""
+    return torch.autocast(device.type, getattr(torch, precision), enabled=precision != "float32")
+
+
+def sequence_loss(
+    network: nn.Module, batch: Batch, config: TransformerConfig, smoothing: float
+) -> SummedLoss:
+    """The loss of a batch under teacher forcing: position t predicts label t from labels before t."""
+    logits_NTV = network(batch.source_NS, batch.decoder_input_NT)
+    return label_smoothed_loss(
+        logits_NTV, batch.labels_NT, Smoothing(smoothing, config.pad_id, config.target_vocab_size)
+    )
+
+
+class Updater:
+    """The network, its optimiser and everything an update needs.
+
+    Args:
+        network: On `device` already.
+        shape: The network's configuration.
+        config: The run's.
+        device: Where the network is.
+        world: The processes that share an update's batches.
+
+    Raises:
+        ConfigError: If the precision does not fit the device, or a cosine has no end.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        shape: TransformerConfig,
+        config: TrainConfig,
+        device: torch.device,
+        world: World = ALONE,
+    ) -> None:
+        precision = config.run.precision
+        require_precision(precision, device)
+        self.network = network
+        self.optimiser = build_optimiser(network, config.optimisation)
+        self.schedule = Schedule(
+            config.schedule, config.optimisation.learning_rate, shape.model_dim, config.run.max_steps
+        )
+        self.schedule.warn()
+        self._forward = (
+            cast(nn.Module, torch.compile(network, dynamic=True)) if config.run.compile else network
+        )
+        self._scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
+        self._passes = 2 if config.objective.r_drop else 1
+        self._shape = shape
+        self._config = config
+        self._device = device
+        self._world = world
+        self._gradient_sum = world.gradient_sum(list(network.parameters()))
+
+    def update(self, step: int, batches: Sequence[Batch]) -> Update:
+        """One update from one or several batches, as if they were a single one.
+
+        Args:
+            step: Counted from 1; sets the learning rate.
+            batches: On the network's device; those that are elsewhere count, other processes work on them.
+        """
+        rate = self.schedule.rate(step)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        loss, cross_entropy = self._accumulate_gradient(batches)
+        norm = self._clip()
+        self._scaler.step(self.optimiser)
+        self._scaler.update()
+        num_tokens = sum(batch.num_source_tokens + batch.num_target_tokens for batch in batches)
+        num_positions = sum(batch.source_NS.numel() + batch.labels_NT.numel() for batch in batches)
+        operations = self._passes * sum(operations_of_batch(self._shape, batch) for batch in batches)
+        return Update(loss, cross_entropy, norm, rate, num_tokens, num_positions, operations)
+
+    def _accumulate_gradient(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+        """Gradient of the mean over all target tokens of all batches, wherever they are; the two losses."""
+        self.network.train()
+        self.optimiser.zero_grad(set_to_none=True)
+        num_labels = sum(batch.num_target_tokens for batch in batches)
+        totals = torch.zeros(2, device=self._device)
+        self._scaler.scale(totals)  # makes its scale at the first call, which may be one without a batch
+        mine = [batch for batch in batches if not batch.is_elsewhere]
+        for number, batch in enumerate(mine, start=1):
+            with autocast(self._device, self._config.run.precision):
+                loss = self._loss(batch)
+            if number == len(mine):
+                self._gradient_sum.begin()
+            self._scaler.scale(loss.smoothed / num_labels).backward()
+            totals += torch.stack([loss.smoothed.detach(), loss.cross_entropy]) / num_labels
+        self._gradient_sum.finish()
+        self._world.sum_(totals)
+        return totals[0], totals[1]
+
+    def _loss(self, batch: Batch) -> SummedLoss:
+        shape, objective = self._shape, self._config.objective
+        if not objective.r_drop:
+            return sequence_loss(self._forward, batch, shape, objective.label_smoothing)
+        smoothing = Smoothing(objective.label_smoothing, shape.pad_id, shape.target_vocab_size)
+        return r_drop_loss(self._forward, batch, smoothing, objective.r_drop)
+
+    def _clip(self) -> Tensor:
+        longest = self._config.optimisation.clip_norm or float("inf")
+        self._scaler.unscale_(self.optimiser)
+        return torch.nn.utils.clip_grad_norm_(self.network.parameters(), longest)
+
+    def require_finite_weights(self, step: int) -> None:
+        """Look at every weight, which is worth it before weights are kept.
+
+        Raises:
+            DivergenceError: Naming the first weight that is not finite.
+        """
+        for name, weight in self.network.named_parameters():
+            if not bool(weight.detach().isfinite().all()):
+                raise DivergenceError(f"training diverged at step {step}: the weight {name} is not finite")
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Weights and optimiser state by name."""
+        tensors = {}
+        for name, weight in self.network.named_parameters():
+            tensors[f"weights.{name}"] = weight.detach()
+            for key, value in self.optimiser.state[weight].items():
+                tensors[f"optimiser.{name}.{key}"] = value
+        return tensors
+
+    def state_values(self) -> dict[str, object]:
+        """What else an update depends on, for JSON."""
+        return {"scaler": self._scaler.state_dict()}
+
+    @torch.no_grad()
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Take up what `state_tensors` and `state_values` gave."""
+        for name, weight in self.network.named_parameters():
+            weight.copy_(tensors[f"weights.{name}"])
+            prefix = f"optimiser.{name}."
+            saved = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            if saved:
+                self.optimiser.state[weight] = {k: v.to(weight.device) for k, v in saved.items()}
+        if values["scaler"]:
+            self._scaler.load_state_dict(values["scaler"])
+
+
+def decay_groups(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
+    """The weights that decay, and those that do not.
+
+    Biases and norms are vectors, and an embedding's rows are looked up rather than multiplied:
+    shrinking either has no regularising effect. A tied output projection is an embedding.
+    """
+    embeddings = {id(m.weight) for m in network.modules() if isinstance(m, nn.Embedding)}
+    decay: list[Tensor] = []
+    keep: list[Tensor] = []
+    for weight in network.parameters():
+        if weight.requires_grad:
+            (decay if weight.ndim >= 2 and id(weight) not in embeddings else keep).append(weight)
+    return decay, keep
+
+
+def build_optimiser(network: nn.Module, config: OptimisationConfig) -> torch.optim.AdamW:
+    """AdamW over all weights; `fused` runs one kernel for all of them, on CPU and CUDA alike."""
+    decay, keep = decay_groups(network)
+    groups = [
+        {"params": decay, "weight_decay": config.weight_decay},
+        {"params": keep, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=config.learning_rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.epsilon,
+        fused=True,
+    )

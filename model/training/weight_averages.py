@@ -1,0 +1,74 @@
+"""ⓔ Averages of the weights over time; they translate better than the weights of any one step."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from model.training.config.optimisation import OptimisationConfig
+
+
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
+    """The network's weights by name, each tensor once (a tied one under its first name)."""
+    return {name: weight.detach() for name, weight in network.named_parameters()}
+
+
+class WeightAverages:
+    """The moving average and the window of snapshots, whichever is switched on.
+
+    Args:
+        network: Whose weights to follow.
+        config: `ema_decay` and `average_last`.
+    """
+
+    def __init__(self, network: nn.Module, config: OptimisationConfig) -> None:
+        self._weights = weights_of(network)
+        self._decay = config.ema_decay
+        self._window = config.average_last
+        self._average = {n: w.clone() for n, w in self._weights.items()} if self._decay else {}
+        self._snapshots: list[dict[str, Tensor]] = []
+
+    @torch.no_grad()
+    def follow(self, step: int) -> None:
+        """Move the average towards the weights of this step (counted from 1).
+
+        Early on the decay is (1 + s) / (10 + s), lest the random start be remembered for long.
+        """
+        if self._average:
+            decay = min(self._decay, (1 + step) / (10 + step))
+            torch._foreach_lerp_(list(self._average.values()), list(self._weights.values()), 1 - decay)
+
+    @torch.no_grad()
+    def take_snapshot(self) -> None:
+        """Add the current (or moving average) weights to the window."""
+        if self._window:
+            weights = self._average or self._weights
+            self._snapshots.append({name: weight.clone() for name, weight in weights.items()})
+            del self._snapshots[: -self._window]
+
+    def current(self) -> dict[str, Tensor]:
+        """The weights to translate with: a copy, safe to keep."""
+        if self._snapshots:
+            first, *rest = self._snapshots
+            count = len(rest) + 1
+            return {n: torch.stack([w, *(s[n] for s in rest)]).sum(0) / count for n, w in first.items()}
+        return {n: w.clone() for n, w in (self._average or self._weights).items()}
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Everything to save, by name."""
+        tensors = {f"average.{name}": weight for name, weight in self._average.items()}
+        for i, snapshot in enumerate(self._snapshots):
+            tensors |= {f"snapshot.{i}.{name}": weight for name, weight in snapshot.items()}
+        return tensors
+
+    @torch.no_grad()
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up what `state_tensors` gave."""
+        for name, weight in self._average.items():
+            weight.copy_(tensors[f"average.{name}"])
+        self._snapshots = []
+        while f"snapshot.{len(self._snapshots)}.{next(iter(self._weights))}" in tensors:
+            prefix = f"snapshot.{len(self._snapshots)}."
+            self._snapshots.append(
+                {n: tensors[prefix + n].to(w.device, copy=True) for n, w in self._weights.items()}
+            )

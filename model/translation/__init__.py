@@ -1,0 +1,1 @@
+"""Texts in, translations out: documents, quality checks, second attempts, and `Translator`."""

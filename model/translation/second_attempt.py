@@ -1,0 +1,63 @@
+"""⑤ ⑦ A second attempt at a translation that looks broken: once, by a search that goes in no circles."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.tokenizer import Tokenizer
+from model.translation.quality_checks import Kind, repeats_itself
+from model.translation.result import SentenceTranslation
+
+BEAM_SIZE: Final = 4
+NO_REPEAT_NGRAM_SIZE: Final = 3
+REPETITION_PENALTY: Final = 1.1
+_OF_REPETITION = frozenset({"loop", "unfinished", "length"})
+
+
+def second_request(first: SentenceTranslation) -> DecodeRequest | None:
+    """What to ask the decoder once more; None where nothing looks broken, or nothing else can be tried.
+
+    Where a translation goes in circles or on for too long, and its source repeats itself, a search that may
+    not do so makes nonsense.
+    """
+    if first.diagnosis is None:
+        return None
+    if first.diagnosis.kind in _OF_REPETITION and repeats_itself(first.request.source_ids):
+        return None
+    options = _stricter(first.request.options, first.diagnosis.kind)
+    request = dataclasses.replace(first.request, options=options)
+    return None if request == first.request else request
+
+
+def better_of(
+    first: SentenceTranslation, request: DecodeRequest, result: Sequence[Hypothesis], tokenizer: Tokenizer
+) -> SentenceTranslation:
+    """The second translation if nothing is wrong with it, else the first; either says what happened.
+
+    Args:
+        first: What looked broken.
+        request: The second request.
+        result: What came of that.
+        tokenizer: Of the checkpoint.
+    """
+    if first.diagnosis is None or not result:
+        return first
+    second = SentenceTranslation.of(first.source, first.target, request, result, tokenizer)
+    kept = second.diagnosis is None
+    diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=kept)
+    return dataclasses.replace(second if kept else first, diagnosis=diagnosis)
+
+
+def _stricter(options: DecodeOptions, kind: Kind) -> DecodeOptions:
+    beam_size = options.beam_size if options.strategy == "beam" else options.num_hypotheses
+    # EOS is one of them; a lone other may be white space, or a byte that is no character.
+    min_length = max(options.min_length, 3 if kind == "empty" else 2)
+    return dataclasses.replace(
+        options,
+        strategy="beam",
+        beam_size=max(beam_size, BEAM_SIZE),
+        no_repeat_ngram_size=min(options.no_repeat_ngram_size or NO_REPEAT_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE),
+        repetition_penalty=max(options.repetition_penalty, REPETITION_PENALTY),
+        min_length=min_length if options.max_length is None else min(min_length, options.max_length),
+    )

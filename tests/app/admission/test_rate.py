@@ -1,0 +1,66 @@
+import sys
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+
+from app.admission.quota import MeasuredRate
+
+
+def test_a_rate_before_and_after_measuring() -> None:
+    rate = MeasuredRate(workers=1)
+    assert rate.seconds_for(10**9) == 1
+    rate.record(0, 0.1)
+    assert rate.seconds_for(10**9) == 1
+    rate.record(100, 0.4)
+    assert rate.seconds_for(1) == 1
+    assert rate.seconds_for(1000) == 5
+    assert rate.seconds_for(10**9) == 60
+
+
+def test_turns_without_an_end_count_too() -> None:
+    rate = MeasuredRate(workers=1)
+    for turn in range(1000):
+        rate.record(100 if turn % 10 == 9 else 0, 0.1)
+    assert rate.tokens_per_second == pytest.approx(100, rel=0.2)
+
+
+def test_workers_add_up_and_the_present_outweighs_the_past() -> None:
+    rate = MeasuredRate(workers=3)
+    for _ in range(100):
+        rate.record(1000, 0.1)
+    assert rate.tokens_per_second == pytest.approx(30_000)
+    for _ in range(100):
+        rate.record(1, 0.1)
+    assert rate.tokens_per_second == pytest.approx(3 * 10, rel=0.5 ** (10 / 2) * 1000)
+    assert rate.tokens_per_second is not None
+    assert rate.tokens_per_second < 3000
+
+
+def test_nothing_is_predicted_from_a_batch_that_has_only_begun() -> None:
+    rate = MeasuredRate(workers=2)
+    assert rate.predict(10**9) == 0
+    rate.record(10, 0.02)
+    assert rate.predict(10**9) == 0
+    for _ in range(50):
+        rate.record(10, 0.02)
+    assert rate.predict(10_000) == pytest.approx(10.0)
+
+
+@pytest.fixture
+def restless_threads() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("restless_threads")
+def test_it_may_be_asked_while_the_first_work_is_recorded() -> None:
+    for _ in range(200):
+        rate = MeasuredRate(workers=1)
+        worker = Thread(target=rate.record, args=(100, 1.0))
+        worker.start()
+        while worker.is_alive():
+            assert rate.predict(100) in (0, 1)
+        worker.join()

@@ -1,0 +1,99 @@
+"""How often a client may ask, by a clock that is moved by hand; the time of day does not matter."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.admission.rates import RateLimit, parse_rate
+from app.errors import RateExceededError
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("100/minute", (100, 60)),
+        ("5 per 10 seconds", (5, 10)),
+        ("1/Hour", (1, 3600)),
+        (" 10 / 2 days ", (10, 172_800)),
+        ("0/minute", None),
+        ("often", None),
+        ("10", None),
+        ("10/0 minutes", None),
+        ("-1/second", None),
+        ("1/fortnight", None),
+        ("1/minute;drop", None),
+    ],
+)
+def test_how_rates_are_written(text: str, rate: tuple[int, int] | None) -> None:
+    assert parse_rate(text) == rate
+
+
+def test_the_refused_are_told_when_their_next_request_will_be_served() -> None:
+    clock = Clock()
+    limit = RateLimit("2/minute", clock)
+    limit.charge("a")
+    clock.now += 20
+    limit.charge("a")
+    limit.charge("b")
+    with pytest.raises(RateExceededError) as refused:
+        limit.charge("a")
+    assert refused.value.retry_after in (40, 41)
+    clock.now += refused.value.retry_after
+    limit.charge("a")
+    with pytest.raises(RateExceededError):
+        limit.charge("a")
+
+
+def test_without_a_rate_nobody_is_counted() -> None:
+    limit = RateLimit(None)
+    for _ in range(1000):
+        limit.charge("a")
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 86_400.0])
+def test_the_time_of_day_may_jump(monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
+    limit = RateLimit("1/minute")
+    limit.charge("a")
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + jump)
+    with pytest.raises(RateExceededError) as refused:
+        limit.charge("a")
+    assert 1 <= refused.value.retry_after <= 61
+
+
+@given(st.integers(1, 5), st.lists(st.floats(0, 15), max_size=60))
+def test_no_window_holds_more_than_the_rate_and_no_request_is_refused_for_nothing(
+    most: int, pauses: list[float]
+) -> None:
+    clock = Clock()
+    limit = RateLimit(f"{most} per 10 seconds", clock)
+    served: list[float] = []
+    for pause in pauses:
+        clock.now += pause
+        try:
+            limit.charge("a")
+        except RateExceededError:
+            assert sum(clock.now - each <= 10.002 for each in served) >= most
+        else:
+            served.append(clock.now)
+            assert sum(clock.now - each < 9.998 for each in served) <= most
+
+
+def test_clients_who_stopped_asking_are_forgotten() -> None:
+    clock = Clock()
+    limit = RateLimit("10/second", clock)
+    for number in range(5000):
+        clock.now += 0.1
+        limit.charge(str(number))
+    assert limit._windows is not None
+    assert len(limit._windows._windows) <= 1000

@@ -1,0 +1,117 @@
+"""A connection without a socket: a client's bytes go in, requests and answers come out."""
+
+import asyncio
+import re
+from typing import NamedTuple
+
+from starlette.types import Message, Receive, Scope, Send
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from app.admission.header_admission import Porter
+from app.connection.limits import Door
+from app.connection.protocol import Protocol
+from app.lifecycle.context import Context
+from app.settings import Settings
+
+
+def porter_of(max_requests: int, **settings: object) -> Porter:
+    """One whose house has so much room."""
+    return Context.of(Settings(_env_file=None, max_requests=max_requests, **settings)).header_admission()
+
+
+class Seen(NamedTuple):
+    """A request as an application saw it, and its target as it was written."""
+
+    method: str
+    target: bytes
+    version: str
+    fields: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+class Wire(asyncio.Transport):
+    """One connection to an application that reads requests, notes them and says `done`.
+
+    Args:
+        door: Shared with other connections.
+        porter: Likewise.
+    """
+
+    def __init__(self, door: Door | None = None, porter: Porter | None = None) -> None:
+        super().__init__()
+        self.written = b""
+        self.seen: list[Seen] = []
+        self.has_ended = False
+        self.num_unread = 0
+        self._is_closing = False
+        config = Config(self.answer, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
+        self.refusals: list[str] = []
+        self.protocol = Protocol(
+            config,
+            ServerState(),
+            {},
+            door=door or Door(room=10),
+            porter=porter or porter_of(10),
+            count_refusal=lambda code, _: self.refusals.append(code),
+        )
+        self.protocol.connection_made(self)
+
+    async def send(self, data: bytes) -> None:
+        """What the client sends arrives, and is worked on."""
+        self.protocol.data_received(data)
+        # A request takes a few turns of the loop.
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    @property
+    def statuses(self) -> list[int]:
+        """Of all answers."""
+        return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", self.written)]
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read one request and say `done`."""
+        body = b""
+        message: Message = {"more_body": True}
+        while message.get("more_body"):
+            message = await receive()
+            body += message.get("body", b"")
+        if message["type"] == "http.disconnect":
+            return
+        self.seen.append(
+            Seen(scope["method"], self.protocol.url, scope["http_version"], scope["headers"], body)
+        )
+        fields = [(b"content-length", b"4")]
+        await send({"type": "http.response.start", "status": 200, "headers": fields})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    # What a protocol asks of a transport
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        self.written += data
+
+    def write_eof(self) -> None:
+        self.has_ended = True
+
+    def close(self) -> None:
+        self._is_closing = self.has_ended = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.num_unread
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass

@@ -1,0 +1,99 @@
+"""The last connections: accepted if the system has them, ignored if not, and never reset."""
+
+import asyncio
+import errno
+import math
+import socket
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from app.connection.listening import _APART_SECONDS, Listener, listen, take_in_last
+from model.errors import ConfigError
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_has_connected_is_accepted_and_who_comes_later_ignored() -> None:
+    accepted = 0
+
+    async def welcome(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal accepted
+        accepted += 1
+        writer.close()
+
+    with listen("127.0.0.1", 0) as listener:
+        address = listener.getsockname()
+        server = await asyncio.start_server(welcome, sock=listener, backlog=1)
+        listener.listen(100)
+        clients = [socket.create_connection(address, timeout=10) for _ in range(30)]
+        assert await take_in_last([listener], 10)
+        if sys.platform == "linux":
+            with pytest.raises(TimeoutError), socket.create_connection(address, timeout=0.2):
+                pass
+        server.close()
+        async with asyncio.timeout(10):
+            while accepted < len(clients):
+                await asyncio.sleep(0.005)
+        for client in clients:
+            assert client.recv(1) == b""
+            client.close()
+    assert accepted == 30
+
+
+async def test_it_does_not_wait_for_ever() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=10):
+        assert not await take_in_last([listener], 0.05)
+
+
+async def test_that_no_descriptor_is_left_is_told_once_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_listener: socket.socket) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    told: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, details: told.append(details["message"]))
+    with listen("127.0.0.1", 0) as listener:
+        async with await asyncio.start_server(lambda *_: None, sock=listener, backlog=16):
+            monkeypatch.setattr(socket.socket, "accept", fail)
+            with socket.create_connection(listener.getsockname(), timeout=10):
+                async with asyncio.timeout(10):
+                    while not told:
+                        await asyncio.sleep(0.005)
+                monkeypatch.undo()
+                assert told == ["socket.accept() out of system resource"]
+
+
+async def test_while_descriptors_are_short_there_is_one_connection_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("app.connection.listening.time", SimpleNamespace(monotonic=lambda: now))
+    with listen("127.0.0.1", 0) as listener:
+        assert isinstance(listener, Listener)
+        clients = [socket.create_connection(listener.getsockname(), timeout=10) for _ in range(3)]
+        clients.append(listener.accept()[0])
+        listener._short_until = math.inf
+        clients.append(listener.accept()[0])
+        for pause in (0.0, 0.9 * _APART_SECONDS):
+            now += pause
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+        now += 0.2 * _APART_SECONDS
+        clients.append(listener.accept()[0])
+        for client in clients:
+            client.close()
+
+
+async def test_an_address_that_is_taken_is_named() -> None:
+    with listen("127.0.0.1", 0) as listener, pytest.raises(ConfigError) as refusal:
+        listen("127.0.0.1", listener.getsockname()[1])
+    assert refusal.value.field == "port"
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example", "no.such.host.invalid"])
+async def test_a_host_that_is_none_is_named(host: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        listen(host, 0)
+    assert (refusal.value.field, refusal.value.value) == ("host", host)

@@ -1,0 +1,42 @@
+"""What a log line tells of a request that is over."""
+
+from app.telemetry.access_record import Visit
+from app.telemetry.timings import Stages
+
+
+def visit(stages: Stages) -> Visit:
+    return Visit(
+        request_id="a" * 32,
+        method="POST",
+        endpoint="/translate",
+        status=200,
+        has_failed=False,
+        outcome="answered",
+        headers={"authorization": "Bearer canary", "traceparent": "canary"},
+        began=10.0,
+        ended=10.25,
+        stages=stages,
+    )
+
+
+def test_only_stages_that_were_reached_are_told() -> None:
+    stages = Stages()
+    stages.items, stages.characters = 1, 12
+    stages.passed("queue", 10.0, 10.1)
+    stages.count("en-fr", 4, 5)
+    assert visit(stages).event() == {
+        "endpoint": "/translate",
+        "status": 200,
+        "outcome": "answered",
+        "seconds": 0.25,
+        "queue_seconds": 0.1,
+        "items": 1,
+        "characters": 12,
+        "source_tokens": 4,
+        "target_tokens": 5,
+        "pair": "en-fr",
+    }
+
+
+def test_nothing_of_the_head_is_told() -> None:
+    assert "canary" not in str(visit(Stages()).event())

@@ -1,0 +1,81 @@
+"""One text on its way: each leg's sentences, what became of them, and the answer behind the last."""
+
+import pytest
+
+from app.translation.catalogue import Catalogue
+from app.translation.markup_syntax import HTML
+from app.translation.reader import Reader
+from app.translation.request import Order
+from app.translation.text_job import Item
+from model.errors import DecodingError, TextTooLongError
+from model.request import Hypothesis
+from tests.app.double import DoubleBackend
+
+BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"),)))
+
+
+def item_of(text: str, *, source: str = "de", is_html: bool = False) -> Item:
+    order = Order(
+        texts=(text,),
+        fields=("q",),
+        source=source,
+        target="fr",
+        deadline=0.0,
+        markup=HTML if is_html else None,
+    )
+    return Reader(Catalogue(BACKEND.models())).read(order)[0]
+
+
+def found(*texts: str, finished: bool = True) -> list[Hypothesis]:
+    """What a search found of one sentence, best first."""
+    return [
+        Hypothesis(tuple(BACKEND.tokenizer.encode(text)[:-1]), -1.0, -1.0, (), finished=finished)
+        for text in texts
+    ]
+
+
+def go_on(item: Item, *results: list[Hypothesis]) -> Item:
+    return item.go_on(item.sentences(results))
+
+
+def test_what_the_first_leg_gave_is_read_for_the_second() -> None:
+    item = item_of("eins zwei.\n\ndrei")
+    assert [leg.pair for leg in item.ahead] == [("de", "en"), ("en", "fr")]
+    item = go_on(item, found("one two."), found("three"))
+    assert [leg.pair for leg in item.ahead] == [("en", "fr")]
+    sources = [BACKEND.tokenizer.decode(request.source_ids[:-1]) for request in item.requests]
+    assert sources == ["ONE TWO.", "THREE"]
+    item = go_on(item, found("un deux."), found("trois"))
+    assert (item.ahead, item.requests) == ((), [])
+    answer = item.answer()
+    assert (answer.text, answer.is_finished) == ("UN DEUX.\n\nTROIS", True)
+    assert answer.route is item.route
+
+
+def test_it_is_unfinished_if_any_leg_was() -> None:
+    item = go_on(item_of("eins"), found("one", finished=False))
+    assert not go_on(item, found("un")).answer().is_finished
+
+
+def test_alternatives_fall_back_on_the_best_where_a_run_of_text_has_fewer() -> None:
+    item = item_of("<b>one</b> <i>two</i>", source="en", is_html=True)
+    answer = go_on(item, found("un", "le"), found("deux")).answer()
+    assert answer.text == "<b>UN</b> <i>DEUX</i>"
+    assert answer.alternatives == ("<b>LE</b> <i>DEUX</i>",)
+
+
+def test_what_needed_no_checkpoint_names_none() -> None:
+    item = go_on(item_of(" \n"))
+    answer = go_on(item).answer()
+    assert (answer.text, answer.route, answer.sentences) == (" \n", None, ())
+
+
+def test_a_sentence_without_any_result_is_a_fault() -> None:
+    with pytest.raises(DecodingError):
+        item_of("eins").sentences([[]])
+
+
+def test_what_became_too_long_on_the_way_is_refused() -> None:
+    with pytest.raises(TextTooLongError) as refusal:
+        go_on(item_of("eins"), found("one " * 50))
+    assert refusal.value.field == "q"

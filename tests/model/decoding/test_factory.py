@@ -1,0 +1,252 @@
+"""Each machine and each wish gets the runner that fits; the native one needs no PyTorch."""
+
+import dataclasses
+import gc
+import logging
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import cast
+
+import pytest
+import torch
+
+from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.decoding.factory import EngineFactory, engine_factory, torch_engine, torch_factory
+from model.decoding.native_runner import NativeRunner
+from model.decoding.pytorch.torch_runner import TorchRunner
+from model.decoding.runner import Runner
+from model.errors import ConfigError, TextTooLongError
+from model.native.binding import ENVIRONMENT
+from model.network.transformer import Transformer
+from model.request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
+from tests.model.decoding.networks import lively_network
+from tests.model.native_library import needs_native
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_checkpoint: Path) -> Checkpoint:
+    return load_checkpoint(tiny_checkpoint)
+
+
+def kind_of(factory: EngineFactory) -> str:
+    runner = factory.new_runner(64)
+    names = {NativeRunner: "native", TorchRunner: "torch"}
+    assert factory.is_native is isinstance(runner, NativeRunner)
+    return f"{names[type(runner)]} {factory.device} {factory.precision}"  # type: ignore[index]
+
+
+@needs_native
+@pytest.mark.parametrize("precision", ["auto", "int8", "bfloat16", "float32"])
+def test_a_cpu_computes_natively(
+    checkpoint: Checkpoint, precision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    factory = engine_factory(checkpoint, precision=precision, device="cpu")
+    assert kind_of(factory) == f"native cpu {'int8' if precision == 'auto' else precision}"
+    (line,) = caplog.messages
+    assert line.startswith("decoding natively: dragoman-")
+
+
+@needs_native
+def test_what_the_library_cannot_compute_goes_to_torch(
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    assert kind_of(engine_factory(checkpoint, precision="float16", device="cpu")) == "torch cpu float16"
+    (line,) = caplog.messages
+    assert line.startswith("decoding with PyTorch, not natively: the native library computes in float32")
+
+
+@pytest.mark.parametrize("field", ["num_encoder_layers", "num_decoder_layers"])
+def test_half_a_network_is_refused_by_name(checkpoint: Checkpoint, field: str) -> None:
+    half = dataclasses.replace(checkpoint, config=dataclasses.replace(checkpoint.config, **{field: 0}))
+    with pytest.raises(ConfigError, match=f"`{field}` must be at least 1 to translate"):
+        engine_factory(half, device="cpu")
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("auto", "float32"), ("int8", "int8")])
+def test_without_the_library_torch_computes(
+    checkpoint: Checkpoint,
+    precision: str,
+    expected: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setenv(ENVIRONMENT, "off")
+    assert kind_of(engine_factory(checkpoint, precision=precision, device="cpu")) == f"torch cpu {expected}"
+    assert caplog.messages == [f"decoding with PyTorch, not natively: {ENVIRONMENT} is off"]
+
+
+@pytest.mark.parametrize("native", ["auto", "off"])
+def test_an_unknown_precision_is_no_reason_to_try_another_runner(
+    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    with pytest.raises(ConfigError, match="`precision` must be one of auto"):
+        engine_factory(checkpoint, precision="int4", device="cpu")
+
+
+@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+def test_engines_of_one_factory_are_apart_and_agree(
+    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    factory = engine_factory(checkpoint, device="cpu")
+    first, second = factory.make(), factory.make(max_batch_tokens=5)
+    ids = tuple(checkpoint.tokenizer.encode("Thank you.", target_language="fr"))
+    asked = DecodeRequest(ids, checkpoint.card.decoding)
+    first.add(asked)
+    first.step(max_steps=1)
+    assert second.is_idle
+    (result,) = second.decode([asked])
+    first.reset()
+    assert first.decode([asked]) == [result]
+    assert isinstance(result, list)
+    assert checkpoint.tokenizer.decode(result[0].token_ids) == "Merci."
+    first.close()
+    assert second.decode([asked]) == [result]
+
+
+@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+def test_a_budget_of_state_is_kept(
+    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    factory = engine_factory(checkpoint, device="cpu")
+    config = checkpoint.config
+    numbers = 2 * config.model_dim * config.num_decoder_layers
+    assert factory.position_bytes in (2 * numbers, 4 * numbers)
+    assert factory.new_runner(50).max_positions == 50
+    engine = factory.make(max_positions=50)
+    options = DecodeOptions(strategy="greedy", max_length=20)
+    engine.add(DecodeRequest((5,) * 10, options))
+    assert not engine.fits(DecodeRequest((5,) * 10, options))
+    with pytest.raises(TextTooLongError, match="decoder positions"):
+        engine.add(DecodeRequest((5,) * 40, options))
+
+
+@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+def test_the_widest_search_of_the_longest_sentence_has_room(
+    checkpoint: Checkpoint, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    engine = engine_factory(checkpoint, device="cpu").make()
+    limit = checkpoint.config.max_positions
+    options = DecodeOptions(beam_size=MAX_BEAM_SIZE, max_length=limit)
+    sentence = engine.add(DecodeRequest((5,) * limit, options))
+    assert sentence.positions == limit * (1 + MAX_BEAM_SIZE)
+    assert engine.load > 0
+
+
+@pytest.mark.parametrize(("device", "positions"), [("cpu", 2**15), ("cuda", 2**18)])
+def test_a_gpu_has_room_for_hundreds_of_recorded_rows(
+    checkpoint: Checkpoint, device: str, positions: int
+) -> None:
+    factory = engine_factory(checkpoint, device="cpu")
+    asked: list[int] = []
+
+    def new_runner(max_positions: int) -> Runner:
+        asked.append(max_positions)
+        return factory.new_runner(max_positions)
+
+    dataclasses.replace(factory, device=device, new_runner=new_runner).make()
+    assert asked == [max(positions, checkpoint.config.max_positions * (1 + MAX_BEAM_SIZE))]
+    assert device == "cpu" or asked == [positions]
+
+
+@pytest.mark.parametrize(
+    ("native", "tokens"), [pytest.param("auto", 1024, marks=needs_native), ("off", 4096)]
+)
+def test_a_batch_is_as_large_as_serves_the_runner(
+    checkpoint: Checkpoint, native: str, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    engine = engine_factory(checkpoint, device="cpu").make()
+    options = DecodeOptions(beam_size=32, max_length=1)
+    engine.add(DecodeRequest((5,) * 16, options))
+    assert engine.load == 16 * 32 / tokens
+
+
+def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Recorder:
+        def __init__(self, network: Transformer, device: str, **bounds: object) -> None:
+            self.asked = (device, bounds["max_positions"], bounds["never_produced"])
+            self.is_warm = False
+
+        def warm_up(self) -> None:
+            self.is_warm = True
+
+    monkeypatch.setattr("model.decoding.pytorch.static_runner.StaticRunner", Recorder)
+    monkeypatch.setattr(
+        "model.decoding.pytorch.device_memory.load_network", lambda checkpoint, *_: checkpoint.network()
+    )
+    factory = torch_factory(checkpoint, "cuda:1", "bfloat16")
+    runner = cast(Recorder, factory.new_runner(1000))
+    assert runner.asked == ("cuda:1", 1000, checkpoint.tokenizer.target_tag_ids)
+    assert runner.is_warm
+    assert not factory.is_native
+
+
+def test_a_gpu_that_cannot_record_starts_its_kernels_singly(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from model.decoding.pytorch.static_runner import StaticRunner
+
+    def cannot(self: StaticRunner) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr("model.decoding.factory.resolve_device", lambda name: "cpu:0")
+    monkeypatch.setattr(StaticRunner, "warm_up", cannot)
+    runner = engine_factory(checkpoint, precision="float32").new_runner(500)
+    assert isinstance(runner, TorchRunner)
+    assert caplog.messages == [
+        "decoding without CUDA graphs: operation not permitted when stream is capturing"
+    ]
+
+
+def test_nothing_is_left_of_what_cannot_record_when_its_stand_in_takes_memory(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from model.decoding.pytorch.static_runner import StaticRunner
+
+    given_up: list[weakref.ref[StaticRunner]] = []
+
+    def cannot(self: StaticRunner) -> None:
+        given_up.append(weakref.ref(self))
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def torch_runner(*_: object, **__: object) -> str:
+        gc.collect()
+        return "still there" if given_up[0]() else "gone"
+
+    monkeypatch.setattr("model.decoding.factory.resolve_device", lambda name: "cpu:0")
+    monkeypatch.setattr("model.decoding.factory.torch_runner", torch_runner)
+    monkeypatch.setattr(StaticRunner, "warm_up", cannot)
+    assert engine_factory(checkpoint, precision="float32").new_runner(500) == "gone"
+
+
+def test_a_network_that_is_in_torch_already_stays_there() -> None:
+    engine = torch_engine(lively_network(), max_batch_tokens=7)
+    engine.add(DecodeRequest((4, 5, 3), DecodeOptions(strategy="greedy")))
+    assert engine.load == 3 / 7
+
+
+_WITHOUT_TORCH = """
+import sys
+from model.translation.translator import Translator
+
+translator = Translator.load(sys.argv[1], device="cpu")
+(translation,) = translator.translate(["Thank you."], source="en", target="fr")
+assert translation.text == "Merci.", translation.text
+assert translator.precision == "int8"
+loaded = {"torch", "safetensors.torch", "model.network.transformer"} & set(sys.modules)
+assert not loaded, loaded
+"""
+
+
+@needs_native
+def test_from_a_folder_to_a_translation_without_torch(tiny_checkpoint: Path) -> None:
+    subprocess.run([sys.executable, "-c", _WITHOUT_TORCH, str(tiny_checkpoint)], check=True, timeout=300)

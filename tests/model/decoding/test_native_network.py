@@ -1,0 +1,163 @@
+import gc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from model.checkpoint.weights import StorageType, StoredTensor
+from model.decoding.native_network import NativeNetwork
+from model.errors import NativeError
+from model.native.binding import Library
+from model.native.tensors import Weights
+from tests.model.decoding.comparison import assert_same
+from tests.model.decoding.networks import lively_network, request, sentences
+from tests.model.decoding.reference import ReferenceDecoder
+from tests.model.native_library import engine_over, native_engine, native_library, needs_native
+from tests.model.tiny_networks import tiny_config, tiny_network
+
+ROUNDED = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def stored(tensor: torch.Tensor, dtype: StorageType) -> StoredTensor:
+    """As a checkpoint's file holds it."""
+    words = tensor.to(ROUNDED[dtype])
+    return StoredTensor((words.view(torch.uint16) if dtype == "bfloat16" else words).numpy(), dtype)
+
+
+@pytest.mark.parametrize("dtype", ROUNDED)
+def test_weights_may_come_from_a_checkpoint_in_any_type_it_stores(
+    dtype: StorageType, library: Library
+) -> None:
+    torch_network = lively_network(2)
+    with torch.no_grad():
+        for parameter in torch_network.parameters():
+            parameter.copy_(parameter.to(ROUNDED[dtype]))
+    weights = {name: stored(tensor, dtype) for name, tensor in torch_network.state_dict().items()}
+    requests = [request(source) for source in sentences(4, 7)]
+    expected = native_engine(torch_network, library=library).decode(requests)
+    network = NativeNetwork(torch_network.config, weights, library=library)
+    assert engine_over(network).decode(requests) == expected
+
+
+def test_tied_weights_are_needed_once(library: Library) -> None:
+    torch_network = lively_network(tie="all", output_bias=True)
+    weights = dict(torch_network.state_dict())
+    del weights["output.weight"], weights["target_embedding.tokens.weight"]
+    engine = engine_over(NativeNetwork(torch_network.config, weights, library=library))
+    requests, reference = [request(source) for source in sentences(4, 7)], ReferenceDecoder(torch_network)
+    for asked, result in zip(requests, engine.decode(requests), strict=True):
+        assert_same(result, reference.decode(asked))
+
+
+def test_narrow_weights_occupy_less(library: Library) -> None:
+    network = tiny_network(model_dim=64, ffn_dim=256)
+    sizes = [
+        NativeNetwork(network.config, network.state_dict(), precision, library=library).weight_bytes
+        for precision in ("float32", "bfloat16", "int8")
+    ]
+    assert sizes[0] > sizes[1] > sizes[2] > 0
+
+
+@pytest.mark.parametrize("model_dim", [48, 64, 192])
+def test_tiles_add_up_integers_as_vectors_do(model_dim: int) -> None:
+    network = lively_network(model_dim=model_dim, ffn_dim=2 * model_dim)
+    tiles, vectors = (
+        native_engine(network, library=native_library(variant), precision="int8")
+        for variant in ("amx", "avx512")
+    )
+    for count in (1, 11, 12, 33, 70, 100):
+        requests = [request(source) for source in sentences(*[7] * count)]
+        for ours, expected in zip(tiles.decode(requests), vectors.decode(requests), strict=True):
+            assert_same(ours, expected)
+
+
+def test_an_entry_holds_keys_and_values_of_all_layers(library: Library) -> None:
+    network = tiny_network(model_dim=64, num_decoder_layers=3)  # heads of 32 fill whole vectors
+    packed = NativeNetwork(network.config, network.state_dict(), library=library)
+    assert packed.entry_bytes == 3 * 2 * 64 * 4
+    narrow = NativeNetwork(network.config, network.state_dict(), "int8", library=library)
+    assert narrow.entry_bytes <= packed.entry_bytes
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"num_encoder_layers": 0}, "encoder-decoders only"),
+        ({"num_decoder_layers": 0}, "encoder-decoders only"),
+        ({"max_positions": 2**32 + 1}, "max_positions up to 1073741824, not with 4294967297"),
+    ],
+)
+def test_other_architectures_are_refused(changed: dict[str, int], words: str) -> None:
+    with pytest.raises(NativeError, match=words):
+        NativeNetwork(tiny_config(**changed), {})
+
+
+def test_other_precisions_are_refused() -> None:
+    with pytest.raises(NativeError, match="float32, bfloat16, int8, not in float16"):
+        NativeNetwork(tiny_config(), {}, "float16")
+
+
+def without(name: str) -> Callable[[dict[str, torch.Tensor]], Weights]:
+    return lambda weights: {other: tensor for other, tensor in weights.items() if other != name}
+
+
+def replaced(name: str, tensor: torch.Tensor) -> Callable[[dict[str, torch.Tensor]], Weights]:
+    return lambda weights: weights | {name: tensor}
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (
+            without("encoder.layers.1.attention.query.weight"),
+            "'encoder.layers.1.attention.query.weight' is mi",
+        ),
+        (
+            replaced("output.weight", torch.zeros(29, 15)),
+            r"'output.weight' must have shape \[29, 16\], but has",
+        ),
+        (replaced("output.weight", torch.zeros(29, 16, dtype=torch.float64)), "in one of float32, bfloat16"),
+        (replaced("output.weight", torch.zeros(16, 29).T), "must be contiguous"),
+        (replaced("output.weight", torch.zeros(29, 16, device="meta")), "on the CPU"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_by_name(
+    spoil: Callable[[dict[str, torch.Tensor]], Weights], words: str
+) -> None:
+    network = tiny_network()
+    with pytest.raises(NativeError, match=words):
+        NativeNetwork(network.config, spoil(dict(network.state_dict())))
+
+
+@needs_native
+def test_stored_weights_must_lie_in_one_piece() -> None:
+    network = tiny_network()
+    weights = {name: stored(tensor, "float32") for name, tensor in network.state_dict().items()}
+    strided = StoredTensor(np.zeros((16, 29), np.float32).T, "float32")
+    with pytest.raises(NativeError, match=r"'output\.weight' must be contiguous"):
+        NativeNetwork(network.config, weights | {"output.weight": strided})
+
+
+@needs_native
+def test_the_weights_may_go_once_they_are_packed() -> None:
+    torch_network = lively_network(3)
+    requests = [request(source) for source in sentences(5, 6)]
+    expected = native_engine(torch_network).decode(requests)
+    engine = native_engine(torch_network)
+    with torch.no_grad():
+        for parameter in torch_network.parameters():
+            parameter.zero_()
+    del torch_network
+    gc.collect()
+    assert engine.decode(requests) == expected
+
+
+@needs_native
+def test_a_network_lives_as_long_as_a_session_needs_it() -> None:
+    torch_network, requests = lively_network(3), [request(source) for source in sentences(5, 6)]
+    expected = native_engine(torch_network).decode(requests)
+    engine = engine_over(NativeNetwork(torch_network.config, torch_network.state_dict()))
+    gc.collect()
+    assert engine.decode(requests) == expected

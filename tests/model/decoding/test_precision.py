@@ -1,0 +1,67 @@
+"""Devices and precisions by name; what this machine cannot do is refused by name."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.decoding import device
+from model.decoding.device import resolve_device, resolve_precision
+from model.errors import ConfigError
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine that has a driver and two GPUs."""
+    monkeypatch.setattr(device, "_DRIVERS", (Path("/"),))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    return monkeypatch
+
+
+def test_auto_takes_a_gpu_where_there_is_one(gpus: pytest.MonkeyPatch) -> None:
+    assert resolve_device("auto") == "cuda"
+    gpus.setattr(torch.cuda, "is_available", lambda: False)
+    assert resolve_device("auto") == "cpu"
+
+
+def test_a_driver_without_a_gpu_is_none(gpus: pytest.MonkeyPatch) -> None:
+    gpus.setattr(device, "_DRIVERS", (Path("/no/such/driver"),))
+    assert resolve_device("auto") == "cpu"
+    with pytest.raises(ConfigError, match="no such GPU"):
+        resolve_device("cuda")
+
+
+def test_without_a_driver_torch_is_not_asked() -> None:
+    code = (
+        "import sys; from pathlib import Path; from model.decoding import device\n"
+        "device._DRIVERS = (Path('/no/such/driver'),)\n"
+        "sys.exit(device.resolve_device('auto') != 'cpu' or 'torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+@pytest.mark.parametrize("name", ["gpu", "cpu:1", "cuda:x", "", "CUDA"])
+def test_an_unknown_device_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="`device` must be one of auto, cpu, cuda"):
+        resolve_device(name)
+
+
+def test_a_gpu_is_taken_by_its_number(gpus: pytest.MonkeyPatch) -> None:
+    assert [resolve_device(name) for name in ("cuda", "cuda:1", "cpu")] == ["cuda", "cuda:1", "cpu"]
+    with pytest.raises(ConfigError, match="no such GPU, but is 'cuda:2'"):
+        resolve_device("cuda:2")
+
+
+def test_auto_is_what_serves_best_there() -> None:
+    assert resolve_precision("auto", "cpu", is_native=True) == "int8"
+    assert resolve_precision("auto", "cpu", is_native=False) == "float32"
+    assert resolve_precision("auto", "cuda:1", is_native=False) == "bfloat16"
+    assert resolve_precision("float16", "cpu", is_native=True) == "float16"
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    with pytest.raises(ConfigError, match="`precision` must be one of auto, float32"):
+        resolve_precision("int4", "cpu", is_native=True)

@@ -1,0 +1,98 @@
+"""What callers of the native library must keep to is checked where they come in."""
+
+import ctypes
+from collections.abc import Sequence
+
+import pytest
+
+from model.decoding.native_network import NativeNetwork
+from model.decoding.native_runner import Session, integers
+from model.decoding.runner import Interrupt
+from model.errors import NativeError
+from model.native.structures import DONE, OptionsStruct, RequestStruct, ResultView
+from tests.model.decoding.networks import EOS, lively_network
+from tests.model.native_library import fastest_library, needs_native
+
+pytestmark = needs_native
+
+
+@pytest.fixture(scope="module")
+def network() -> NativeNetwork:
+    torch_network = lively_network(2, max_positions=32)
+    return NativeNetwork(torch_network.config, torch_network.state_dict(), library=fastest_library())
+
+
+def admit(
+    network: NativeNetwork,
+    *,
+    source: Sequence[int] = (5, 6, EOS),
+    prefix: Sequence[int] = (),
+    suppressed: Sequence[int] = (),
+    candidates: Sequence[int] = (),
+    longest: int = 8,
+    lanes: int = 1,
+    num_hypotheses: int = 1,
+    shortest: int = 0,
+    no_repeat_ngram_size: int = 0,
+) -> Session:
+    """A greedy sentence, beside nobody."""
+    session = Session(network, max_rows=8, max_entries=100, never_produced=())
+    arrays = [integers(ids) for ids in (source, prefix, suppressed, candidates)]
+    addresses = [ctypes.addressof(array) for array in arrays]
+    lengths = [len(array) for array in arrays]
+    options = OptionsStruct(
+        lanes=lanes,
+        num_hypotheses=num_hypotheses,
+        shortest=shortest,
+        longest=longest,
+        length_penalty=1,
+        temperature=1,
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        repetition_penalty=1,
+    )
+    session.admit([RequestStruct(7, *addresses, *lengths, options)])
+    return session
+
+
+@pytest.mark.parametrize("candidates", [(), (EOS, 5, 6, 7)])
+def test_what_is_sound_is_translated(network: NativeNetwork, candidates: tuple[int, ...]) -> None:
+    session = admit(network, prefix=(5, 6), suppressed=(10**6,), candidates=sorted(candidates))
+    progress = session.run(100, Interrupt().address)
+    assert progress.num_results == 1
+    result = ResultView.from_address(progress.results)
+    assert (result.handle, result.status) == (7, DONE)
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "problem"),
+    [
+        ({"source": ()}, "source's length must be from 1 to 32, but is 0"),
+        ({"source": [5] * 33}, "source's length must be from 1 to 32, but is 33"),
+        ({"source": [5, 10**6]}, "a source id must be from 0"),
+        ({"source": [-1]}, "a source id must be from 0"),
+        ({"longest": 0}, "longest result must be from 1 to 32, but is 0"),
+        ({"longest": 33}, "longest result must be from 1 to 32, but is 33"),
+        ({"prefix": [5] * 8}, "prefix's length must be from 0 to 7, but is 8"),
+        ({"prefix": [10**6]}, "a prefix id must be from 0"),
+        ({"suppressed": [-1]}, "a suppressed id must be from 0"),
+        ({"candidates": [EOS, 10**6]}, "a candidate must be from 0"),
+        ({"candidates": [9, EOS]}, "candidates must ascend"),
+        ({"candidates": [EOS, 9, 9]}, "candidates must ascend"),
+        ({"candidates": [EOS, 9], "prefix": [8]}, "candidates must include the prefix"),
+        ({"lanes": 0}, "number of lanes must be from 1"),
+        ({"num_hypotheses": 0}, "number of results must be from 1 to 1"),
+        ({"shortest": -1}, "shortest result must be from 0"),
+        ({"no_repeat_ngram_size": -1}, "size of n-grams must be from 0"),
+    ],
+)
+def test_what_is_not_sound_is_refused(
+    network: NativeNetwork, request_fields: dict[str, Sequence[int]], problem: str
+) -> None:
+    with pytest.raises(NativeError, match=problem):
+        admit(network, **request_fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("token", [-1, 10**6])
+def test_a_session_knows_ids_of_its_vocabulary_alone(network: NativeNetwork, token: int) -> None:
+    with pytest.raises(NativeError, match="an id that is never produced must be from 0"):
+        Session(network, max_rows=1, max_entries=10, never_produced=[token])

@@ -1,0 +1,118 @@
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.testing import assert_close
+
+from model.network.layers import FeedForward, Residual, StandardDeviationNorm, attention_weights, layer_norm
+from tests.model.tiny_networks import noise, randomised, tiny_config
+
+
+def zero(states: Tensor) -> Tensor:
+    return torch.zeros_like(states)
+
+
+def some_states(batch: int = 2, length: int = 5) -> Tensor:
+    return 3 + 2 * noise(batch, length, 16)
+
+
+def test_a_pre_norm_block_of_zeros_is_the_identity() -> None:
+    """Adding to the normed input instead, as one source does, would return norm(x)."""
+    residual = randomised(Residual(tiny_config(norm_position="pre")))
+    assert torch.equal(residual(some_states(), zero), some_states())
+
+
+def test_a_pre_norm_block_sees_the_normed_input_and_adds_to_the_other() -> None:
+    """Ignoring the normed input, as another source's lambda does, would hand the block x itself."""
+    residual, seen = randomised(Residual(tiny_config(norm_position="pre"))), []
+
+    def block(states: Tensor) -> Tensor:
+        seen.append(states)
+        return states.square()
+
+    result = residual(some_states(), block)
+    normed = residual.norm(some_states())
+    assert_close(seen[0], normed)
+    assert not torch.allclose(normed, some_states(), atol=0.1)
+    assert_close(result, some_states() + normed.square())
+
+
+def test_a_post_norm_block_sees_the_input_and_norms_the_sum() -> None:
+    residual, seen = randomised(Residual(tiny_config(norm_position="post"))), []
+
+    def block(states: Tensor) -> Tensor:
+        seen.append(states)
+        return states.square()
+
+    result = residual(some_states(), block)
+    assert torch.equal(seen[0], some_states())
+    assert_close(result, residual.norm(some_states() + some_states().square()))
+
+
+@pytest.mark.parametrize("form", ["variance", "standard_deviation"])
+@pytest.mark.parametrize("epsilon", [1e-5, 1e-12])
+def test_a_normed_row_has_mean_0_and_variance_1(form: str, epsilon: float) -> None:
+    norm = layer_norm(tiny_config(norm_form=form, norm_epsilon=epsilon))
+    normed = norm(some_states())
+    assert_close(normed.mean(-1), torch.zeros(2, 5), atol=1e-5, rtol=0)
+    variance = normed.var(-1, correction=int(form == "standard_deviation"))
+    assert_close(variance, torch.ones(2, 5), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("form", ["variance", "standard_deviation"])
+def test_a_norm_does_not_depend_on_the_batch(form: str) -> None:
+    norm = layer_norm(tiny_config(norm_form=form))
+    assert_close(norm(some_states(6))[2:3], norm(some_states(6)[2:3]), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_standard_deviation_norm_is_its_formula(bias: bool) -> None:
+    norm, states = randomised(StandardDeviationNorm(16, 0.1, bias=bias)), some_states()
+    mean = states.sum(-1, keepdim=True) / 16
+    deviation = ((states - mean).square().sum(-1, keepdim=True) / 15).sqrt()
+    expected = norm.weight * (states - mean) / (deviation + 0.1) + (norm.bias if bias else 0)
+    assert_close(norm(states), expected)
+
+
+@pytest.mark.parametrize("form", ["variance", "standard_deviation"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_norm_has_a_bias_only_when_asked(form: str, bias: bool) -> None:
+    norm = layer_norm(tiny_config(norm_form=form, norm_bias=bias))
+    assert [name for name, _ in norm.named_parameters()] == ["weight", "bias"][: 1 + bias]
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_the_feed_forward_block_is_two_convolutions_of_width_1(activation: str) -> None:
+    block = randomised(FeedForward(tiny_config(activation=activation)))
+    channels_first = some_states().transpose(1, 2)
+    inner = functional.conv1d(channels_first, block.input.weight[..., None], block.input.bias)
+    inner = {"relu": functional.relu, "gelu": functional.gelu, "silu": functional.silu}[activation](inner)
+    outer = functional.conv1d(inner, block.output.weight[..., None], block.output.bias)
+    assert_close(block(some_states()), outer.transpose(1, 2), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("width", [64, 1024, 2048])
+def test_the_feed_forward_width_is_the_one_asked_for(width: int) -> None:
+    assert FeedForward(tiny_config(ffn_dim=width)).input.weight.shape == (width, 16)
+
+
+def heads(queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor]:
+    return noise(2, 3, queries, 8, seed=1), noise(2, 3, keys, 8, seed=2), noise(2, 3, keys, 8, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "causal"), [(5, 5, False), (5, 5, True), (7, 11, False), (11, 7, False)]
+)
+def test_weights_by_hand_are_those_of_the_fused_kernel(queries: int, keys: int, causal: bool) -> None:
+    query, key, value = heads(queries, keys)
+    weights = attention_weights(query, key, None, causal=causal)
+    assert_close(weights.sum(-1), torch.ones(2, 3, queries))
+    fused = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    assert_close(weights @ value, fused, atol=1e-5, rtol=1e-5)
+
+
+def test_an_added_bias_is_added_to_the_scores() -> None:
+    query, key, value = heads(5, 5)
+    bias = noise(3, 5, 5)
+    fused = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias.expand(2, 3, 5, 5))
+    assert_close(attention_weights(query, key, bias) @ value, fused, atol=1e-5, rtol=1e-5)

@@ -1,0 +1,91 @@
+"""The table of parameters is the real network's, for every preset and variant, in its order."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from model.config import TransformerConfig
+from model.network.parameters import count_parameters, parameter_names, parameter_shapes
+from model.network.transformer import Transformer
+from model.presets import PRESETS
+from tests.model.tiny_networks import tiny_config
+
+VARIANTS: list[Mapping[str, object]] = [
+    {},
+    *({"positions": kind} for kind in ("sinusoidal", "learned", "relative", "rotary")),
+    *({"tie": tie} for tie in ("none", "decoder", "all")),
+    *(
+        {"norm_form": form, "norm_bias": bias}
+        for form in ("variance", "standard_deviation")
+        for bias in (False, True)
+    ),
+    *(
+        {name: flag}
+        for name in ("final_norm", "linear_bias", "output_bias", "embedding_norm")
+        for flag in (False, True)
+    ),
+    {"vocab_multiple": 64, "output_bias": True, "tie": "decoder"},
+    *({"num_encoder_layers": 0, "tie": tie} for tie in ("none", "all")),
+    *({"num_decoder_layers": 0, "tie": tie} for tie in ("none", "all")),
+    {"num_encoder_layers": 3, "num_decoder_layers": 1, "norm_position": "pre", "activation": "silu"},
+]
+
+
+def check(config: TransformerConfig) -> None:
+    with torch.device("meta"):
+        network = Transformer(config)
+    shapes = parameter_shapes(config)
+    assert list(shapes.items()) == [(name, tuple(p.shape)) for name, p in network.named_parameters()]
+    first: dict[int, str] = {}
+    every = network.named_parameters(remove_duplicate=False)
+    names = {name: first.setdefault(id(parameter), name) for name, parameter in every}
+    assert list(parameter_names(config).items()) == list(names.items())
+    assert count_parameters(shapes) == sum(parameter.numel() for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_of_presets(name: str) -> None:
+    sizes = {"source_vocab_size": 100, "target_vocab_size": 100}
+    check(TransformerConfig.from_dict({**sizes, **PRESETS[name]}))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_of_variants(variant: Mapping[str, object]) -> None:
+    check(tiny_config(**variant))
+
+
+def test_no_variant_is_forgotten() -> None:
+    """A field that is added to the configuration must be looked at here."""
+    without_parameters = {
+        "activation",
+        "norm_position",
+        "norm_epsilon",
+        "sinusoid_layout",
+        "relative_max_distance",
+        "scale_embeddings",
+        "embedding_dropout",
+        "attention_dropout",
+        "ffn_dropout",
+        "residual_dropout",
+        "layer_drop",
+        "initialisation",
+        "pad_id",
+        "bos_id",
+        "eos_id",
+        "unk_id",
+        "decoder_start_id",
+    }
+    sizes = {
+        "source_vocab_size",
+        "target_vocab_size",
+        "model_dim",
+        "num_heads",
+        "ffn_dim",
+        "max_positions",
+        "relative_buckets",
+    }
+    varied = {name for variant in VARIANTS for name in variant}
+    fields = {field.name for field in dataclasses.fields(TransformerConfig)}
+    assert fields - without_parameters - sizes - varied == set()

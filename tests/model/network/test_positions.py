@@ -1,0 +1,140 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from model.network.positions import relative_bucket, rotate, rotations, sinusoids
+from tests.model.tiny_networks import noise
+
+CLOSE = {"atol": 1e-5, "rtol": 0}
+
+
+def test_sinusoids_at_known_positions() -> None:
+    table_TM = sinusoids(torch.arange(2), 512)
+    assert table_TM[0].tolist() == [0.0, 1.0] * 256
+    assert table_TM[1, 0].item() == pytest.approx(0.8415, abs=5e-5)
+    assert table_TM[1, 1].item() == pytest.approx(0.5403, abs=5e-5)
+
+
+def test_the_4_by_4_table_with_base_100() -> None:
+    table = torch.tensor(
+        [
+            [0.0, 1.0, 0.0, 1.0],
+            [0.84147098, 0.54030231, 0.09983342, 0.99500417],
+            [0.90929743, -0.41614684, 0.19866933, 0.98006658],
+            [0.14112001, -0.9899925, 0.29552021, 0.95533649],
+        ]
+    )
+    torch.testing.assert_close(sinusoids(torch.arange(4), 4, base=100), table, **CLOSE)
+
+
+def test_the_formula_at_every_cell() -> None:
+    """One source divides by the reciprocal, another doubles an index that is even already."""
+    table_TM = sinusoids(torch.arange(50), 12)
+    for position in range(50):
+        for even in range(0, 12, 2):
+            angle = position / 10000 ** (even / 12)
+            cell = table_TM[position, even : even + 2].tolist()
+            assert cell == pytest.approx([math.sin(angle), math.cos(angle)], abs=1e-5)
+
+
+def test_halves_are_the_same_values_sines_first() -> None:
+    interleaved, halves = sinusoids(torch.arange(9), 8), sinusoids(torch.arange(9), 8, halves=True)
+    assert torch.equal(halves, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], -1))
+
+
+def test_sinusoids_know_no_longest_length() -> None:
+    far = sinusoids(torch.tensor([5000]), 8)
+    assert torch.equal(sinusoids(torch.arange(5001), 8)[-1:], far)
+    assert far[0, 0].item() == pytest.approx(math.sin(5000), abs=1e-3)
+
+
+@pytest.mark.parametrize("shift", [1, 7, 100])
+def test_a_later_position_is_a_rotation_of_an_earlier_one(shift: int) -> None:
+    """PE[p + k] is linear in PE[p]: each (sine, cosine) pair turns by an angle that only k decides."""
+    dim, earlier = 8, torch.arange(20)
+    pairs = sinusoids(earlier, dim).unflatten(-1, (-1, 2)).double()
+    angles = shift * 10000.0 ** (-torch.arange(0, dim, 2).double() / dim)
+    turn = torch.stack([angles.cos(), angles.sin(), -angles.sin(), angles.cos()], -1).view(-1, 2, 2)
+    turned = torch.einsum("pij,tpj->tpi", turn, pairs).flatten(-2).float()
+    torch.testing.assert_close(turned, sinusoids(earlier + shift, dim), **CLOSE)
+
+
+def test_rotation_keeps_lengths_and_leaves_position_0_alone() -> None:
+    states_TD = noise(6, 8)
+    turned_TD = rotate(states_TD, rotations(torch.arange(6), 8))
+    torch.testing.assert_close(turned_TD.norm(dim=-1), states_TD.norm(dim=-1))
+    torch.testing.assert_close(turned_TD[0], states_TD[0])
+    assert not torch.allclose(turned_TD[1], states_TD[1])
+
+
+def test_rotation_is_a_product_of_complex_numbers() -> None:
+    states_TD = noise(6, 8)
+    angles = torch.arange(6)[:, None] * 10000.0 ** (-torch.arange(0, 8, 2) / 8)
+    by_hand = torch.view_as_complex(states_TD.unflatten(-1, (-1, 2))) * torch.polar(torch.ones(6, 4), angles)
+    turned_TD = rotate(states_TD, rotations(torch.arange(6), 8))
+    torch.testing.assert_close(turned_TD, torch.view_as_real(by_hand).flatten(-2), **CLOSE)
+
+
+def test_rotated_scores_depend_on_the_distance_alone() -> None:
+    query_D, key_D = noise(8, seed=1), noise(8, seed=2)
+
+    def score(query_position: int, key_position: int) -> Tensor:
+        turns = rotations(torch.tensor([query_position, key_position]), 8)
+        query, key = rotate(torch.stack([query_D, key_D]), turns)
+        return query @ key
+
+    torch.testing.assert_close(score(3, 1), score(53, 51), atol=1e-4, rtol=0)
+    assert not torch.isclose(score(3, 1), score(3, 2), atol=1e-3)
+
+
+def test_rotation_keeps_the_dtype() -> None:
+    states = noise(2, 3, 4).bfloat16()
+    assert rotate(states, rotations(torch.arange(3), 4)).dtype == torch.bfloat16
+
+
+def slow_bucket(distance: int, buckets: int, max_distance: int, bidirectional: bool) -> int:
+    """T5's rule, one distance at a time."""
+    offset = 0
+    if bidirectional:
+        buckets //= 2
+        offset = buckets if distance > 0 else 0
+        reach = abs(distance)
+    else:
+        reach = max(-distance, 0)
+    exact = buckets // 2
+    if reach < exact:
+        return offset + reach
+    growth = math.log(reach / exact) / math.log(max_distance / exact)
+    return offset + min(exact + int(growth * (buckets - exact)), buckets - 1)
+
+
+BUCKETS = pytest.mark.parametrize(
+    ("buckets", "max_distance"), [(32, 128), (8, 12), (4, 4), (5, 9), (16, 999)]
+)
+DIRECTIONS = pytest.mark.parametrize("bidirectional", [True, False])
+
+
+@BUCKETS
+@DIRECTIONS
+def test_buckets_are_those_of_the_slow_rule(buckets: int, max_distance: int, bidirectional: bool) -> None:
+    distances = torch.arange(-2 * max_distance, 2 * max_distance + 1)
+    ours = relative_bucket(distances, buckets=buckets, max_distance=max_distance, bidirectional=bidirectional)
+    slow = [slow_bucket(d, buckets, max_distance, bidirectional) for d in distances.tolist()]
+    differing = (ours != torch.tensor(slow)).nonzero().flatten()
+    # Where the logarithm lands on a whole number, single and double precision may round apart.
+    assert len(differing) <= 2
+    assert (ours - torch.tensor(slow)).abs().max() <= 1
+    assert ours.min() >= 0
+    assert ours.max() < buckets
+
+
+@BUCKETS
+@DIRECTIONS
+def test_buckets_are_t5s(buckets: int, max_distance: int, bidirectional: bool) -> None:
+    distances = torch.arange(-300, 301)
+    ours = relative_bucket(distances, buckets=buckets, max_distance=max_distance, bidirectional=bidirectional)
+    theirs = T5Attention._relative_position_bucket(distances, bidirectional, buckets, max_distance)
+    assert torch.equal(ours, theirs)

@@ -1,0 +1,225 @@
+"""Real processes, which need seconds to start: few tests, each of much."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.training.config.train_config import TrainConfig
+from model.training.run import Run
+from tests.model.training.several_processes import (
+    CLI,
+    outcome,
+    outcome_of,
+    started,
+    train_together,
+    write_toml,
+)
+from tests.model.training.tiny_runs import tiny_run
+from tests.model.training.waiting import PATIENCE_SECONDS, saved_step, wait_for_step
+
+SHARED: dict[str, Any] = {
+    "optimisation": {"accumulate": 3, "ema_decay": 0.9, "average_last": 2, "weight_decay": 0.1},
+    "run": {"max_steps": 13, "save_every": 2, "log_every": 1},
+    "validation": {"every": 6},
+}
+"""Three batches an update for two processes, over the ends of epochs of about 17 batches."""
+
+ALWAYS = 1 - 1e-9
+"""A rate that no draw of torch's reaches."""
+
+STOPS_AT_STEP_6 = """
+import os, signal
+from model.training.step import Updater
+
+def update(self, step, batches):
+    if step == 6 and (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0"):
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return work(self, step, batches)
+
+work, Updater.update = Updater.update, update
+"""
+"""The second process stands still there, until it is killed; who takes its place does not."""
+
+
+TELLS_ITS_THREADS = """
+import atexit, sys
+from pathlib import Path
+
+def tell():
+    names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
+    print("at the end:", *names, file=sys.stderr)
+
+atexit.register(tell)
+"""
+
+
+def shared_run(
+    folder: Path, *, dropout: float = 0.1, layer_drop: float = 0.0, sentences: int = 3, **limits: int
+) -> TrainConfig:
+    folder.mkdir()
+    rates = dict.fromkeys(("embedding_dropout", "residual_dropout"), dropout) | {"layer_drop": layer_drop}
+    validation = SHARED["validation"] | {"max_sentences": sentences, "samples": sentences}
+    changes = {"network": rates, "validation": validation, "run": SHARED["run"] | limits}
+    return tiny_run(folder, **{**SHARED, **changes})
+
+
+def events(config: TrainConfig) -> list[dict[str, Any]]:
+    lines = (Path(config.run.folder) / "log.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def translated(config: TrainConfig) -> list[int]:
+    """Sentences of a direction, at each validation."""
+    validations = [event for event in events(config) if event["kind"] == "validation"]
+    return [len(event["directions"]["en-fr"]["samples"]) for event in validations]
+
+
+def state_of(config: TrainConfig) -> bytes:
+    return (Path(config.run.folder) / "state/tensors.safetensors").read_bytes()
+
+
+def command(config: TrainConfig, *arguments: str) -> list[str]:
+    """Of `dragoman train`, after the interpreter."""
+    file = Path(config.run.folder).with_suffix(".toml")
+    write_toml(config, file)
+    return [*CLI, "train", "--config", str(file), *arguments]
+
+
+def process_of_rank(rank: int, config: TrainConfig) -> int:
+    """The id of a process that torchrun started."""
+    file = str(Path(config.run.folder).with_suffix(".toml")).encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            arguments, variables = ((process / name).read_bytes() for name in ("cmdline", "environ"))
+            if file in arguments.split(b"\0") and f"RANK={rank}".encode() in variables.split(b"\0"):
+                return int(process.name)
+    raise AssertionError(f"no process of rank {rank}")
+
+
+def told(said: str) -> list[str]:
+    """Errors, without the log."""
+    return [line for line in said.splitlines() if "dragoman:" in line]
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Sequence[TrainConfig]:
+    """Finished runs of two processes: without dropout, with, and one whose every layer is always dropped.
+
+    The second has fewer sentences to validate on than processes.
+    """
+    folder = tmp_path_factory.mktemp("together")
+    configs = [
+        shared_run(folder / "still", dropout=0.0),
+        shared_run(folder / "dropping", sentences=1),
+        shared_run(folder / "skipping", dropout=0.0, layer_drop=ALWAYS),
+    ]
+    train_together(configs, folder)
+    return configs
+
+
+@pytest.mark.parametrize(("place", "layer_drop"), [(0, 0.0), (2, ALWAYS)])
+def test_the_loss_curve_is_that_of_one_process(
+    together: Sequence[TrainConfig], tmp_path: Path, place: int, layer_drop: float
+) -> None:
+    alone = shared_run(tmp_path / "alone", dropout=0.0, layer_drop=layer_drop)
+    Run(alone).run()
+    expected, found = events(alone), events(together[place])
+    assert found[-1]["epoch"] > 2
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        for name in ("kind", "step", "epoch", "tokens"):
+            assert ours.get(name) == theirs.get(name)
+        for name in {"loss", "cross_entropy", "gradient_norm"} & theirs.keys():
+            assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
+        assert ours.get("directions") == theirs.get("directions")
+    assert [len(event["directions"]["en-fr"]["samples"]) for event in found if "directions" in event] == [
+        3
+    ] * 3
+
+
+def test_few_sentences_leave_a_process_without_one(together: Sequence[TrainConfig]) -> None:
+    assert translated(together[1]) == [1] * 3
+
+
+def test_one_process_goes_on_where_two_were(together: Sequence[TrainConfig], tmp_path: Path) -> None:
+    longer = {"max_steps": 15}
+    alone = Run(shared_run(tmp_path / "alone", dropout=0.0, **longer))
+    alone.run()
+    begun = shared_run(tmp_path / "begun", dropout=0.0, **longer)
+    shutil.copytree(together[0].run.folder, begun.run.folder)
+    resumed = Run(begun, resume=True)
+    assert resumed.trainer.position.step == 13
+    resumed.run()
+    expected, found = (run.journal.events("update")[-1] for run in (alone, resumed))
+    assert (found["step"], found["tokens"]) == (15, expected["tokens"])
+    assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are found by Linux' /proc")
+def test_no_thread_outlives_the_world(tmp_path: Path) -> None:
+    """One that lets go of a tensor while Python shuts down ends the process by SIGABRT, now and then."""
+    option, program, *rest = command(shared_run(tmp_path / "run", sentences=1, max_steps=2))
+    statuses, said = outcome_of([[option, TELLS_ITS_THREADS + program, *rest]] * 2)
+    assert statuses == [0, 0], said
+    assert said.count("at the end: ") == 2
+    assert "pt_gloo" not in said.partition("at the end: ")[2]  # the threads that hold tensors
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by Linux' /proc")
+def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
+    together: Sequence[TrainConfig], tmp_path: Path
+) -> None:
+    config = shared_run(tmp_path / "killed", sentences=1)
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1", "--standalone"]
+    option, program, *rest = command(config, "--resume")
+    arguments = [*torchrun, "--no-python", sys.executable, option, STOPS_AT_STEP_6 + program, *rest]
+    whole = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
+    wait_for_step(whole, Path(config.run.folder), 4)
+    os.kill(process_of_rank(1, config), signal.SIGKILL)
+    said = whole.communicate(timeout=PATIENCE_SECONDS)[1]
+    assert whole.returncode == 0, said
+    assert "dragoman: another process of this run has ended (" in said
+    assert "; what was saved before is kept, continue it with --resume" in said
+    assert "resuming at step" in said
+    assert state_of(config) == state_of(together[1])
+    assert [event.get("loss") for event in events(config)] == [
+        event.get("loss") for event in events(together[1])
+    ]
+
+
+def test_an_error_of_one_ends_all_and_is_told_once(tmp_path: Path) -> None:
+    config = shared_run(tmp_path / "unwritable")
+    (tmp_path / "file").touch()
+    statuses, said = outcome_of([command(config, "--run.folder", str(tmp_path / "file/run"))] * 2)
+    assert statuses == [1, 1]
+    (line,) = told(said)
+    assert line.startswith("dragoman: cannot write to ")
+
+
+def test_an_error_of_all_is_told_once(tmp_path: Path) -> None:
+    config = shared_run(tmp_path / "different")
+    statuses, said = outcome_of([command(config, "--run.seed", str(rank)) for rank in range(2)])
+    assert statuses == [1, 1]
+    assert told(said) == ["dragoman: the 2 processes of this run do not see the same configuration"]
+
+
+@pytest.mark.slow
+def test_a_polite_signal_to_one_saves_and_ends_all(tmp_path: Path) -> None:
+    config = shared_run(tmp_path / "interrupted")
+    with started([command(config, "--run.max-steps", "1000000")] * 2) as processes:
+        wait_for_step(processes[0], Path(config.run.folder), 4)
+        processes[1].send_signal(signal.SIGTERM)
+        statuses, said = outcome(processes)
+    assert statuses == [1, 1]
+    message = f"dragoman: interrupted at step {saved_step(Path(config.run.folder))}, whose state is saved"
+    assert told(said) == [f"{message}; continue with --resume"]

@@ -1,0 +1,31 @@
+import torch
+
+from model.errors import TrainingError
+from model.training.distributed.world import ALONE, World
+
+
+def test_alone_everything_is_as_it_is() -> None:
+    weight = torch.ones(3)
+    ALONE.copy_from_first([weight])
+    ALONE.sum_(weight)
+    ALONE.require_same("data", "whatever")
+    with ALONE.in_turn():
+        assert ALONE.highest(-7) == -7
+    assert weight.tolist() == [1, 1, 1]
+    assert (ALONE.is_first, ALONE.device("cpu")) == (True, torch.device("cpu"))
+    assert ALONE.tells(TrainingError("why"))
+
+
+def test_alone_the_generators_run_on() -> None:
+    before = torch.get_rng_state()
+    ALONE.seed_update(seed=1, step=1)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_every_item_is_somebodys_and_some_may_have_none() -> None:
+    worlds = [World() for _ in range(3)]
+    for rank, world in enumerate(worlds):
+        world.rank, world.size = rank, len(worlds)
+    assert [list(world.share("abcdefg")) for world in worlds] == [["a", "d", "g"], ["b", "e"], ["c", "f"]]
+    assert [list(world.share("a")) for world in worlds] == [["a"], [], []]
+    assert list(ALONE.share("abc")) == ALONE.whole(["a", "b", "c"]) == ["a", "b", "c"]

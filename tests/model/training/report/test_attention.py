@@ -1,0 +1,102 @@
+"""Attention as pictures: which files, how they are labelled, how large they grow."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.training.report.attention import write_heat_maps
+
+SOURCE, TARGET = "The cat sleeps.", "Le chat dort."
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_checkpoint: Path) -> Checkpoint:
+    return load_checkpoint(tiny_checkpoint)
+
+
+@pytest.fixture(scope="module")
+def drawn(
+    checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[Path], list[Figure]]:
+    """Pictures of one sentence, as files and as the figures that were saved."""
+    saved: list[Figure] = []
+    original = Figure.savefig
+
+    def savefig(figure: Figure, path: Path) -> None:
+        saved.append(figure)
+        original(figure, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", savefig)
+        return draw(checkpoint, SOURCE, TARGET, tmp_path_factory.mktemp("maps")), saved
+
+
+def draw(checkpoint: Checkpoint, source: str, target: str, folder: Path) -> list[Path]:
+    tokenizer = checkpoint.tokenizer
+    source_ids = tokenizer.encode(source, target_language="fr")
+    return write_heat_maps(
+        checkpoint.network(), source_ids, tokenizer.encode_target(target), tokenizer, folder
+    )
+
+
+def test_a_picture_for_every_kind_and_layer(
+    drawn: tuple[list[Path], list[Figure]], checkpoint: Checkpoint
+) -> None:
+    files, config = drawn[0], checkpoint.config
+    layers = {
+        "encoder": config.num_encoder_layers,
+        "decoder": config.num_decoder_layers,
+        "cross": config.num_decoder_layers,
+    }
+    expected = [f"{kind}-{layer + 1}.png" for kind, count in layers.items() for layer in range(count)]
+    assert [file.name for file in files] == expected
+    for file in files:
+        width, height = png_size(file)
+        assert width > height > 100
+
+
+def test_heads_side_by_side_under_a_title_with_tokens_on_both_axes(
+    drawn: tuple[list[Path], list[Figure]], checkpoint: Checkpoint
+) -> None:
+    figure, config, tokenizer = drawn[1][-1], checkpoint.config, checkpoint.tokenizer
+    *heads, colour_bar = figure.axes
+    assert figure.get_suptitle() == f"Cross-attention, layer {config.num_decoder_layers}"
+    assert [axes.get_title() for axes in heads] == [f"head {head + 1}" for head in range(config.num_heads)]
+    assert colour_bar.get_ylabel() == "attention weight"
+    columns = [label.get_text() for label in heads[0].get_xticklabels()]
+    assert columns == tokenizer.source_pieces(tokenizer.encode(SOURCE, target_language="fr"))
+    assert columns[0] == "<2fr>"
+    rows = [label.get_text() for label in heads[0].get_yticklabels()]
+    # What the decoder has read when it chooses the next token: never the last one, EOS.
+    assert rows == tokenizer.pieces([tokenizer.bos_id, *tokenizer.encode_target(TARGET)[:-1]])
+
+
+def test_every_row_shows_all_its_attention(drawn: tuple[list[Path], list[Figure]]) -> None:
+    for figure in drawn[1]:
+        for axes in figure.axes[:-1]:
+            (image,) = axes.images
+            assert image.get_array().sum(axis=1).tolist() == pytest.approx(
+                [1] * image.get_size()[0], abs=1e-5
+            )
+            assert image.get_clim() == (0, 1)
+
+
+def test_long_sentences_and_dollar_signs_make_a_picture_of_bounded_size(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    text = r"It costs $5 or $\frac$, says the price list in the window of the shop, which is $$ closed."
+    width, height = png_size(draw(checkpoint, text, text, tmp_path)[-1])
+    assert len(checkpoint.tokenizer.encode_target(text)) > 50
+    assert width <= 150 * (checkpoint.config.num_heads * 9.3 + 2) + 1
+    assert height <= 150 * 11 + 1
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    """Width and height in pixels, from the header."""
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", content[16:24])
+    return width, height

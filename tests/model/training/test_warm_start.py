@@ -1,0 +1,124 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.checkpoint.folder import load_checkpoint
+from model.errors import CheckpointError, ConfigError
+from model.network.transformer import Transformer
+from model.text.tokenizer import Tokenizer
+from model.training.config.data import BatchConfig
+from model.training.data.batches import BatchStream
+from model.training.data.token_store import PairDataset
+from model.training.run import Run
+from model.training.step import Update, sequence_loss
+from model.training.warm_start import start_from
+from tests.model.training.tiny_runs import tiny_run
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of a run of two steps."""
+    run = Run(tiny_run(tmp_path_factory.mktemp("origin"), run={"max_steps": 2}))
+    run.run()
+    return run.folder.checkpoints / "last"
+
+
+def started(folder: Path, origin: Path, **sections: dict[str, Any]) -> Run:
+    run = {"start_from": str(origin), **sections.pop("run", {})}
+    return Run(tiny_run(folder, run=run, **sections))
+
+
+def weights(of: Transformer) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in of.named_parameters()}
+
+
+def pieces(tokenizer: Tokenizer) -> list[str]:
+    return list(tokenizer.pieces(range(tokenizer.target_vocab_size)))
+
+
+def test_the_same_vocabulary_takes_every_weight(origin: Path, tmp_path: Path) -> None:
+    expected = weights(load_checkpoint(origin).network())
+    found = weights(started(tmp_path, origin).network)
+    assert [name for name in expected if not torch.equal(expected[name], found[name])] == []
+
+
+def test_the_loss_at_the_start_is_the_checkpoints(origin: Path, tmp_path: Path) -> None:
+    network = load_checkpoint(origin).network().eval()
+    run = started(tmp_path, origin)
+    with BatchStream(PairDataset(run.folder.data / "train"), BatchConfig(max_tokens=800), seed=0) as stream:
+        batch = next(stream)
+    losses = [sequence_loss(each, batch, run.shape, 0.0) for each in (network, run.network.eval())]
+    assert torch.equal(losses[0].cross_entropy, losses[1].cross_entropy)
+
+
+def test_pieces_that_both_vocabularies_know_keep_their_rows(origin: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, origin, vocabulary={"size": 24})
+    checkpoint = load_checkpoint(origin)
+    theirs, ours = pieces(checkpoint.tokenizer), pieces(Tokenizer.load(run.folder.tokenizer))
+    common = [piece for piece in ours if piece in theirs]
+    assert len(ours) < len(theirs)
+    assert len(common) > 10
+    before = checkpoint.network().target_embedding.tokens.weight
+    after = run.network.target_embedding.tokens.weight
+    for piece in common:
+        assert torch.equal(after[ours.index(piece)], before[theirs.index(piece)]), piece
+
+
+def test_new_pieces_keep_their_first_values(origin: Path, tmp_path: Path) -> None:
+    tiny_run(tmp_path)  # writes the corpus
+    with (tmp_path / "train.tsv").open("a", encoding="utf-8") as corpus:
+        corpus.writelines(f"{number} dog Ω\t{number} chien Ω\n" for number in range(100, 150))
+    run = started(tmp_path, origin, vocabulary={"size": 80})
+    torch.manual_seed(run.config.run.seed)
+    first = Transformer(run.shape).target_embedding.tokens.weight
+    row = pieces(Tokenizer.load(run.folder.tokenizer)).index("Ω")
+    assert torch.equal(run.network.target_embedding.tokens.weight[row], first[row])
+
+
+def test_another_shape_is_refused_by_its_field(origin: Path, tmp_path: Path) -> None:
+    message = r"`network\.ffn_dim` must be 16, as in the checkpoint to start from, but is 32"
+    with pytest.raises(ConfigError, match=message):
+        started(tmp_path, origin, network={"ffn_dim": 32})
+
+
+@pytest.mark.parametrize(("start", "message"), [("origin", r"network\.ffn_dim"), ("nowhere", "not exist")])
+def test_it_is_refused_before_any_text_is_read(
+    origin: Path, tmp_path: Path, start: str, message: str
+) -> None:
+    folder = {"origin": origin, "nowhere": tmp_path / "nowhere"}[start]
+    with pytest.raises((CheckpointError, ConfigError), match=message):
+        started(tmp_path, folder, network={"ffn_dim": 32})
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"lock"}
+
+
+def test_another_dropout_is_not(origin: Path, tmp_path: Path) -> None:
+    assert started(tmp_path, origin, network={"residual_dropout": 0.3}).shape.residual_dropout == 0.3
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere"):
+        started(tmp_path, tmp_path / "nowhere")
+
+
+def test_resuming_does_not_start_again(origin: Path, tmp_path: Path) -> None:
+    limits: dict[str, Any] = {"start_from": str(origin), "max_steps": 2}
+    Run(tiny_run(tmp_path, run=limits)).run()
+    begun: list[int] = []
+
+    def note(step: int, update: Update) -> None:
+        begun.append(step)
+
+    resumed = Run(tiny_run(tmp_path, run=limits | {"max_steps": 3}), resume=True, hook=note)
+    before = weights(load_checkpoint(origin).network())
+    assert any(not torch.equal(before[name], weight) for name, weight in weights(resumed.network).items())
+    resumed.run()
+    assert begun == [3]
+
+
+def test_known_pieces_are_counted(origin: Path) -> None:
+    checkpoint = load_checkpoint(origin)
+    network = Transformer(checkpoint.config)
+    assert start_from(origin, network, checkpoint.tokenizer) == checkpoint.tokenizer.target_vocab_size

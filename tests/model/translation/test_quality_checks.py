@@ -1,0 +1,105 @@
+"""What looks broken, and what only looks like it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.request import Hypothesis
+from model.translation.quality_checks import diagnose
+
+SOURCE = "a b c d"
+SOURCE_IDS = (40, 41, 42, 43, 1)
+
+
+def best(ids: tuple[int, ...], *, finished: bool = True) -> Hypothesis:
+    return Hypothesis(ids, -1.0, -1.0, (), finished)
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        ((5, 6, 7), None),
+        ((9, 5, 5, 5, 5), "loop"),
+        ((5, 6) * 4, "loop"),
+        ((9, 5, 5, 5, 5, 6, 7), "loop"),
+        ((5, 6, 7, 8) * 4, "loop"),
+        ((5, 5, 5), None),
+        ((5, 6, 7, 8) * 3, None),
+        ((5, 6, 7, 8, 9) * 4, None),
+        ((5, 6, 5, 7, 5, 8, 5, 9), None),
+    ],
+)
+def test_a_loop_is_a_few_tokens_four_times_in_a_row(ids: tuple[int, ...], kind: str | None) -> None:
+    assert diagnose(SOURCE, SOURCE_IDS, best(ids), "w x y z") == kind
+
+
+@pytest.mark.parametrize(("repetitions", "kind"), [(4, None), (8, None), (9, "loop")])
+def test_a_source_that_repeats_itself_allows_twice_as_much(repetitions: int, kind: str | None) -> None:
+    assert diagnose("ha ha ha ha", (40,) * 4, best((5,) * repetitions), "ha") == kind
+
+
+@pytest.mark.parametrize(
+    ("ids", "text", "finished", "kind"),
+    [
+        ((5, 6, 7), "x y z", False, "unfinished"),
+        ((5,) * 60, "x x x", False, "loop"),
+        ((), "", True, "empty"),
+        ((5,), " ", True, "empty"),
+    ],
+)
+def test_the_length_limit_and_nothing_at_all(
+    ids: tuple[int, ...], text: str, finished: bool, kind: str | None
+) -> None:
+    assert diagnose(SOURCE, SOURCE_IDS, best(ids, finished=finished), text) == kind
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("where is the next station?", "copy"),
+        ("don't you like well-known songs, then?", "copy"),
+        ("where  is\tthe\xa0next station", "copy"),
+        ("昨日友達と映画を見ました", "copy"),
+        ("restaurant", None),
+        ("menu du restaurant", None),
+        ("John Smith, New York, Los Angeles, Houston", None),
+        ("HELLO MY DEAR OLD FRIEND", None),
+        ("12 + 30 = 42, 5 km, 7 kg", None),
+        ("https://example.org/where/is/the/next/station", None),
+        ("user_name = get_user_name(user.id)", None),
+        ("東京", None),
+    ],
+)
+def test_a_copy_has_words_that_need_translating(source: str, kind: str | None) -> None:
+    copied = source.replace("\t", " ").replace("\xa0", " ")
+    assert diagnose(source, tuple(range(9)), best(tuple(range(7))), copied) == kind
+    assert diagnose(source, tuple(range(9)), best(tuple(range(7))), copied + " !") is None
+
+
+@pytest.mark.parametrize(
+    ("source_length", "length", "kind"),
+    [(5, 30, None), (5, 31, "length"), (50, 120, None), (50, 121, "length"), (16, 1, None), (17, 1, "length"),
+     (70, 10, None), (71, 10, "length")],
+)  # fmt: skip
+def test_lengths_have_wide_bounds(source_length: int, length: int, kind: str | None) -> None:
+    ids = tuple(range(length))
+    assert diagnose(SOURCE, tuple(range(source_length)), best(ids), "w x y z") == kind
+
+
+@given(st.lists(st.integers(0, 3), max_size=40), st.lists(st.integers(0, 3), max_size=10))
+def test_loops_are_found_as_a_plain_search_finds_them(ids: list[int], source_ids: list[int]) -> None:
+    most, most_in_source = repetitions(ids), repetitions(source_ids)
+    found = diagnose(SOURCE, source_ids, best(tuple(ids), finished=False), "") == "loop"
+    assert found == (most >= 4 and most > 2 * most_in_source)
+
+
+def repetitions(ids: list[int]) -> int:
+    """How often a group of up to four comes in a row at most, by trying all."""
+    most = 1
+    for size in range(1, 5):
+        for start in range(len(ids) - size + 1):
+            count = 1
+            while ids[start + count * size : start + (count + 1) * size] == ids[start : start + size]:
+                count += 1
+            most = max(most, count)
+    return most

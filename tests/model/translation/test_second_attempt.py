@@ -1,0 +1,127 @@
+"""Second attempts: of what, how, and which of the two is given."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from model.errors import DecodingError
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.tokenizer import Tokenizer
+from model.translation.result import Diagnosis, SentenceTranslation
+from model.translation.second_attempt import better_of, second_request
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_tokenizer_folder: Path) -> Tokenizer:
+    return Tokenizer.load(tiny_tokenizer_folder)
+
+
+def hypothesis(text: str, tokenizer: Tokenizer, *, finished: bool = True) -> Hypothesis:
+    return Hypothesis(tuple(tokenizer.encode_target(text)[:-1]), -1.0, -1.0, (), finished)
+
+
+def translated(
+    text: str, tokenizer: Tokenizer, options: DecodeOptions, *, finished: bool = True
+) -> SentenceTranslation:
+    ids = tuple(tokenizer.encode("Thank you.", target_language="fr"))
+    result = [hypothesis(text, tokenizer, finished=finished)]
+    return SentenceTranslation.of("Thank you.", "fr", DecodeRequest(ids, options), result, tokenizer)
+
+
+def test_what_looks_fine_is_left_alone(tokenizer: Tokenizer) -> None:
+    sentence = translated("Merci.", tokenizer, DecodeOptions())
+    assert sentence.diagnosis is None
+    assert second_request(sentence) is None
+
+
+def test_nothing_found_is_a_fault(tokenizer: Tokenizer) -> None:
+    with pytest.raises(DecodingError, match="no translation"):
+        SentenceTranslation.of("Thank you.", "fr", DecodeRequest((1,), DecodeOptions()), [], tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (DecodeOptions(strategy="greedy"), DecodeOptions(beam_size=4)),
+        (DecodeOptions(beam_size=8, length_penalty=0.5), DecodeOptions(beam_size=8, length_penalty=0.5)),
+        (DecodeOptions(strategy="sample", num_hypotheses=6), DecodeOptions(beam_size=6, num_hypotheses=6)),
+        (DecodeOptions(strategy="sample", beam_size=9), DecodeOptions(beam_size=4)),
+        (DecodeOptions(repetition_penalty=1.5), DecodeOptions(repetition_penalty=1.5)),
+        (DecodeOptions(min_length=7, max_length=9), DecodeOptions(min_length=7, max_length=9)),
+    ],
+)
+def test_the_second_search_is_a_beam_that_may_not_repeat_itself(
+    tokenizer: Tokenizer, first: DecodeOptions, second: DecodeOptions
+) -> None:
+    sentence = translated("", tokenizer, first)
+    request = second_request(sentence)
+    assert request is not None
+    assert request.source_ids == sentence.request.source_ids
+    assert request.options == dataclasses.replace(
+        second,
+        no_repeat_ngram_size=3,
+        repetition_penalty=max(second.repetition_penalty, 1.1),
+        min_length=max(second.min_length, 3),
+    )
+
+
+def test_the_second_holds_a_token_and_two_where_the_first_held_no_text(tokenizer: Tokenizer) -> None:
+    """EOS counts as one; the first may have been white space alone."""
+    empty = translated("", tokenizer, DecodeOptions())
+    copied = dataclasses.replace(empty, diagnosis=Diagnosis("copy"))
+    requests = [second_request(each) for each in (empty, copied)]
+    assert [request.options.min_length for request in requests if request] == [3, 2]
+
+
+@pytest.mark.parametrize("longest", [1, 2, 3])
+def test_the_second_stays_within_the_limits_of_the_first(tokenizer: Tokenizer, longest: int) -> None:
+    options = DecodeOptions(max_length=longest, no_repeat_ngram_size=2)
+    request = second_request(translated("", tokenizer, options))
+    assert request is not None
+    assert (request.options.min_length, request.options.max_length) == (longest, longest)
+    assert request.options.no_repeat_ngram_size == 2
+
+
+@pytest.mark.parametrize(("repetitions", "is_tried"), [(7, True), (8, False), (200, False)])
+def test_a_source_that_repeats_itself_gets_no_second_attempt(
+    tokenizer: Tokenizer, repetitions: int, *, is_tried: bool
+) -> None:
+    source = "?" * repetitions
+    ids = (*[tokenizer.encode_target("?")[-2]] * repetitions, tokenizer.eos_id)
+    result = [hypothesis("a", tokenizer, finished=False)]
+    sentence = SentenceTranslation.of(source, "fr", DecodeRequest(ids, DecodeOptions()), result, tokenizer)
+    assert sentence.diagnosis == Diagnosis("unfinished")
+    assert (second_request(sentence) is not None) is is_tried
+    assert second_request(dataclasses.replace(sentence, diagnosis=Diagnosis("empty"))) is not None
+
+
+def test_there_is_no_third_attempt(tokenizer: Tokenizer) -> None:
+    """Whoever searches so by default has nothing else to try."""
+    request = second_request(translated("", tokenizer, DecodeOptions()))
+    assert request is not None
+    again = translated("", tokenizer, request.options)
+    assert again.diagnosis == Diagnosis("empty")
+    assert second_request(again) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "finished", "kept"), [("Merci.", True, True), ("Merci.", False, False), ("", True, False)]
+)
+def test_the_second_translation_is_given_only_if_nothing_is_wrong_with_it(
+    tokenizer: Tokenizer, text: str, finished: bool, kept: bool
+) -> None:
+    first = translated("", tokenizer, DecodeOptions())
+    request = second_request(first)
+    assert request is not None
+    sentence = better_of(first, request, [hypothesis(text, tokenizer, finished=finished)], tokenizer)
+    assert sentence.diagnosis == Diagnosis("empty", retried=True, kept=kept)
+    assert sentence.text == (text if kept else "")
+    assert sentence.request == (request if kept else first.request)
+
+
+def test_a_second_search_that_finds_nothing_leaves_the_first(tokenizer: Tokenizer) -> None:
+    first = translated("", tokenizer, DecodeOptions())
+    request = second_request(first)
+    assert request is not None
+    assert better_of(first, request, [], tokenizer) == first
