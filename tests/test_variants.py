@@ -17,7 +17,7 @@ PLACES = sorted(set(re.findall(r"`([\w/]+\.py(?:::\w+)?)`", TABLE)))
 @pytest.mark.parametrize("place", PLACES)
 def test_what_the_table_names_exists(place: str) -> None:
     path, _, function = place.partition("::")
-    file = ROOT / path if path.startswith("model/") else ROOT / "tests" / "model" / path
+    file = ROOT / path
     assert file.is_file()
     assert f"def {function}(" in file.read_text(encoding="utf-8") or not function
 
