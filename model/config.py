@@ -47,7 +47,7 @@ class TransformerConfig:
         num_encoder_layers: Depth of the encoder.
         num_decoder_layers: Depth of the decoder.
         ffn_dim: Inner width of the feed-forward blocks.
-        activation: Between the two feed-forward projections.
+        activation: Between the two feed-forward projections; model/network/layers.py defines them.
         norm_position: `pre`: x + f(norm(x)); `post`: norm(x + f(x)).
         final_norm: One more layer norm at the end of each stack.
         norm_bias: Whether layer norms shift as well as scale.

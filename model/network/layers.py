@@ -6,17 +6,20 @@ Shapes: N sentences, Q queries, S keys, H heads, D head width, M model width.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config import TransformerConfig
+from model.config import Activation, TransformerConfig
 from model.network.native_ops.attention import attend_sentences
 from model.network.native_ops.projection import Projection
 from model.network.native_ops.residual import add_dropped, dropped, norm_beside
 from model.network.positions import rotate
+
+ACTIVATIONS: Mapping[Activation, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
+"""Those of the native library are in model/native/src/kernels/activation.h."""
 
 _LEVELS = 1 << 16
 _INT64 = torch.iinfo(torch.int64)
@@ -150,9 +153,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        activations = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
         self.input = Projection(config.model_dim, config.ffn_dim, bias=config.linear_bias)
-        self.activation = activations[config.activation]()
+        self.activation = ACTIVATIONS[config.activation]()
         self.dropout = Dropout(config.ffn_dropout)
         self.output = Projection(config.ffn_dim, config.model_dim, bias=config.linear_bias)
 
