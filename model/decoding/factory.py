@@ -153,7 +153,7 @@ def native_factory(
         device="cpu",
         precision=precision,
         is_native=True,
-        position_bytes=network.entry_bytes,
+        position_bytes=network.slot_bytes,
         new_runner=lambda max_positions: NativeRunner(
             network,
             max_rows=_MAX_ROWS_OF_A_CPU,

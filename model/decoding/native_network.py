@@ -54,9 +54,9 @@ class NativeNetwork:
         return int(self.binding.network_weight_bytes(self.address))
 
     @property
-    def entry_bytes(self) -> int:
+    def slot_bytes(self) -> int:
         """What one entry of decoder state occupies: keys and values of a position in all layers."""
-        return int(self.binding.network_entry_bytes(self.address))
+        return int(self.binding.network_slot_bytes(self.address))
 
 
 def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:

@@ -20,19 +20,19 @@ from model.native.structures import (
     RequestStruct,
     ResultView,
     SessionConfig,
-    StepView,
+    StepRecordView,
 )
 from model.request import Hypothesis
 from model.validators import require, require_integer
 
 
 class Session:
-    """One running batch; one thread drives it. See session.h.
+    """One running batch; one thread drives it. See decoding/session.h.
 
     Args:
         network: May be shared with other sessions.
         max_rows: Most hypotheses at once.
-        max_entries: Entries of decoder state: one a source token, one a token of a hypothesis.
+        max_slots: KV slots: one for each source token, one for each token of a hypothesis.
         never_produced: Target ids that no translation may hold, EOS not among them.
 
     Raises:
@@ -40,14 +40,14 @@ class Session:
     """
 
     def __init__(
-        self, network: NativeNetwork, *, max_rows: int, max_entries: int, never_produced: Collection[int]
+        self, network: NativeNetwork, *, max_rows: int, max_slots: int, never_produced: Collection[int]
     ) -> None:
         self._network = network  # must not go before the session does
         self._library = network.binding
         never = integers(never_produced)
         config = SessionConfig(
             max_rows=max_rows,
-            max_entries=max_entries,
+            max_slots=max_slots,
             start_id=network.config.decoder_start_id,
             eos_id=network.config.eos_id,
             never_produced=ctypes.addressof(never),
@@ -81,16 +81,16 @@ class Session:
         array = (ctypes.c_int64 * len(handles))(*handles)
         self._library.session_drop(self._open, array, len(handles))
 
-    def agreed(self, handle: int, capacity: int) -> tuple[int, ...]:
-        """The tokens, at most `capacity`, that all results of a running sentence begin with."""
+    def stable_prefix(self, handle: int, capacity: int) -> tuple[int, ...]:
+        """The tokens, at most `capacity`, that the best result of a running sentence will begin with."""
         tokens = (ctypes.c_int32 * capacity)()
-        count = self._library.session_agreed(self._open, handle, tokens, capacity)
+        count = self._library.session_stable_prefix(self._open, handle, tokens, capacity)
         return tuple(tokens[:count])
 
     @property
-    def num_free_entries(self) -> int:
-        """Entries of the decoder state that nobody occupies."""
-        return int(self._library.session_num_free_entries(self._open))
+    def num_free_slots(self) -> int:
+        """The number of unused KV slots."""
+        return int(self._library.session_num_free_slots(self._open))
 
     def close(self) -> None:
         """Give back its memory; the session is of no use afterwards."""
@@ -156,7 +156,7 @@ class NativeRunner:
         self._session = Session(
             network,
             max_rows=max_rows,
-            max_entries=max_positions,
+            max_slots=max_positions,
             never_produced=config.never_produced(never_produced),
         )
         self._max_rows, self._max_positions = max_rows, max_positions
@@ -186,7 +186,7 @@ class NativeRunner:
         """See Runner."""
         view = self._session.run(max_steps, interrupt.address)
         started = [self._sentences[handle] for handle in read_handles(view.started, view.num_started)]
-        steps = _views(StepView, view.steps, view.num_steps)
+        steps = _views(StepRecordView, view.steps, view.num_steps)
         results = _views(ResultView, view.results, view.num_results)
         return Progress(
             finished=[self._finish(result) for result in results],
@@ -203,7 +203,7 @@ class NativeRunner:
 
     def agreed(self, sentence: Sentence) -> tuple[int, ...]:
         """See Runner."""
-        return self._session.agreed(self._handles[sentence], sentence.longest)
+        return self._session.stable_prefix(self._handles[sentence], sentence.longest)
 
     def close(self) -> None:
         """See Runner."""
@@ -225,11 +225,11 @@ def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> Reque
         source_ids=ctypes.addressof(source),
         prefix_ids=ctypes.addressof(prefix),
         suppress_ids=ctypes.addressof(suppressed),
-        candidate_ids=None if candidates is None else candidates.ctypes.data,
+        shortlist_ids=None if candidates is None else candidates.ctypes.data,
         source_length=len(source),
         prefix_length=len(prefix),
         num_suppressed=len(suppressed),
-        num_candidates=0 if candidates is None else len(candidates),
+        num_shortlisted=0 if candidates is None else len(candidates),
         options=_options(sentence),
     )
 
@@ -238,10 +238,10 @@ def _options(sentence: Sentence) -> OptionsStruct:
     options = sentence.options
     return OptionsStruct(
         strategy=_STRATEGIES[options.strategy],
-        lanes=options.lanes,
+        max_rows=options.lanes,
         num_hypotheses=options.num_hypotheses,
-        shortest=sentence.shortest,
-        longest=sentence.longest,
+        min_length=sentence.shortest,
+        max_length=sentence.longest,
         length_penalty_form=_LENGTH_PENALTY_FORMS[options.length_penalty_form],
         length_penalty=options.length_penalty,
         coverage_penalty=options.coverage_penalty if options.strategy == "beam" else 0.0,

@@ -1,11 +1,13 @@
-"""⑤ The network and the search in C++, for a CPU: no torch, no Python between two steps.
+"""⑤ The C++ library that decodes, and computes operators of training steps, on a CPU without PyTorch.
 
-src/          the library
-build         compiles it, once for each instruction set
-binding       finds the one that this processor runs, and its functions
-structures    what goes in and comes out, as the library lays it out in memory
-tensors       where the numbers of a tensor lie, whoever holds it
-network       a network's packed weights, shared by all threads
-session       one running batch
-operators     what a training step computes here
+src/network/    the Transformer's forward pass over a pool of KV slots
+src/decoding/   the running batch and its searches
+src/kernels/    SIMD kernels: matrix products, activations, attention, layer norm
+src/training/   operators of a training step and their gradients
+src/api.cpp     the C functions
+build           compiles the library, once for each instruction set
+binding         selects the library for this processor and declares its functions
+structures      the structs of decoding
+operators       the structs and functions of training
+tensors         the addresses of tensors of NumPy, PyTorch or a mapped file
 """

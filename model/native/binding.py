@@ -23,7 +23,7 @@ from model.native.structures import (
 
 logger = logging.getLogger(__name__)
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 ENVIRONMENT = "DRAGOMAN_NATIVE"
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -41,14 +41,14 @@ _FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
     "dragoman_is_out_of_memory": (c_int32, ()),
     "dragoman_network_create": (c_void_p, (_POINTER(NativeConfig), _POINTER(NamedTensor), c_int32)),
     "dragoman_network_weight_bytes": (c_int64, (c_void_p,)),
-    "dragoman_network_entry_bytes": (c_int64, (c_void_p,)),
+    "dragoman_network_slot_bytes": (c_int64, (c_void_p,)),
     "dragoman_network_free": (None, (c_void_p,)),
     "dragoman_session_create": (c_void_p, (c_void_p, _POINTER(SessionConfig))),
     "dragoman_session_admit": (c_int32, (c_void_p, _POINTER(RequestStruct), c_int32)),
     "dragoman_session_run": (c_int32, (c_void_p, c_int32, c_void_p, _POINTER(ProgressView))),
     "dragoman_session_drop": (None, (c_void_p, _POINTER(c_int64), c_int32)),
-    "dragoman_session_agreed": (c_int32, (c_void_p, c_int64, _POINTER(c_int32), c_int32)),
-    "dragoman_session_num_free_entries": (c_int32, (c_void_p,)),
+    "dragoman_session_stable_prefix": (c_int32, (c_void_p, c_int64, _POINTER(c_int32), c_int32)),
+    "dragoman_session_num_free_slots": (c_int32, (c_void_p,)),
     "dragoman_session_free": (None, (c_void_p,)),
 }
 
@@ -81,16 +81,16 @@ class Library:
         self.name = path.stem
         if version != ABI_VERSION:
             raise NativeError(f"{path} must have ABI version {ABI_VERSION}, but has {version} instead")
-        if not self._functions.dragoman_claim_processor():
+        if not self._functions.dragoman_request_instructions():
             raise NativeError(f"the system does not let {path.name} use what this processor has")
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(self._functions, name)
             function.restype, function.argtypes = result, list(arguments)
         self.network_weight_bytes = self._functions.dragoman_network_weight_bytes
-        self.network_entry_bytes = self._functions.dragoman_network_entry_bytes
+        self.network_slot_bytes = self._functions.dragoman_network_slot_bytes
         self.network_free = self._functions.dragoman_network_free
         self.session_drop = self._functions.dragoman_session_drop
-        self.session_num_free_entries = self._functions.dragoman_session_num_free_entries
+        self.session_num_free_slots = self._functions.dragoman_session_num_free_slots
         self.session_free = self._functions.dragoman_session_free
 
     def function(
@@ -126,9 +126,9 @@ class Library:
         """See dragoman_session_run."""
         self._counted(self._functions.dragoman_session_run(*arguments))
 
-    def session_agreed(self, *arguments: object) -> int:
-        """See dragoman_session_agreed."""
-        return self._counted(self._functions.dragoman_session_agreed(*arguments))
+    def session_stable_prefix(self, *arguments: object) -> int:
+        """See dragoman_session_stable_prefix."""
+        return self._counted(self._functions.dragoman_session_stable_prefix(*arguments))
 
     def _made(self, address: int | None) -> int:
         if address is None:

@@ -27,8 +27,8 @@ class LossRows(Structure):
         ("rows", c_int64),
         ("vocabulary", c_int64),
         ("pad_id", c_int64),
-        ("share", c_double),
-        ("other", c_double),
+        ("smoothing", c_double),
+        ("other_probability", c_double),
         ("is_bfloat16", c_int32),
         ("threads", c_int32),
     )
@@ -40,7 +40,7 @@ class DropoutStruct(Structure):
     _fields_ = (("seed", c_uint64), ("threshold", c_uint32), ("scale", c_float))
 
 
-class DroppedSum(Structure):
+class DropoutAdd(Structure):
     """A stream and what is added to it; see residual.h."""
 
     _fields_ = (
@@ -78,9 +78,9 @@ class NormGradients(Structure):
 
     _fields_ = (
         ("upstream", c_void_p),
-        ("of_rows", c_void_p),
-        ("of_gain", c_void_p),
-        ("of_shift", c_void_p),
+        ("rows", c_void_p),
+        ("gain", c_void_p),
+        ("shift", c_void_p),
     )
 
 
@@ -92,7 +92,7 @@ class SentenceAttention(Structure):
         ("keys", c_void_p),
         ("values", c_void_p),
         ("visible", c_void_p),
-        ("shares", c_void_p),
+        ("weights", c_void_p),
         ("query_stride", c_int64),
         ("key_stride", c_int64),
         ("sentences", c_int64),
@@ -112,10 +112,10 @@ class AttentionGradients(Structure):
     """Where the gradients of attention go; see sentence_attention.h."""
 
     _fields_ = (
-        ("of_joined", c_void_p),
-        ("of_queries", c_void_p),
-        ("of_keys", c_void_p),
-        ("of_values", c_void_p),
+        ("output", c_void_p),
+        ("queries", c_void_p),
+        ("keys", c_void_p),
+        ("values", c_void_p),
     )
 
 
@@ -136,7 +136,7 @@ _POINTER = ctypes.POINTER
 _FUNCTIONS: Mapping[str, Sequence[Any]] = {
     "smoothed_loss": (_POINTER(LossRows), _POINTER(c_double)),
     "smoothed_loss_gradient": (_POINTER(LossRows), c_float, c_void_p),
-    "add_dropped": (_POINTER(DroppedSum),),
+    "dropout_add": (_POINTER(DropoutAdd),),
     "norm_rows": (_POINTER(NormedRows),),
     "norm_rows_gradient": (_POINTER(NormedRows), _POINTER(NormGradients)),
     "project": (_POINTER(Projection), c_void_p, c_void_p),
@@ -181,9 +181,9 @@ class Operators:
         """Writes the gradient of `scale` times the smoothed loss."""
         self._functions["smoothed_loss_gradient"](rows, scale, gradient)
 
-    def add_dropped(self, dropped: DroppedSum) -> None:
+    def dropout_add(self, dropped: DropoutAdd) -> None:
         """Writes the sum."""
-        self._functions["add_dropped"](dropped)
+        self._functions["dropout_add"](dropped)
 
     def norm_rows(self, norm: NormedRows) -> None:
         """Writes the norm, and what its gradient needs."""

@@ -1,13 +1,13 @@
-"""⑤ What goes into the native library and comes out, laid out as in src/."""
+"""⑤ The structs that the native library reads and writes, with the layout that they have in src/."""
 
 from ctypes import Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 
 RUNNING, DONE, NOT_A_NUMBER, NOTHING_ALLOWED = range(4)
-"""Status of a sentence."""
+"""Status in decoding/sentence.h."""
 
 
 class NativeConfig(Structure):
-    """NetworkConfig in network.h."""
+    """NetworkConfig in network/config.h."""
 
     _fields_ = (
         *(
@@ -25,7 +25,7 @@ class NativeConfig(Structure):
 
 
 class NamedTensor(Structure):
-    """NamedTensor in api.h."""
+    """NamedTensor in network/tensors.h."""
 
     _fields_ = (
         ("name", c_char_p),
@@ -37,11 +37,11 @@ class NamedTensor(Structure):
 
 
 class SessionConfig(Structure):
-    """SessionConfig in api.h."""
+    """SessionConfig in decoding/session.h."""
 
     _fields_ = (
         ("max_rows", c_int32),
-        ("max_entries", c_int32),
+        ("max_slots", c_int32),
         ("start_id", c_int32),
         ("eos_id", c_int32),
         ("never_produced", c_void_p),
@@ -50,14 +50,14 @@ class SessionConfig(Structure):
 
 
 class OptionsStruct(Structure):
-    """Options in request.h."""
+    """Options in decoding/request.h."""
 
     _fields_ = (
         ("strategy", c_int32),
-        ("lanes", c_int32),
+        ("max_rows", c_int32),
         ("num_hypotheses", c_int32),
-        ("shortest", c_int32),
-        ("longest", c_int32),
+        ("min_length", c_int32),
+        ("max_length", c_int32),
         ("length_penalty_form", c_int32),
         ("length_penalty", c_float),
         ("coverage_penalty", c_float),
@@ -75,30 +75,30 @@ class OptionsStruct(Structure):
 
 
 class RequestStruct(Structure):
-    """Request in request.h."""
+    """Request in decoding/request.h."""
 
     _fields_ = (
         ("handle", c_int64),
         ("source_ids", c_void_p),
         ("prefix_ids", c_void_p),
         ("suppress_ids", c_void_p),
-        ("candidate_ids", c_void_p),
+        ("shortlist_ids", c_void_p),
         ("source_length", c_int32),
         ("prefix_length", c_int32),
         ("num_suppressed", c_int32),
-        ("num_candidates", c_int32),
+        ("num_shortlisted", c_int32),
         ("options", OptionsStruct),
     )
 
 
-class StepView(Structure):
-    """StepRecord in session.h."""
+class StepRecordView(Structure):
+    """StepRecord in decoding/session.h."""
 
     _fields_ = (("seconds", c_double), ("rows", c_int32), ("sentences", c_int32))
 
 
 class HypothesisView(Structure):
-    """HypothesisView in session.h."""
+    """HypothesisView in decoding/session.h."""
 
     _fields_ = (
         ("tokens", c_void_p),
@@ -111,7 +111,7 @@ class HypothesisView(Structure):
 
 
 class ResultView(Structure):
-    """ResultView in session.h."""
+    """ResultView in decoding/session.h."""
 
     _fields_ = (
         ("handle", c_int64),
@@ -122,7 +122,7 @@ class ResultView(Structure):
 
 
 class ProgressView(Structure):
-    """Progress in session.h."""
+    """Progress in decoding/session.h."""
 
     _fields_ = (
         ("steps", c_void_p),

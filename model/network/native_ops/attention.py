@@ -112,10 +112,10 @@ class _SentenceAttention(torch.autograd.Function):
         of_queries, of_keys_values = torch.empty_like(queries), torch.empty_like(keys_values)
         keys = of_keys_values.data_ptr()
         gradients = AttentionGradients(
-            of_joined=slope.data_ptr(),
-            of_queries=of_queries.data_ptr(),
-            of_keys=keys,
-            of_values=keys + queries.shape[-1] * queries.element_size(),
+            output=slope.data_ptr(),
+            queries=of_queries.data_ptr(),
+            keys=keys,
+            values=keys + queries.shape[-1] * queries.element_size(),
         )
         ctx.operators.attend_sentences_gradient(ctx.attention, gradients)
         return of_queries, of_keys_values, None, None, None, None, None
@@ -129,4 +129,4 @@ def _point(
     attention.queries, attention.keys = queries.data_ptr(), keys
     attention.values = keys + queries.shape[-1] * keys_values.element_size()
     attention.visible = None if mask is None else mask.data_ptr()
-    attention.shares = shares.data_ptr()
+    attention.weights = shares.data_ptr()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from model.native.operators import DropoutStruct, DroppedSum, NormedRows, NormGradients, Operators
+from model.native.operators import DropoutAdd, DropoutStruct, NormedRows, NormGradients, Operators
 from model.network.native_ops.loading import (
     LANES,
     NUMBER_TYPES,
@@ -71,8 +71,8 @@ def _dropped_sum(
     update = update.contiguous()
     stream = None if stream is None else stream.contiguous()
     result = torch.empty(update.shape, dtype=dtype)
-    operators.add_dropped(
-        DroppedSum(
+    operators.dropout_add(
+        DropoutAdd(
             stream=None if stream is None else stream.data_ptr(),
             update=update.data_ptr(),
             sum=result.data_ptr(),
@@ -160,9 +160,9 @@ class _NormBeside(torch.autograd.Function):
         of_shift = None if shift is None else torch.empty_like(shift)
         gradients = NormGradients(
             upstream=None if upstream is None else upstream.data_ptr(),
-            of_rows=of_rows.data_ptr(),
-            of_gain=of_gain.data_ptr(),
-            of_shift=None if of_shift is None else of_shift.data_ptr(),
+            rows=of_rows.data_ptr(),
+            gain=of_gain.data_ptr(),
+            shift=None if of_shift is None else of_shift.data_ptr(),
         )
         ctx.operators.norm_rows_gradient(
             _normed_rows(rows, gain, shift, statistics, slope, ctx.epsilon), gradients

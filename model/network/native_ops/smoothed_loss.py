@@ -51,8 +51,8 @@ class FusedSmoothedLoss(torch.autograd.Function):
             rows=len(logits_MV),
             vocabulary=logits_MV.shape[1],
             pad_id=pad_id,
-            share=share,
-            other=other,
+            smoothing=share,
+            other_probability=other,
             is_bfloat16=logits_MV.dtype == torch.bfloat16,
             threads=torch.get_num_threads(),
         )

@@ -34,18 +34,18 @@ def run_to_the_end(runner: NativeRunner) -> list[Progress]:
     return reports
 
 
-def test_what_was_taken_of_the_state_is_given_back(network: NativeNetwork) -> None:
+def test_finished_sentences_free_their_kv_slots(network: NativeNetwork) -> None:
     runner = NativeRunner(network, max_rows=64, max_positions=600)
     session = runner._session
     for _ in range(3):
         runner.admit(admitted(network.config, 5, 3, 9, beam_size=4, num_hypotheses=2))
-        assert 0 < session.num_free_entries <= 600 - 17
+        assert 0 < session.num_free_slots <= 600 - 17
         runner.admit(admitted(network.config, 4, strategy="sample", seed=1, num_hypotheses=3))
         assert len([pair for report in run_to_the_end(runner) for pair in report.finished]) == 4
-        assert session.num_free_entries == 600
+        assert session.num_free_slots == 600
 
 
-def test_a_sentence_never_occupies_more_than_it_said(network: NativeNetwork) -> None:
+def test_a_sentence_never_needs_more_slots_than_it_reserves(network: NativeNetwork) -> None:
     for options in ({"beam_size": 5}, {"strategy": "sample", "seed": 2, "num_hypotheses": 4}):
         (sentence,) = admitted(network.config, 6, min_length=9, max_length=10, **options)
         runner = NativeRunner(network, max_rows=sentence.rows, max_positions=sentence.positions)
@@ -54,18 +54,18 @@ def test_a_sentence_never_occupies_more_than_it_said(network: NativeNetwork) -> 
         while progress := runner.advance(Interrupt(), 1):
             if progress.finished:
                 break
-            least = min(least, runner._session.num_free_entries)
+            least = min(least, runner._session.num_free_slots)
         assert 0 <= least < sentence.rows + 10
 
 
-def test_more_than_fits_is_refused_and_nothing_has_joined(network: NativeNetwork) -> None:
+def test_sentences_that_do_not_fit_are_refused_together(network: NativeNetwork) -> None:
     first, second = admitted(network.config, 5, 5, beam_size=4)
     few_rows = NativeRunner(network, max_rows=7, max_positions=5000)
     few_positions = NativeRunner(network, max_rows=8, max_positions=first.positions + second.positions - 1)
-    for runner, words in ((few_rows, "rows"), (few_positions, "entries")):
+    for runner, words in ((few_rows, "rows"), (few_positions, "KV slots")):
         with pytest.raises(NativeError, match=words):
             runner.admit([first, second])
-        assert runner._session.num_free_entries == runner.max_positions
+        assert runner._session.num_free_slots == runner.max_positions
         assert run_to_the_end(runner) == []
         runner.admit([first])
         with pytest.raises(NativeError, match=words):
@@ -73,22 +73,22 @@ def test_more_than_fits_is_refused_and_nothing_has_joined(network: NativeNetwork
         assert [s for report in run_to_the_end(runner) for s, _ in report.finished] == [first]
 
 
-def test_what_does_not_run_has_agreed_on_nothing(network: NativeNetwork) -> None:
-    session = Session(network, max_rows=1, max_entries=10, never_produced=())
-    with pytest.raises(NativeError, match="no such sentence runs"):
-        session.agreed(1, 10)
+def test_a_sentence_that_does_not_run_has_no_stable_prefix(network: NativeNetwork) -> None:
+    session = Session(network, max_rows=1, max_slots=10, never_produced=())
+    with pytest.raises(NativeError, match="no running sentence has this handle"):
+        session.stable_prefix(1, 10)
 
 
-def test_a_closed_session_does_nothing_more(network: NativeNetwork) -> None:
-    session = Session(network, max_rows=1, max_entries=10, never_produced=())
+def test_a_closed_session_refuses_all_calls(network: NativeNetwork) -> None:
+    session = Session(network, max_rows=1, max_slots=10, never_produced=())
     session.close()
     session.close()
     calls: list[Callable[[], object]] = [
         lambda: session.admit([]),
         lambda: session.run(1, Interrupt().address),
         lambda: session.drop([1]),
-        lambda: session.agreed(1, 10),
-        lambda: session.num_free_entries,
+        lambda: session.stable_prefix(1, 10),
+        lambda: session.num_free_slots,
     ]
     for call in calls:
         with pytest.raises(NativeError, match="the session is closed"):
@@ -104,7 +104,7 @@ def test_sessions_on_several_threads_share_a_network(network: NativeNetwork) -> 
         assert run.result() == expected
 
 
-def test_numbers_are_copied_out_of_the_librarys_memory() -> None:
+def test_numbers_are_copied_from_the_librarys_memory() -> None:
     whole = integers([7, -1, 9])
     assert read_integers(ctypes.addressof(whole), 3) == (7, -1, 9)
     assert read_integers(ctypes.addressof(whole), 0) == ()

@@ -121,7 +121,7 @@ def test_the_next_library_stands_in_for_a_damaged_one(
 def test_a_library_whose_instructions_the_system_withholds_is_refused(tmp_path: Path) -> None:
     program = f"""
         extern "C" int dragoman_abi_version() {{ return {ABI_VERSION}; }}
-        extern "C" int dragoman_claim_processor() {{ return 0; }}
+        extern "C" int dragoman_request_instructions() {{ return 0; }}
     """
     compile_library(tmp_path / "library.so", program)
     with pytest.raises(NativeError, match=r"does not let library\.so use"):

@@ -67,12 +67,12 @@ WITHOUT_THREADS = """
 import ctypes, resource, threading
 from pathlib import Path
 from model.native.binding import load_library
-from model.native.operators import DropoutStruct, DroppedSum, Operators
+from model.native.operators import DropoutStruct, DropoutAdd, Operators
 
 operators = Operators(load_library())
 operators.lend_threads(None)
 update, result = (ctypes.c_float * 160)(*range(160)), (ctypes.c_float * 160)()
-dropped = DroppedSum(
+dropped = DropoutAdd(
     update=ctypes.addressof(update),
     sum=ctypes.addressof(result),
     size=160,
@@ -86,7 +86,7 @@ try:
     threading.Thread(target=print).start()
 except RuntimeError as error:
     print(error)
-operators.add_dropped(dropped)
+operators.dropout_add(dropped)
 assert list(result) == list(range(160))
 print("all is well")
 """

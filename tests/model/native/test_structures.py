@@ -15,13 +15,13 @@ PAIRS: list[tuple[type[ctypes.Structure], str]] = [
     (structures.SessionConfig, "SessionConfig"),
     (structures.OptionsStruct, "Options"),
     (structures.RequestStruct, "Request"),
-    (structures.StepView, "StepRecord"),
+    (structures.StepRecordView, "StepRecord"),
     (structures.HypothesisView, "HypothesisView"),
     (structures.ResultView, "ResultView"),
     (structures.ProgressView, "Progress"),
     (operators.LossRows, "LossRows"),
     (operators.DropoutStruct, "Dropout"),
-    (operators.DroppedSum, "DroppedSum"),
+    (operators.DropoutAdd, "DropoutAdd"),
     (operators.NormedRows, "NormedRows"),
     (operators.NormGradients, "NormGradients"),
     (operators.SentenceAttention, "SentenceAttention"),
@@ -38,7 +38,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
         lines.append(f'std::printf("{name} %zu\\n", sizeof(dragoman::{name}));')
         for field, *_ in structure._fields_:
             lines.append(f'std::printf("{name}.{field} %zu\\n", offsetof(dragoman::{name}, {field}));')
-    headers = ["<cstddef>", "<cstdio>", '"api.h"', '"training_api.h"']
+    headers = ["<cstddef>", "<cstdio>", '"decoding/session.h"', '"training/operators.h"']
     program = "\n".join([*(f"#include {header}" for header in headers), "int main() {", *lines, "}"])
     binary = tmp_path_factory.mktemp("structures") / "places"
     command = ["c++", "-std=c++17", "-march=x86-64-v3", "-Wno-psabi", f"-I{SOURCES}", "-x", "c++", "-", "-o"]

@@ -1,4 +1,4 @@
-"""What callers of the native library must keep to is checked where they come in."""
+"""The native library validates requests and vocabularies before it uses them."""
 
 import ctypes
 from collections.abc import Sequence
@@ -28,23 +28,23 @@ def admit(
     source: Sequence[int] = (5, 6, EOS),
     prefix: Sequence[int] = (),
     suppressed: Sequence[int] = (),
-    candidates: Sequence[int] = (),
-    longest: int = 8,
-    lanes: int = 1,
+    shortlist: Sequence[int] = (),
+    max_length: int = 8,
+    max_rows: int = 1,
     num_hypotheses: int = 1,
-    shortest: int = 0,
+    min_length: int = 0,
     no_repeat_ngram_size: int = 0,
 ) -> Session:
-    """A greedy sentence, beside nobody."""
-    session = Session(network, max_rows=8, max_entries=100, never_produced=())
-    arrays = [integers(ids) for ids in (source, prefix, suppressed, candidates)]
+    """Admits one greedy sentence to a session of its own."""
+    session = Session(network, max_rows=8, max_slots=100, never_produced=())
+    arrays = [integers(ids) for ids in (source, prefix, suppressed, shortlist)]
     addresses = [ctypes.addressof(array) for array in arrays]
     lengths = [len(array) for array in arrays]
     options = OptionsStruct(
-        lanes=lanes,
+        max_rows=max_rows,
         num_hypotheses=num_hypotheses,
-        shortest=shortest,
-        longest=longest,
+        min_length=min_length,
+        max_length=max_length,
         length_penalty=1,
         temperature=1,
         no_repeat_ngram_size=no_repeat_ngram_size,
@@ -54,9 +54,9 @@ def admit(
     return session
 
 
-@pytest.mark.parametrize("candidates", [(), (EOS, 5, 6, 7)])
-def test_what_is_sound_is_translated(network: NativeNetwork, candidates: tuple[int, ...]) -> None:
-    session = admit(network, prefix=(5, 6), suppressed=(10**6,), candidates=sorted(candidates))
+@pytest.mark.parametrize("shortlist", [(), (EOS, 5, 6, 7)])
+def test_a_valid_request_is_translated(network: NativeNetwork, shortlist: tuple[int, ...]) -> None:
+    session = admit(network, prefix=(5, 6), suppressed=(10**6,), shortlist=sorted(shortlist))
     progress = session.run(100, Interrupt().address)
     assert progress.num_results == 1
     result = ResultView.from_address(progress.results)
@@ -70,22 +70,22 @@ def test_what_is_sound_is_translated(network: NativeNetwork, candidates: tuple[i
         ({"source": [5] * 33}, "source's length must be from 1 to 32, but is 33"),
         ({"source": [5, 10**6]}, "a source id must be from 0"),
         ({"source": [-1]}, "a source id must be from 0"),
-        ({"longest": 0}, "longest result must be from 1 to 32, but is 0"),
-        ({"longest": 33}, "longest result must be from 1 to 32, but is 33"),
+        ({"max_length": 0}, "maximum length must be from 1 to 32, but is 0"),
+        ({"max_length": 33}, "maximum length must be from 1 to 32, but is 33"),
         ({"prefix": [5] * 8}, "prefix's length must be from 0 to 7, but is 8"),
         ({"prefix": [10**6]}, "a prefix id must be from 0"),
         ({"suppressed": [-1]}, "a suppressed id must be from 0"),
-        ({"candidates": [EOS, 10**6]}, "a candidate must be from 0"),
-        ({"candidates": [9, EOS]}, "candidates must ascend"),
-        ({"candidates": [EOS, 9, 9]}, "candidates must ascend"),
-        ({"candidates": [EOS, 9], "prefix": [8]}, "candidates must include the prefix"),
-        ({"lanes": 0}, "number of lanes must be from 1"),
+        ({"shortlist": [EOS, 10**6]}, "a shortlisted id must be from 0"),
+        ({"shortlist": [9, EOS]}, "a shortlist must ascend"),
+        ({"shortlist": [EOS, 9, 9]}, "a shortlist must ascend"),
+        ({"shortlist": [EOS, 9], "prefix": [8]}, "a shortlist must include the prefix"),
+        ({"max_rows": 0}, "number of rows must be from 1"),
         ({"num_hypotheses": 0}, "number of results must be from 1 to 1"),
-        ({"shortest": -1}, "shortest result must be from 0"),
+        ({"min_length": -1}, "minimum length must be from 0"),
         ({"no_repeat_ngram_size": -1}, "size of n-grams must be from 0"),
     ],
 )
-def test_what_is_not_sound_is_refused(
+def test_an_invalid_request_is_refused(
     network: NativeNetwork, request_fields: dict[str, Sequence[int]], problem: str
 ) -> None:
     with pytest.raises(NativeError, match=problem):
@@ -93,6 +93,6 @@ def test_what_is_not_sound_is_refused(
 
 
 @pytest.mark.parametrize("token", [-1, 10**6])
-def test_a_session_knows_ids_of_its_vocabulary_alone(network: NativeNetwork, token: int) -> None:
+def test_a_session_refuses_ids_beyond_its_vocabulary(network: NativeNetwork, token: int) -> None:
     with pytest.raises(NativeError, match="an id that is never produced must be from 0"):
-        Session(network, max_rows=1, max_entries=10, never_produced=[token])
+        Session(network, max_rows=1, max_slots=10, never_produced=[token])

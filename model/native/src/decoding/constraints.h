@@ -1,6 +1,7 @@
-// What one sentence may not produce; the rules of model/decoding/pytorch/search/constraints.py for a single hypothesis.
+// The tokens that a hypothesis may not produce, by the rules of model/decoding/pytorch/search/constraints.py.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -8,35 +9,47 @@
 
 namespace dragoman {
 
-// What every sentence of a session has in common.
-struct Vocabulary {
-  int32_t size;
-  int32_t start_id;  // the decoder's first input
-  int32_t eos_id;
-  std::vector<int32_t> never_produced;  // never EOS
-};
-
 class Constraints {
  public:
-  Constraints(const Request& request, const Vocabulary& vocabulary);
+  Constraints(const Request& request, const Vocabulary& vocabulary)
+      : prefix_(request.prefix_ids, request.prefix_ids + request.prefix_length),
+        always_forbidden_(vocabulary.never_produced),
+        eos_id_(vocabulary.eos_id),
+        min_length_(request.options.min_length),
+        ngram_size_(request.options.no_repeat_ngram_size),
+        repetition_penalty_(request.options.repetition_penalty) {
+    for (int32_t i = 0; i < request.num_suppressed; ++i) {
+      // Suppressing an id beyond the vocabulary has no effect.
+      if (request.suppress_ids[i] < vocabulary.size) always_forbidden_.push_back(request.suppress_ids[i]);
+    }
+  }
 
-  // The token that must come after this many, or -1 if the search may choose. A given token keeps its
-  // log-probability and may be one that the other rules forbid.
-  int32_t given(std::size_t position) const { return position < prefix_.size() ? prefix_[position] : -1; }
-  std::size_t num_given() const { return prefix_.size(); }
+  // The token of the requested prefix at this position, or -1 after the prefix. A token of the prefix keeps its
+  // log-probability, and may be one that the other rules forbid.
+  int32_t prefix_token(std::size_t position) const { return position < prefix_.size() ? prefix_[position] : -1; }
+  std::size_t prefix_length() const { return prefix_.size(); }
 
-  // Multiplies the log-probability of every token that the hypothesis holds; 1 changes nothing.
+  // A factor for the log-probability of every token that the hypothesis already contains; 1 disables it.
   float repetition_penalty() const { return repetition_penalty_; }
 
-  // Adds the tokens that may not follow `history`; some may be named twice.
-  void forbid(const std::vector<int32_t>& history, std::vector<int32_t>& forbidden) const;
+  // Appends the tokens that may not follow `history`, possibly with repetitions.
+  void forbid(const std::vector<int32_t>& history, std::vector<int32_t>& forbidden) const {
+    forbidden.insert(forbidden.end(), always_forbidden_.begin(), always_forbidden_.end());
+    if (history.size() + 1 < min_length_) forbidden.push_back(eos_id_);
+    if (ngram_size_ == 0 || history.size() < ngram_size_) return;
+    // If an earlier n-gram begins with the last n - 1 tokens, its last token would complete a repetition.
+    const auto ending = history.end() - (ngram_size_ - 1);
+    for (auto last = history.begin() + (ngram_size_ - 1); last != history.end(); ++last) {
+      if (std::equal(ending, history.end(), last - (ngram_size_ - 1))) forbidden.push_back(*last);
+    }
+  }
 
  private:
   std::vector<int32_t> prefix_;
   std::vector<int32_t> always_forbidden_;
   int32_t eos_id_;
-  std::size_t shortest_;
-  std::size_t ngram_size_;  // none may appear twice; 0 is no limit
+  std::size_t min_length_;
+  std::size_t ngram_size_;  // no n-gram of this size may occur twice; 0 disables the rule
   float repetition_penalty_;
 };
 

@@ -1,7 +1,10 @@
-// What a caller asks of one sentence: the fields of model/request.py, worked out. Plain C, filled in by ctypes.
+// A request for one sentence, as plain C that ctypes fills in from model/request.py, and its validation.
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "network/config.h"
 
 namespace dragoman {
 
@@ -11,10 +14,10 @@ enum class LengthPenaltyForm : int32_t { power = 0, gnmt = 1 };
 
 struct Options {
   Strategy strategy;
-  int32_t lanes;           // hypotheses alive at once: beams, or draws
-  int32_t num_hypotheses;  // to return at most
-  int32_t shortest;        // target tokens, EOS included
-  int32_t longest;
+  int32_t max_rows;        // hypotheses that a step extends: the beam size, or the number of samples
+  int32_t num_hypotheses;  // most hypotheses to return
+  int32_t min_length;      // in target tokens, EOS included
+  int32_t max_length;
   LengthPenaltyForm length_penalty_form;
   float length_penalty;
   float coverage_penalty;
@@ -31,16 +34,28 @@ struct Options {
 };
 
 struct Request {
-  int64_t handle;  // what the caller calls the sentence
+  int64_t handle;  // identifies the sentence to the caller
   const int32_t* source_ids;
   const int32_t* prefix_ids;
   const int32_t* suppress_ids;
-  const int32_t* candidate_ids;  // all that it may produce, ascending, EOS and the prefix included
+  const int32_t* shortlist_ids;  // the tokens that it may produce, ascending, with EOS and the prefix
   int32_t source_length;
   int32_t prefix_length;
   int32_t num_suppressed;
-  int32_t num_candidates;  // 0: the whole vocabulary
+  int32_t num_shortlisted;  // 0: the whole vocabulary
   Options options;
 };
+
+// What all sentences of a session have in common.
+struct Vocabulary {
+  int32_t size;
+  int32_t start_id;  // the decoder's first input
+  int32_t eos_id;
+  std::vector<int32_t> never_produced;  // without EOS
+};
+
+// Both throw std::invalid_argument, which names the wrong value. All other code trusts lengths and ids.
+void validate(const Vocabulary& vocabulary);
+void validate(const Request& request, const NetworkConfig& config);
 
 }  // namespace dragoman

@@ -10,13 +10,13 @@
 namespace dragoman {
 namespace {
 
-constexpr std::size_t kBlock = 128;  // weights that are added up before the next look at the sum
+constexpr std::size_t kSumBlock = 128;  // weights that `select` adds before it compares the sum with its target
 constexpr int32_t kAnyCount = std::numeric_limits<int32_t>::max();
 constexpr double kAnyMass = std::numeric_limits<double>::infinity();
 
-// Bins divide every octave below the weight 1 into 16: by exponent and first bits of the fraction.
+// Bins divide each octave below the weight 1 into 16, by the exponent and the first bits of the fraction.
 constexpr int kBinShift = 19;
-constexpr int32_t kBins = 32 * 16;  // all below the last octave are in the lightest bin
+constexpr int32_t kBins = 32 * 16;  // the first bin holds all weights below the last octave
 
 int32_t bin_of(float weight) {
   constexpr int32_t kOne = 0x3f800000 >> kBinShift;
@@ -27,45 +27,45 @@ int32_t bin_of(float weight) {
 
 }  // namespace
 
-int32_t TruncatedDistribution::draw(const Scores& scores, const Options& options, float number) {
-  if (options.top_k == 1) return scores.best();  // of equally likely ones the first, as greedy search
-  if (!weigh(scores, options.temperature)) return -1;
-  return token_at(threshold(options), number);
+int32_t TruncatedDistribution::draw(const TokenScores& scores, const Options& options, float number) {
+  if (options.top_k == 1) return scores.best();  // the lowest of equally probable tokens, as in greedy search
+  if (!compute_weights(scores, options.temperature)) return -1;
+  return select(threshold(options), number);
 }
 
-// The likeliest token has weight 1, a forbidden one 0.
-bool TruncatedDistribution::weigh(const Scores& scores, float temperature) {
+// The most probable token gets the weight 1, forbidden tokens get 0.
+bool TruncatedDistribution::compute_weights(const TokenScores& scores, float temperature) {
   const int32_t best = scores.best();
   if (best < 0) return false;
   const int32_t size = scores.vocab_size();
-  weights_.resize(rounded_up(size, kBlock));
+  weights_.resize(round_up(size, kSumBlock));
   std::copy_n(scores.logits(), size, weights_.begin());
   std::fill(weights_.begin() + size, weights_.end(), kNever);
   const float largest = scores.logits()[best];
   for (std::size_t i = 0; i < weights_.size(); i += kLanes) {
     const Floats distance = (floats(&weights_[i]) - largest) / temperature;
-    const Floats weight = exponential_of_negative(distance);
-    store(&weights_[i], distance < kLeastExponent ? Floats{} : weight);
+    const Floats weight = exp_of_negative(distance);
+    store(&weights_[i], distance < kMinExponent ? Floats{} : weight);
   }
   return true;
 }
 
-// The weight that a token must have to stay.
+// The weight that a token must have to be kept.
 float TruncatedDistribution::threshold(const Options& options) {
   float least = options.min_p;
   if (options.top_k == 0 && options.top_p >= 1) return least;
   fill_bins();
   double held = total();
   if (options.top_k > 0) {
-    const Cut cut = heaviest(options.top_k, kAnyMass);
-    least = std::max(least, cut.least);
+    const Cut cut = most_probable(options.top_k, kAnyMass);
+    least = std::max(least, cut.min_weight);
     held = cut.mass;
   }
-  if (options.top_p < 1) least = std::max(least, heaviest(kAnyCount, held * options.top_p).least);
+  if (options.top_p < 1) least = std::max(least, most_probable(kAnyCount, held * options.top_p).min_weight);
   return least;
 }
 
-// Nothing needs to be put in order but the bin that a limit falls into, however flat the distribution.
+// Bins make a full sort unnecessary: only the bin that contains a limit is sorted.
 void TruncatedDistribution::fill_bins() {
   bins_.assign(kBins, {0, 0.0});
   for (const float weight : weights_) {
@@ -76,8 +76,8 @@ void TruncatedDistribution::fill_bins() {
   }
 }
 
-// As few tokens as make up `count`, or weigh `mass` together; or all.
-TruncatedDistribution::Cut TruncatedDistribution::heaviest(int32_t count, double mass) {
+// The fewest most probable tokens whose number is `count` or whose total weight is `mass`, or all tokens.
+TruncatedDistribution::Cut TruncatedDistribution::most_probable(int32_t count, double mass) {
   int32_t counted = 0;
   double held = 0;
   int32_t bin = kBins - 1;
@@ -90,28 +90,28 @@ TruncatedDistribution::Cut TruncatedDistribution::heaviest(int32_t count, double
     if (weight != 0 && bin_of(weight) == bin) ordered_.push_back(weight);
   }
   std::sort(ordered_.begin(), ordered_.end(), std::greater<float>());
-  float least = 0;  // all tokens, if the lightest bin is empty
+  float min_weight = 0;  // keeps all tokens if the first bin is empty
   for (const float weight : ordered_) {
-    least = weight;
+    min_weight = weight;
     held += weight;
     if (++counted >= count || held >= mass) break;
   }
-  return {least, held};
+  return {min_weight, held};
 }
 
 double TruncatedDistribution::block_sum(std::size_t first) const {
   Floats sums = {};
-  for (std::size_t i = first; i < first + kBlock; i += kLanes) sums += floats(&weights_[i]);
-  return sum(sums);
+  for (std::size_t i = first; i < first + kSumBlock; i += kLanes) sums += floats(&weights_[i]);
+  return reduce_sum(sums);
 }
 
 double TruncatedDistribution::total() const {
   double total = 0;
-  for (std::size_t first = 0; first < weights_.size(); first += kBlock) total += block_sum(first);
+  for (std::size_t first = 0; first < weights_.size(); first += kSumBlock) total += block_sum(first);
   return total;
 }
 
-int32_t TruncatedDistribution::token_at(float threshold, float number) {
+int32_t TruncatedDistribution::select(float threshold, float number) {
   for (std::size_t i = 0; threshold > 0 && i < weights_.size(); i += kLanes) {
     const Floats weights = floats(&weights_[i]);
     store(&weights_[i], weights < threshold ? Floats{} : weights);
@@ -119,13 +119,13 @@ int32_t TruncatedDistribution::token_at(float threshold, float number) {
   const double target = number * total();
   double reached = 0;
   std::size_t first = 0;
-  for (; first + kBlock < weights_.size(); first += kBlock) {
+  for (; first + kSumBlock < weights_.size(); first += kSumBlock) {
     const double held = block_sum(first);
     if (reached + held > target) break;
     reached += held;
   }
-  // Added up one by one, a block's weights may miss a target that their sum has reached: the next token, or
-  // the last, is as near.
+  // The sum of a block's weights one by one may round to less than `block_sum`, and miss the target. The next token, or
+  // the last one, is chosen then.
   int32_t last = -1;
   for (std::size_t i = first; i < weights_.size() && reached <= target; ++i) {
     if (weights_[i] == 0) continue;

@@ -4,9 +4,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "decoding/search_beam.h"
-#include "decoding/search_greedy_sample.h"
-
 namespace dragoman {
 
 Search::Search(const Request& request, const Vocabulary& vocabulary)
@@ -14,8 +11,8 @@ Search::Search(const Request& request, const Vocabulary& vocabulary)
       options_(request.options),
       source_length_(request.source_length),
       constraints_(request, vocabulary),
-      lanes_(options_.lanes) {
-  if (options_.coverage_penalty != 0) lanes_[0].coverage.resize(source_length_);
+      hypotheses_(options_.max_rows) {
+  if (options_.coverage_penalty != 0) hypotheses_[0].coverage.resize(source_length_);
 }
 
 float Search::length_divisor(std::size_t length) const {
@@ -24,38 +21,41 @@ float Search::length_divisor(std::size_t length) const {
   return std::pow(base, options_.length_penalty);
 }
 
-bool Search::read(std::size_t place, const Offer& offer) const {
-  float* logits = offer.logits + place * vocabulary_.size;
-  offer.scores->read(logits, vocabulary_.size, constraints_, lanes_[place].tokens);
-  return offer.scores->is_number();
+bool Search::score_tokens(std::size_t index, const StepOutput& output) const {
+  float* logits = output.logits + index * vocabulary_.size;
+  output.scores->compute(logits, vocabulary_.size, constraints_, hypotheses_[index].tokens);
+  return output.scores->is_finite();
 }
 
-void Search::extend(Lane& lane, int32_t token, float log_prob, std::size_t place, const Offer& offer) const {
-  lane.tokens.push_back(token);
-  lane.log_probs.push_back(log_prob);
-  if (options_.return_alignment) lane.looks.push_back(offer.first_look + static_cast<int32_t>(place));
-}
-
-Hypothesis Search::finished(const Lane& parent, float log_prob, float score) const {
-  Hypothesis hypothesis{score, true, parent.tokens, parent.log_probs, parent.looks};
+void Search::extend(Hypothesis& hypothesis, int32_t token, float log_prob, std::size_t row,
+                    const StepOutput& output) const {
+  hypothesis.tokens.push_back(token);
   hypothesis.log_probs.push_back(log_prob);
-  return hypothesis;
+  if (!options_.return_alignment) return;
+  hypothesis.attention_rows.push_back(output.first_attention_row + static_cast<int32_t>(row));
 }
 
-Hypothesis Search::unfinished(const Lane& lane, float score) const {
-  return {score, false, lane.tokens, lane.log_probs, lane.looks};
+FinalHypothesis Search::finalize(const Hypothesis& hypothesis, float score) const {
+  return {score, false, hypothesis.tokens, hypothesis.log_probs, hypothesis.attention_rows};
+}
+
+FinalHypothesis Search::finalize(const Hypothesis& hypothesis, float score, float eos_log_prob) const {
+  FinalHypothesis final = finalize(hypothesis, score);
+  final.has_eos = true;
+  final.log_probs.push_back(eos_log_prob);
+  return final;
 }
 
 std::unique_ptr<Search> make_search(const Request& request, const Vocabulary& vocabulary) {
   switch (request.options.strategy) {
-    case Strategy::greedy: return std::make_unique<GreedySearch>(request, vocabulary);
-    case Strategy::beam: return std::make_unique<BeamSearch>(request, vocabulary);
-    case Strategy::sample: return std::make_unique<SampleSearch>(request, vocabulary);
+    case Strategy::greedy:
+    case Strategy::sample: return make_independent_search(request, vocabulary);
+    case Strategy::beam: return make_beam_search(request, vocabulary);
   }
   throw std::invalid_argument("unknown search strategy");
 }
 
-void keep_common(const std::vector<int32_t>& others, std::vector<int32_t>& tokens) {
+void keep_common_prefix(const std::vector<int32_t>& others, std::vector<int32_t>& tokens) {
   const auto shorter = tokens.begin() + std::min(tokens.size(), others.size());
   tokens.erase(std::mismatch(tokens.begin(), shorter, others.begin()).first, tokens.end());
 }

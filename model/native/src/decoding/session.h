@@ -1,4 +1,4 @@
-// A running batch: sentences join between two steps, and leave in the step that finishes them.
+// A running batch. Sentences join between two steps and leave in the step that finishes them.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,22 @@
 #include <vector>
 
 #include "decoding/sentence.h"
-#include "decoding/shortlist_projection.h"
+#include "decoding/shortlist.h"
 #include "decoding/token_scores.h"
 #include "network/network.h"
 
 namespace dragoman {
 
-// What a session reports, as plain C, read by ctypes; it lies in the session until its next `run`.
+struct SessionConfig {
+  int32_t max_rows;
+  int32_t max_slots;
+  int32_t start_id;
+  int32_t eos_id;
+  const int32_t* never_produced;
+  int32_t num_never_produced;
+};
+
+// The report of a session, as plain C that ctypes reads. The session overwrites it in the next `run`.
 
 struct StepRecord {
   double seconds;
@@ -23,7 +32,7 @@ struct StepRecord {
 struct HypothesisView {
   const int32_t* tokens;   // num_tokens, without EOS
   const float* log_probs;  // num_tokens, and one more if has_eos
-  const float* alignment;  // num_tokens × source length; null unless asked for
+  const float* alignment;  // num_tokens × source length; null unless requested
   int32_t num_tokens;
   int32_t has_eos;
   float score;
@@ -38,56 +47,57 @@ struct ResultView {
 
 struct Progress {
   const StepRecord* steps;
-  const int64_t* started;  // handles of sentences that got their first token
+  const int64_t* started;  // handles of the sentences that took their first step
   const ResultView* results;
   int32_t num_steps;
   int32_t num_started;
   int32_t num_results;
 };
 
-// Not thread-safe; several sessions, each on a thread of its own, may share one network.
+// A session is not thread-safe. Several sessions, each on its own thread, may share a network.
 class Session {
  public:
-  Session(const Network& network, Vocabulary vocabulary, int32_t max_rows, int32_t max_entries);
+  // Throws std::invalid_argument if an id is not one of the vocabulary.
+  Session(const Network& network, const SessionConfig& config);
 
-  // Encodes sentences as one batch. Throws std::length_error if they do not fit, std::invalid_argument if one is
-  // not sound; none has joined then.
+  // Encodes sentences as one batch. Throws std::length_error if they do not fit, and std::invalid_argument if a request
+  // is invalid. No sentence has joined then.
   void admit(const Request* requests, int32_t count);
 
-  // At least one step, unless nothing runs; more until a sentence has finished, or the interrupt is not 0,
-  // or max_steps are done.
+  // Takes steps until a sentence has finished, the interrupt is not 0 or `max_steps` are done; at least one, unless the
+  // batch is empty.
   Progress run(int32_t max_steps, const int32_t* interrupt);
 
-  // Forgets a sentence, if it is there.
+  // Removes a sentence, if it is running.
   void drop(int64_t handle);
 
-  // The tokens that the best result of a running sentence is sure to begin with. Throws std::invalid_argument.
-  std::vector<int32_t> agreed(int64_t handle) const;
+  // The tokens that the best result of a running sentence will certainly begin with. Throws std::invalid_argument.
+  std::vector<int32_t> stable_prefix(int64_t handle) const;
 
-  int32_t num_free_entries() const { return state_.num_free(); }
+  int32_t num_free_slots() const { return pool_.num_free(); }
 
  private:
-  // A finished sentence's results, and what the views point to.
+  // The results of a finished sentence, which own the memory of the views.
   struct Result {
     int64_t handle;
     Status status;
-    std::vector<Hypothesis> hypotheses;
+    std::vector<FinalHypothesis> hypotheses;
     std::vector<std::vector<float>> alignments;
     std::vector<HypothesisView> views;
   };
 
   void step();
-  void hand_over(const Sentence& sentence);
-  void require_room(const std::vector<std::unique_ptr<Sentence>>& joining) const;
+  void finish(const Sentence& sentence);
+  void require_capacity(const std::vector<std::unique_ptr<Sentence>>& joining) const;
 
   const Network& network_;
   const Vocabulary vocabulary_;
   const int32_t max_rows_;
-  State state_;
-  Selection selection_;
+  KvPool pool_;
+  ShortlistProjection projection_;
   std::vector<std::unique_ptr<Sentence>> live_;  // in the order of their rows
-  std::unique_ptr<Scratch, void (*)(Scratch*)> scratch_;
-  Scores scores_;
+  Scratch scratch_;
+  TokenScores scores_;
   std::vector<Row> rows_;
   Buffer<float> logits_;
 

@@ -1,8 +1,8 @@
-// Products of tiles, as AMX has them: 16 rows of 64 bytes times 16 rows of 64 bytes, added to 16 × 16 sums.
+// Products of AMX tiles: 16 rows of 64 bytes times 16 rows of 64 bytes, added to 16 × 16 sums.
 //
-// Words of 32 bits hold neighbours along the inner dimension, two bfloat16 numbers or four integers. Of the left
-// factor a tile has 16 rows of 16 words; of the right one 16 words, one below the other, of 16 columns. Four tiles of
-// sums, two rows by two columns, keep each tile that is loaded busy twice.
+// A word of 32 bits holds neighbours along the inner dimension: two bfloat16 numbers or four integers. A tile of the
+// left factor has 16 rows of 16 words; one of the right factor has 16 words, one below the other, of 16 columns. Blocks
+// of 2 × 2 tiles of sums use every loaded tile twice.
 #pragma once
 
 #if defined(__AMX_TILE__)
@@ -16,19 +16,18 @@ namespace dragoman {
 
 constexpr int kTileSide = 16;  // rows, words and columns
 constexpr int kTilesAcross = 2;
-constexpr int kBlockSide = kTilesAcross * kTileSide;  // of the sums that are computed at once
+constexpr int kBlockSide = kTilesAcross * kTileSide;  // rows and columns of a block of sums
 
-// Sets up the calling thread's tiles for blocks of so many rows, kBlockSide at most; the state is empty again when it
-// ends.
+// Configures the calling thread's tiles for blocks of `rows` rows, at most kBlockSide, and releases them at its end.
 class TileScope {
  public:
-  explicit TileScope(int64_t rows = kBlockSide) { fit(rows); }
+  explicit TileScope(int64_t rows = kBlockSide) { configure(rows); }
   ~TileScope() { _tile_release(); }
   TileScope(const TileScope&) = delete;
   TileScope& operator=(const TileScope&) = delete;
 
-  // What the tiles hold is lost.
-  static void fit(int64_t rows) {
+  // Reconfigures the tiles; their contents are lost.
+  static void configure(int64_t rows) {
     struct alignas(64) {
       uint8_t palette = 1, first_row = 0, reserved[14] = {};
       uint16_t bytes[16] = {};
@@ -42,27 +41,27 @@ class TileScope {
       const bool is_lower = i < kSums ? i >= 2 : i == kSums + 1;
       shapes.rows[i] = i >= kLeft ? kTileSide : is_lower ? lower : upper;
     }
-    asm volatile("" ::"r"(&shapes) : "memory");  // the compiler thinks that only the first bytes are read
+    asm volatile("" ::"r"(&shapes) : "memory");  // the intrinsic declares only the first bytes as read
     _tile_loadconfig(&shapes);
   }
 };
 
-// Distances are in bytes, from one row to the next.
+// Strides are in bytes, from one row to the next.
 struct TileProduct {
   const void* left;
   int64_t left_stride;
   const void* right;
   int64_t right_stride;
   int64_t words;      // of the inner dimension, a multiple of kTileSide
-  const void* start;  // what the sums start from
+  const void* start;  // initial values of the sums
   int64_t start_stride;
   void* sums;
   int64_t sums_stride;
 };
 
-enum class TileNumbers { bfloat16, bytes };  // bytes: of the left factor without a sign, of the right one with
+enum class TileNumbers { bfloat16, bytes };  // bytes: the left factor is unsigned, the right one signed
 
-// The intrinsics want the names of tiles spelt out.
+// The intrinsics take tile numbers only as literals.
 #define DRAGOMAN_ADD_TILES(kind, sums, left, right) \
   if constexpr (kind == TileNumbers::bfloat16) {    \
     _tile_dpbf16ps(sums, left, right);              \
@@ -78,7 +77,7 @@ inline void multiply_tiles(const TileProduct& all) {
   const char* right = static_cast<const char*>(all.right);
   const char* start = static_cast<const char*>(all.start);
   const char* lower_start = start + kTileSide * all.start_stride;
-  asm volatile("" ::: "memory");  // the compiler does not know that tiles are read from memory
+  asm volatile("" ::: "memory");  // the intrinsics do not declare the memory that they read
   _tile_loadd(0, start, all.start_stride);
   if constexpr (kColumns > 1) _tile_loadd(1, start + kRowBytes, all.start_stride);
   if constexpr (kRows > 1) _tile_loadd(2, lower_start, all.start_stride);
@@ -113,7 +112,7 @@ inline void multiply_tiles(const TileProduct& all) {
 
 #undef DRAGOMAN_ADD_TILES
 
-// A block of exactly the rows that the tiles were fitted for, and one or two tiles' columns.
+// Multiplies a block of exactly the rows that the tiles are configured for, and the columns of one or two tiles.
 template <TileNumbers kNumbers>
 inline void multiply_tile_block(const TileProduct& all, int64_t rows, int64_t columns) {
   const bool is_low = rows <= kTileSide, is_narrow = columns <= kTileSide;

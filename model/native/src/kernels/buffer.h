@@ -1,4 +1,4 @@
-// Memory for vectors of numbers: aligned to cache lines, and large ones taken lazily.
+// Memory for SIMD kernels: arrays aligned to cache lines or huge pages, and lazily mapped arrays.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,21 +14,21 @@ namespace dragoman {
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
 
-// An array that starts at a cache line, or at a huge page if it fills one: weights and states are read from
-// end to end, and small pages cost a look-up each. Never copied.
+// A move-only array, aligned to a cache line, or to a huge page if it fills one. Weights are read from end to end, and
+// every small page would cost a TLB miss.
 template <typename T>
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(int64_t size) { resize(size); }
-  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept {
-    swap(other);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
     return *this;
   }
   ~Buffer() { std::free(data_); }
 
-  // Room for at least `size` numbers; what was there is lost if it grows. New memory holds zeros.
+  // Makes the array hold at least `size` numbers. Growing discards the contents and fills the array with zeros.
   void resize(int64_t size) {
     if (size <= size_) return;
     const std::size_t wanted = size * sizeof(T);
@@ -36,7 +36,7 @@ class Buffer {
     const std::size_t bytes = (wanted + unit - 1) / unit * unit;
     void* fresh = std::aligned_alloc(unit, bytes);
     if (fresh == nullptr) throw std::bad_alloc();
-    if (unit == kHugePage) madvise(fresh, bytes, MADV_HUGEPAGE);  // a wish: refused, it costs speed only
+    if (unit == kHugePage) madvise(fresh, bytes, MADV_HUGEPAGE);  // advice: without huge pages the code is only slower
     std::memset(fresh, 0, bytes);
     std::free(data_);
     data_ = static_cast<T*>(fresh);
@@ -48,16 +48,11 @@ class Buffer {
   int64_t size() const { return size_; }
 
  private:
-  void swap(Buffer& other) {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-  }
-
   T* data_ = nullptr;
   int64_t size_ = 0;
 };
 
-// A large array of zeros of which only the pages that were written to occupy memory.
+// A large array of zeros. Only pages that were written occupy memory.
 template <typename T>
 class LazyBuffer {
  public:

@@ -1,4 +1,4 @@
-// Layer norm of rows (https://arxiv.org/abs/1607.06450).
+// Layer norm of rows, (x − mean) / √(variance + ε) · gain + shift (https://arxiv.org/abs/1607.06450).
 #pragma once
 
 #include <cmath>
@@ -8,12 +8,33 @@
 
 namespace dragoman {
 
+struct Moments {
+  float mean;
+  float squares;  // Σ (x − mean)²
+};
+
+inline Moments moments(const float* row, int64_t width) {
+  const int64_t whole = width / kLanes * kLanes;
+  Floats sums = {}, squares = {};
+  for (int64_t i = 0; i < whole; i += kLanes) sums += floats(row + i);
+  float total = reduce_sum(sums);
+  for (int64_t i = whole; i < width; ++i) total += row[i];
+  const float mean = total / static_cast<float>(width);
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    const Floats distance = floats(row + i) - mean;
+    squares = multiply_add(distance, distance, squares);
+  }
+  float sum_of_squares = reduce_sum(squares);
+  for (int64_t i = whole; i < width; ++i) sum_of_squares += (row[i] - mean) * (row[i] - mean);
+  return {mean, sum_of_squares};
+}
+
 class LayerNorm {
  public:
-  LayerNorm() = default;  // leaves rows as they are
+  LayerNorm() = default;  // the identity, see `is_identity`; must not be applied
 
-  // `shift` may be empty. With `divides_by_deviation` the divisor is (standard deviation + epsilon), with
-  // Bessel's correction, instead of sqrt(variance + epsilon).
+  // `shift` may be empty. With `divides_by_deviation` the divisor is the standard deviation (with Bessel's correction)
+  // plus epsilon.
   LayerNorm(std::vector<float> gain, std::vector<float> shift, float epsilon, bool divides_by_deviation)
       : gain_(std::move(gain)),
         shift_(std::move(shift)),
@@ -22,9 +43,9 @@ class LayerNorm {
     shift_.resize(gain_.size());
   }
 
-  bool changes() const { return !gain_.empty(); }
+  bool is_identity() const { return gain_.empty(); }
 
-  // Rows lie one after the other; `from` and `to` may be the same.
+  // Rows are contiguous; `from` and `to` may be the same.
   void apply(const float* from, float* to, int rows) const {
     const int64_t width = static_cast<int64_t>(gain_.size());
     for (int row = 0; row < rows; ++row) apply_to_row(from + row * width, to + row * width);
@@ -32,31 +53,18 @@ class LayerNorm {
 
  private:
   void apply_to_row(const float* from, float* to) const {
-    const int width = static_cast<int>(gain_.size());
-    const int whole = width / kLanes * kLanes;
-    Floats sums = {};
-    for (int i = 0; i < whole; i += kLanes) sums += floats(from + i);
-    float total = sum(sums);
-    for (int i = whole; i < width; ++i) total += from[i];
-    const float mean = total / width;
-
-    Floats squares = {};
-    for (int i = 0; i < whole; i += kLanes) {
-      const Floats distance = floats(from + i) - mean;
-      squares = fused(distance, distance, squares);
-    }
-    float spread_out = sum(squares);
-    for (int i = whole; i < width; ++i) spread_out += (from[i] - mean) * (from[i] - mean);
-    const float divisor = divides_by_deviation_ ? std::sqrt(spread_out / (width - 1)) + epsilon_
-                                                : std::sqrt(spread_out / width + epsilon_);
-    // Divided by infinity, a row that overflowed would pass for one of ordinary numbers.
+    const int64_t width = static_cast<int64_t>(gain_.size()), whole = width / kLanes * kLanes;
+    const auto [mean, squares] = moments(from, width);
+    const float divisor = divides_by_deviation_ ? std::sqrt(squares / static_cast<float>(width - 1)) + epsilon_
+                                                : std::sqrt(squares / static_cast<float>(width) + epsilon_);
+    // A row that overflowed becomes NaN. Dividing it by infinity would give zeros, which look valid.
     const float factor = std::isfinite(divisor) ? 1.0f / divisor : NAN;
 
-    for (int i = 0; i < whole; i += kLanes) {
+    for (int64_t i = 0; i < whole; i += kLanes) {
       const Floats normed = (floats(from + i) - mean) * factor;
-      store(to + i, fused(normed, floats(gain_.data() + i), floats(shift_.data() + i)));
+      store(to + i, multiply_add(normed, floats(gain_.data() + i), floats(shift_.data() + i)));
     }
-    for (int i = whole; i < width; ++i) to[i] = (from[i] - mean) * factor * gain_[i] + shift_[i];
+    for (int64_t i = whole; i < width; ++i) to[i] = (from[i] - mean) * factor * gain_[i] + shift_[i];
   }
 
   std::vector<float> gain_;

@@ -4,27 +4,29 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/buffer.h"
-#include "network/network.h"
+#include "kernels/dot.h"
 
 namespace dragoman {
 
-// A matrix in plain float32, [outputs][inputs], on its way into packed form.
-struct Dense {
+// An unpacked float32 matrix, [outputs][inputs].
+struct DenseMatrix {
   int64_t outputs = 0;
   int64_t inputs = 0;
   std::vector<float> weights;
-  std::vector<float> bias;  // empty: none
+  std::vector<float> bias;  // may be empty
 };
 
-// Rows as the products of one precision read them: float32, bfloat16, or 8-bit integers with a scale a row.
+// Input rows rounded to the precision of a product. Rows of 8-bit integers have one scale each, so that the rounding of
+// a row does not depend on the other rows.
 class Inputs {
  public:
-  // `columns` numbers of each row are read, `stride` apart.
+  // Reads `columns` numbers of each row; rows start `stride` numbers apart.
   void prepare(Precision precision, const float* rows, int count, int columns, int64_t stride);
 
   int count() const { return count_; }
-  int64_t stride() const { return stride_; }  // in numbers of the precision's own type
+  int64_t stride() const { return stride_; }  // in numbers of the precision's type
   const void* data() const { return data_.data(); }
   const float* scales() const { return scales_.data(); }
 
@@ -35,55 +37,52 @@ class Inputs {
   Buffer<float> scales_;
 };
 
-// What becomes of a product before it is stored.
-struct Finish {
-  bool adds = false;  // to what is there already
-  bool activates = false;
-  Activation activation = Activation::relu;
+// What a product does to its results before it stores them.
+struct Epilogue {
+  bool adds = false;  // adds to the numbers stored there before; excludes an activation
+  Activation activation = Activation::none;
 };
 
-// y = x · Wᵀ + b. Weights lie in panels of neighbouring outputs, in the order in which they are read.
+// y = x · Wᵀ + b. Weights are packed in panels, in the order in which a product reads them.
 class Matrix {
  public:
   Matrix() = default;
-  Matrix(Precision precision, const Dense& dense);
+  Matrix(Precision precision, const DenseMatrix& dense);
 
   Precision precision() const { return precision_; }
   int64_t outputs() const { return outputs_; }
   int64_t bytes() const { return packed_.size() + (scales_.size() + bias_.size() + offsets_.size()) * 4; }
 
-  // A matrix of none of these outputs yet, with room for so many of them.
-  Matrix room_for(int64_t most) const;
-  // Makes output `to`, the next one at most, what output `from` of the other is.
+  // A matrix with the same inputs and no outputs, which can hold up to `max_outputs` of them.
+  Matrix without_outputs(int64_t max_outputs) const;
+  // Copies an output of another matrix to output `to`, which may be one past the last.
   void copy_output(const Matrix& other, int64_t from, int64_t to);
-  // Leaves only the first ones.
-  void forget_outputs(int64_t left) { outputs_ = left; }
+  // Keeps only the first outputs.
+  void truncate_outputs(int64_t count) { outputs_ = count; }
 
-  // Results are `stride` apart. Each is summed in an order that depends on nothing but the matrix.
-  void multiply(const Inputs& inputs, float* results, int64_t stride, Finish finish = {}) const;
+  // Rows of results start `stride` numbers apart. The order of summation depends on the matrix only.
+  void multiply(const Inputs& inputs, float* results, int64_t stride, Epilogue epilogue = {}) const;
 
  private:
   template <typename Dot>
-  void pack(const Dense& dense);
-  template <typename Dot>
-  void copy_weights(const Matrix& other, int64_t from, int64_t to);
+  void pack(const DenseMatrix& dense);
   template <typename Dot>
   int64_t first_weight(int64_t output) const;
   template <typename Dot, typename Visitor>
-  void for_each_panel(Finish finish, Visitor visit) const;
+  void for_each_panel(Epilogue epilogue, Visitor visit) const;
   template <typename Dot>
-  void multiply_with(const Inputs& inputs, float* results, int64_t stride, Finish finish) const;
+  void multiply_with(const Inputs& inputs, float* results, int64_t stride, Epilogue epilogue) const;
   template <typename Dot>
-  void multiply_by_tiles(const Inputs& inputs, float* results, int64_t stride, Finish finish) const;
+  void multiply_by_tiles(const Inputs& inputs, float* results, int64_t stride, Epilogue epilogue) const;
 
   Precision precision_ = Precision::float32;
   int64_t outputs_ = 0;
   int64_t inputs_ = 0;
-  int64_t groups_ = 0;  // of inputs that one instruction takes together
+  int64_t groups_ = 0;  // ⌈inputs / kGroup⌉
   Buffer<uint8_t> packed_;
-  Buffer<float> scales_;  // int8: an output's weights are its integers times this
+  Buffer<float> scales_;  // int8: a weight is its integer times the scale of its output
   Buffer<float> bias_;
-  Buffer<int32_t> offsets_;  // int8: what a sum starts from
+  Buffer<int32_t> offsets_;  // int8: the start of an output's sums
 };
 
 }  // namespace dragoman

@@ -1,11 +1,13 @@
-// Vectors of numbers, as wide as the instruction set has them; everything else is written on top of these.
+// SIMD vectors as wide as the instruction set's registers. All other kernels are written with these functions.
 #pragma once
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <type_traits>
 
 namespace dragoman {
 
@@ -33,14 +35,15 @@ inline void store(Number* to, Vector vector) {
   std::memcpy(to, &vector, sizeof(vector));
 }
 
+// Loads kLanes numbers as float32.
 inline Floats floats(const float* from) { return load<Floats>(from); }
-inline Floats spread(float number) { return number - Floats{}; }
+inline Floats broadcast(float number) { return number - Floats{}; }
 
 inline Ints bits(Floats x) { return reinterpret_cast<Ints>(x); }
 inline Floats from_bits(Ints x) { return reinterpret_cast<Floats>(x); }
 
-// a · b + c with one rounding.
-inline Floats fused(Floats a, Floats b, Floats c) {
+// a · b + c, rounded once.
+inline Floats multiply_add(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, c);
 #else
@@ -48,10 +51,10 @@ inline Floats fused(Floats a, Floats b, Floats c) {
 #endif
 }
 
-inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+inline Floats maximum(Floats a, Floats b) { return a > b ? a : b; }
 
-// Nearest integers, halves to even.
-inline Ints rounded(Floats x) {
+// The nearest integers; ties round to even.
+inline Ints round_to_ints(Floats x) {
 #if defined(__AVX512F__)
   return reinterpret_cast<Ints>(_mm512_cvtps_epi32(x));
 #else
@@ -59,9 +62,9 @@ inline Ints rounded(Floats x) {
 #endif
 }
 
-// One number from all lanes. The order is fixed: halves are folded onto each other.
+// Combines all lanes into one number: the upper half with the lower half, until one lane is left.
 template <typename Combine>
-inline float fold(Floats x, Combine combine) {
+inline float reduce(Floats x, Combine combine) {
 #if defined(__AVX512F__)
   const __m256 eight = combine(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
 #else
@@ -72,18 +75,18 @@ inline float fold(Floats x, Combine combine) {
   return combine(two, _mm_movehdup_ps(two))[0];
 }
 
-inline float sum(Floats x) {
-  return fold(x, [](auto a, auto b) { return a + b; });
+inline float reduce_sum(Floats x) {
+  return reduce(x, [](auto a, auto b) { return a + b; });
 }
 
-inline float maximum(Floats x) {
-  return fold(x, [](auto a, auto b) { return a > b ? a : b; });
+inline float reduce_max(Floats x) {
+  return reduce(x, [](auto a, auto b) { return a > b ? a : b; });
 }
 
 using Four = float __attribute__((vector_size(16)));
 
-// The sums of four vectors, for less than twice what one costs: their lanes are interleaved as they are added.
-inline Four sum_each(Floats a, Floats b, Floats c, Floats d) {
+// The sums of four vectors. Interleaving their lanes makes four sums cost less than twice as much as one.
+inline Four reduce_sums(Floats a, Floats b, Floats c, Floats d) {
 #if defined(__AVX512F__)
   const __m512d ab = _mm512_castps_pd(_mm512_unpacklo_ps(a, b) + _mm512_unpackhi_ps(a, b));
   const __m512d cd = _mm512_castps_pd(_mm512_unpacklo_ps(c, d) + _mm512_unpackhi_ps(c, d));
@@ -97,27 +100,27 @@ inline Four sum_each(Floats a, Floats b, Floats c, Floats d) {
   return _mm256_castps256_ps128(half) + _mm256_extractf128_ps(half, 1);
 }
 
-constexpr float kLeastExponent = -87.0f;  // of a power of e that is not subnormal
+constexpr float kMinExponent = -87.0f;  // e^x is subnormal below
 
-// e^x for x <= 0, to a few units in the last place; e^-87 for all below. NaN stays NaN.
+// e^x for x <= 0, accurate to a few units in the last place; e^-87 for x < -87. NaN stays NaN.
 //
-// 2^(x log2 e) is a power of two, put together from its bits, times a polynomial in the rest. Half as
-// many instructions as a general exponential: it is most of what reading a row of logits costs.
-inline Floats exponential_of_negative(Floats x) {
+// Computes 2^(x log2 e) as 2^n (the bits of the exponent) times a polynomial in the remainder. A general exponential
+// takes twice as many instructions, and exponentials dominate the cost of a row of logits.
+inline Floats exp_of_negative(Floats x) {
   constexpr float kLog2e = 1.44269504088896341f;
-  constexpr float kRounder = 3 << 22;  // added to a small number, leaves its integer in the last bits
-  const Floats bounded = larger(spread(kLeastExponent), x);
-  const Floats shifted = fused(bounded, spread(kLog2e), spread(kRounder));
-  const Floats rest = fused(bounded, spread(kLog2e), spread(kRounder) - shifted);
-  // Chebyshev's polynomial for 2^rest, |rest| <= 1/2.
-  Floats power = spread(1.33908634e-3f);
+  constexpr float kRounder = 3 << 22;  // adding this to a small number leaves its integer part in the last bits
+  const Floats bounded = maximum(broadcast(kMinExponent), x);
+  const Floats shifted = multiply_add(bounded, broadcast(kLog2e), broadcast(kRounder));
+  const Floats rest = multiply_add(bounded, broadcast(kLog2e), broadcast(kRounder) - shifted);
+  // Chebyshev polynomial for 2^rest, |rest| <= 1/2.
+  Floats power = broadcast(1.33908634e-3f);
   for (const float coefficient : {9.67603192e-3f, 5.55035711e-2f, 2.40221075e-1f, 6.93147188e-1f, 1.00000008f}) {
-    power = fused(power, rest, spread(coefficient));
+    power = multiply_add(power, rest, broadcast(coefficient));
   }
   return from_bits(bits(power) + (bits(shifted) << 23));
 }
 
-// bfloat16 is the upper half of float32.
+// bfloat16 is the upper half of a float32.
 inline Floats floats(const uint16_t* from) {
 #if defined(__AVX512F__)
   return from_bits(reinterpret_cast<Ints>(_mm512_cvtepu16_epi32(load<__m256i>(from))) << 16);
@@ -126,14 +129,64 @@ inline Floats floats(const uint16_t* from) {
 #endif
 }
 
-// Nearest bfloat16, halves to even.
-inline Halves floats_to_bfloat16(Floats x) {
+// The nearest bfloat16; ties round to even.
+inline Halves to_bfloat16(Floats x) {
   const Ints word = bits(x);
   const Ints nearest = (word + 0x7fff + ((word >> 16) & 1)) >> 16;
   const Ints quiet_nan = (word >> 16) | 0x40;
   return __builtin_convertvector((x != x) ? quiet_nan : nearest, Halves);
 }
 
-constexpr int64_t rounded_up(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+// Covers 0 … count - 1 with blocks of the given sizes, each as often as it fits, and calls body(size, first) for each.
+// The size is a std::integral_constant.
+template <int... kSizes, typename Body>
+void for_each_block(int64_t count, const Body& body) {
+  int64_t first = 0;
+  const auto cover = [&](auto size) {
+    for (; first + size <= count; first += size) body(size, first);
+  };
+  (cover(std::integral_constant<int, kSizes>{}), ...);
+}
+
+constexpr int64_t round_up(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+
+// A training step keeps tensors in float32 or bfloat16 and computes in float32. The functions below take either type.
+
+inline void store_floats(float* to, Floats x) { store(to, x); }
+
+inline void store_floats(uint16_t* to, Floats x) {
+#if defined(__AVX512BF16__)
+  store(to, _mm512_cvtneps_pbh(x));
+#else
+  store(to, to_bfloat16(x));
+#endif
+}
+
+inline float to_float(const float* from) { return *from; }
+inline float to_float(const uint16_t* from) { return from_bits(Ints{*from << 16})[0]; }
+
+// Loads the first `count` numbers, and fills the other lanes with `rest`.
+template <typename Number>
+inline Floats load_partial(const Number* from, int64_t count, float rest) {
+  if (count >= kLanes) return floats(from);
+  float vector[kLanes];
+  std::fill(vector, vector + kLanes, rest);
+  for (int64_t i = 0; i < count; ++i) vector[i] = to_float(from + i);
+  return floats(vector);
+}
+
+template <typename Number>
+inline void store_partial(Number* to, int64_t count, Floats x) {
+  if (count >= kLanes) return store_floats(to, x);
+  Number vector[kLanes];
+  store_floats(vector, x);
+  std::copy(vector, vector + count, to);
+}
+
+// Calls body with a null pointer to the number type, from which it deduces the type.
+template <typename Body>
+void with_number_type(bool is_bfloat16, const Body& body) {
+  is_bfloat16 ? body(static_cast<uint16_t*>(nullptr)) : body(static_cast<float*>(nullptr));
+}
 
 }  // namespace dragoman

@@ -1,4 +1,4 @@
-// Rows become columns: a square block of vectors, each lane of which is 32 bits.
+// Transposes a square block of kLanes vectors with lanes of 32 bits, in place.
 #pragma once
 
 #include "kernels/simd.h"
@@ -7,7 +7,7 @@ namespace dragoman {
 
 #if defined(__AVX512F__)
 
-inline void turn(__m512i (&rows)[kLanes]) {
+inline void transpose(__m512i (&rows)[kLanes]) {
   __m512i pairs[kLanes], fours[kLanes];
   for (int i = 0; i < kLanes; i += 2) {
     pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
@@ -31,11 +31,11 @@ inline void turn(__m512i (&rows)[kLanes]) {
   }
 }
 
-inline void turn(Floats (&rows)[kLanes]) { turn(reinterpret_cast<__m512i(&)[kLanes]>(rows)); }
+inline void transpose(Floats (&rows)[kLanes]) { transpose(reinterpret_cast<__m512i(&)[kLanes]>(rows)); }
 
 #else
 
-inline void turn(Floats (&rows)[kLanes]) {
+inline void transpose(Floats (&rows)[kLanes]) {
   for (int i = 0; i < kLanes; ++i) {
     for (int j = 0; j < i; ++j) {
       const float other = rows[i][j];

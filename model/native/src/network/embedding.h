@@ -1,57 +1,126 @@
-// From a token and its position to the state that enters the first layer.
+// The embedding of tokens, and the tables for positions: sinusoids, rotations (RoPE) and biases by distance.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "kernels/layer_norm.h"
 #include "network/loader.h"
-#include "network/network.h"
-#include "network/positions.h"
-#include "network/tensors.h"
 
 namespace dragoman {
 
-// Tokens and their positions: norm?(scale · E[token] + P[position]).
+// [positions][width] sines and cosines (https://arxiv.org/abs/1706.03762, section 3.5).
+inline std::vector<float> sinusoids(int positions, int width, bool has_halves) {
+  std::vector<float> table(int64_t{positions} * width);
+  const float rate = static_cast<float>(-std::log(10000.0) / width);
+  for (int pair = 0; pair < width / 2; ++pair) {
+    const float frequency = std::exp(static_cast<float>(2 * pair) * rate);
+    const int sine = has_halves ? pair : 2 * pair, cosine = has_halves ? pair + width / 2 : 2 * pair + 1;
+    for (int position = 0; position < positions; ++position) {
+      const float angle = static_cast<float>(position) * frequency;
+      table[int64_t{position} * width + sine] = std::sin(angle);
+      table[int64_t{position} * width + cosine] = std::cos(angle);
+    }
+  }
+  return table;
+}
+
+// The cosine and sine of each pair's angle (RoPE, https://arxiv.org/abs/2104.09864), as [positions][dimension / 2][2].
+inline std::vector<float> rope_table(int positions, int dimension) {
+  std::vector<float> table(int64_t{positions} * dimension);
+  for (int pair = 0; pair < dimension / 2; ++pair) {
+    const float frequency = static_cast<float>(std::pow(10000.0, -2.0 * pair / dimension));
+    for (int position = 0; position < positions; ++position) {
+      const float angle = static_cast<float>(position) * frequency;
+      const int64_t index = int64_t{position} * dimension + 2 * pair;
+      table[index] = std::cos(angle);
+      table[index + 1] = std::sin(angle);
+    }
+  }
+  return table;
+}
+
+// Rotates pairs of neighbouring numbers of every head by the angles of one position, a row of the RoPE table.
+inline void rotate(float* heads, int count, int width, int dimension, const float* angles) {
+  for (int head = 0; head < count; ++head) {
+    float* numbers = heads + int64_t{head} * width;
+    for (int i = 0; i < dimension; i += 2) {
+      const float even = numbers[i], odd = numbers[i + 1], cosine = angles[i], sine = angles[i + 1];
+      numbers[i] = even * cosine - odd * sine;
+      numbers[i + 1] = even * sine + odd * cosine;
+    }
+  }
+}
+
+// The bucket that T5 assigns to a distance, key position - query position (https://arxiv.org/abs/1910.10683).
+inline int relative_bucket(int distance, int buckets, int max_distance, bool is_bidirectional) {
+  int offset = 0, magnitude = distance < 0 ? -distance : 0;
+  if (is_bidirectional) {
+    buckets /= 2;
+    offset = distance > 0 ? buckets : 0;
+    magnitude = std::abs(distance);
+  }
+  const int exact = buckets / 2;
+  if (magnitude < exact) return offset + magnitude;
+  const float growth = std::log(static_cast<float>(magnitude) / static_cast<float>(exact)) /
+                       static_cast<float>(std::log(static_cast<double>(max_distance) / exact));
+  const int far = exact + static_cast<int>(growth * static_cast<float>(buckets - exact));
+  return offset + std::min(far, buckets - 1);
+}
+
+// The biases of all distances -(positions - 1) … positions - 1, as [heads][2 · positions - 1].
+inline std::vector<float> distance_biases(const NetworkConfig& config, const std::vector<float>& bucket_biases,
+                                          bool is_bidirectional) {
+  const int max_distance = config.max_positions - 1, span = 2 * max_distance + 1;
+  std::vector<float> table(int64_t{config.num_heads} * span);
+  for (int distance = -max_distance; distance <= max_distance; ++distance) {
+    const int bucket =
+        relative_bucket(distance, config.relative_buckets, config.relative_max_distance, is_bidirectional);
+    for (int head = 0; head < config.num_heads; ++head) {
+      table[int64_t{head} * span + max_distance + distance] = bucket_biases[int64_t{bucket} * config.num_heads + head];
+    }
+  }
+  return table;
+}
+
+// norm?(scale · E[token] + P[position]), with E in the number type of the checkpoint.
 class Embedding {
  public:
-  Embedding() = default;
   Embedding(const NetworkConfig& config, const Loader& loader, const Tensor& tokens, const std::string& name)
       : width_(config.model_dim),
         scale_(config.scales_embeddings ? std::sqrt(static_cast<float>(config.model_dim)) : 1.0f),
-        tokens_(tokens),
+        type_(tokens.type),
         norm_(loader.norm(name + ".norm")) {
     const auto* from = static_cast<const uint8_t*>(tokens.data);
-    const int64_t size = tokens.rows * tokens.columns * (tokens.type == NumberType::float32 ? 4 : 2);
-    numbers_.assign(from, from + size);
-    tokens_.data = numbers_.data();
+    tokens_.assign(from, from + tokens.rows * tokens.columns * (type_ == NumberType::float32 ? 4 : 2));
     const auto positions = static_cast<Positions>(config.positions);
-    if (positions == Positions::learned) added_ = loader.optional(name + ".positions.weight");
+    if (positions == Positions::learned) positions_ = loader.floats_or_empty(name + ".positions.weight");
     if (positions == Positions::sinusoidal) {
-      added_ = sinusoids(config.max_positions, width_, config.has_sinusoid_halves != 0);
+      positions_ = sinusoids(config.max_positions, width_, config.has_sinusoid_halves != 0);
     }
   }
 
-  int64_t bytes() const { return numbers_.size() + added_.size() * sizeof(float); }
+  int64_t bytes() const { return static_cast<int64_t>(tokens_.size() + positions_.size() * sizeof(float)); }
 
   void apply(int32_t token, int32_t position, float* state) const {
-    tokens_.copy_row(token, state);
+    Tensor{tokens_.data(), type_, token + 1, width_}.copy_row(token, state);
     for (int i = 0; i < width_; ++i) state[i] *= scale_;
-    if (!added_.empty()) {
-      const float* added = added_.data() + int64_t{position} * width_;
+    if (!positions_.empty()) {
+      const float* added = positions_.data() + int64_t{position} * width_;
       for (int i = 0; i < width_; ++i) state[i] += added[i];
     }
-    if (norm_.changes()) norm_.apply(state, state, 1);
+    if (!norm_.is_identity()) norm_.apply(state, state, 1);
   }
 
  private:
-  int width_ = 0;
-  float scale_ = 1.0f;
-  Tensor tokens_{};
-  std::vector<uint8_t> numbers_;
-  std::vector<float> added_;
+  int width_;
+  float scale_;
+  NumberType type_;
+  std::vector<uint8_t> tokens_;   // E, [tokens][width]
+  std::vector<float> positions_;  // P, [positions][width]; empty for positions that are not added
   LayerNorm norm_;
 };
 

@@ -1,4 +1,4 @@
-// What decoding remembers: a pool of entries, each the keys and values of one position in all decoder layers.
+// The decoder state: a pool of KV slots, each of which holds the keys and values of one position in all decoder layers.
 #pragma once
 
 #include <cstdint>
@@ -9,67 +9,65 @@
 
 namespace dragoman {
 
-struct StateLayout {
+struct KvLayout {
   int layers;
-  int width;         // numbers of a key, and of a value: those of all heads, each padded to whole vectors
+  int width;         // numbers of a key, and of a value: all heads, each padded to whole vectors
   int number_bytes;  // 4: float32, 2: bfloat16
+
+  int64_t bytes() const { return int64_t{2} * width * number_bytes; }  // of a key and its value
 };
 
-// One position of a hypothesis, or one source token, occupies one entry. Beams never move entries: a
-// hypothesis is a list of entry numbers, and beams that share a past name the same ones.
-class State {
+// One target position of a hypothesis, or one source token, occupies one slot. Slots are never moved or copied: a
+// hypothesis is a block table, the list of the slots of its positions, and beams with a common prefix share slots.
+class KvPool {
  public:
-  // All memory is taken here; what was never written to occupies none.
-  State(const StateLayout& layout, int32_t entries)
-      : entry_bytes_(int64_t{2} * layout.width * layout.number_bytes),
-        entries_(entries),
-        memory_(layout.layers * int64_t{entries} * entry_bytes_) {
-    free_.reserve(entries);
-    for (int32_t entry = entries; entry-- > 0;) free_.push_back(entry);
+  // Reserves address space for all slots. The system provides memory when a slot is first written.
+  KvPool(const KvLayout& layout, int32_t capacity)
+      : bytes_(layout.bytes()), capacity_(capacity), memory_(layout.layers * int64_t{capacity} * bytes_) {
+    free_.reserve(capacity);
+    for (int32_t slot = capacity; slot-- > 0;) free_.push_back(slot);
   }
 
-  int32_t capacity() const { return entries_; }
+  int32_t capacity() const { return capacity_; }
   int32_t num_free() const { return static_cast<int32_t>(free_.size()); }
 
-  int32_t take() {
+  int32_t allocate() {
     if (free_.empty()) throw std::length_error("the decoder state is full");
-    const int32_t entry = free_.back();
+    const int32_t slot = free_.back();
     free_.pop_back();
-    return entry;
+    return slot;
   }
-  void give_back(int32_t entry) { free_.push_back(entry); }
+  void free(int32_t slot) { free_.push_back(slot); }
 
-  // Keys of all heads; the values follow them.
-  void* entry(int layer, int32_t number) {
-    return memory_.data() + (int64_t{layer} * entries_ + number) * entry_bytes_;
-  }
+  // The keys of all heads in a layer, followed by the values.
+  void* at(int layer, int32_t slot) { return memory_.data() + (int64_t{layer} * capacity_ + slot) * bytes_; }
 
  private:
-  int64_t entry_bytes_;
-  int32_t entries_;
+  int64_t bytes_;
+  int32_t capacity_;
   LazyBuffer<uint8_t> memory_;
   std::vector<int32_t> free_;
 };
 
-// Entries that one sentence has taken; they go back with it, also if it fails to come into being.
-class Lease {
+// The slots of one sentence. The destructor frees them, also when the sentence's constructor throws.
+class KvReservation {
  public:
-  Lease(State& state, int64_t most) : state_(state) { entries_.reserve(most); }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  // The last first, so that neighbours are taken together again.
-  ~Lease() {
-    for (std::size_t i = entries_.size(); i-- > 0;) state_.give_back(entries_[i]);
+  KvReservation(KvPool& pool, int64_t max_slots) : pool_(pool) { slots_.reserve(max_slots); }
+  KvReservation(const KvReservation&) = delete;
+  KvReservation& operator=(const KvReservation&) = delete;
+  // Frees the last slot first, so that neighbouring slots are allocated together again.
+  ~KvReservation() {
+    for (std::size_t i = slots_.size(); i-- > 0;) pool_.free(slots_[i]);
   }
 
-  void take() { entries_.push_back(state_.take()); }
-  std::size_t size() const { return entries_.size(); }
-  int32_t operator[](std::size_t place) const { return entries_[place]; }
-  const int32_t* data() const { return entries_.data(); }
+  void allocate() { slots_.push_back(pool_.allocate()); }
+  std::size_t size() const { return slots_.size(); }
+  int32_t operator[](std::size_t index) const { return slots_[index]; }
+  const int32_t* data() const { return slots_.data(); }
 
  private:
-  State& state_;
-  std::vector<int32_t> entries_;
+  KvPool& pool_;
+  std::vector<int32_t> slots_;
 };
 
 }  // namespace dragoman

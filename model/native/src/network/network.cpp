@@ -4,314 +4,259 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "kernels/attention.h"
-#include "kernels/layer_norm.h"
-#include "kernels/matrix.h"
-#include "network/embedding.h"
-#include "network/layers.h"
-#include "network/loader.h"
-#include "network/positions.h"
-#include "network/scratch.h"
-
 namespace dragoman {
-
-std::unique_ptr<Scratch, void (*)(Scratch*)> make_scratch() {
-  return {new Scratch, [](Scratch* scratch) { delete scratch; }};
-}
-
 namespace {
 
-const Tensor& first_of(const Tensors& tensors, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (tensors.has(name)) return tensors.at(name);
-  }
-  return tensors.at(*names.begin());
-}
+const char* const kSourceTokens = "source_embedding.tokens.weight";
+const char* const kTargetTokens = "target_embedding.tokens.weight";
 
-// What one row attends to, by entries of the state.
-struct Memory {
-  const int32_t* entries;
-  int count;
-  DistanceBias bias;
-  float* average;  // see attend()
-};
+// Tied embeddings are stored under the source's name.
+const Tensor& target_tokens(const Tensors& tensors) {
+  return tensors.at(tensors.has(kTargetTokens) ? kTargetTokens : kSourceTokens);
+}
 
 Heads heads_of(const NetworkConfig& config) {
   const int dimension = config.model_dim / config.num_heads;
-  return {config.num_heads, static_cast<int>(rounded_up(dimension, kLanes)),
+  return {config.num_heads, static_cast<int>(round_up(dimension, kLanes)),
           1.0f / std::sqrt(static_cast<float>(dimension))};
 }
 
 }  // namespace
 
-struct Network::Parts {
-  NetworkConfig config;
-  Heads heads;
-  Embedding source_embedding, target_embedding;
-  std::vector<EncoderLayer> encoder;
-  std::vector<DecoderLayer> decoder;
-  LayerNorm encoder_norm, decoder_norm;
-  Matrix output;
-  std::vector<float> turns;           // rotary positions
-  std::vector<float> encoder_biases;  // relative positions
-  std::vector<float> decoder_biases;
-
-  Parts(const NetworkConfig& config, const Tensors& tensors);
-
-  int dimension() const { return config.model_dim / config.num_heads; }
-  bool has_narrow_state() const { return static_cast<Precision>(config.precision) != Precision::float32; }
-  bool is_pre_norm() const { return config.is_pre_norm != 0; }
-  void reserve(Scratch& scratch, int64_t rows) const {
-    const int64_t positions = heads.count * rounded_up(config.max_positions, kLanes);
-    scratch.reserve(rows, config.model_dim, 3 * heads.total_width(), config.ffn_dim, positions);
-  }
-
-  void multiply(Scratch& scratch, const Matrix& matrix, const float* rows, int count, int64_t columns, float* results,
-                Finish finish = {}) const {
-    scratch.inputs.prepare(matrix.precision(), rows, count, static_cast<int>(columns), columns);
-    matrix.multiply(scratch.inputs, results, matrix.outputs(), finish);
-  }
-
-  // A block and the stream it adds to: pre-norm x + f(norm(x)), post-norm norm(x + f(x)). The block is
-  // given what it reads and adds what it computes to the states.
-  template <typename Block>
-  void residual(Scratch& scratch, const LayerNorm& norm, int rows, Block block) const {
-    float* states = scratch.states.data();
-    if (is_pre_norm()) {
-      norm.apply(states, scratch.normed.data(), rows);
-      block(scratch.normed.data());
-    } else {
-      block(states);
-      norm.apply(states, states, rows);
-    }
-  }
-
-  void feed_forward(Scratch& scratch, const FeedForward& part, int rows) const {
-    residual(scratch, part.norm, rows, [&](const float* input) {
-      const Finish activate{false, true, static_cast<Activation>(config.activation)};
-      multiply(scratch, part.input, input, rows, config.model_dim, scratch.hidden.data(), activate);
-      multiply(scratch, part.output, scratch.hidden.data(), rows, config.ffn_dim, scratch.states.data(), {true});
-    });
-  }
-
-  void turn(float* numbers, int position) const {
-    if (!turns.empty()) {
-      rotate(numbers, heads.count, heads.width, dimension(), turns.data() + int64_t{position} * dimension());
-    }
-  }
-
-  // Biases of keys 0, 1, … for a query at `position`.
-  DistanceBias biases(const std::vector<float>& table, int position) const {
-    if (table.empty()) return {};
-    return {table.data(), 2 * config.max_positions - 1, config.max_positions - 1 - position, 1};
-  }
-
-  void encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count, int rows) const;
-  void attend_to_sentence(Scratch& scratch, int first, int length) const;
-  void keep_source(Scratch& scratch, const Source* sources, int count, int rows, State& state) const;
-  void keep(const float* keys_values, void* entry) const;
-  void attend_to_entries(Scratch& scratch, int layer, State& state, const Memory& memory, const float* query,
-                         float* joined) const;
-  void step_self(Scratch& scratch, const SelfAttention& part, int layer, const Row* rows, int count,
-                 State& state) const;
-  void step_cross(Scratch& scratch, const CrossAttention& part, int layer, const Row* rows, int count,
-                  State& state) const;
+// The KV slots that one row attends to.
+struct Network::Attended {
+  const int32_t* slots;
+  int count;
+  DistanceBias bias;
+  float* average;  // see attend()
 };
 
-Network::Parts::Parts(const NetworkConfig& given, const Tensors& tensors) : config(given), heads(heads_of(given)) {
-  const Loader loader(config, tensors, heads);
-  const Tensor& source_tokens = tensors.at("source_embedding.tokens.weight");
-  const Tensor& target_tokens = first_of(tensors, {"target_embedding.tokens.weight", "source_embedding.tokens.weight"});
-  source_embedding = Embedding(config, loader, source_tokens, "source_embedding");
-  target_embedding = Embedding(config, loader, target_tokens, "target_embedding");
-  for (int i = 0; i < config.num_encoder_layers; ++i) {
-    const std::string layer = "encoder.layers." + std::to_string(i);
-    encoder.push_back({load_self_attention(loader, layer), load_feed_forward(loader, layer)});
-  }
-  for (int i = 0; i < config.num_decoder_layers; ++i) {
-    const std::string layer = "decoder.layers." + std::to_string(i);
-    decoder.push_back(
-        {load_self_attention(loader, layer), load_cross_attention(loader, layer), load_feed_forward(loader, layer)});
-  }
+Network::Network(const NetworkConfig& config, const Tensors& tensors)
+    : config_(config),
+      heads_(heads_of(config)),
+      source_embedding_(config_, Loader(config_, tensors, heads_), tensors.at(kSourceTokens), "source_embedding"),
+      target_embedding_(config_, Loader(config_, tensors, heads_), target_tokens(tensors), "target_embedding") {
+  const Loader loader(config_, tensors, heads_);
+  for (int i = 0; i < config.num_encoder_layers; ++i) encoder_.push_back(loader.encoder_layer(i));
+  for (int i = 0; i < config.num_decoder_layers; ++i) decoder_.push_back(loader.decoder_layer(i));
   if (config.has_final_norm) {
-    encoder_norm = loader.norm("encoder.norm");
-    decoder_norm = loader.norm("decoder.norm");
+    encoder_norm_ = loader.norm("encoder.norm");
+    decoder_norm_ = loader.norm("decoder.norm");
   }
-  const Tensor& projection = tensors.has("output.weight") ? tensors.at("output.weight") : target_tokens;
-  Dense dense{projection.rows, projection.columns, projection.floats(), loader.optional("output.bias")};
-  dense.outputs = config.target_vocab_size;  // rows that fill up a multiple are no tokens
+  const Tensor& projection = tensors.has("output.weight") ? tensors.at("output.weight") : target_tokens(tensors);
+  DenseMatrix dense{projection.rows, projection.columns, projection.floats(), loader.floats_or_empty("output.bias")};
+  dense.outputs = config.target_vocab_size;  // drops rows that pad the vocabulary to a multiple
   if (!dense.bias.empty()) dense.bias.resize(dense.outputs);
-  output = loader.packed(dense);
+  output_ = loader.packed(dense);
   if (static_cast<Positions>(config.positions) == Positions::rotary) {
-    turns = rotations(config.max_positions, dimension());
+    rope_table_ = rope_table(config.max_positions, dimension());
   }
   if (static_cast<Positions>(config.positions) == Positions::relative) {
-    encoder_biases = distance_biases(config, tensors.at("encoder.relative_bias.weight").floats(), true);
-    decoder_biases = distance_biases(config, tensors.at("decoder.relative_bias.weight").floats(), false);
+    encoder_biases_ = distance_biases(config, tensors.at("encoder.relative_bias.weight").floats(), true);
+    decoder_biases_ = distance_biases(config, tensors.at("decoder.relative_bias.weight").floats(), false);
   }
 }
 
-void Network::Parts::attend_to_sentence(Scratch& scratch, int first, int length) const {
-  const int64_t width = heads.total_width(), stride = 3 * width;
-  float* projections = scratch.projections.data() + first * stride;
-  for (int i = 0; i < length; ++i) {
-    turn(projections + i * stride, i);
-    turn(projections + i * stride + width, i);
+int64_t Network::weight_bytes() const {
+  int64_t bytes = output_.bytes() + source_embedding_.bytes() + target_embedding_.bytes();
+  const auto add_layer = [&](const SelfAttention& attention, const FeedForward& feed_forward) {
+    bytes += attention.query_key_value.bytes() + attention.output.bytes();
+    bytes += feed_forward.input.bytes() + feed_forward.output.bytes();
+  };
+  for (const EncoderLayer& layer : encoder_) add_layer(layer.attention, layer.feed_forward);
+  for (const DecoderLayer& layer : decoder_) {
+    add_layer(layer.attention, layer.feed_forward);
+    bytes += layer.cross.query.bytes() + layer.cross.key_value.bytes() + layer.cross.output.bytes();
   }
-  for (int i = 0; i < length; ++i) {
-    attend<Places::together>(
-        heads, projections + i * stride, length, [&](int j) { return projections + j * stride + width; },
-        [&](int j) { return projections + j * stride + 2 * width; }, biases(encoder_biases, i), scratch.scores.data(),
-        scratch.joined.data() + (first + i) * width, nullptr);
+  return bytes;
+}
+
+KvLayout Network::kv_layout() const {
+  return {config_.num_decoder_layers, static_cast<int>(heads_.total_width()), has_bfloat16_slots() ? 2 : 4};
+}
+
+void Network::encode(const Source* sources, int count, KvPool& pool, Scratch& scratch) const {
+  int rows = 0;
+  for (int sentence = 0; sentence < count; ++sentence) rows += sources[sentence].length;
+  reserve(scratch, rows);
+  float* state = scratch.states.data();
+  for (int sentence = 0; sentence < count; ++sentence) {
+    for (int i = 0; i < sources[sentence].length; ++i, state += config_.model_dim) {
+      source_embedding_.apply(sources[sentence].ids[i], i, state);
+    }
+  }
+  for (const EncoderLayer& layer : encoder_) encode_layer(scratch, layer, sources, count, rows);
+  if (!encoder_norm_.is_identity()) encoder_norm_.apply(scratch.states.data(), scratch.states.data(), rows);
+  store_sources(scratch, sources, count, rows, pool);
+}
+
+void Network::step(const Row* rows, int count, KvPool& pool, Scratch& scratch, const Matrix& output,
+                   float* logits) const {
+  reserve(scratch, count);
+  float* const states = scratch.states.data();
+  for (int i = 0; i < count; ++i) {
+    target_embedding_.apply(rows[i].token, rows[i].position, states + int64_t{i} * config_.model_dim);
+  }
+  for (int layer = 0; layer < config_.num_decoder_layers; ++layer) {
+    self_attention_step(scratch, layer, rows, count, pool);
+    cross_attention_step(scratch, layer, rows, count, pool);
+    feed_forward(scratch, decoder_[layer].feed_forward, count);
+  }
+  if (!decoder_norm_.is_identity()) decoder_norm_.apply(states, states, count);
+  multiply(scratch, output, states, count, config_.model_dim, logits);
+}
+
+void Network::reserve(Scratch& scratch, int64_t rows) const {
+  const int64_t projected = 3 * heads_.total_width();
+  scratch.states.resize(rows * config_.model_dim);
+  scratch.normed.resize(rows * config_.model_dim);
+  scratch.projections.resize(rows * projected);
+  scratch.attended.resize(rows * projected);
+  scratch.hidden.resize(rows * config_.ffn_dim);
+  scratch.scores.resize(heads_.count * round_up(config_.max_positions, kLanes));
+}
+
+void Network::multiply(Scratch& scratch, const Matrix& matrix, const float* rows, int count, int columns,
+                       float* results, Epilogue epilogue) const {
+  scratch.inputs.prepare(matrix.precision(), rows, count, columns, columns);
+  matrix.multiply(scratch.inputs, results, matrix.outputs(), epilogue);
+}
+
+// Applies a block with its residual connection: x + f(norm(x)) with pre-norm, norm(x + f(x)) with post-norm. The block
+// reads its input from its argument and adds its output to the states.
+template <typename Block>
+void Network::residual(Scratch& scratch, const LayerNorm& norm, int rows, Block block) const {
+  float* states = scratch.states.data();
+  if (config_.is_pre_norm) {
+    norm.apply(states, scratch.normed.data(), rows);
+    block(scratch.normed.data());
+  } else {
+    block(states);
+    norm.apply(states, states, rows);
   }
 }
 
-void Network::Parts::encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count,
-                                  int rows) const {
-  residual(scratch, layer.attention.norm, rows, [&](const float* input) {
-    multiply(scratch, layer.attention.query_key_value, input, rows, config.model_dim, scratch.projections.data());
+void Network::feed_forward(Scratch& scratch, const FeedForward& layer, int rows) const {
+  residual(scratch, layer.norm, rows, [&](const float* input) {
+    const Epilogue activate{false, static_cast<Activation>(config_.activation)};
+    multiply(scratch, layer.input, input, rows, config_.model_dim, scratch.hidden.data(), activate);
+    multiply(scratch, layer.output, scratch.hidden.data(), rows, config_.ffn_dim, scratch.states.data(), {true});
+  });
+}
+
+// Applies RoPE to all heads of a query or key.
+void Network::rotate_heads(float* numbers, int position) const {
+  if (rope_table_.empty()) return;
+  rotate(numbers, heads_.count, heads_.width, dimension(), rope_table_.data() + int64_t{position} * dimension());
+}
+
+// The biases of keys 0, 1, … for a query at `position`.
+DistanceBias Network::distance_bias(const std::vector<float>& table, int position) const {
+  if (table.empty()) return {};
+  return {table.data(), 2 * config_.max_positions - 1, config_.max_positions - 1 - position};
+}
+
+void Network::encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count,
+                           int rows) const {
+  const SelfAttention& part = layer.attention;
+  residual(scratch, part.norm, rows, [&](const float* input) {
+    multiply(scratch, part.query_key_value, input, rows, config_.model_dim, scratch.projections.data());
     for (int sentence = 0, first = 0; sentence < count; first += sources[sentence++].length) {
       attend_to_sentence(scratch, first, sources[sentence].length);
     }
-    multiply(scratch, layer.attention.output, scratch.joined.data(), rows, heads.total_width(), scratch.states.data(),
-             {true});
+    const int width = static_cast<int>(heads_.total_width());
+    multiply(scratch, part.output, scratch.attended.data(), rows, width, scratch.states.data(), {true});
   });
   feed_forward(scratch, layer.feed_forward, rows);
 }
 
-void Network::Parts::keep_source(Scratch& scratch, const Source* sources, int count, int rows, State& state) const {
-  const int64_t both = 2 * heads.total_width();
-  scratch.inputs.prepare(output.precision(), scratch.states.data(), rows, config.model_dim, config.model_dim);
-  for (int layer = 0; layer < config.num_decoder_layers; ++layer) {
-    decoder[layer].cross.key_value.multiply(scratch.inputs, scratch.projections.data(), both);
+void Network::attend_to_sentence(Scratch& scratch, int first, int length) const {
+  const int64_t width = heads_.total_width(), stride = 3 * width;
+  float* projections = scratch.projections.data() + first * stride;
+  for (int i = 0; i < length; ++i) {
+    rotate_heads(projections + i * stride, i);
+    rotate_heads(projections + i * stride + width, i);
+  }
+  const auto keys = [&](int i) { return projections + i * stride + width; };
+  const auto values = [&](int i) { return projections + i * stride + 2 * width; };
+  for (int i = 0; i < length; ++i) {
+    attend<Layout::contiguous>(heads_, projections + i * stride, length, keys, values,
+                               distance_bias(encoder_biases_, i), scratch.scores.data(),
+                               scratch.attended.data() + (first + i) * width, nullptr);
+  }
+}
+
+void Network::store_sources(Scratch& scratch, const Source* sources, int count, int rows, KvPool& pool) const {
+  const int64_t both = 2 * heads_.total_width();
+  scratch.inputs.prepare(output_.precision(), scratch.states.data(), rows, config_.model_dim, config_.model_dim);
+  for (int layer = 0; layer < config_.num_decoder_layers; ++layer) {
+    decoder_[layer].cross.key_value.multiply(scratch.inputs, scratch.projections.data(), both);
     const float* from = scratch.projections.data();
     for (int sentence = 0; sentence < count; ++sentence) {
       for (int i = 0; i < sources[sentence].length; ++i, from += both) {
-        keep(from, state.entry(layer, sources[sentence].entries[i]));
+        store_slot(from, pool.at(layer, sources[sentence].slots[i]));
       }
     }
   }
 }
 
-// One position's keys and values into the state.
-void Network::Parts::keep(const float* keys_values, void* entry) const {
-  const int64_t both = 2 * heads.total_width();
-  if (has_narrow_state()) {
-    auto* to = static_cast<uint16_t*>(entry);
-    for (int64_t i = 0; i < both; i += kLanes) store(to + i, floats_to_bfloat16(floats(keys_values + i)));
+// Writes the keys and values of one position.
+void Network::store_slot(const float* keys_values, void* slot) const {
+  const int64_t both = 2 * heads_.total_width();
+  if (has_bfloat16_slots()) {
+    auto* to = static_cast<uint16_t*>(slot);
+    for (int64_t i = 0; i < both; i += kLanes) store(to + i, to_bfloat16(floats(keys_values + i)));
   } else {
-    std::copy(keys_values, keys_values + both, static_cast<float*>(entry));
+    std::copy(keys_values, keys_values + both, static_cast<float*>(slot));
   }
 }
 
-void Network::Parts::attend_to_entries(Scratch& scratch, int layer, State& state, const Memory& memory,
-                                       const float* query, float* joined) const {
-  const auto attend_to = [&](auto number) {
+void Network::attend_to_slots(Scratch& scratch, int layer, KvPool& pool, const Attended& attended, const float* query,
+                              float* output) const {
+  const auto attend_with_type = [&](auto number) {
     using Number = decltype(number);
-    const int64_t width = heads.total_width();
-    const auto keys = [&](int i) { return static_cast<const Number*>(state.entry(layer, memory.entries[i])); };
+    const int64_t width = heads_.total_width();
+    const auto keys = [&](int i) { return static_cast<const Number*>(pool.at(layer, attended.slots[i])); };
     const auto values = [&](int i) { return keys(i) + width; };
-    attend<Places::scattered>(heads, query, memory.count, keys, values, memory.bias, scratch.scores.data(), joined,
-                              memory.average);
+    attend<Layout::scattered>(heads_, query, attended.count, keys, values, attended.bias, scratch.scores.data(), output,
+                              attended.average);
   };
-  has_narrow_state() ? attend_to(uint16_t{}) : attend_to(float{});
+  has_bfloat16_slots() ? attend_with_type(uint16_t{}) : attend_with_type(float{});
 }
 
-void Network::Parts::step_self(Scratch& scratch, const SelfAttention& part, int layer, const Row* rows, int count,
-                               State& state) const {
-  const int64_t width = heads.total_width();
+void Network::self_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const {
+  const SelfAttention& part = decoder_[layer].attention;
+  const int width = static_cast<int>(heads_.total_width());
   residual(scratch, part.norm, count, [&](const float* input) {
-    multiply(scratch, part.query_key_value, input, count, config.model_dim, scratch.projections.data());
+    multiply(scratch, part.query_key_value, input, count, config_.model_dim, scratch.projections.data());
     for (int i = 0; i < count; ++i) {
       const Row& row = rows[i];
-      float* projections = scratch.projections.data() + i * 3 * width;
-      turn(projections, row.position);
-      turn(projections + width, row.position);
-      keep(projections + width, state.entry(layer, row.past[row.position]));
-      const Memory past{row.past, row.position + 1, biases(decoder_biases, row.position), nullptr};
-      attend_to_entries(scratch, layer, state, past, projections, scratch.joined.data() + i * width);
+      float* query = scratch.projections.data() + int64_t{i} * 3 * width;
+      rotate_heads(query, row.position);
+      rotate_heads(query + width, row.position);
+      store_slot(query + width, pool.at(layer, row.block_table[row.position]));
+      const DistanceBias bias = distance_bias(decoder_biases_, row.position);
+      attend_to_slots(scratch, layer, pool, {row.block_table, row.position + 1, bias, nullptr}, query,
+                      scratch.attended.data() + int64_t{i} * width);
     }
-    multiply(scratch, part.output, scratch.joined.data(), count, width, scratch.states.data(), {true});
+    multiply(scratch, part.output, scratch.attended.data(), count, width, scratch.states.data(), {true});
   });
 }
 
-void Network::Parts::step_cross(Scratch& scratch, const CrossAttention& part, int layer, const Row* rows, int count,
-                                State& state) const {
-  const int64_t width = heads.total_width();
-  const bool is_last = layer + 1 == config.num_decoder_layers;
+void Network::cross_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const {
+  const CrossAttention& part = decoder_[layer].cross;
+  const int width = static_cast<int>(heads_.total_width());
+  const bool is_last = layer + 1 == config_.num_decoder_layers;
   residual(scratch, part.norm, count, [&](const float* input) {
-    multiply(scratch, part.query, input, count, config.model_dim, scratch.projections.data());
+    multiply(scratch, part.query, input, count, config_.model_dim, scratch.projections.data());
     for (int i = 0; i < count; ++i) {
-      const Memory source{rows[i].source, rows[i].source_length, {}, is_last ? rows[i].attention : nullptr};
-      const float* query = scratch.projections.data() + i * width;
-      attend_to_entries(scratch, layer, state, source, query, scratch.joined.data() + i * width);
+      const Row& row = rows[i];
+      attend_to_slots(scratch, layer, pool,
+                      {row.source_slots, row.source_length, {}, is_last ? row.attention : nullptr},
+                      scratch.projections.data() + int64_t{i} * width, scratch.attended.data() + int64_t{i} * width);
     }
-    multiply(scratch, part.output, scratch.joined.data(), count, width, scratch.states.data(), {true});
+    multiply(scratch, part.output, scratch.attended.data(), count, width, scratch.states.data(), {true});
   });
-}
-
-Network::Network(const NetworkConfig& config, const Tensors& tensors)
-    : parts_(std::make_unique<Parts>(config, tensors)) {}
-Network::~Network() = default;
-
-const NetworkConfig& Network::config() const { return parts_->config; }
-
-const Matrix& Network::output() const { return parts_->output; }
-
-int64_t Network::weight_bytes() const {
-  int64_t bytes = parts_->output.bytes() + parts_->source_embedding.bytes() + parts_->target_embedding.bytes();
-  const auto add = [&](std::initializer_list<const Matrix*> matrices) {
-    for (const Matrix* matrix : matrices) bytes += matrix->bytes();
-  };
-  for (const EncoderLayer& layer : parts_->encoder) {
-    add({&layer.attention.query_key_value, &layer.attention.output, &layer.feed_forward.input,
-         &layer.feed_forward.output});
-  }
-  for (const DecoderLayer& layer : parts_->decoder) {
-    add({&layer.attention.query_key_value, &layer.attention.output, &layer.cross.query, &layer.cross.key_value,
-         &layer.cross.output, &layer.feed_forward.input, &layer.feed_forward.output});
-  }
-  return bytes;
-}
-
-StateLayout Network::state_layout() const {
-  const int width = static_cast<int>(parts_->heads.total_width());
-  return {parts_->config.num_decoder_layers, width, parts_->has_narrow_state() ? 2 : 4};
-}
-
-void Network::encode(const Source* sources, int count, State& state, Scratch& scratch) const {
-  const Parts& parts = *parts_;
-  const int64_t model_dim = parts.config.model_dim;
-  int rows = 0;
-  for (int sentence = 0; sentence < count; ++sentence) rows += sources[sentence].length;
-  parts.reserve(scratch, rows);
-  float* place = scratch.states.data();
-  for (int sentence = 0; sentence < count; ++sentence) {
-    for (int i = 0; i < sources[sentence].length; ++i, place += model_dim) {
-      parts.source_embedding.apply(sources[sentence].ids[i], i, place);
-    }
-  }
-  for (const EncoderLayer& layer : parts.encoder) parts.encode_layer(scratch, layer, sources, count, rows);
-  if (parts.encoder_norm.changes()) parts.encoder_norm.apply(scratch.states.data(), scratch.states.data(), rows);
-  parts.keep_source(scratch, sources, count, rows, state);
-}
-
-void Network::step(const Row* rows, int count, State& state, Scratch& scratch, const Matrix& output,
-                   float* logits) const {
-  const Parts& parts = *parts_;
-  const int64_t model_dim = parts.config.model_dim;
-  parts.reserve(scratch, count);
-  for (int i = 0; i < count; ++i) {
-    parts.target_embedding.apply(rows[i].token, rows[i].position, scratch.states.data() + i * model_dim);
-  }
-  for (int layer = 0; layer < parts.config.num_decoder_layers; ++layer) {
-    const DecoderLayer& part = parts.decoder[layer];
-    parts.step_self(scratch, part.attention, layer, rows, count, state);
-    parts.step_cross(scratch, part.cross, layer, rows, count, state);
-    parts.feed_forward(scratch, part.feed_forward, count);
-  }
-  if (parts.decoder_norm.changes()) parts.decoder_norm.apply(scratch.states.data(), scratch.states.data(), count);
-  parts.multiply(scratch, output, scratch.states.data(), count, model_dim, logits);
 }
 
 }  // namespace dragoman

@@ -1,85 +1,98 @@
-// The network as decoding needs it: encode source sentences, then one token for every row at a time.
+// The network for decoding: encodes source sentences, then computes the logits of one token of every hypothesis a step.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <vector>
 
+#include "kernels/attention.h"
+#include "kernels/buffer.h"
+#include "kernels/layer_norm.h"
+#include "kernels/matrix.h"
+#include "network/config.h"
+#include "network/embedding.h"
 #include "network/kv_pool.h"
+#include "network/loader.h"
 #include "network/tensors.h"
 
 namespace dragoman {
 
-enum class Precision : int32_t { float32 = 0, bfloat16 = 1, int8 = 2 };
-enum class Activation : int32_t { relu = 0, gelu = 1, silu = 2 };
-enum class Positions : int32_t { sinusoidal = 0, learned = 1, relative = 2, rotary = 3 };
-
-// The fields of TransformerConfig that decoding needs, in this order; every one an int32 but the last.
-struct NetworkConfig {
-  int32_t source_vocab_size, target_vocab_size;
-  int32_t model_dim, num_heads, num_encoder_layers, num_decoder_layers, ffn_dim;
-  int32_t activation;  // Activation
-  int32_t is_pre_norm, has_final_norm, norm_divides_by_deviation;
-  int32_t positions;            // Positions
-  int32_t has_sinusoid_halves;  // sines first, then cosines; else in turn
-  int32_t relative_buckets, relative_max_distance;
-  int32_t max_positions;
-  int32_t scales_embeddings;
-  int32_t precision;  // Precision
-  float norm_epsilon;
-};
-
-// A sentence to encode, and one entry of the state for each of its tokens.
+// A sentence to encode, with one KV slot for each of its tokens.
 struct Source {
   const int32_t* ids;
   int32_t length;
-  const int32_t* entries;
+  const int32_t* slots;
 };
 
-// A hypothesis that is to go on by one token.
+// A hypothesis that a step extends by one token.
 struct Row {
-  int32_t token;          // the last one it produced; the decoder's start token at position 0
-  int32_t position;       // tokens it has produced
-  const int32_t* past;    // position + 1 entries; the last one is written by the step
-  const int32_t* source;  // entries of the source
+  int32_t token;                // its last token; the decoder's start token at position 0
+  int32_t position;             // number of tokens produced
+  const int32_t* block_table;   // slots of positions 0 … position; the step writes the last one
+  const int32_t* source_slots;  // slots of the source
   int32_t source_length;
-  float* attention;  // gets source_length weights of the last layer, averaged over heads; or null
+  float* attention;  // if not null, receives source_length weights of the last layer, averaged over heads
 };
 
-class Matrix;
-
-// Buffers of one thread; grows to the largest batch it has seen.
-class Scratch;
+// The float32 activations of one thread. The buffers grow to the largest batch.
+struct Scratch {
+  Buffer<float> states, normed, projections, attended, hidden, scores;
+  Inputs inputs;
+};
 
 class Network {
  public:
-  // Packs what it needs of the tensors; they may go afterwards. Throws std::invalid_argument.
+  // Copies what it needs of the tensors. Throws std::invalid_argument if one is missing.
   Network(const NetworkConfig& config, const Tensors& tensors);
-  ~Network();
 
-  const NetworkConfig& config() const;
-
-  // Bytes of packed weights and tables.
+  const NetworkConfig& config() const { return config_; }
+  // Bytes of packed weights and embeddings.
   int64_t weight_bytes() const;
-
-  // What an entry of the state must hold: float32 keys and values for float32 weights, else bfloat16.
-  StateLayout state_layout() const;
-
-  // Writes the keys and values that the decoder's layers take from each sentence; sentences do not
-  // influence each other, and there is no padding.
-  void encode(const Source* sources, int count, State& state, Scratch& scratch) const;
-
+  // KV slots hold float32 numbers for float32 weights, bfloat16 numbers otherwise.
+  KvLayout kv_layout() const;
   // The projection onto the vocabulary.
-  const Matrix& output() const;
+  const Matrix& output() const { return output_; }
 
-  // Logits (count × outputs) of the next token of every row, by this projection, or by some of its outputs.
-  // Rows that share a source should be neighbours. What a row gets does not depend on the others.
-  void step(const Row* rows, int count, State& state, Scratch& scratch, const Matrix& output, float* logits) const;
+  // Writes the keys and values that the decoder's layers attend to. No sentence influences another.
+  void encode(const Source* sources, int count, KvPool& pool, Scratch& scratch) const;
+
+  // Writes the logits (count × outputs) of the next token of every row. `output` is the projection onto the vocabulary
+  // or a part of it. The logits of a row do not depend on the other rows. Rows of one source should be adjacent, so
+  // that its keys and values stay in the cache.
+  void step(const Row* rows, int count, KvPool& pool, Scratch& scratch, const Matrix& output, float* logits) const;
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
-};
+  struct Attended;
 
-std::unique_ptr<Scratch, void (*)(Scratch*)> make_scratch();
+  int dimension() const { return config_.model_dim / config_.num_heads; }
+  bool has_bfloat16_slots() const { return static_cast<Precision>(config_.precision) != Precision::float32; }
+  void reserve(Scratch& scratch, int64_t rows) const;
+  void multiply(Scratch& scratch, const Matrix& matrix, const float* rows, int count, int columns, float* results,
+                Epilogue epilogue = {}) const;
+  template <typename Block>
+  void residual(Scratch& scratch, const LayerNorm& norm, int rows, Block block) const;
+  void feed_forward(Scratch& scratch, const FeedForward& layer, int rows) const;
+  void rotate_heads(float* numbers, int position) const;
+  DistanceBias distance_bias(const std::vector<float>& table, int position) const;
+
+  void encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count, int rows) const;
+  void attend_to_sentence(Scratch& scratch, int first, int length) const;
+  void store_sources(Scratch& scratch, const Source* sources, int count, int rows, KvPool& pool) const;
+  void store_slot(const float* keys_values, void* slot) const;
+  void attend_to_slots(Scratch& scratch, int layer, KvPool& pool, const Attended& attended, const float* query,
+                       float* output) const;
+  void self_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const;
+  void cross_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const;
+
+  NetworkConfig config_;
+  Heads heads_;
+  Embedding source_embedding_, target_embedding_;
+  std::vector<EncoderLayer> encoder_;
+  std::vector<DecoderLayer> decoder_;
+  LayerNorm encoder_norm_, decoder_norm_;
+  Matrix output_;
+  std::vector<float> rope_table_;      // empty unless positions are rotary
+  std::vector<float> encoder_biases_;  // empty unless positions are relative
+  std::vector<float> decoder_biases_;
+};
 
 }  // namespace dragoman

@@ -1,24 +1,40 @@
-// Work shared by several threads, in parts that are the same however many threads there are to do them.
+// Work shared by several threads. It is divided into parts whose number does not depend on the number of threads, so
+// that results do not either.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <thread>
+#include <vector>
 
 namespace dragoman {
 
-// Runs `work(argument)` on so many threads at once, or fewer, the caller's among them, as GOMP_parallel does.
+// Runs `work(argument)` on at most `threads` threads at once, the caller's included. The signature is GOMP_parallel's.
 using RunOnThreads = void (*)(void (*work)(void*), void* argument, unsigned threads, unsigned flags);
 
-// Who lends threads from now on; null for the library's own, which are started anew each time.
+inline std::atomic<RunOnThreads> lent_threads{nullptr};
+
+// Makes `for_each_part` use the threads of `run`; with null, it starts threads of its own for each call.
 //
-// Threads of OpenMP go on spinning for a while when their work is done. Threads beside them would wait for
-// the cores that they hold, so that a process should have only one set.
-void lend_threads(RunOnThreads run);
+// A process should have only one set of threads: OpenMP's threads spin for a while after their work, and would keep
+// other threads waiting for their cores.
+inline void lend_threads(RunOnThreads run) { lent_threads = run; }
 
-void run_on_threads(void (*work)(void*), void* argument, unsigned threads);
+inline void run_on_threads(void (*work)(void*), void* argument, unsigned threads) {
+  if (const RunOnThreads run = lent_threads) return run(work, argument, threads, 0);
+  std::vector<std::thread> others;
+  others.reserve(threads - 1);
+  try {
+    while (others.size() + 1 < threads) others.emplace_back(work, argument);
+  } catch (const std::exception&) {
+    // The system has no more threads. The ones that run do all the work.
+  }
+  work(argument);
+  for (std::thread& other : others) other.join();
+}
 
-// Calls body(part) for 0 … parts - 1; it must not throw, which nobody on a lent thread could catch. Sums kept by
-// part, and added up in their order, are always the same.
+// Calls body(part) for 0 … parts - 1. The body must not throw: a lent thread could not catch the exception.
 template <typename Body>
 void for_each_part(int parts, int threads, const Body& body) {
   struct Shared {
@@ -42,7 +58,18 @@ struct Range {
   int64_t end;
 };
 
-// The share of one part of `count` things.
-inline Range share_of(int64_t count, int part, int parts) { return {count * part / parts, count * (part + 1) / parts}; }
+// The items of one part out of `count`.
+inline Range range_of_part(int64_t count, int part, int parts) {
+  return {count * part / parts, count * (part + 1) / parts};
+}
+
+// Calls body(item, part) for all items, divided into parts.
+template <typename Body>
+void for_each_item(int64_t count, int parts, int threads, const Body& body) {
+  for_each_part(parts, threads, [&](int part) {
+    const Range items = range_of_part(count, part, parts);
+    for (int64_t item = items.begin; item < items.end; ++item) body(item, part);
+  });
+}
 
 }  // namespace dragoman

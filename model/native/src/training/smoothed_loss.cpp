@@ -1,33 +1,34 @@
-#include "training/smoothed_loss.h"
-
 #include <cmath>
 #include <vector>
 
-namespace dragoman {
+#include "kernels/simd.h"
+#include "training/operators.h"
+#include "training/parallel.h"
 
+namespace dragoman {
 namespace {
 
-constexpr int kRowsOfPart = 32;
+constexpr int kRowsPerPart = 32;
 
 struct RowSums {
   double logits;
   float normaliser;
 };
 
-// The row stays in the first cache between the two readings.
+// The row stays in the L1 cache between the two passes.
 template <typename Number>
 RowSums sums_of_row(const Number* row, int64_t width) {
-  Floats most = spread(-INFINITY), totals = {};
+  Floats largest = broadcast(-INFINITY), totals = {};
   for (int64_t i = 0; i < width; i += kLanes) {
-    most = larger(some(row + i, width - i, -INFINITY), most);
-    totals += some(row + i, width - i, 0.0f);
+    largest = maximum(load_partial(row + i, width - i, -INFINITY), largest);
+    totals += load_partial(row + i, width - i, 0.0f);
   }
-  const float highest = maximum(most);
+  const float highest = reduce_max(largest);
   Floats powers = {};
   for (int64_t i = 0; i < width; i += kLanes) {
-    powers += exponential_of_negative(some(row + i, width - i, -INFINITY) - highest);
+    powers += exp_of_negative(load_partial(row + i, width - i, -INFINITY) - highest);
   }
-  return {sum(totals), highest + std::log(sum(powers))};
+  return {reduce_sum(totals), highest + std::log(reduce_sum(powers))};
 }
 
 template <typename Number>
@@ -35,10 +36,10 @@ void add_loss(const LossRows& all, int64_t row, double* sums) {
   const Number* logits = static_cast<const Number*>(all.logits) + row * all.row_stride;
   const RowSums of_row = sums_of_row(logits, all.vocabulary);
   const double normaliser = all.normalisers[row] = of_row.normaliser;
-  const double wanted = number(logits + all.labels[row]), padding = number(logits + all.pad_id);
-  const double others = of_row.logits - wanted - padding - (all.vocabulary - 2) * normaliser;
-  sums[0] -= (1 - all.share) * (wanted - normaliser) + all.other * others;
-  sums[1] -= wanted - normaliser;
+  const double label = to_float(logits + all.labels[row]), padding = to_float(logits + all.pad_id);
+  const double others = of_row.logits - label - padding - static_cast<double>(all.vocabulary - 2) * normaliser;
+  sums[0] -= (1 - all.smoothing) * (label - normaliser) + all.other_probability * others;
+  sums[1] -= label - normaliser;
 }
 
 template <typename Number>
@@ -49,39 +50,39 @@ void write_gradient(const LossRows& all, int64_t row, float scale, Number* gradi
     return;
   }
   const Number* logits = static_cast<const Number*>(all.logits) + row * all.row_stride;
-  const float normaliser = all.normalisers[row], other = static_cast<float>(all.other);
+  const float normaliser = all.normalisers[row], other = static_cast<float>(all.other_probability);
   for (int64_t i = 0; i < width; i += kLanes) {
-    const Floats shares = exponential_of_negative(some(logits + i, width - i, 0.0f) - normaliser);
-    put_some(gradient + i, width - i, (shares - other) * scale);
+    const Floats probabilities = exp_of_negative(load_partial(logits + i, width - i, 0.0f) - normaliser);
+    store_partial(gradient + i, width - i, (probabilities - other) * scale);
   }
-  const auto correct = [&](int64_t id, float wanted) {
-    put_some(gradient + id, 1, spread(scale * (std::exp(number(logits + id) - normaliser) - wanted)));
+  const auto correct = [&](int64_t id, float target) {
+    store_partial(gradient + id, 1, broadcast(scale * (std::exp(to_float(logits + id) - normaliser) - target)));
   };
   correct(all.pad_id, 0.0f);
-  correct(label, static_cast<float>(1 - all.share));
+  correct(label, static_cast<float>(1 - all.smoothing));
 }
 
 template <typename Body>
 void for_each_row(const LossRows& all, const Body& body) {
-  const int parts = static_cast<int>((all.rows + kRowsOfPart - 1) / kRowsOfPart);
+  const int parts = static_cast<int>((all.rows + kRowsPerPart - 1) / kRowsPerPart);
   for_each_part(parts, all.threads, [&](int part) {
-    const int64_t begin = int64_t{part} * kRowsOfPart;
-    for (int64_t row = begin; row < std::min(begin + kRowsOfPart, all.rows); ++row) body(row, part);
+    const int64_t begin = int64_t{part} * kRowsPerPart;
+    for (int64_t row = begin; row < std::min(begin + kRowsPerPart, all.rows); ++row) body(row, part);
   });
 }
 
 }  // namespace
 
 void smoothed_loss(const LossRows& all, double* sums) {
-  std::vector<double> of_parts(2 * (all.rows / kRowsOfPart + 1));
+  std::vector<double> part_sums(2 * (all.rows / kRowsPerPart + 1));
   with_number_type(all.is_bfloat16, [&](auto* type) {
     using Number = std::remove_pointer_t<decltype(type)>;
     for_each_row(all, [&](int64_t row, int part) {
-      if (all.labels[row] != all.pad_id) add_loss<Number>(all, row, of_parts.data() + 2 * part);
+      if (all.labels[row] != all.pad_id) add_loss<Number>(all, row, part_sums.data() + 2 * part);
     });
   });
   sums[0] = sums[1] = 0;
-  for (size_t i = 0; i < of_parts.size(); ++i) sums[i % 2] += of_parts[i];
+  for (size_t i = 0; i < part_sums.size(); ++i) sums[i % 2] += part_sums[i];
 }
 
 void smoothed_loss_gradient(const LossRows& all, float scale, void* gradient) {
