@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 
 from app.telemetry.metrics import PREFIX, Metrics
 
-PAGE = Path(__file__).parents[3] / "docs/monitoring.md"
+PAGE = Path(__file__).parents[2] / "docs/monitoring.md"
 BEGIN, END = "<!-- metrics: begin -->\n", "<!-- metrics: end -->"
 
 

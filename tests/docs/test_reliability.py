@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _PROOF = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 TABLE = (ROOT / "docs/reliability.md").read_text()
 

@@ -9,7 +9,7 @@ import pytest
 from model.config import TransformerConfig
 from model.presets import PRESETS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TABLE = (ROOT / "docs" / "variants.md").read_text(encoding="utf-8")
 PLACES = sorted(set(re.findall(r"`([\w/]+\.py(?:::\w+)?)`", TABLE)))
 
