@@ -15,7 +15,7 @@ from app.http import errors, openapi, pages, routes
 from app.http.deepl.routes import router as deepl_router
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
 from app.http.openapi import ShortcutMiddleware
-from app.lifecycle.active_models import Load, Running
+from app.lifecycle.active_models import ActiveModels, Load
 from app.lifecycle.context import Context
 from app.lifecycle.reloading import Reloader
 from app.settings import Settings
@@ -71,7 +71,7 @@ async def _serving(context: Context, backend: Backend | None, load: Load) -> Asy
     async with AsyncExitStack() as ending:
         if context.tracing is not None:
             ending.push_async_callback(asyncio.to_thread, context.tracing.close)
-        running = Running(context, load if backend is None else lambda _: backend)
+        running = ActiveModels(context, load if backend is None else lambda _: backend)
         ending.push_async_callback(running.stop)
         if backend is None:
             await ending.enter_async_context(_beside(Reloader(running, context).run()))

@@ -97,7 +97,7 @@ class Porter:
     def count_refusal(self, target: bytes) -> None:
         """Count one that was turned away."""
         endpoint = target.partition(b"?")[0].decode("latin-1")
-        self._metrics.refuse_on_the_wire(_CODE, 503, endpoint)
+        self._metrics.count_early_rejection(_CODE, 503, endpoint)
         if self._num_refused % _PER_LINE == 0:
             details = {"code": _CODE, "status": 503, "before": self._num_refused}
             logger.warning("requests are being turned away", extra=details)

@@ -20,7 +20,7 @@ from app.connection.listening import claim_descriptors, listen, take_in_last, wi
 from app.connection.protocol import Protocol
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
-from app.lifecycle.shutdown import Ending
+from app.lifecycle.shutdown import Shutdown
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         super().__init__(_config(app, settings))
         self._context: Context = app.state.context
-        self._ending = Ending(self._context.lifecycle, settings.drain_seconds)
+        self._shutdown = Shutdown(self._context.lifecycle, settings.drain_seconds)
         self._is_reload_due = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -69,7 +69,7 @@ class Server(uvicorn.Server):
         for server in self.servers:
             server.close()
         await asyncio.sleep(_LATE_SECONDS)
-        if self._ending.is_urgent:
+        if self._shutdown.is_urgent:
             self.config.timeout_graceful_shutdown = _URGENT_SECONDS
         await super().shutdown(sockets)
 
@@ -93,14 +93,14 @@ class Server(uvicorn.Server):
                 signal.signal(number, signal.SIG_IGN)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """See Ending."""
-        if self._ending.ask():
+        """See Shutdown."""
+        if self._shutdown.ask():
             self.should_exit = self.force_exit = True
 
     def _hang_up(self, had_terminal: bool) -> None:
         """Reload; but a terminal that was closed takes along what was started in it, as ever."""
         if had_terminal and not _has_terminal():
-            self._ending.ask()
+            self._shutdown.ask()
         else:
             self._is_reload_due = True
 
@@ -108,8 +108,8 @@ class Server(uvicorn.Server):
         """Whether to stop listening; uvicorn asks ten times a second."""
         if self._is_reload_due:
             self._is_reload_due = False
-            self._context.lifecycle.reload_asked.set()
-        is_over = self._context.lifecycle.phase is Phase.FAILED or self._ending.is_over()
+            self._context.lifecycle.reload_requested.set()
+        is_over = self._context.lifecycle.phase is Phase.FAILED or self._shutdown.is_over()
         return await super().on_tick(counter) or is_over
 
 
@@ -125,7 +125,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         Protocol,
         door=door,
         porter=context.header_admission(),
-        count_refusal=context.metrics.refuse_on_the_wire,
+        count_refusal=context.metrics.count_early_rejection,
     )
     return uvicorn.Config(
         app,
@@ -159,7 +159,7 @@ def serve(app: FastAPI, settings: Settings) -> None:
         place = f"[{host}]" if ":" in host else host
         logger.info("listening", extra={"url": f"http://{place}:{port}"})
         server.run(sockets=[listener])
-    logger.info("ended", extra=app.state.context.metrics.accounts())
+    logger.info("ended", extra=app.state.context.metrics.request_totals())
     failure = app.state.context.lifecycle.failure
     if failure is not None:
         raise failure

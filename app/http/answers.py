@@ -120,7 +120,7 @@ def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
     """Tokens of the last leg: where there was a pivot, its source is in that language."""
     if answer.route is None:
         return []
-    tokenizer = answer.route.legs[-1].model.tokenizer
+    tokenizer = answer.route.hops[-1].model.tokenizer
     return [
         schemas.TokenDetail(
             source=tokenizer.source_pieces(sentence.request.source_ids),

@@ -20,10 +20,10 @@ from app.http.rejection import WIRE_STATUS, code_of
 from app.http.start_limiter import Turnstile
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
-from app.telemetry.access_record import Visit
+from app.telemetry.access_record import AccessRecord
 from app.telemetry.logs import new_request_id, request_id
 from app.telemetry.metrics import UNMATCHED
-from app.telemetry.timings import Stages, begin, clock, end, server_timing
+from app.telemetry.timings import Timings, begin, clock, end, server_timing
 
 REQUEST_ID_HEADER = "X-Request-ID"
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
@@ -48,7 +48,7 @@ class Account:
     def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
         self._headers = Headers(scope=scope)
         self.request_id = sane_request_id(self._headers.get(REQUEST_ID_HEADER, ""))
-        self.stages = Stages()
+        self.timings = Timings()
         self.has_begun = False
         self._began = clock()
         self._method = scope["method"]
@@ -87,13 +87,13 @@ class Account:
             return "abandoned"
         return "refused" if 400 <= self.status < 500 or self.status == 503 else "answered"
 
-    def close(self, endpoint: str) -> Visit:
+    def close(self, endpoint: str) -> AccessRecord:
         """What is to be told of it, now that it is over.
 
         Args:
             endpoint: One of a closed set.
         """
-        return Visit(
+        return AccessRecord(
             request_id=self.request_id,
             method=self._method,
             endpoint=endpoint,
@@ -103,14 +103,14 @@ class Account:
             headers=self._headers,
             began=self._began,
             ended=clock(),
-            stages=self.stages,
+            timings=self.timings,
         )
 
     def _fields(self) -> Iterator[tuple[bytes, bytes]]:
         yield b"x-request-id", self.request_id.encode()
         yield _NO_SNIFFING
-        if self.stages.spans:
-            yield b"server-timing", server_timing(self.stages)
+        if self.timings.spans:
+            yield b"server-timing", server_timing(self.timings)
         if self._is_last:
             yield _CLOSE
 
@@ -173,7 +173,7 @@ class RequestContextMiddleware:
         context.metrics.expect_endpoints(endpoints, status=200)
         context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
         context.metrics.ready.set_function(
-            lambda: context.lifecycle.phase is Phase.READY and context.watchdog.is_content
+            lambda: context.lifecycle.phase is Phase.READY and context.watchdog.is_healthy
         )
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
         self._series = cache(self._find_series)
@@ -185,7 +185,7 @@ class RequestContextMiddleware:
             return
         lifecycle = self._context.lifecycle
         account = Account(scope, send, is_last=lifecycle.phase is Phase.DRAINING)
-        tokens = request_id.set(account.request_id), begin(account.stages)
+        tokens = request_id.set(account.request_id), begin(account.timings)
         lifecycle.enter()
         self._context.metrics.accepted.inc()
         try:
@@ -205,7 +205,7 @@ class RequestContextMiddleware:
             # The last line of defence: without it the server would answer in its own words.
             await self._explain(fault, account, scope, receive)
         except asyncio.CancelledError:
-            if not self._context.lifecycle.is_cut_short:
+            if not self._context.lifecycle.is_forced:
                 raise
             await self._explain(DrainingError(), account, scope, receive)
 
@@ -213,7 +213,7 @@ class RequestContextMiddleware:
         """Whether it is served is decided when it comes: what came before the end began is served."""
         self._context.lifecycle.require_ready()
         if not self._turnstile.passes():
-            with account.stages.during("queue"):
+            with account.timings.during("queue"):
                 await self._turnstile.wait(scope["client"][0] if scope.get("client") else "")
 
     async def _explain(self, fault: Exception, account: Account, scope: Scope, receive: Receive) -> None:

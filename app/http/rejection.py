@@ -19,7 +19,7 @@ _REASONS: Final = {
 WIRE_STATUS: Final = "wire_status"
 """Where a connection leaves, in a request's `scope["state"]`, with which status it ended that request in
 the place of whoever works on it; a refusal that ends no such request counts by itself, with
-`Metrics.refuse_on_the_wire`."""
+`Metrics.count_early_rejection`."""
 
 
 def code_of(status: int) -> str:

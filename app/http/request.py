@@ -14,8 +14,8 @@ from app.http.body import LONGEST_NUMBER, Body, Values, read_body, require_room
 from app.http.errors import RequestError
 from app.lifecycle.context import Context
 from app.settings import Settings
-from app.translation.partial_results import Drafts
-from app.translation.request import Answer, Order
+from app.translation.partial_results import PartialResults
+from app.translation.request import Answer, TranslationRequest
 from model.errors import TextTooLongError
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -185,7 +185,9 @@ async def admit(
     return Admitted(body, client)
 
 
-async def translated(context: Context, order: Order, drafts: Drafts | None = None) -> list[Answer]:
+async def translated(
+    context: Context, order: TranslationRequest, drafts: PartialResults | None = None
+) -> list[Answer]:
     """The answers to an order, which has its turn in the house until it is answered, or its deadline passes.
 
     Raises:

@@ -26,7 +26,7 @@ from app.http.streaming import stream, wants_events
 from app.lifecycle.context import Context
 from app.settings import Settings
 from app.translation.markup_syntax import HTML
-from app.translation.request import Answer, Order
+from app.translation.request import Answer, TranslationRequest
 from model.text.languages import Detection, language_name
 
 router = APIRouter(tags=["Translation"])
@@ -68,11 +68,11 @@ def _answer(body: schemas.TranslateRequest, answers: Sequence[Answer]) -> Respon
 
 def _order(
     body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], client: str, settings: Settings
-) -> Order:
+) -> TranslationRequest:
     decoding = body.decoding.model_dump(exclude_none=True)
     if "alignment" in body.include:
         decoding["return_alignment"] = True
-    return Order(
+    return TranslationRequest(
         texts=tuple(text for _, text in texts),
         fields=tuple(field for field, _ in texts),
         source=None if body.source.lower() == "auto" else body.source,

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from app.http.body import JSON
 from app.http.errors import respond
 from app.http.request import while_connected
-from app.translation.partial_results import Drafts
+from app.translation.partial_results import PartialResults
 from app.translation.request import Answer
 
 EVENT_STREAM: Final = "text/event-stream"
@@ -39,7 +39,7 @@ _PACE_SECONDS: Final = 0.04
 _MOST_RANGES: Final = 32
 
 Events = AsyncGenerator[bytes, None]
-Translate = Callable[[Drafts], Coroutine[object, object, Sequence[Answer]]]
+Translate = Callable[[PartialResults], Coroutine[object, object, Sequence[Answer]]]
 Render = Callable[[Sequence[Answer]], Response]
 
 
@@ -116,9 +116,9 @@ async def _chain(first: bytes, events: Events) -> Events:
 
 async def _events(request: Request, translate: Translate, render: Render) -> Events:
     """All events of one request; closing it ends the work."""
-    drafts = Drafts()
+    drafts = PartialResults()
     work = asyncio.create_task(_answer(drafts, translate, render))
-    work.add_done_callback(lambda _: drafts.news.set())
+    work.add_done_callback(lambda _: drafts.changed.set())
     has_begun = False
     try:
         while not work.done():
@@ -133,18 +133,18 @@ async def _events(request: Request, translate: Translate, render: Render) -> Eve
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def _answer(drafts: Drafts, translate: Translate, render: Render) -> bytes:
+async def _answer(drafts: PartialResults, translate: Translate, render: Render) -> bytes:
     return bytes(render(await translate(drafts)).body)
 
 
-async def _next_event(drafts: Drafts) -> bytes:
+async def _next_event(drafts: PartialResults) -> bytes:
     """What has grown, as soon as something may have; possibly nothing."""
     try:
         async with asyncio.timeout(_HEARTBEAT_SECONDS):
-            await drafts.news.wait()
+            await drafts.changed.wait()
     except TimeoutError:
         return _HEARTBEAT
-    drafts.news.clear()
+    drafts.changed.clear()
     return b"".join(_event("partial", _partial(index, text)) for index, text in drafts.take())
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from app.backend import Backend
 from app.background import in_background
 from app.lifecycle.context import Context
-from app.lifecycle.model_set import Generation, warm_up
-from app.lifecycle.phase import Cohort
+from app.lifecycle.model_set import ModelSet, warm_up
+from app.lifecycle.phase import InFlightEpoch
 from model.checkpoint.self_test import GoldenSentence
 from model.errors import TranslationError
 
@@ -18,7 +18,7 @@ Load = Callable[[Backend | None], Backend]
 """Gives a backend; blocks. What is served already may lend it checkpoints that are unchanged."""
 
 
-class Running:
+class ActiveModels:
     """Brings a context to life, and ends it.
 
     Args:
@@ -29,8 +29,8 @@ class Running:
     def __init__(self, context: Context, load: Load) -> None:
         self._context = context
         self._load = load
-        self._generation: Generation | None = None
-        self._retiring: tuple[Generation, Cohort] | None = None
+        self._model_set: ModelSet | None = None
+        self._retiring: tuple[ModelSet, InFlightEpoch] | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -56,7 +56,7 @@ class Running:
         Raises:
             Exception: Why it could not be loaded; what was served before goes on.
         """
-        before = self._generation
+        before = self._model_set
         lender = before.backend if before is not None else None
         backend = await in_background(lambda: self._load(lender))
         if before is not None and _identity(backend) == _identity(before.backend):
@@ -70,29 +70,29 @@ class Running:
     async def retire(self) -> None:
         """Let what was replaced answer what began with it, then let go of it."""
         if self._retiring is not None:
-            (before, cohort), self._retiring = self._retiring, None
-            await cohort.gone()
+            (before, epoch), self._retiring = self._retiring, None
+            await epoch.gone()
             await before.close(self._context.settings.drain_seconds)
 
     async def _serve(self, backend: Backend) -> None:
         try:
             await in_background(lambda: warm_up(backend))
-            generation = Generation(backend, self._context)
+            model_set = ModelSet(backend, self._context)
         except Exception:
             await in_background(backend.close)
             raise
-        await generation.start()
-        generation.announce()
-        self._generation = generation
-        self._context.serve(generation.service)
+        await model_set.start()
+        model_set.announce()
+        self._model_set = model_set
+        self._context.serve(model_set.service)
 
     async def stop(self) -> None:
         """Take no more work, finish what is admitted, let go of the engines."""
         self._context.lifecycle.drain()
         if self._watching is not None:
             self._watching.cancel()
-        if self._generation is not None:
-            await self._generation.close(self._context.settings.drain_seconds)
+        if self._model_set is not None:
+            await self._model_set.close(self._context.settings.drain_seconds)
 
 
 def _identity(backend: Backend) -> list[tuple[str, str, tuple[GoldenSentence, ...]]]:

@@ -87,7 +87,7 @@ _HURRIED_SECONDS = 0.1
 _FREE_ROWS_ON_GPU = 64
 
 
-class Generation:
+class ModelSet:
     """Serves what was loaded; a reload puts another one in its place.
 
     Args:
@@ -124,7 +124,7 @@ class Generation:
             Exception: If that cannot be; it has let go of everything then.
         """
         self._context.watchdog.watch(self._scheduler.workers)
-        self._context.lifecycle.refusers.add(self._scheduler.refuse_all)
+        self._context.lifecycle.cancel_callbacks.add(self._scheduler.refuse_all)
         try:
             self._scheduler.start()
             await in_background(self.service.warm_up)
@@ -153,19 +153,19 @@ class Generation:
         if await in_background(lambda: self._scheduler.stop(self._patience)):
             await in_background(self.backend.close)
             self._context.watchdog.forget(self._scheduler.workers)
-        self._context.lifecycle.refusers.discard(self._scheduler.refuse_all)
+        self._context.lifecycle.cancel_callbacks.discard(self._scheduler.refuse_all)
 
     def _abandon(self) -> None:
         """Let go of everything at once: there may be no thread to do it in, and no worker has work."""
         if self._scheduler.stop(_STEP_SECONDS):
             self.backend.close()
             self._context.watchdog.forget(self._scheduler.workers)
-        self._context.lifecycle.refusers.discard(self._scheduler.refuse_all)
+        self._context.lifecycle.cancel_callbacks.discard(self._scheduler.refuse_all)
 
     @property
     def _patience(self) -> float:
         lifecycle = self._context.lifecycle
-        if lifecycle.is_cut_short:
+        if lifecycle.is_forced:
             return _HURRIED_SECONDS
         return _STEP_SECONDS if lifecycle.phase is Phase.DRAINING else _PATIENT_SECONDS
 

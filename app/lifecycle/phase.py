@@ -16,7 +16,7 @@ class Phase(Enum):
     FAILED = "failed"
 
 
-class Cohort:
+class InFlightEpoch:
     """Requests that came while one and the same service answered.
 
     Attributes:
@@ -54,37 +54,37 @@ class Lifecycle:
     def __init__(self) -> None:
         self.phase = Phase.LOADING
         self.failure: Exception | None = None
-        self.is_cut_short = False
-        self.refusers: set[Callable[[], None]] = set()
-        self.reload_asked = asyncio.Event()
-        self._cohort = Cohort()
-        self._cohorts: dict[asyncio.Task[object] | None, Cohort] = {}
+        self.is_forced = False
+        self.cancel_callbacks: set[Callable[[], None]] = set()
+        self.reload_requested = asyncio.Event()
+        self._epoch = InFlightEpoch()
+        self._epochs: dict[asyncio.Task[object] | None, InFlightEpoch] = {}
 
     @property
     def in_flight(self) -> int:
         """Requests whose answer is not out yet."""
-        return len(self._cohorts)
+        return len(self._epochs)
 
     @property
     def unfinished(self) -> int:
         """Those of them that came before the process began to drain; who comes later is refused anyway."""
-        return len(self._cohorts) - self._cohort.size if self.phase is Phase.DRAINING else len(self._cohorts)
+        return len(self._epochs) - self._epoch.size if self.phase is Phase.DRAINING else len(self._epochs)
 
     def enter(self) -> None:
         """A request came; the current task answers it."""
         # A signal may begin to drain between any two of these steps.
-        cohort = self._cohort
-        cohort.size += 1
-        self._cohorts[asyncio.current_task()] = cohort
+        epoch = self._epoch
+        epoch.size += 1
+        self._epochs[asyncio.current_task()] = epoch
 
     def leave(self) -> None:
         """The current task's request has its answer."""
-        self._cohorts.pop(asyncio.current_task()).leave()
+        self._epochs.pop(asyncio.current_task()).leave()
 
-    def part(self) -> Cohort:
+    def part(self) -> InFlightEpoch:
         """The requests that came so far; those to come are others."""
-        cohort, self._cohort = self._cohort, Cohort()
-        return cohort
+        epoch, self._epoch = self._epoch, InFlightEpoch()
+        return epoch
 
     def become_ready(self) -> None:
         """Loading is done; a process that drains already stays so."""
@@ -96,15 +96,15 @@ class Lifecycle:
         self.phase = Phase.DRAINING
         self.part()
 
-    def refuse_work(self) -> None:
+    def cancel_work(self) -> None:
         """Refuse what waits for an engine or is in one; its clients are told so, streams included."""
-        self.is_cut_short = True
-        for refuse in self.refusers:
+        self.is_forced = True
+        for refuse in self.cancel_callbacks:
             refuse()
 
-    def refuse_rest(self) -> None:
+    def cancel_requests(self) -> None:
         """End every request that is still in flight, wherever it is."""
-        for task in self._cohorts:
+        for task in self._epochs:
             if task is not None:
                 task.cancel()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from app.background import in_background
-from app.lifecycle.active_models import Running
+from app.lifecycle.active_models import ActiveModels
 from app.lifecycle.context import Context
 from app.lifecycle.model_set import reclaim_memory
 from app.lifecycle.phase import Phase
@@ -32,8 +32,8 @@ class Reloader:
         context: Where a reload is asked for and counted.
     """
 
-    def __init__(self, running: Running, context: Context) -> None:
-        self._running = running
+    def __init__(self, running: ActiveModels, context: Context) -> None:
+        self._active_models = running
         self._lifecycle = context.lifecycle
         self._metrics = context.metrics
         self._paths = context.settings.checkpoint
@@ -42,7 +42,7 @@ class Reloader:
     async def run(self) -> None:
         """Load, then reload whenever that is due, until cancelled."""
         loaded = before = await self._first_listing()
-        await self._running.start()
+        await self._active_models.start()
         is_asked = False
         while True:
             is_asked |= await self._pause()
@@ -65,10 +65,10 @@ class Reloader:
         """
         try:
             async with asyncio.timeout(self._seconds):
-                await self._lifecycle.reload_asked.wait()
+                await self._lifecycle.reload_requested.wait()
         except TimeoutError:
             return False
-        self._lifecycle.reload_asked.clear()
+        self._lifecycle.reload_requested.clear()
         return True
 
     async def _first_listing(self) -> Listing:
@@ -84,7 +84,7 @@ class Reloader:
 
     async def _reload(self) -> None:
         try:
-            is_new = await self._running.replace()
+            is_new = await self._active_models.replace()
         except Exception as failure:
             logger.error("reload failed; what was served before goes on", extra=_reason(failure))
             outcome = "failed"
@@ -96,7 +96,7 @@ class Reloader:
 
     async def _let_go(self) -> None:
         try:
-            await self._running.retire()
+            await self._active_models.retire()
         except Exception as fault:
             # It answers nobody any more, and must not be in the way of the next reload.
             logger.error("what was served before could not be closed", exc_info=fault)

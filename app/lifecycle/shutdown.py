@@ -20,7 +20,7 @@ _WORK_SECONDS: Final = 0.2
 _CUT_SECONDS: Final = 0.8
 
 
-class Ending:
+class Shutdown:
     """Decides when to stop listening; on the event loop, save for `ask`.
 
     Args:
@@ -69,7 +69,7 @@ class Ending:
         elapsed = self._clock() - self._began
         if self._cut is None and (self._asked_again is not None or elapsed >= self._drain_seconds):
             self._cut = self._clock()
-            self._lifecycle.refuse_work()
+            self._lifecycle.cancel_work()
         if self._cut is not None:
             return self._is_cut_short(self._clock() - self._cut)
         return self._lifecycle.unfinished == 0 and elapsed >= _NOTICE_SECONDS
@@ -78,5 +78,5 @@ class Ending:
         if elapsed >= _WORK_SECONDS and not self._is_rest_refused:
             # Only once: a second time would interrupt the refusal itself.
             self._is_rest_refused = True
-            self._lifecycle.refuse_rest()
+            self._lifecycle.cancel_requests()
         return self._lifecycle.unfinished == 0 or elapsed >= _CUT_SECONDS

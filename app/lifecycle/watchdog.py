@@ -21,7 +21,7 @@ _LOOKS_IN_TIME = 10
 _LEAST_PAUSE = 0.05
 
 
-class Pulse(Protocol):
+class WatchedWorker(Protocol):
     """A worker, as the watchdog sees it."""
 
     @property
@@ -48,20 +48,20 @@ class Watchdog:
         self._seconds = seconds
         self._metrics = metrics
         self._dump = dump or _dump_stacks
-        self._watched: list[Sequence[Pulse]] = []
-        self._stuck: set[Pulse] = set()
+        self._watched: list[Sequence[WatchedWorker]] = []
+        self._stuck: set[WatchedWorker] = set()
 
-    def watch(self, workers: Sequence[Pulse]) -> None:
+    def watch(self, workers: Sequence[WatchedWorker]) -> None:
         """Look after these workers too."""
         self._watched.append(workers)
 
-    def forget(self, workers: Sequence[Pulse]) -> None:
+    def forget(self, workers: Sequence[WatchedWorker]) -> None:
         """They have ended as they should."""
         self._watched.remove(workers)
         self._stuck.difference_update(workers)
 
     @property
-    def is_content(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether nobody was stuck at the last look."""
         return not self._stuck
 
@@ -96,7 +96,7 @@ class Watchdog:
             await asyncio.sleep(max(self._seconds / _LOOKS_IN_TIME, _LEAST_PAUSE))
 
 
-def _is_silent(worker: Pulse, latest: float) -> bool:
+def _is_silent(worker: WatchedWorker, latest: float) -> bool:
     since = worker.silent_since()
     return since is not None and (since < latest or since == -math.inf)
 

@@ -25,7 +25,7 @@ from model.request import DecodeRequest
 SPAN_SECONDS: Final = 1.0
 
 
-class Demand:
+class RowQuota:
     """Who has wanted how many rows; every operation takes constant time, amortised.
 
     Args:
@@ -75,7 +75,7 @@ class Demand:
 
 
 @dataclass(eq=False, slots=True)
-class Job:
+class SentenceJob:
     """One sentence of a client; two jobs are the same only if they are one object.
 
     Attributes:
@@ -94,7 +94,7 @@ class Job:
     request: DecodeRequest
     deadline: float
     arrival: float
-    is_followed: bool = False
+    is_streamed: bool = False
     client: str = ""
     rows: int = field(init=False)
     cost: int = field(init=False)
@@ -122,11 +122,11 @@ class Backlog:
         self.queued_tokens = 0
         self.is_rationed = False
         self._num_jobs = 0
-        self._queues: dict[str, FairQueue[Job]] = {}
+        self._queues: dict[str, FairQueue[SentenceJob]] = {}
         self._tokens_of_model = Tally()
         self._tokens_of_client = Tally()
         self._taken_rows = Tally()
-        self._demand = Demand(fair_rows)
+        self._quota = RowQuota(fair_rows)
 
     def __len__(self) -> int:
         return self._num_jobs
@@ -149,14 +149,14 @@ class Backlog:
         others = (tokens for other, tokens in self._tokens_of_client.items() if other != client)
         return mine + sum(min(tokens, mine) for tokens in others)
 
-    def add(self, jobs: Iterable[Job]) -> None:
+    def add(self, jobs: Iterable[SentenceJob]) -> None:
         """Let jobs wait; whoever calls has asked `has_room`."""
         for job in jobs:
             self._queues.setdefault(job.model, FairQueue()).add(job)
-            self._demand.rise(job.client, job.rows, job.arrival)
+            self._quota.rise(job.client, job.rows, job.arrival)
             self._count(job, 1)
 
-    def remove(self, job: Job) -> bool:
+    def remove(self, job: SentenceJob) -> bool:
         """Take a job out for good.
 
         Returns:
@@ -165,14 +165,14 @@ class Backlog:
         queue = self._queues.get(job.model)
         if queue is None or not queue.remove(job):
             return False
-        self._demand.fall(job.client, job.rows)
+        self._quota.fall(job.client, job.rows)
         self._count(job, -1)
         return True
 
-    def first(self, model: str, now: float) -> Job | None:
+    def first(self, model: str, now: float) -> SentenceJob | None:
         """The sentence whose turn it is; those whose deadline has passed are forgotten on the way."""
         queue = self._queues.get(model)
-        allowance = self._demand.allowance(now)
+        allowance = self._quota.allowance(now)
         self.is_rationed = math.isfinite(allowance)
         while queue is not None:
             job = queue.first(lambda job: self._may_go(job, allowance))
@@ -181,16 +181,16 @@ class Backlog:
             self.remove(job)
         return None
 
-    def take(self, job: Job) -> None:
+    def take(self, job: SentenceJob) -> None:
         """The first one goes to an engine."""
         self._queues[job.model].serve(job)
         self._taken_rows.add(job.client, job.rows)
         self._count(job, -1)
 
-    def give_back(self, job: Job) -> None:
+    def give_back(self, job: SentenceJob) -> None:
         """One that was taken has ended."""
         self._taken_rows.add(job.client, -job.rows)
-        self._demand.fall(job.client, job.rows)
+        self._quota.fall(job.client, job.rows)
         for queue in self._queues.values():
             queue.recall(job.client)
 
@@ -198,11 +198,11 @@ class Backlog:
     def _free(self) -> int:
         return self.max_queued_tokens - self.queued_tokens
 
-    def _may_go(self, job: Job, allowance: float) -> bool:
+    def _may_go(self, job: SentenceJob, allowance: float) -> bool:
         taken = self._taken_rows[job.client]
         return not taken or taken + job.rows <= allowance
 
-    def _count(self, job: Job, sign: int) -> None:
+    def _count(self, job: SentenceJob, sign: int) -> None:
         self._num_jobs += sign
         self.queued_tokens += sign * job.cost
         self._tokens_of_model.add(job.model, sign * job.cost)

@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.scheduling.backlog import Backlog, Job
+from app.scheduling.backlog import Backlog, SentenceJob
 
 
 @dataclass(eq=False)
-class Desk:
+class WorkerSlot:
     """What the others know of one worker.
 
     Attributes:
         interrupt: Ends the step its engine is at, soon; may be called from any thread.
-        bell: Rings when it is called while it has nothing to do.
+        condition: Notified when it is called while it has nothing to do.
         load: Cost of the sentences it has.
         is_called: Whether it was asked to look up, and has not done so yet.
         withdrawn: Sentences it has that nobody waits for any more.
@@ -27,16 +27,16 @@ class Desk:
     """
 
     interrupt: Callable[[], None]
-    bell: threading.Condition
+    condition: threading.Condition
     load: int = 0
     is_called: bool = False
-    withdrawn: list[Job] = field(default_factory=list)
-    declined: dict[str, Job] = field(default_factory=dict)
+    withdrawn: list[SentenceJob] = field(default_factory=list)
+    declined: dict[str, SentenceJob] = field(default_factory=dict)
 
     def call(self) -> None:
         """Make it look up, now or after the turn it is at; turns are short."""
         self.is_called = True
-        self.bell.notify()
+        self.condition.notify()
 
     def hurry(self) -> None:
         """Make it look up, now or after the step it is at."""
@@ -44,7 +44,7 @@ class Desk:
         self.call()
 
 
-class Exchange:
+class Dispatcher:
     """The backlog and the workers' desks; every method may be called from any thread.
 
     Args:
@@ -54,17 +54,17 @@ class Exchange:
     def __init__(self, backlog: Backlog) -> None:
         self._backlog = backlog
         self._lock = threading.Lock()
-        self._desks: list[Desk] = []
-        self._holders: dict[Job, Desk] = {}
+        self._slots: list[WorkerSlot] = []
+        self._holders: dict[SentenceJob, WorkerSlot] = {}
         self._is_stopped = False
 
-    def desk(self, interrupt: Callable[[], None]) -> Desk:
+    def slot(self, interrupt: Callable[[], None]) -> WorkerSlot:
         """A desk for one more worker; all must have theirs before the first sentence arrives."""
-        desk = Desk(interrupt, threading.Condition(self._lock))
-        self._desks.append(desk)
-        return desk
+        slot = WorkerSlot(interrupt, threading.Condition(self._lock))
+        self._slots.append(slot)
+        return slot
 
-    def put(self, jobs: Sequence[Job]) -> int:
+    def put(self, jobs: Sequence[SentenceJob]) -> int:
         """Let sentences of one client wait, all of them or none.
 
         Args:
@@ -86,34 +86,34 @@ class Exchange:
         with self._lock:
             return self._backlog.tokens_before(client)
 
-    def withdraw(self, jobs: Sequence[Job]) -> None:
+    def withdraw(self, jobs: Sequence[SentenceJob]) -> None:
         """Nobody waits for these any more: they are gone at once, or after the step they are in."""
         with self._lock:
             queued = [job for job in jobs if self._backlog.remove(job)]
             for job in jobs:
-                if (desk := self._release(job)) is not None:
-                    desk.withdrawn.append(job)
-                    desk.hurry()
+                if (slot := self._release(job)) is not None:
+                    slot.withdrawn.append(job)
+                    slot.hurry()
             self._call_for({job.model for job in queued})
 
-    def wait(self, desk: Desk) -> list[Job] | None:
+    def wait(self, slot: WorkerSlot) -> list[SentenceJob] | None:
         """Wait until a worker has something to do; returns at once if it has.
 
         Returns:
             Sentences it is to drop; None when it is to end.
         """
         with self._lock:
-            while not (self._is_stopped or desk.is_called or desk.load):
-                desk.bell.wait()
-            desk.is_called = False
-            withdrawn, desk.withdrawn = desk.withdrawn, []
+            while not (self._is_stopped or slot.is_called or slot.load):
+                slot.condition.wait()
+            slot.is_called = False
+            withdrawn, slot.withdrawn = slot.withdrawn, []
             return None if self._is_stopped else withdrawn
 
-    def take(self, desk: Desk, model: str, fits: Callable[[Job], bool]) -> Job | None:
+    def take(self, slot: WorkerSlot, model: str, fits: Callable[[SentenceJob], bool]) -> SentenceJob | None:
         """The first sentence of a checkpoint, if it is this worker's to decode.
 
         Args:
-            desk: The worker's.
+            slot: The worker's.
             model: The checkpoint.
             fits: Whether the worker's engine has room.
         """
@@ -122,45 +122,45 @@ class Exchange:
             if job is None:
                 return None
             if fits(job):
-                desk.declined.pop(model, None)
-                if self._is_fair(desk, job):
+                slot.declined.pop(model, None)
+                if self._is_fair(slot, job):
                     self._backlog.take(job)
-                    desk.load += job.cost
-                    self._holders[job] = desk
+                    slot.load += job.cost
+                    self._holders[job] = slot
                     return job
             else:
-                desk.declined[model] = job
+                slot.declined[model] = job
             self._call_for((model,))
         return None
 
-    def finish(self, jobs: Iterable[Job]) -> None:
+    def finish(self, jobs: Iterable[SentenceJob]) -> None:
         """These have ended; who had them looks again before waiting, as there is room now."""
         with self._lock:
             for job in jobs:
-                if (desk := self._release(job)) is not None:
-                    desk.is_called = True
+                if (slot := self._release(job)) is not None:
+                    slot.is_called = True
 
     def stop(self) -> None:
         """Let all workers end."""
         with self._lock:
             self._is_stopped = True
-            for desk in self._desks:
-                desk.call()
+            for slot in self._slots:
+                slot.call()
 
-    def _is_fair(self, desk: Desk, job: Job) -> bool:
+    def _is_fair(self, slot: WorkerSlot, job: SentenceJob) -> bool:
         """Whether a worker with the first sentence stays within an even share, or nobody has less.
 
         When all has been taken, loads differ by one sentence at most.
         """
-        desks = self._who_may_take(job)
-        loads = [each.load for each in desks]
+        slots = self._who_may_take(job)
+        loads = [each.load for each in slots]
         # What waits for its client's allowance is no work for anybody yet.
         waiting = job.cost if self._backlog.is_rationed else self._backlog.tokens_of(job.model)
         work = sum(loads) + waiting
-        return len(desks) * (desk.load + job.cost) <= work or desk.load == min(loads)
+        return len(slots) * (slot.load + job.cost) <= work or slot.load == min(loads)
 
-    def _who_may_take(self, job: Job) -> list[Desk]:
-        return [desk for desk in self._desks if desk.declined.get(job.model) is not job]
+    def _who_may_take(self, job: SentenceJob) -> list[WorkerSlot]:
+        return [slot for slot in self._slots if slot.declined.get(job.model) is not job]
 
     def _call_for(self, models: Iterable[str]) -> None:
         """For each checkpoint, call the worker whose turn it is to take the first sentence.
@@ -169,13 +169,13 @@ class Exchange:
         """
         for model in models:
             job = self._backlog.first(model, time.monotonic())
-            desks = self._who_may_take(job) if job is not None else []
-            if desks:
-                min(desks, key=lambda desk: desk.load).call()
+            slots = self._who_may_take(job) if job is not None else []
+            if slots:
+                min(slots, key=lambda slot: slot.load).call()
 
-    def _release(self, job: Job) -> Desk | None:
-        desk = self._holders.pop(job, None)
-        if desk is not None:
-            desk.load -= job.cost
+    def _release(self, job: SentenceJob) -> WorkerSlot | None:
+        slot = self._holders.pop(job, None)
+        if slot is not None:
+            slot.load -= job.cost
             self._backlog.give_back(job)
-        return desk
+        return slot

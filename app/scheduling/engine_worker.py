@@ -16,8 +16,8 @@ from typing import Final, Protocol
 
 from app.backend import Engine
 from app.errors import OutOfMemoryError, ServiceError
-from app.scheduling.backlog import Job
-from app.scheduling.dispatcher import Exchange
+from app.scheduling.backlog import SentenceJob
+from app.scheduling.dispatcher import Dispatcher
 from app.telemetry.metrics import FailureReason
 from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
@@ -56,7 +56,7 @@ def failure_reason(outcome: Outcome) -> FailureReason | None:
 SECONDS: Final = 30.0
 
 
-class Ceiling:
+class OomBackoff:
     """For half a minute an engine gets at most half of what it had when it ran out of memory.
 
     Else it would run out again as soon as it was full again, and all its sentences would start anew each
@@ -67,7 +67,7 @@ class Ceiling:
         self._most = math.inf
         self._until = -math.inf
 
-    def lower(self, jobs: Iterable[Job], now: float) -> None:
+    def lower(self, jobs: Iterable[SentenceJob], now: float) -> None:
         """An engine with these sentences found no memory.
 
         Args:
@@ -77,7 +77,7 @@ class Ceiling:
         self._most = load_of(jobs) / 2
         self._until = now + SECONDS
 
-    def permits(self, jobs: Collection[Job], cost: int, now: float) -> bool:
+    def permits(self, jobs: Collection[SentenceJob], cost: int, now: float) -> bool:
         """Whether a sentence may join those that an engine has.
 
         Args:
@@ -88,7 +88,7 @@ class Ceiling:
         return not jobs or now >= self._until or load_of(jobs) + cost <= self._most
 
 
-def load_of(jobs: Iterable[Job]) -> int:
+def load_of(jobs: Iterable[SentenceJob]) -> int:
     """What sentences cost together."""
     return sum(job.cost for job in jobs)
 
@@ -100,7 +100,7 @@ _MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
-class Turn:
+class StepResults:
     """What became of a few steps.
 
     Attributes:
@@ -108,11 +108,11 @@ class Turn:
         grown: Followed jobs of which more is certain than before, each with all that is.
     """
 
-    finished: list[tuple[Job, Outcome]] = field(default_factory=list)
-    grown: list[tuple[Job, tuple[int, ...]]] = field(default_factory=list)
+    finished: list[tuple[SentenceJob, Outcome]] = field(default_factory=list)
+    grown: list[tuple[SentenceJob, tuple[int, ...]]] = field(default_factory=list)
 
 
-class Driver:
+class EngineBatch:
     """Drives an engine; used by one thread, save for `interrupt`.
 
     Args:
@@ -124,13 +124,13 @@ class Driver:
         self.interrupt = engine.interrupt
         self._engine = engine
         self._observer = observer
-        self._jobs: dict[Sentence, Job] = {}
-        self._sentences: dict[Job, Sentence] = {}
-        self._shown: dict[Job, int] = {}
-        self._refused: list[tuple[Job, Outcome]] = []
-        self._ceiling = Ceiling()
-        self._suspects: dict[Job, DecodeRequest] = {}
-        self._groups: list[list[Job]] = []
+        self._jobs: dict[Sentence, SentenceJob] = {}
+        self._sentences: dict[SentenceJob, Sentence] = {}
+        self._shown: dict[SentenceJob, int] = {}
+        self._refused: list[tuple[SentenceJob, Outcome]] = []
+        self._backoff = OomBackoff()
+        self._suspects: dict[SentenceJob, DecodeRequest] = {}
+        self._groups: list[list[SentenceJob]] = []
         self._max_steps = 1
 
     @property
@@ -138,17 +138,17 @@ class Driver:
         """Whether there is nothing to do and nothing to tell."""
         return not (self._jobs or self._suspects or self._refused)
 
-    def fits(self, job: Job) -> bool:
+    def fits(self, job: SentenceJob) -> bool:
         """Whether one more sentence may join now."""
         if self._suspects or not self._engine.fits(job.request):
             return False
-        return self._ceiling.permits(self._sentences, job.cost, time.monotonic())
+        return self._backoff.permits(self._sentences, job.cost, time.monotonic())
 
-    def add(self, job: Job) -> None:
+    def add(self, job: SentenceJob) -> None:
         """Let a job join; the next turn tells if the engine refuses it."""
         self._add(job, job.request)
 
-    def drop(self, job: Job) -> None:
+    def drop(self, job: SentenceJob) -> None:
         """Forget a job, wherever it is."""
         self._clear(job)
         if not self._suspects:
@@ -160,7 +160,7 @@ class Driver:
                 # It is gone all the same, but so are the others, who are not to blame.
                 self._groups.append(self._recall())
 
-    def advance(self) -> Turn:
+    def advance(self) -> StepResults:
         """Move everything on by at least one token; blocks for some milliseconds."""
         if not self._jobs:
             self._add_next_group()
@@ -170,22 +170,22 @@ class Driver:
             # Who still waits for the encoder must not wait for a whole turn.
             progress = self._engine.step(self._observer, max_steps=1 if is_joining else self._max_steps)
             finished += self._take_back(progress)
-            return Turn(finished, self._growth())
+            return StepResults(finished, self._growth())
         except Exception as fault:
             # Anything may come out of an engine, and its thread must outlive it.
-            return Turn(finished + self._blame(fault))
+            return StepResults(finished + self._blame(fault))
 
-    def _take_back(self, progress: Progress) -> list[tuple[Job, Outcome]]:
+    def _take_back(self, progress: Progress) -> list[tuple[SentenceJob, Outcome]]:
         if progress.steps:
             step_seconds = sum(step.seconds for step in progress.steps) / len(progress.steps)
             self._max_steps = min(max(int(_TURN_SECONDS / max(step_seconds, 1e-6)), 1), _MOST_STEPS)
-        finished: list[tuple[Job, Outcome]] = []
+        finished: list[tuple[SentenceJob, Outcome]] = []
         for sentence, result in progress.finished:
             finished.append((self._jobs[sentence], result))
             self._forget(sentence)
         return finished
 
-    def _add(self, job: Job, request: DecodeRequest) -> None:
+    def _add(self, job: SentenceJob, request: DecodeRequest) -> None:
         try:
             sentence = self._engine.add(request)
         except Exception as fault:
@@ -194,7 +194,7 @@ class Driver:
             return
         self._jobs[sentence] = job
         self._sentences[job] = sentence
-        if job.is_followed:
+        if job.is_streamed:
             self._shown.setdefault(job, 0)
 
     def _add_next_group(self) -> None:
@@ -202,11 +202,11 @@ class Driver:
             if job in self._suspects:
                 self._add(job, self._suspects[job])
 
-    def _blame(self, fault: Exception) -> list[tuple[Job, Outcome]]:
+    def _blame(self, fault: Exception) -> list[tuple[SentenceJob, Outcome]]:
         """Find out who is at fault; until then the engine has nobody."""
         jobs = self._recall()
         if isinstance(fault, MemoryError):
-            self._ceiling.lower(jobs, time.monotonic())
+            self._backoff.lower(jobs, time.monotonic())
         if len(jobs) > 1:
             middle = len(jobs) // 2
             self._groups += [jobs[middle:], jobs[:middle]]
@@ -224,7 +224,7 @@ class Driver:
             return False
         return True
 
-    def _recall(self) -> list[Job]:
+    def _recall(self) -> list[SentenceJob]:
         """Take everybody back from the engine, to be added again."""
         for sentence in self._jobs:
             self._cancel(sentence)
@@ -239,12 +239,12 @@ class Driver:
         del self._sentences[job]
         self._clear(job)
 
-    def _clear(self, job: Job) -> None:
+    def _clear(self, job: SentenceJob) -> None:
         """Neither suspect nor shown any more."""
         self._suspects.pop(job, None)
         self._shown.pop(job, None)
 
-    def _growth(self) -> list[tuple[Job, tuple[int, ...]]]:
+    def _growth(self) -> list[tuple[SentenceJob, tuple[int, ...]]]:
         grown = []
         for job, shown in self._shown.items():
             ids = self._engine.agreed(self._sentences[job]) if job in self._sentences else ()
@@ -262,17 +262,17 @@ def _repeatable(sentence: Sentence) -> DecodeRequest:
     return dataclasses.replace(sentence.request, options=options)
 
 
-class Reports(Protocol):
+class WorkerCallbacks(Protocol):
     """Who hears from the workers, on their threads."""
 
-    def taken(self, job: Job) -> None:
+    def taken(self, job: SentenceJob) -> None:
         """A sentence left the backlog for an engine."""
 
-    def advanced(self, turn: Turn, seconds: float) -> None:
+    def advanced(self, turn: StepResults, seconds: float) -> None:
         """An engine did a turn in so many seconds."""
 
 
-class Worker:
+class EngineWorker:
     """Owns a thread. Between two turns it drops what nobody wants, takes what fits, hands back what is done.
 
     Args:
@@ -283,12 +283,12 @@ class Worker:
     """
 
     def __init__(
-        self, name: str, drivers: Mapping[str, Driver], exchange: Exchange, reports: Reports
+        self, name: str, batches: Mapping[str, EngineBatch], dispatcher: Dispatcher, reports: WorkerCallbacks
     ) -> None:
-        self._drivers = drivers
-        self._exchange = exchange
+        self._batches = batches
+        self._dispatcher = dispatcher
         self._reports = reports
-        self._desk = exchange.desk(self._interrupt)
+        self._slot = dispatcher.slot(self._interrupt)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._has_ended = False
         self._silent_since: float | None = None
@@ -313,13 +313,13 @@ class Worker:
         return self._thread.name
 
     def silent_since(self) -> float | None:
-        """See Pulse in `app.lifecycle.watchdog`."""
+        """See WatchedWorker in `app.lifecycle.watchdog`."""
         has_died = self._thread.ident is not None and not (self._thread.is_alive() or self._has_ended)
         return -math.inf if has_died else self._silent_since
 
     def _interrupt(self) -> None:
-        for driver in self._drivers.values():
-            driver.interrupt()
+        for batch in self._batches.values():
+            batch.interrupt()
 
     def _run(self) -> None:
         try:
@@ -333,26 +333,26 @@ class Worker:
     def _work(self) -> None:
         while (withdrawn := self._wait()) is not None:
             for job in withdrawn:
-                self._drivers[job.model].drop(job)
-            for model, driver in self._drivers.items():
-                self._take(model, driver)
-            for driver in self._drivers.values():
-                if not driver.is_idle:
-                    self._advance(driver)
+                self._batches[job.model].drop(job)
+            for model, batch in self._batches.items():
+                self._take(model, batch)
+            for batch in self._batches.values():
+                if not batch.is_idle:
+                    self._advance(batch)
 
-    def _wait(self) -> list[Job] | None:
+    def _wait(self) -> list[SentenceJob] | None:
         self._silent_since = None
-        withdrawn = self._exchange.wait(self._desk)
+        withdrawn = self._dispatcher.wait(self._slot)
         self._silent_since = time.monotonic()
         return withdrawn
 
-    def _take(self, model: str, driver: Driver) -> None:
-        while (job := self._exchange.take(self._desk, model, driver.fits)) is not None:
+    def _take(self, model: str, batch: EngineBatch) -> None:
+        while (job := self._dispatcher.take(self._slot, model, batch.fits)) is not None:
             self._reports.taken(job)
-            driver.add(job)
+            batch.add(job)
 
-    def _advance(self, driver: Driver) -> None:
+    def _advance(self, batch: EngineBatch) -> None:
         self._silent_since = began = time.monotonic()
-        turn = driver.advance()
-        self._exchange.finish(job for job, _ in turn.finished)
+        turn = batch.advance()
+        self._dispatcher.finish(job for job, _ in turn.finished)
         self._reports.advanced(turn, time.monotonic() - began)

@@ -8,16 +8,16 @@ from typing import Protocol
 from app.admission.quota import MeasuredRate
 from app.backend import Backend
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
-from app.scheduling.backlog import Backlog, Job
-from app.scheduling.dispatcher import Exchange
-from app.scheduling.engine_worker import Driver, Outcome, Turn, Worker, failure_reason
+from app.scheduling.backlog import Backlog, SentenceJob
+from app.scheduling.dispatcher import Dispatcher
+from app.scheduling.engine_worker import EngineBatch, EngineWorker, Outcome, StepResults, failure_reason
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
 from model.errors import TextTooLongError
 from model.request import DecodeRequest, Hypothesis
 
 
-class Follower(Protocol):
+class ResultListener(Protocol):
     """Wants to see translations grow; told on the event loop, so it must be quick."""
 
     def grew(self, index: int, token_ids: Sequence[int]) -> None:
@@ -27,49 +27,49 @@ class Follower(Protocol):
         """Sentence `index` is done."""
 
 
-class Call:
+class PendingRequest:
     """Waits until every sentence has its hypotheses, or one has failed.
 
     Args:
         jobs: The sentences, at least one, in the client's order.
-        follower: Is told about each on the way.
+        listener: Is told about each on the way.
 
     Attributes:
         jobs: As given.
         done: Resolved with the hypotheses of each sentence, or with the first failure.
     """
 
-    def __init__(self, jobs: Sequence[Job], follower: Follower | None) -> None:
+    def __init__(self, jobs: Sequence[SentenceJob], listener: ResultListener | None) -> None:
         self.jobs = jobs
         self.done: asyncio.Future[list[list[Hypothesis]]] = asyncio.get_running_loop().create_future()
-        self._follower = follower
+        self._listener = listener
         self._indices = {job: index for index, job in enumerate(jobs)}
-        self._results: dict[Job, list[Hypothesis]] = {}
+        self._results: dict[SentenceJob, list[Hypothesis]] = {}
 
     @property
     def unanswered(self) -> int:
         """Sentences without an outcome."""
         return len(self._indices) - len(self._results)
 
-    def grew(self, job: Job, token_ids: Sequence[int]) -> None:
+    def grew(self, job: SentenceJob, token_ids: Sequence[int]) -> None:
         """More of a sentence is certain."""
-        if self._follower is not None:
-            self._follower.grew(self._indices[job], token_ids)
+        if self._listener is not None:
+            self._listener.grew(self._indices[job], token_ids)
 
     def refuse(self, reason: Exception) -> None:
         """End without the rest."""
         if not self.done.done():
             self.done.set_exception(reason)
 
-    def finished(self, job: Job, result: Outcome) -> None:
+    def finished(self, job: SentenceJob, result: Outcome) -> None:
         """A sentence is done, or has failed."""
         if not isinstance(result, list):
             del self._indices[job]
             self.refuse(result)
             return
         self._results[job] = result
-        if self._follower is not None:
-            self._follower.finished(self._indices[job], result)
+        if self._listener is not None:
+            self._listener.finished(self._indices[job], result)
         if len(self._results) == len(self.jobs) and not self.done.done():
             self.done.set_result([self._results[each] for each in self.jobs])
 
@@ -102,9 +102,9 @@ class Scheduler:
     def __init__(self, backend: Backend, metrics: Metrics, *, max_queued_tokens: int, fair_rows: int) -> None:
         self._metrics = metrics
         self._backlog = Backlog(max_queued_tokens, fair_rows=fair_rows)
-        self._exchange = Exchange(self._backlog)
+        self._dispatcher = Dispatcher(self._backlog)
         self._rate = MeasuredRate(backend.workers)
-        self._calls: dict[Job, Call] = {}
+        self._pending: dict[SentenceJob, PendingRequest] = {}
         self.workers = [self._worker(backend, index) for index in range(backend.workers)]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
@@ -148,7 +148,7 @@ class Scheduler:
         self,
         sentences: Sequence[Asked],
         deadline: float,
-        follower: Follower | None = None,
+        listener: ResultListener | None = None,
         *,
         client: str = "",
     ) -> Results:
@@ -157,7 +157,7 @@ class Scheduler:
         Args:
             sentences: All of one client's request, each with the name of its checkpoint.
             deadline: Seconds of the monotonic clock.
-            follower: Is told while they grow.
+            listener: Is told while they grow.
             client: Whose they are.
 
         Returns:
@@ -173,9 +173,9 @@ class Scheduler:
         if not sentences:
             return []
         now = time.monotonic()
-        followed = follower is not None
-        jobs = [Job(model, request, deadline, now, followed, client) for model, request in sentences]
-        call = self._admit(jobs, follower)
+        followed = listener is not None
+        jobs = [SentenceJob(model, request, deadline, now, followed, client) for model, request in sentences]
+        call = self._admit(jobs, listener)
         try:
             async with asyncio.timeout_at(deadline):
                 return await call.done
@@ -189,14 +189,14 @@ class Scheduler:
     async def drain(self, seconds: float) -> None:
         """Refuse new work and wait until what was admitted is answered, at most this long."""
         self._draining = True
-        pending = {call.done for call in self._calls.values()}
+        pending = {call.done for call in self._pending.values()}
         if pending:
             await asyncio.wait(pending, timeout=seconds)
 
     def refuse_all(self) -> None:
         """Refuse new work, and what was admitted too: the process must end now."""
         self._draining = True
-        for call in set(self._calls.values()):
+        for call in set(self._pending.values()):
             call.refuse(DrainingError())
 
     def stop(self, seconds: float) -> bool:
@@ -209,17 +209,17 @@ class Scheduler:
             Whether they have ended, so that nobody uses the engines any more.
         """
         self._draining = True
-        self._exchange.stop()
+        self._dispatcher.stop()
         until = time.monotonic() + seconds
         return all(worker.join(max(until - time.monotonic(), 0)) for worker in self.workers)
 
-    def taken(self, job: Job) -> None:
-        """See Reports."""
+    def taken(self, job: SentenceJob) -> None:
+        """See WorkerCallbacks."""
         job.taken = time.monotonic()
         self._metrics.queue_wait.observe(job.taken - job.arrival)
 
-    def advanced(self, turn: Turn, seconds: float) -> None:
-        """See Reports; what came of it goes to the event loop at once."""
+    def advanced(self, turn: StepResults, seconds: float) -> None:
+        """See WorkerCallbacks; what came of it goes to the event loop at once."""
         # An engine that has room for more says nothing about how long a queue takes.
         if self._backlog.queued_tokens:
             self._rate.record(sum(job.cost for job, _ in turn.finished), seconds)
@@ -228,47 +228,47 @@ class Scheduler:
         if (turn.finished or turn.grown) and self._loop is not None:
             self._loop.call_soon_threadsafe(self._resolve, turn)
 
-    def _worker(self, backend: Backend, index: int) -> Worker:
+    def _worker(self, backend: Backend, index: int) -> EngineWorker:
         names = [model.card.name for model in backend.models()]
-        drivers = {name: Driver(backend.engine(name, index), self._metrics) for name in names}
-        return Worker(f"engine-{index}", drivers, self._exchange, self)
+        batches = {name: EngineBatch(backend.engine(name, index), self._metrics) for name in names}
+        return EngineWorker(f"engine-{index}", batches, self._dispatcher, self)
 
     def _require_time(self, client: str, deadline: float) -> None:
         """What waits is added up by client only if all of it together might take too long."""
         most = (deadline - time.monotonic()) * _MARGIN
         may_be_late = self._rate.predict(self._backlog.queued_tokens) > most
-        if may_be_late and self._rate.predict(self._exchange.tokens_before(client)) > most:
+        if may_be_late and self._rate.predict(self._dispatcher.tokens_before(client)) > most:
             raise DeadlinePassedError
 
-    def _admit(self, jobs: Sequence[Job], follower: Follower | None) -> Call:
+    def _admit(self, jobs: Sequence[SentenceJob], listener: ResultListener | None) -> PendingRequest:
         cost = sum(job.cost for job in jobs)
         if self._draining:
             raise DrainingError
         if cost > self._backlog.max_queued_tokens:
             raise TextTooLongError("q", "MAX_QUEUED_TOKENS", self._backlog.max_queued_tokens, cost)
-        call = Call(jobs, follower)
-        excess = self._exchange.put(jobs)
+        call = PendingRequest(jobs, listener)
+        excess = self._dispatcher.put(jobs)
         if excess:
             raise QueueFullError(self._rate.seconds_for(excess))
         # Outcomes come through the event loop, so none can be earlier than this.
-        self._calls.update(dict.fromkeys(jobs, call))
+        self._pending.update(dict.fromkeys(jobs, call))
         return call
 
-    def _withdraw(self, call: Call) -> None:
+    def _withdraw(self, call: PendingRequest) -> None:
         """Forget a call; its sentences without an outcome are cancelled."""
         for job in call.jobs:
-            del self._calls[job]
+            del self._pending[job]
         call.done.cancel()
         if call.unanswered:
-            self._exchange.withdraw(call.jobs)
+            self._dispatcher.withdraw(call.jobs)
             # Those that were overdue have left the backlog before.
             queued = sum(job.taken is None for job in call.jobs)
             self._metrics.count_cancelled(queued=queued, decoding=call.unanswered - queued)
 
-    def _resolve(self, turn: Turn) -> None:
+    def _resolve(self, turn: StepResults) -> None:
         for job, token_ids in turn.grown:
-            if (call := self._calls.get(job)) is not None:
+            if (call := self._pending.get(job)) is not None:
                 call.grew(job, token_ids)
         for job, result in turn.finished:
-            if (call := self._calls.get(job)) is not None:
+            if (call := self._pending.get(job)) is not None:
                 call.finished(job, result)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple, get_args
 
-from app.telemetry.timings import Stage, Stages
+from app.telemetry.timings import Stage, Timings
 
 _FIELDS: Final[dict[Stage, str]] = {stage: f"{stage}_seconds" for stage in get_args(Stage)}
 
 
-class Visit(NamedTuple):
+class AccessRecord(NamedTuple):
     """A request that is over; every value is from a small set, a number or the request's id.
 
     Attributes:
@@ -33,7 +33,7 @@ class Visit(NamedTuple):
     headers: Mapping[str, str]
     began: float
     ended: float
-    stages: Stages
+    timings: Timings
 
     @property
     def seconds(self) -> float:
@@ -47,6 +47,6 @@ class Visit(NamedTuple):
             "status": self.status,
             "outcome": self.outcome,
             "seconds": round(self.seconds, 6),
-            **{_FIELDS[stage]: round(spent, 6) for stage, spent in self.stages.seconds().items()},
-            **self.stages.facts(),
+            **{_FIELDS[stage]: round(spent, 6) for stage, spent in self.timings.seconds().items()},
+            **self.timings.facts(),
         }

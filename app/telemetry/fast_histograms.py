@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 
-class Tallies(Collector):
+class FastHistograms(Collector):
     """Several histograms that always get their samples at the same time.
 
     One call costs a third of what as many of Prometheus' own histograms cost.

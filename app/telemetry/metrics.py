@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from app.backend import LoadedModel
-from app.telemetry.fast_histograms import Tallies
+from app.telemetry.fast_histograms import FastHistograms
 from model.translation.quality_checks import KINDS
 
 PREFIX: Final = "dragoman"
@@ -64,7 +64,7 @@ class Metrics:
             "queued_tokens", "Source tokens in the queue, multiplied by the beam size."
         )
         self.queued_tokens_limit = self._gauge("queued_tokens_limit", "Upper limit of queued_tokens.")
-        self._steps = Tallies(
+        self._steps = FastHistograms(
             PREFIX,
             {
                 "decode_step_seconds": (
@@ -126,7 +126,7 @@ class Metrics:
         """Show these error codes from the start."""
         _begin_at_zero(self.rejected, reasons)
 
-    def refuse_on_the_wire(self, code: str, status: int, endpoint: str = UNMATCHED) -> None:
+    def count_early_rejection(self, code: str, status: int, endpoint: str = UNMATCHED) -> None:
         """Count a request that was refused before anybody else heard of it.
 
         Args:
@@ -139,7 +139,7 @@ class Metrics:
         self.outcomes.labels("refused").inc()
         self.rejected.labels(code).inc()
 
-    def accounts(self) -> dict[str, int]:
+    def request_totals(self) -> dict[str, int]:
         """Requests that were accepted, and what became of them; what is missing is in flight."""
         outcomes = {sample.labels["outcome"]: sample.value for sample in _samples(self.outcomes)}
         (accepted,) = _samples(self.accepted)

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 Stage = Literal["split", "encode", "queue", "decode", "finish"]
 MIXED: Final = "mixed"
 
-_current: ContextVar["Stages"] = ContextVar("stages")
+_current: ContextVar["Timings"] = ContextVar("stages")
 
 clock: Final = time.monotonic
 """Seconds that never go back."""
@@ -27,7 +27,7 @@ class Span(NamedTuple):
     stage: Stage
 
 
-class Stages:
+class Timings:
     """One request's way through the service, as far as it came.
 
     Attributes:
@@ -53,9 +53,9 @@ class Stages:
         """A stage is over."""
         self.spans.append(Span(began, ended, stage))
 
-    def during(self, stage: Stage) -> "During":
+    def during(self, stage: Stage) -> "StageTimer":
         """A stage lasts as long as the block, however that ends."""
-        return During(self, stage)
+        return StageTimer(self, stage)
 
     def split_off(self, stage: Stage, seconds: float) -> None:
         """So much of the last stage was another one, a bit now and then; told as if it had come behind."""
@@ -106,13 +106,13 @@ class Stages:
         }
 
 
-class During:
-    """See `Stages.during`; a third of what a generator would cost."""
+class StageTimer:
+    """See `Timings.during`; a third of what a generator would cost."""
 
     __slots__ = ("_began", "_stage", "_stages")
 
-    def __init__(self, stages: Stages, stage: Stage) -> None:
-        self._stages = stages
+    def __init__(self, timings: Timings, stage: Stage) -> None:
+        self._stages = timings
         self._stage = stage
 
     def __enter__(self) -> None:
@@ -122,21 +122,21 @@ class During:
         self._stages.passed(self._stage, self._began, clock())
 
 
-def begin(stages: Stages) -> Token[Stages]:
+def begin(timings: Timings) -> Token[Timings]:
     """A request is at hand until `end`."""
-    return _current.set(stages)
+    return _current.set(timings)
 
 
-def end(token: Token[Stages]) -> None:
+def end(token: Token[Timings]) -> None:
     """The request is over."""
     _current.reset(token)
 
 
-def current() -> Stages:
+def current() -> Timings:
     """The request at hand; outside any, one that nobody will read."""
-    return _current.get(None) or Stages()
+    return _current.get(None) or Timings()
 
 
-def server_timing(stages: Stages) -> bytes:
+def server_timing(timings: Timings) -> bytes:
     """What passed so far, for the header, in milliseconds (https://www.w3.org/TR/server-timing/)."""
-    return ", ".join(f"{stage};dur={1e3 * spent:.3f}" for stage, spent in stages.seconds().items()).encode()
+    return ", ".join(f"{stage};dur={1e3 * spent:.3f}" for stage, spent in timings.seconds().items()).encode()

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, format_trace_id, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from app.telemetry.access_record import Visit
+from app.telemetry.access_record import AccessRecord
 from app.telemetry.timings import clock
 
 _SCOPE: Final = "dragoman"
@@ -44,7 +44,7 @@ class Tracing:
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         return cls(provider)
 
-    def record(self, visit: Visit) -> str:
+    def record(self, visit: AccessRecord) -> str:
         """Write the spans of a request.
 
         Returns:
@@ -71,17 +71,17 @@ class Tracing:
         ending.start()
         ending.join(_LAST_SECONDS)
 
-    def _record_stages(self, visit: Visit, parent: Span, epoch: int) -> None:
+    def _record_stages(self, visit: AccessRecord, parent: Span, epoch: int) -> None:
         if visit.has_failed:
             parent.set_status(StatusCode.ERROR)
         context = set_span_in_context(parent)
-        for began, ended, stage in visit.stages.spans:
+        for began, ended, stage in visit.timings.spans:
             child = self._tracer.start_span(stage, context, start_time=epoch + int(began * 1e9))
             child.end(epoch + int(ended * 1e9))
 
 
-def _attributes(visit: Visit) -> dict[str, str | int]:
-    facts = {f"dragoman.{name}": value for name, value in visit.stages.facts().items()}
+def _attributes(visit: AccessRecord) -> dict[str, str | int]:
+    facts = {f"dragoman.{name}": value for name, value in visit.timings.facts().items()}
     return {
         "http.request.method": visit.method,
         "http.route": visit.endpoint,

@@ -11,7 +11,7 @@ from model.text.languages import canonical_code, known_code
 
 
 @dataclass(frozen=True)
-class Leg:
+class Hop:
     """One translation on the way: which checkpoint, and from which language into which."""
 
     model: LoadedModel
@@ -26,22 +26,22 @@ class Route:
         legs: In order of use, at least one; each begins in the language that the one before ends in.
     """
 
-    legs: tuple[Leg, ...]
+    hops: tuple[Hop, ...]
 
     @cached_property
     def models(self) -> str:
         """Names of the checkpoints in order of use: `de-en>en-fr`."""
-        return ">".join(leg.model.card.name for leg in self.legs)
+        return ">".join(hop.model.card.name for hop in self.hops)
 
     @cached_property
     def versions(self) -> str:
         """Which weights those are, in the same form."""
-        return ">".join(leg.model.version for leg in self.legs)
+        return ">".join(hop.model.version for hop in self.hops)
 
     @cached_property
     def pivot(self) -> str | None:
         """The language on the way; None on a direct one."""
-        return ">".join(leg.pair[0] for leg in self.legs[1:]) or None
+        return ">".join(hop.pair[0] for hop in self.hops[1:]) or None
 
 
 class Catalogue:
@@ -125,15 +125,17 @@ class Catalogue:
     def _detour(self, source: str, target: str) -> Route:
         ways = (((source, between), (between, target)) for between in self._between)
         first, second = next(way for way in ways if way[0] in self._routes and way[1] in self._routes)
-        return Route(self._routes[first].legs + self._routes[second].legs)
+        return Route(self._routes[first].hops + self._routes[second].hops)
 
     def _reachable(self, source: str) -> tuple[str, ...]:
         """Languages that a text may come to be in: those written at once first."""
         written = self._written[source]
-        behind = {source}.union(*(self._written.get(code, ()) for code in self._between if code in written))
-        behind.remove(source)
-        return (*written, *(code for code in self.languages if code in behind and code not in written))
+        reachable = {source}.union(
+            *(self._written.get(code, ()) for code in self._between if code in written)
+        )
+        reachable.remove(source)
+        return (*written, *(code for code in self.languages if code in reachable and code not in written))
 
 
 def _direct(model: LoadedModel, pair: Pair) -> Route:
-    return Route((Leg(model, pair),))
+    return Route((Hop(model, pair),))

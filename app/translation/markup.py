@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol, Self
 
-from app.translation.markup_syntax import HTML, Dialect, closes_itself, says_no
+from app.translation.markup_syntax import HTML, MarkupSyntax, closes_itself, says_no
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _NUMBER = re.compile("&#(?:0*(?P<decimal>[0-9]+)|x0*(?P<hexadecimal>[0-9a-f]+));?", re.IGNORECASE)
@@ -83,15 +83,15 @@ class Markup:
     is_spaced: bool = False
 
     @classmethod
-    def split(cls, source: str, dialect: Dialect = HTML) -> Self:
+    def split(cls, source: str, syntax: MarkupSyntax = HTML) -> Self:
         """Cut a document, well-formed or not; joining the pieces gives `source` again."""
-        cuts = [(piece, is_text) for piece, is_text in _cut(source, dialect) if piece]
+        cuts = [(piece, is_text) for piece, is_text in _cut(source, syntax) if piece]
         pieces = tuple(piece for piece, _ in cuts)
         indices = tuple(index for index, (_, is_text) in enumerate(cuts) if is_text)
         joints = (
             place
             for place, (left, right) in enumerate(pairwise(indices))
-            if all(dialect.is_inline(piece) for piece in pieces[left + 1 : right])
+            if all(syntax.is_inline(piece) for piece in pieces[left + 1 : right])
         )
         return cls(pieces, indices, frozenset(joints))
 
@@ -170,28 +170,28 @@ def _spelt(text: str, before: str) -> str:
     return spelt.translate({ord(control): f"&#{ord(control)};" for control in hidden}) if hidden else spelt
 
 
-def _cut(source: str, dialect: Dialect) -> Iterator[tuple[str, bool]]:
+def _cut(source: str, syntax: MarkupSyntax) -> Iterator[tuple[str, bool]]:
     """All of the source in pieces, each with whether it is text to translate."""
-    shield = _Shield(dialect)
+    shield = _Shield(syntax)
     position = 0
     # No tag begins behind the last >, and looking for the end of one there would take quadratic time.
-    for tag in dialect.tag.finditer(source, 0, source.rfind(">") + 1):
+    for tag in syntax.tag.finditer(source, 0, source.rfind(">") + 1):
         if tag["endless"]:
             break
-        yield from _runs(source[position : tag.start()], dialect, is_text=not shield.is_up)
+        yield from _runs(source[position : tag.start()], syntax, is_text=not shield.is_up)
         yield tag[0], False
         shield.pass_through(tag)
         position = tag.end()
-    section = dialect.section.search(source, position)
+    section = syntax.section.search(source, position)
     end = section.start() if section else len(source)
-    yield from _runs(source[position:end], dialect, is_text=not shield.is_up)
+    yield from _runs(source[position:end], syntax, is_text=not shield.is_up)
     yield source[end:], False
 
 
-def _runs(text: str, dialect: Dialect, *, is_text: bool) -> Iterator[tuple[str, bool]]:
+def _runs(text: str, syntax: MarkupSyntax, *, is_text: bool) -> Iterator[tuple[str, bool]]:
     """What stands between two tags; references to entities that its document declares are no text."""
     position = 0
-    for reference in _ENTITY.finditer(text) if is_text and dialect.has_entities else ():
+    for reference in _ENTITY.finditer(text) if is_text and syntax.has_entities else ():
         if html.unescape(reference[0]) == reference[0]:
             yield text[position : reference.start()], True
             yield reference[0], False
@@ -202,8 +202,8 @@ def _runs(text: str, dialect: Dialect, *, is_text: bool) -> Iterator[tuple[str, 
 class _Shield:
     """Whether the place that was reached lies inside an element that is not to be translated."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
+    def __init__(self, syntax: MarkupSyntax) -> None:
+        self._syntax = syntax
         self._open: list[str] = []
         self._num_open = Counter[str]()
 
@@ -218,11 +218,11 @@ class _Shield:
         if not name:
             return
         self._end_what_needs_no_end_tag(tag["closing"] + name)
-        if name in self._dialect.void:
+        if name in self._syntax.void:
             return
         if not tag["closing"]:
             attributes = tag["attributes"]
-            untranslated = name in self._dialect.untranslated or says_no(attributes)
+            untranslated = name in self._syntax.untranslated or says_no(attributes)
             if (self._open or untranslated) and not closes_itself(attributes):
                 self._open.append(name)
                 self._num_open[name] += 1
@@ -237,5 +237,5 @@ class _Shield:
         return name
 
     def _end_what_needs_no_end_tag(self, tag: str) -> None:
-        while self._open and tag in self._dialect.ended_by.get(self._open[-1], ()):
+        while self._open and tag in self._syntax.ended_by.get(self._open[-1], ()):
             self._end_innermost()

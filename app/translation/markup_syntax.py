@@ -118,7 +118,7 @@ _INLINE = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dialect:
+class MarkupSyntax:
     """What is special in a markup language.
 
     Attributes:
@@ -164,7 +164,7 @@ def _pattern(expression: str) -> re.Pattern[str]:
     return re.compile(expression, re.VERBOSE | re.DOTALL | re.IGNORECASE)
 
 
-HTML = Dialect(
+HTML = MarkupSyntax(
     tag=_tag(_HTML_COMMENTS | _SCRIPTS, initial="[a-z]"),
     section=_section(_HTML_COMMENTS | _SCRIPTS),
     untranslated=frozenset({"code", "pre", "noscript", "template"}),
@@ -172,7 +172,7 @@ HTML = Dialect(
     ended_by=ENDED_BY,
     inline=_INLINE,
 )
-XML = Dialect(
+XML = MarkupSyntax(
     tag=_tag(_COMMENTS, initial=r"[^\W\d]"),
     section=_section(_COMMENTS),
     has_entities=True,

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from itertools import islice
 
-from app.translation.text_job import Item
+from app.translation.text_job import TextJob
 from model.request import Hypothesis
 from model.text.addresses import source_addresses
 from model.text.casing import as_written, was_read_small
@@ -15,7 +15,7 @@ from model.translation.document_translation import Passage
 from model.translation.result import finished_text
 
 
-class Drafts:
+class PartialResults:
     """Follows the sentences of one order; the event loop only. Builds texts only when they are asked for.
 
     Attributes:
@@ -23,62 +23,62 @@ class Drafts:
     """
 
     def __init__(self) -> None:
-        self.news = asyncio.Event()
-        self._drafts: dict[int, _Draft] = {}
-        self._places: list[tuple[_Draft | None, int]] = []
+        self.changed = asyncio.Event()
+        self._results: dict[int, _PartialResult] = {}
+        self._places: list[tuple[_PartialResult | None, int]] = []
 
-    def begin(self, items: Sequence[Item]) -> None:
+    def begin(self, jobs: Sequence[TextJob]) -> None:
         """These are the order's texts; the sentences of their next legs, in order, are what will be followed.
 
         Of a text that goes through another language, only the last leg shows.
         """
-        self._drafts = {
-            index: _Draft(item, item.ahead[0].model.tokenizer)
-            for index, item in enumerate(items)
-            if len(item.ahead) == 1
+        self._results = {
+            index: _PartialResult(job, job.remaining[0].model.tokenizer)
+            for index, job in enumerate(jobs)
+            if len(job.remaining) == 1
         }
         self._places = [
-            (self._drafts.get(index), place)
-            for index, item in enumerate(items)
-            for place in range(len(item.requests))
+            (self._results.get(index), place)
+            for index, job in enumerate(jobs)
+            for place in range(len(job.requests))
         ]
 
     def grew(self, index: int, token_ids: Sequence[int]) -> None:
-        """See Follower."""
+        """See ResultListener."""
         self._grow(index, token_ids, is_finished=False)
 
     def finished(self, index: int, hypotheses: Sequence[Hypothesis]) -> None:
-        """See Follower."""
+        """See ResultListener."""
         if hypotheses:
             self._grow(index, hypotheses[0].token_ids, is_finished=True)
 
     def take(self) -> list[tuple[int, str]]:
         """Texts that have grown since this was last called: index and all that is certain of each."""
-        grown = ((index, draft.take()) for index, draft in self._drafts.items())
+        grown = ((index, result.take()) for index, result in self._results.items())
         return [(index, text) for index, text in grown if text is not None]
 
     def _grow(self, index: int, token_ids: Sequence[int], *, is_finished: bool) -> None:
-        draft, place = self._places[index]
-        if draft is not None:
-            draft.grow(place, token_ids, is_finished=is_finished)
-            self.news.set()
+        result, place = self._places[index]
+        if result is not None:
+            result.grow(place, token_ids, is_finished=is_finished)
+            self.changed.set()
 
 
-class _Draft:
+class _PartialResult:
     """One text.
 
     Sentences are decoded side by side, but shown in order: those that are finished, and the
     beginning of the one behind them, unless it has an address, which is put right at the end.
     """
 
-    def __init__(self, item: Item, tokenizer: Tokenizer) -> None:
-        self._item = item
+    def __init__(self, job: TextJob, tokenizer: Tokenizer) -> None:
+        self._job = job
         self._tokenizer = tokenizer
-        self._sources = item.sources
-        self._target = item.target
+        self._sources = job.sources
+        self._target = job.target
         self._was_small = [
-            was_read_small(source, item.target, request.source_ids, tokenizer)
-            for source, request in zip(self._sources, item.requests, strict=True)
+            was_read_small(source, job.target, request.source_ids, tokenizer)
+            for source, request in zip(self._sources, job.requests, strict=True)
         ]
         self._is_held_back = [bool(source_addresses(source)) for source in self._sources]
         self._token_ids: dict[int, Sequence[int]] = {}
@@ -99,7 +99,7 @@ class _Draft:
         if not self._has_news:
             return None
         self._has_news = False
-        text = _beginning(self._item, self._certain())
+        text = _beginning(self._job, self._certain())
         if len(text) <= len(self._shown) or not text.strip():
             return None
         self._shown = text
@@ -123,18 +123,18 @@ class _Draft:
         return self._tokenizer.decode(self._token_ids[place])
 
 
-def _beginning(item: Item, texts: Sequence[str]) -> str:
+def _beginning(job: TextJob, texts: Sequence[str]) -> str:
     """The text up to the end of the last of these translations of its first sentences."""
     remaining = iter(texts)
     runs: list[str] = []
     num_left = len(texts)
-    for passage in item.passages:
+    for passage in job.passages:
         if num_left == 0:
             break
         count = min(num_left, len(passage.requests))
         num_left -= count
         runs.append(_run(passage, list(islice(remaining, count)), is_last=num_left == 0))
-    return item.layout.beginning(runs)
+    return job.layout.beginning(runs)
 
 
 def _run(passage: Passage, texts: Sequence[str], *, is_last: bool) -> str:

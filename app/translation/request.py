@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.translation.catalogue import Route
-from app.translation.markup_syntax import Dialect
+from app.translation.markup_syntax import MarkupSyntax
 from model.text.document import Splitting
 from model.text.languages import Detection
 from model.translation.result import SentenceTranslation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class TranslationRequest:
     """What one client asks for.
 
     Attributes:
@@ -34,14 +34,14 @@ class Order:
     target: str
     deadline: float
     client: str = ""
-    markup: Dialect | None = None
+    markup: MarkupSyntax | None = None
     splitting: Splitting = "sentences"
     decoding: Mapping[str, object] = field(default_factory=dict)
     alternatives: int = 0
     model: str | None = None
 
     @property
-    def leaves_search(self) -> bool:
+    def uses_default_search(self) -> bool:
         """Whether how to search is left to us; an alignment only tells what was found."""
         return self.decoding.keys() <= {"return_alignment"}
 

@@ -8,8 +8,8 @@ from app.backend import LoadedModel
 from app.errors import DeadlinePassedError, UnavailableError
 from app.scheduling.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
-from app.translation.request import Order
-from app.translation.text_job import Item
+from app.translation.request import TranslationRequest
+from app.translation.text_job import TextJob
 from model.errors import TranslationError
 from model.translation.result import SentenceTranslation
 from model.translation.second_attempt import better_of, second_request
@@ -18,7 +18,7 @@ from model.translation.second_attempt import better_of, second_request
 _SHARE_OF_TIME = 0.5
 
 
-class Retries:
+class SecondAttempts:
     """Asks the engines once more, for each sentence by itself.
 
     Args:
@@ -32,8 +32,8 @@ class Retries:
 
     async def improve(
         self,
-        order: Order,
-        items: Sequence[Item],
+        order: TranslationRequest,
+        jobs: Sequence[TextJob],
         sentences: Sequence[SentenceTranslation],
         *,
         is_watched: bool,
@@ -42,19 +42,19 @@ class Retries:
 
         Args:
             order: Whose they are; second attempts get half of the time that is left to it.
-            items: Its texts.
+            jobs: Its texts.
             sentences: What became of the requests of all of them.
             is_watched: Whether the client has seen them grow: then those of a last leg stay as they are.
         """
         if not any(sentence.diagnosis for sentence in sentences):
             return list(sentences)
-        owners = [item for item in items for _ in item.requests]
+        owners = [job for job in jobs for _ in job.requests]
         now = time.monotonic()
         deadline = now + _SHARE_OF_TIME * (order.deadline - now)
         attempts = {
-            place: self._try_again(sentence, item.ahead[0].model, order.client, deadline)
-            for place, (item, sentence) in enumerate(zip(owners, sentences, strict=True))
-            if sentence.diagnosis and not (is_watched and len(item.ahead) == 1)
+            place: self._try_again(sentence, job.remaining[0].model, order.client, deadline)
+            for place, (job, sentence) in enumerate(zip(owners, sentences, strict=True))
+            if sentence.diagnosis and not (is_watched and len(job.remaining) == 1)
         }
         improved = dict(zip(attempts, await _together(attempts.values()), strict=True))
         return [improved.get(place, each) for place, each in enumerate(sentences)]

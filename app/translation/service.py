@@ -13,11 +13,11 @@ from app.scheduling.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
-from app.translation.partial_results import Drafts
+from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader
-from app.translation.request import Answer, Order
-from app.translation.second_attempts import Retries
-from app.translation.text_job import Item
+from app.translation.request import Answer, TranslationRequest
+from app.translation.second_attempts import SecondAttempts
+from app.translation.text_job import TextJob
 from app.translation.text_threads import TextThreads
 from model.request import Hypothesis
 from model.text.languages import Detection
@@ -57,19 +57,21 @@ class TranslationService:
         self._reader = Reader(self.catalogue, scheduler.max_queued_tokens)
         self._scheduler = scheduler
         self._metrics = metrics
-        self._retries = Retries(scheduler, metrics) if retries else None
+        self._retries = SecondAttempts(scheduler, metrics) if retries else None
         self._threads = TextThreads(2)
 
     def warm_up(self) -> None:
         """Load what the first request would otherwise wait for: statistics of letters, by word length."""
         self._reader.detect("Congratulations, everything is ready")
 
-    async def translate(self, order: Order, drafts: Drafts | None = None) -> list[Answer]:
+    async def translate(
+        self, order: TranslationRequest, partial_results: PartialResults | None = None
+    ) -> list[Answer]:
         """Translate every text of an order, or none.
 
         Args:
             order: What one client asks for.
-            drafts: Are kept up to date while the translations grow.
+            partial_results: Are kept up to date while the translations grow.
 
         Raises:
             InputError: If a language, pair, model or text cannot be served.
@@ -80,15 +82,15 @@ class TranslationService:
         """
         self._scheduler.require_room(order.client, order.deadline)
         size = sum(map(len, order.texts))
-        stages = current()
-        stages.items, stages.characters = len(order.texts), size
-        with stages.during("split"):
-            items = await self._beside_loop(order.client, size, lambda: self._reader.read(order))
-        stages.split_off("encode", sum(item.encode_seconds for item in items))
-        while any(item.ahead for item in items):
-            items = await self._go_on(order, items, drafts)
-        with stages.during("finish"):
-            return await self._beside_loop(order.client, size, lambda: [item.answer() for item in items])
+        timings = current()
+        timings.items, timings.characters = len(order.texts), size
+        with timings.during("split"):
+            jobs = await self._beside_loop(order.client, size, lambda: self._reader.read(order))
+        timings.split_off("encode", sum(job.encode_seconds for job in jobs))
+        while any(job.remaining for job in jobs):
+            jobs = await self._go_on(order, jobs, partial_results)
+        with timings.during("finish"):
+            return await self._beside_loop(order.client, size, lambda: [job.answer() for job in jobs])
 
     async def detect(self, text: str, client: str, deadline: float) -> list[Detection]:
         """Languages that a client's text may be in, likeliest first.
@@ -110,35 +112,37 @@ class TranslationService:
         run = partial(copy_context().run, work)
         return await self._threads.run(run, client=client, cost=size)
 
-    async def _go_on(self, order: Order, items: Sequence[Item], drafts: Drafts | None) -> list[Item]:
+    async def _go_on(
+        self, order: TranslationRequest, jobs: Sequence[TextJob], partial_results: PartialResults | None
+    ) -> list[TextJob]:
         """All items, those that were under way a leg further."""
-        if drafts is not None:
-            drafts.begin(items)
+        if partial_results is not None:
+            partial_results.begin(jobs)
         # To find out what is certain costs the engines something in each turn.
-        is_shown = any(len(item.ahead) == 1 for item in items)
+        is_shown = any(len(job.remaining) == 1 for job in jobs)
         results = await self._scheduler.submit(
-            [(item.ahead[0].model.card.name, request) for item in items for request in item.requests],
+            [(job.remaining[0].model.card.name, request) for job in jobs for request in job.requests],
             order.deadline,
-            drafts if is_shown else None,
+            partial_results if is_shown else None,
             client=order.client,
         )
         size = sum(map(len, order.texts))
         with current().during("finish"):
-            sentences = await self._beside_loop(order.client, size, lambda: _sentences(items, iter(results)))
-        if self._retries is not None and order.leaves_search:
-            is_watched = drafts is not None
-            sentences = await self._retries.improve(order, items, sentences, is_watched=is_watched)
+            sentences = await self._beside_loop(order.client, size, lambda: _sentences(jobs, iter(results)))
+        if self._retries is not None and order.uses_default_search:
+            is_watched = partial_results is not None
+            sentences = await self._retries.improve(order, jobs, sentences, is_watched=is_watched)
         with current().during("finish"):
-            return await self._beside_loop(order.client, size, lambda: self._arrive(items, iter(sentences)))
+            return await self._beside_loop(order.client, size, lambda: self._arrive(jobs, iter(sentences)))
 
-    def _arrive(self, items: Sequence[Item], sentences: Iterator[SentenceTranslation]) -> list[Item]:
+    def _arrive(self, jobs: Sequence[TextJob], sentences: Iterator[SentenceTranslation]) -> list[TextJob]:
         return [
-            self._counted(item, list(islice(sentences, len(item.requests)))) if item.ahead else item
-            for item in items
+            self._counted(job, list(islice(sentences, len(job.requests)))) if job.remaining else job
+            for job in jobs
         ]
 
-    def _counted(self, item: Item, sentences: Sequence[SentenceTranslation]) -> Item:
-        label = "-".join(item.ahead[0].pair)
+    def _counted(self, job: TextJob, sentences: Sequence[SentenceTranslation]) -> TextJob:
+        label = "-".join(job.remaining[0].pair)
         source = sum(len(sentence.request.source_ids) for sentence in sentences)
         target = sum(len(sentence.best.token_ids) for sentence in sentences)
         current().count(label, source, target)
@@ -147,14 +151,14 @@ class TranslationService:
         for sentence in sentences:
             if sentence.diagnosis is not None:
                 self._metrics.degenerate.labels(sentence.diagnosis.kind).inc()
-        return item.go_on(sentences)
+        return job.go_on(sentences)
 
 
-def _sentences(items: Sequence[Item], results: Iterator[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
+def _sentences(jobs: Sequence[TextJob], results: Iterator[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
     """What became of the sentences of all items, in order."""
     return [
         sentence
-        for item in items
-        if item.ahead
-        for sentence in item.sentences(list(islice(results, len(item.requests))))
+        for job in jobs
+        if job.remaining
+        for sentence in job.sentences(list(islice(results, len(job.requests))))
     ]

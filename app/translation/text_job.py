@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from app.translation.catalogue import Leg, Route
+from app.translation.catalogue import Hop, Route
 from app.translation.markup import Layout
 from app.translation.request import Answer
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
@@ -16,7 +16,7 @@ from model.translation.result import SentenceTranslation, Translation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class TextJob:
     """One text on its way.
 
     Attributes:
@@ -38,13 +38,13 @@ class Item:
     route: Route | None = None
     options: tuple[DecodeOptions, ...] = ()
     passages: tuple[Passage, ...] = ()
-    behind: tuple[tuple[SentenceTranslation, ...], ...] = ()
+    done: tuple[tuple[SentenceTranslation, ...], ...] = ()
     runs: tuple[Translation, ...] = ()
 
     @property
-    def ahead(self) -> tuple[Leg, ...]:
+    def remaining(self) -> tuple[Hop, ...]:
         """Legs that it has yet to go; none once it has arrived."""
-        return self.route.legs[len(self.behind) :] if self.route else ()
+        return self.route.hops[len(self.done) :] if self.route else ()
 
     @property
     def requests(self) -> list[DecodeRequest]:
@@ -82,7 +82,7 @@ class Item:
         Raises:
             TextTooLongError: If a sentence has more tokens than its checkpoint reads.
         """
-        passages = _read(layout.texts, route.legs[0], options[0], field, splitting)
+        passages = _read(layout.texts, route.hops[0], options[0], field, splitting)
         return cls(
             field=field,
             layout=layout,
@@ -99,7 +99,7 @@ class Item:
         Raises:
             DecodingError: If a sentence has no hypothesis.
         """
-        return sentences_of(self.passages, results, self.ahead[0].model.tokenizer)
+        return sentences_of(self.passages, results, self.remaining[0].model.tokenizer)
 
     def go_on(self, sentences: Sequence[SentenceTranslation]) -> Self:
         """Behind the next leg, where this became of its sentences, and ready for the one after it.
@@ -108,12 +108,12 @@ class Item:
             TextTooLongError: If a sentence became longer than the next checkpoint reads.
         """
         runs = tuple(rebuild_all(self.passages, sentences))
-        behind = (*self.behind, tuple(sentences))
+        done = (*self.done, tuple(sentences))
         passages: tuple[Passage, ...] = ()
-        if further := self.ahead[1:]:
+        if further := self.remaining[1:]:
             texts = [run.text for run in runs]
-            passages = _read(texts, further[0], self.options[len(behind)], self.field, self.splitting)
-        return dataclasses.replace(self, behind=behind, runs=runs, passages=passages)
+            passages = _read(texts, further[0], self.options[len(done)], self.field, self.splitting)
+        return dataclasses.replace(self, done=done, runs=runs, passages=passages)
 
     def answer(self) -> Answer:
         """What its client gets, once it has arrived."""
@@ -122,9 +122,9 @@ class Item:
             text=self.layout.rebuild(texts),
             alternatives=self._alternatives(),
             detection=self.detection,
-            route=self.route if any(self.behind) else None,
-            sentences=self.behind[-1] if self.behind else (),
-            is_finished=all(sentence.best.finished for leg in self.behind for sentence in leg),
+            route=self.route if any(self.done) else None,
+            sentences=self.done[-1] if self.done else (),
+            is_finished=all(sentence.best.finished for hop in self.done for sentence in hop),
         )
 
     def _alternatives(self) -> tuple[str, ...]:
@@ -137,15 +137,15 @@ class Item:
 
 
 def _read(
-    texts: Sequence[str], leg: Leg, options: DecodeOptions, field: str, splitting: Splitting
+    texts: Sequence[str], hop: Hop, options: DecodeOptions, field: str, splitting: Splitting
 ) -> tuple[Passage, ...]:
     """Runs of text, ready for a leg."""
     return tuple(
         Passage.read(
             text,
-            tokenizer=leg.model.tokenizer,
-            card=leg.model.card,
-            pair=leg.pair,
+            tokenizer=hop.model.tokenizer,
+            card=hop.model.card,
+            pair=hop.pair,
             options=options,
             field=field,
             splitting=splitting,

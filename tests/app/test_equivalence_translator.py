@@ -8,8 +8,8 @@ import pytest
 
 from app.lifecycle.engine_backend import EngineBackend
 from app.scheduling import engine_worker
-from app.scheduling.backlog import Job
-from app.scheduling.engine_worker import Driver
+from app.scheduling.backlog import SentenceJob
+from app.scheduling.engine_worker import EngineBatch
 from app.settings import Settings
 from model.decoding.runner import Result, SilentObserver
 from model.request import DecodeOptions, DecodeRequest
@@ -111,14 +111,14 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
         Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu", workers=1)
     )
     (model,) = backend.models()
-    driven = Driver(backend.engine(model.card.name, 0), SilentObserver())
+    driven = EngineBatch(backend.engine(model.card.name, 0), SilentObserver())
     for options in ({"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample", "seed": 1}):
         for text in ("Where is the station?", "The cat sleeps.", "Something it has never read!"):
             ids = tuple(model.tokenizer.encode(text, target_language="fr"))
             request = DecodeRequest(ids, model.card.options(options))
-            driven.add(Job(model.card.name, request, float("inf"), 0.0, is_followed=True))
-    grown: dict[Job, list[tuple[int, ...]]] = {}
-    results: dict[Job, Result] = {}
+            driven.add(SentenceJob(model.card.name, request, float("inf"), 0.0, is_streamed=True))
+    grown: dict[SentenceJob, list[tuple[int, ...]]] = {}
+    results: dict[SentenceJob, Result] = {}
     while not driven.is_idle:
         turn = driven.advance()
         for job, token_ids in turn.grown:

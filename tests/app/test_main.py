@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from app.lifecycle.active_models import Running
+from app.lifecycle.active_models import ActiveModels
 from app.lifecycle.reloading import Reloader
 from app.main import create_app
 from app.settings import Settings
@@ -46,7 +46,7 @@ async def test_traces_are_written_although_the_engines_cannot_be_let_go_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     let_go = []
-    monkeypatch.setattr(Running, "stop", _fail)
+    monkeypatch.setattr(ActiveModels, "stop", _fail)
     app = create_app(Settings(_env_file=None), DoubleBackend())
     app.state.context.tracing = SimpleNamespace(close=lambda: let_go.append("traces"))
     with pytest.raises(ZeroDivisionError):

@@ -65,17 +65,17 @@ def before_the_new_state_is_in_place() -> None:
 
 
 def before_the_old_state_is_gone() -> None:
-    def exchange(one: Path, other: Path) -> None:
+    def dispatcher(one: Path, other: Path) -> None:
         swap(one, other)
         die()
 
-    swap = files._exchange
-    files._exchange = after(2, swap, exchange)
+    swap = files._dispatcher
+    files._dispatcher = after(2, swap, dispatcher)
 
 
 def between_two_renames() -> None:
     """Where the file system cannot exchange folders."""
-    files._exchange = lambda *_: False
+    files._dispatcher = lambda *_: False
     rename, seen = Path.rename, iter(range(3))
 
     def renamed(self: Path, target: Path) -> Path:

@@ -29,15 +29,15 @@ from app.http.request import (
 )
 from app.lifecycle.context import Context
 from app.settings import Settings
-from app.translation.markup_syntax import HTML, XML, Dialect
-from app.translation.request import Answer, Order
+from app.translation.markup_syntax import HTML, XML, MarkupSyntax
+from app.translation.request import Answer, TranslationRequest
 from model.errors import InputError
 from model.text.document import Splitting
 
 router = APIRouter(prefix="/v2", tags=["DeepL"])
 
 _SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "across_lines"}
-_MARKUP: Final[dict[str | None, Dialect | None]] = {None: None, "html": HTML, "xml": XML}
+_MARKUP: Final[dict[str | None, MarkupSyntax | None]] = {None: None, "html": HTML, "xml": XML}
 # What DeepL writes for contracts without a limit.
 _NO_LIMIT: Final = 1_000_000_000_000
 _TRANSLATIONS: Final = TypeAdapter(schemas.DeepLTranslateResponse)
@@ -84,9 +84,9 @@ async def translate(request: Request) -> Response:
 
 def _order(
     body: schemas.DeepLTranslateRequest, texts: Sequence[tuple[str, str]], client: str, settings: Settings
-) -> Order:
+) -> TranslationRequest:
     markup = _MARKUP[body.tag_handling]
-    return Order(
+    return TranslationRequest(
         texts=tuple(text for _, text in texts),
         fields=tuple(field for field, _ in texts),
         source=body.source_lang,
@@ -99,7 +99,7 @@ def _order(
     )
 
 
-async def _translated(context: Context, order: Order) -> list[Answer]:
+async def _translated(context: Context, order: TranslationRequest) -> list[Answer]:
     """The answers to an order; an error names the fields as this API calls them."""
     try:
         return await translated(context, order)

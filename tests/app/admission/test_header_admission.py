@@ -204,8 +204,8 @@ async def test_everybody_is_counted_and_few_are_told_of_in_the_log(
         for _ in range(10):
             await wire.send(request())
     assert house.refused() == 10
-    accounts = house.metrics.accounts()
-    assert (accounts["accepted"], accounts["refused"]) == (10, 10)
+    request_totals = house.metrics.request_totals()
+    assert (request_totals["accepted"], request_totals["refused"]) == (10, 10)
     sample = ("dragoman_requests_total", {"endpoint": "/translate", "status": "503"})
     assert house.metrics.registry.get_sample_value(*sample) == 10
     assert len(caplog.records) == 1

@@ -62,13 +62,13 @@ class Caller:
             self.got.set()
 
 
-def accounts(app: FastAPI) -> dict[str, int]:
+def request_totals(app: FastAPI) -> dict[str, int]:
     context = app.state.context
-    return context.metrics.accounts() | {"flying": context.lifecycle.in_flight}
+    return context.metrics.request_totals() | {"flying": context.lifecycle.in_flight}
 
 
 def assert_balanced(app: FastAPI) -> None:
-    counts = accounts(app)
+    counts = request_totals(app)
     assert counts["accepted"] == sum(counts[name] for name in OUTCOMES) + counts["flying"]
 
 
@@ -78,7 +78,7 @@ async def app(backend: DoubleBackend) -> AsyncIterator[FastAPI]:
     async with application.router.lifespan_context(application):
         yield application
     assert_balanced(application)
-    assert accounts(application)["flying"] == 0
+    assert request_totals(application)["flying"] == 0
 
 
 async def until(happened: asyncio.Event) -> None:
@@ -112,7 +112,7 @@ async def test_each_request_has_one_outcome(
     backend.poison, backend.seconds = "poison", 0.02
     await settled(Caller(app, path=path).send(body))
     expected = {"accepted": 1, "answered": 0, "refused": 0, "abandoned": 0, "flying": 0} | {outcome: 1}
-    assert accounts(app) == expected
+    assert request_totals(app) == expected
 
 
 async def test_who_leaves_is_abandoned_wherever_the_request_was(app: FastAPI, backend: DoubleBackend) -> None:
@@ -121,11 +121,11 @@ async def test_who_leaves_is_abandoned_wherever_the_request_was(app: FastAPI, ba
     await entered(backend)
     queued, in_body = Caller(app).send(BODY), Caller(app).send(BODY[:9], more=True)
     await asyncio.sleep(0.02)
-    assert accounts(app) == {"accepted": 3, "answered": 0, "refused": 0, "abandoned": 0, "flying": 3}
+    assert request_totals(app) == {"accepted": 3, "answered": 0, "refused": 0, "abandoned": 0, "flying": 3}
     for caller in (decoding, queued, in_body):
         caller.leave()
     await settled(decoding, queued, in_body)
-    assert accounts(app) == {"accepted": 3, "answered": 0, "refused": 0, "abandoned": 3, "flying": 0}
+    assert request_totals(app) == {"accepted": 3, "answered": 0, "refused": 0, "abandoned": 3, "flying": 0}
     backend.gate.set()
 
 
@@ -139,7 +139,7 @@ async def test_who_leaves_a_stream_is_abandoned_though_its_status_was_200(
     await settled(caller)
     backend.gate.set()
     assert caller.statuses == [200]
-    assert accounts(app) == {"accepted": 1, "answered": 0, "refused": 0, "abandoned": 1, "flying": 0}
+    assert request_totals(app) == {"accepted": 1, "answered": 0, "refused": 0, "abandoned": 1, "flying": 0}
 
 
 async def test_a_refusal_by_the_connection_is_a_refusal_of_the_request_at_hand(app: FastAPI) -> None:
@@ -149,14 +149,14 @@ async def test_a_refusal_by_the_connection_is_a_refusal_of_the_request_at_hand(a
     caller.leave()
     await settled(caller)
     value = app.state.context.metrics.registry.get_sample_value
-    assert accounts(app) == {"accepted": 1, "answered": 0, "refused": 1, "abandoned": 0, "flying": 0}
+    assert request_totals(app) == {"accepted": 1, "answered": 0, "refused": 1, "abandoned": 0, "flying": 0}
     assert value("dragoman_rejected_total", {"reason": "request_too_slow"}) == 1
     assert value("dragoman_requests_total", {"endpoint": "/translate", "status": "408"}) == 1
 
 
 async def test_a_refusal_on_the_wire_counts_by_itself(app: FastAPI) -> None:
-    app.state.context.metrics.refuse_on_the_wire("malformed_request", 400)
-    assert accounts(app) == {"accepted": 1, "answered": 0, "refused": 1, "abandoned": 0, "flying": 0}
+    app.state.context.metrics.count_early_rejection("malformed_request", 400)
+    assert request_totals(app) == {"accepted": 1, "answered": 0, "refused": 1, "abandoned": 0, "flying": 0}
     value = app.state.context.metrics.registry.get_sample_value
     assert value("dragoman_requests_total", {"endpoint": "unmatched", "status": "400"}) == 1
 
@@ -169,7 +169,7 @@ async def test_a_burst_with_all_of_it_adds_up_at_every_step(app: FastAPI, backen
         caller.leave()
     backend.gate.set()
     await settled(*callers)
-    counts = accounts(app)
+    counts = request_totals(app)
     told = [status for caller in callers for status in caller.statuses]
     assert counts["accepted"] == 300
     assert counts["answered"] == told.count(200)

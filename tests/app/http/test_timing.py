@@ -56,7 +56,7 @@ async def test_an_error_tells_how_far_it_came(
     backend: DoubleBackend,
     fields: dict[str, object],
     status: int,
-    stages: list[str],
+    timings: list[str],
 ) -> None:
     backend.poison, backend.seconds = "poison", 0.1
     if status == 504:
@@ -64,7 +64,7 @@ async def test_an_error_tells_how_far_it_came(
     response = await client.post("/translate", json=REQUEST | fields)
     backend.gate.set()
     assert response.status_code == status
-    assert list(timing_of(response)) == stages
+    assert list(timing_of(response)) == timings
 
 
 async def test_a_stream_tells_what_has_passed_when_it_begins(client: httpx.AsyncClient) -> None:

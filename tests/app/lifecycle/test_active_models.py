@@ -4,7 +4,7 @@ import pytest
 
 from app.backend import Backend
 from app.errors import DrainingError, NotReadyError
-from app.lifecycle.active_models import Running
+from app.lifecycle.active_models import ActiveModels
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
 from app.settings import Settings
@@ -20,7 +20,7 @@ def context() -> Context:
 
 
 async def test_it_serves_from_loading_to_the_end(context: Context, backend: DoubleBackend) -> None:
-    running = Running(context, lambda _: backend)
+    running = ActiveModels(context, lambda _: backend)
     with pytest.raises(NotReadyError):
         _ = context.service
     await running.start()
@@ -40,7 +40,7 @@ async def test_a_failure_is_left_for_the_server_and_only_faults_of_ours_are_logg
     def load(_lender: Backend | None) -> Backend:
         raise fault
 
-    running = Running(context, load)
+    running = ActiveModels(context, load)
     await running.start()
     assert (context.lifecycle.phase, context.lifecycle.failure) == (Phase.FAILED, fault)
     assert [record.message for record in caplog.records] == ["the model could not be loaded"] * lines
@@ -54,7 +54,7 @@ async def test_a_process_that_was_told_to_end_while_it_loaded_never_becomes_read
         context.lifecycle.drain()
         return backend
 
-    running = Running(context, load)
+    running = ActiveModels(context, load)
     await running.start()
     assert context.lifecycle.phase is Phase.DRAINING
     await running.stop()

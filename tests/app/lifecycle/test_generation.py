@@ -9,9 +9,9 @@ import pytest
 
 from app.errors import DrainingError
 from app.lifecycle.context import Context
-from app.lifecycle.model_set import Generation
+from app.lifecycle.model_set import ModelSet
 from app.settings import Settings
-from app.translation.request import Order
+from app.translation.request import TranslationRequest
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
@@ -37,22 +37,24 @@ def context() -> Context:
 
 
 @pytest.fixture
-async def generation(backend: Shelf, context: Context) -> AsyncIterator[Generation]:
-    generation = Generation(backend, context)
-    await generation.start()
-    yield generation
+async def model_set(backend: Shelf, context: Context) -> AsyncIterator[ModelSet]:
+    model_set = ModelSet(backend, context)
+    await model_set.start()
+    yield model_set
     backend.gate.set()
 
 
-def order(*texts: str) -> Order:
+def order(*texts: str) -> TranslationRequest:
     fields = tuple(f"q[{i}]" for i in range(len(texts)))
-    return Order(texts=texts, fields=fields, source="en", target="fr", deadline=time.monotonic() + 30)
+    return TranslationRequest(
+        texts=texts, fields=fields, source="en", target="fr", deadline=time.monotonic() + 30
+    )
 
 
-async def held(generation: Generation, backend: Shelf) -> "asyncio.Task[object]":
+async def held(model_set: ModelSet, backend: Shelf) -> "asyncio.Task[object]":
     """A translation in the middle of a step."""
     backend.gate.clear()
-    task: asyncio.Task[object] = asyncio.create_task(generation.service.translate(order("one two")))
+    task: asyncio.Task[object] = asyncio.create_task(model_set.service.translate(order("one two")))
     async with asyncio.timeout(60):
         while not backend.entered.is_set():
             await asyncio.sleep(0.002)
@@ -60,27 +62,27 @@ async def held(generation: Generation, backend: Shelf) -> "asyncio.Task[object]"
 
 
 async def test_it_finishes_what_it_has_and_lets_go_of_everything(
-    generation: Generation, backend: Shelf, context: Context
+    model_set: ModelSet, backend: Shelf, context: Context
 ) -> None:
-    task = await held(generation, backend)
-    closing = asyncio.create_task(generation.close(drain_seconds=10))
+    task = await held(model_set, backend)
+    closing = asyncio.create_task(model_set.close(drain_seconds=10))
     await asyncio.sleep(0.01)
     with pytest.raises(DrainingError):
-        await generation.service.translate(order("late"))
+        await model_set.service.translate(order("late"))
     assert backend.closings == 0
     backend.gate.set()
     await closing
     assert task.done()
     assert backend.closings == 1
-    assert (context.lifecycle.refusers, context.watchdog._watched) == (set(), [])
+    assert (context.lifecycle.cancel_callbacks, context.watchdog._watched) == (set(), [])
 
 
 async def test_nothing_is_taken_from_under_an_engine_that_is_stuck(
-    generation: Generation, backend: Shelf, context: Context
+    model_set: ModelSet, backend: Shelf, context: Context
 ) -> None:
-    task = await held(generation, backend)
-    context.lifecycle.refuse_work()
-    await generation.close(drain_seconds=10)
+    task = await held(model_set, backend)
+    context.lifecycle.cancel_work()
+    await model_set.close(drain_seconds=10)
     assert backend.closings == 0
     assert len(context.watchdog._watched) == 1, "so that somebody hears of it"
     with pytest.raises(DrainingError):
@@ -88,13 +90,13 @@ async def test_nothing_is_taken_from_under_an_engine_that_is_stuck(
 
 
 async def test_a_slow_step_is_waited_for_while_the_process_goes_on(
-    generation: Generation, backend: Shelf, context: Context, monkeypatch: pytest.MonkeyPatch
+    model_set: ModelSet, backend: Shelf, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.lifecycle.model_set._STEP_SECONDS", 0.01)
     context.lifecycle.become_ready()
-    task = await held(generation, backend)
+    task = await held(model_set, backend)
     task.cancel()
-    closing = asyncio.create_task(generation.close(drain_seconds=10))
+    closing = asyncio.create_task(model_set.close(drain_seconds=10))
     await asyncio.sleep(0.1)
     assert backend.closings == 0
     backend.gate.set()
@@ -118,19 +120,17 @@ async def test_without_a_thread_to_begin_with_it_lets_go_of_everything(
     monkeypatch.setattr(threading.Thread, "start", start_unless_missing)
     backend = Shelf(workers=2)
     with pytest.raises(RuntimeError, match="thread"):
-        await Generation(backend, context).start()
+        await ModelSet(backend, context).start()
     assert backend.closings == 1
-    assert (context.lifecycle.refusers, context.watchdog._watched) == (set(), [])
+    assert (context.lifecycle.cancel_callbacks, context.watchdog._watched) == (set(), [])
     assert [thread.name for thread in begun] == ["engine-0", "engine-1"][: 1 + (missing == "background")]
     assert not any(thread.is_alive() for thread in begun)
 
 
-async def test_it_is_announced_in_the_place_of_the_one_before(
-    generation: Generation, context: Context
-) -> None:
-    generation.announce()
+async def test_it_is_announced_in_the_place_of_the_one_before(model_set: ModelSet, context: Context) -> None:
+    model_set.announce()
     other = DoubleBackend(("other", (("de", "en"),)), workers=2)
-    following = Generation(other, context)
+    following = ModelSet(other, context)
     assert "dragoman_workers 1.0" in context.metrics.exposition().decode()
     following.announce()
     exposition = context.metrics.exposition().decode()

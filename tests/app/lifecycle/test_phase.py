@@ -89,7 +89,7 @@ async def test_the_rest_is_ended_wherever_it_is() -> None:
     lifecycle = Lifecycle()
     task = asyncio.create_task(visit(lifecycle, asyncio.Event()))
     await asyncio.sleep(0)
-    lifecycle.refuse_rest()
+    lifecycle.cancel_requests()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert lifecycle.in_flight == 0

@@ -69,7 +69,7 @@ async def serving(shelf: Shelf, **settings: object) -> AsyncIterator[tuple[FastA
 
 
 def ask(app: FastAPI) -> None:
-    app.state.context.lifecycle.reload_asked.set()
+    app.state.context.lifecycle.reload_requested.set()
 
 
 async def reloads(app: FastAPI, outcome: str, count: int = 1) -> None:

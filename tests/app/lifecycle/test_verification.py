@@ -61,7 +61,7 @@ def test_a_single_scrambled_layer_is_refused_too(tmp_path: Path, monkeypatch: py
 
 
 def scramble(folder: Path, prefix: str) -> None:
-    """Turn weights of such names upside down."""
+    """StepResults weights of such names upside down."""
     for file in folder.glob("*.safetensors"):
         weights = load_file(file)
         turned = {

@@ -11,7 +11,7 @@ import pytest
 from app.errors import EngineStuckError
 from app.lifecycle.watchdog import Watchdog
 from app.main import create_app
-from app.scheduling.engine_worker import Worker
+from app.scheduling.engine_worker import EngineWorker
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from tests.app.conftest import Serve, client_of
@@ -99,9 +99,9 @@ def test_without_a_limit_only_the_dead_are_noticed() -> None:
 
 def test_it_is_content_until_somebody_is_stuck() -> None:
     watch = Watch(Heart(time.monotonic() - 31))
-    assert watch.dog.is_content
+    assert watch.dog.is_healthy
     watch.dog.look()
-    assert not watch.dog.is_content
+    assert not watch.dog.is_healthy
 
 
 @pytest.mark.anyio
@@ -129,7 +129,7 @@ async def test_a_worker_that_died_fails_it_at_once(
     serve: Serve, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serve() as client:
-        monkeypatch.setattr(Worker, "_take", _die)
+        monkeypatch.setattr(EngineWorker, "_take", _die)
         answer = asyncio.create_task(client.post("/translate", json=REQUEST | {"timeout_ms": 2000}))
         await until(client, lambda response: response.status_code == 503)
         assert (await answer).status_code == 504
@@ -160,7 +160,7 @@ async def test_an_engine_that_is_stuck_for_ever_does_not_keep_the_process() -> N
         async with asyncio.timeout(60):
             while not backend.entered.is_set():
                 await asyncio.sleep(0.002)
-        app.state.context.lifecycle.refuse_work()
+        app.state.context.lifecycle.cancel_work()
         assert (await task).json()["code"] == "draining"
     ((worker,),) = app.state.context.watchdog._watched
     assert not worker.join(0)

@@ -5,7 +5,7 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scheduling.backlog import Backlog, Job
+from app.scheduling.backlog import Backlog, SentenceJob
 from model.request import DecodeOptions, DecodeRequest
 
 GREEDY = DecodeOptions(strategy="greedy")
@@ -19,12 +19,12 @@ def job(
     deadline: float = float("inf"),
     client: str = "",
     arrival: float = 0.0,
-) -> Job:
+) -> SentenceJob:
     options = GREEDY if rows == 1 else dataclasses.replace(GREEDY, strategy="beam", beam_size=rows)
-    return Job(model, DecodeRequest((5,) * length, options), deadline, arrival, client=client)
+    return SentenceJob(model, DecodeRequest((5,) * length, options), deadline, arrival, client=client)
 
 
-def backlog_of(*jobs: Job, max_queued: int = 10_000) -> Backlog:
+def backlog_of(*jobs: SentenceJob, max_queued: int = 10_000) -> Backlog:
     backlog = Backlog(max_queued, fair_rows=8)
     backlog.add(jobs)
     return backlog
@@ -135,8 +135,8 @@ CLIENT_ACTIONS = st.lists(
 @given(CLIENT_ACTIONS)
 def test_nothing_remains_of_anybody_once_all_has_ended(actions: list[tuple[str, str, int]]) -> None:
     backlog = Backlog(10_000, fair_rows=1)
-    waiting: list[Job] = []
-    taken: list[Job] = []
+    waiting: list[SentenceJob] = []
+    taken: list[SentenceJob] = []
     for now, (action, client, number) in enumerate(actions):
         if action == "put":
             waiting.append(job(1 + number, rows=1 + number % 3, client=client))
@@ -159,6 +159,6 @@ def test_nothing_remains_of_anybody_once_all_has_ended(actions: list[tuple[str, 
         backlog._tokens_of_client,
         backlog._tokens_of_model,
         backlog._taken_rows,
-        backlog._demand._wanted,
+        backlog._quota._wanted,
     )
     assert remains == ({}, {}, {}, {})

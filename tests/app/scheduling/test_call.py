@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.scheduling.backlog import Job
-from app.scheduling.scheduler import Call
+from app.scheduling.backlog import SentenceJob
+from app.scheduling.scheduler import PendingRequest
 from model.errors import DecodingError
 from model.request import Hypothesis
 from tests.app.scheduling.test_backlog import job
@@ -15,9 +15,9 @@ def found(token: int) -> list[Hypothesis]:
     return [Hypothesis((token,), -1.0, -1.0, (-1.0,), finished=True)]
 
 
-def call_of(count: int) -> tuple[Call, list[Job]]:
+def call_of(count: int) -> tuple[PendingRequest, list[SentenceJob]]:
     jobs = [job(3) for _ in range(count)]
-    return Call(jobs, None), jobs
+    return PendingRequest(jobs, None), jobs
 
 
 async def test_results_are_in_the_clients_order_whatever_ends_first() -> None:

@@ -2,43 +2,43 @@
 
 import pytest
 
-from app.scheduling.backlog import Job
-from app.scheduling.engine_worker import SECONDS, Ceiling
+from app.scheduling.backlog import SentenceJob
+from app.scheduling.engine_worker import SECONDS, OomBackoff
 from model.request import DecodeOptions, DecodeRequest
 
 
 @pytest.fixture
-def ceiling() -> Ceiling:
-    return Ceiling()
+def ceiling() -> OomBackoff:
+    return OomBackoff()
 
 
-def jobs(*costs: int) -> list[Job]:
+def jobs(*costs: int) -> list[SentenceJob]:
     options = DecodeOptions(strategy="greedy")
-    return [Job("tiny", DecodeRequest((4,) * cost, options), float("inf"), 0.0) for cost in costs]
+    return [SentenceJob("tiny", DecodeRequest((4,) * cost, options), float("inf"), 0.0) for cost in costs]
 
 
-def test_before_anything_happened_there_is_none(ceiling: Ceiling) -> None:
+def test_before_anything_happened_there_is_none(ceiling: OomBackoff) -> None:
     assert ceiling.permits(jobs(1000), 1000, now=0.0)
 
 
-def test_half_of_what_was_too_much_may_run(ceiling: Ceiling) -> None:
+def test_half_of_what_was_too_much_may_run(ceiling: OomBackoff) -> None:
     ceiling.lower(jobs(30, 70), now=100.0)
     assert ceiling.permits(jobs(30), 20, now=100.0)
     assert not ceiling.permits(jobs(30), 21, now=100.0)
 
 
-def test_one_sentence_alone_is_always_worth_a_try(ceiling: Ceiling) -> None:
+def test_one_sentence_alone_is_always_worth_a_try(ceiling: OomBackoff) -> None:
     ceiling.lower(jobs(10), now=100.0)
     assert ceiling.permits([], 1000, now=100.0)
 
 
-def test_it_is_lifted_after_a_while(ceiling: Ceiling) -> None:
+def test_it_is_lifted_after_a_while(ceiling: OomBackoff) -> None:
     ceiling.lower(jobs(10), now=100.0)
     assert not ceiling.permits(jobs(5), 5, now=100.0 + SECONDS - 0.1)
     assert ceiling.permits(jobs(5), 5, now=100.0 + SECONDS)
 
 
-def test_running_out_again_lowers_it_again(ceiling: Ceiling) -> None:
+def test_running_out_again_lowers_it_again(ceiling: OomBackoff) -> None:
     ceiling.lower(jobs(100), now=100.0)
     ceiling.lower(jobs(40), now=110.0)
     assert not ceiling.permits(jobs(10), 11, now=110.0 + SECONDS - 1)

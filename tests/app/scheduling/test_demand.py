@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scheduling.backlog import SPAN_SECONDS, Demand
+from app.scheduling.backlog import SPAN_SECONDS, RowQuota
 
 FLOOR = 8
 
@@ -15,7 +15,7 @@ def later(spans: float) -> float:
 
 
 def test_who_is_alone_has_all() -> None:
-    demand = Demand(FLOOR)
+    demand = RowQuota(FLOOR)
     assert demand.allowance(0.0) == math.inf
     for span in range(5):
         demand.rise("greedy", 60, later(span))
@@ -23,7 +23,7 @@ def test_who_is_alone_has_all() -> None:
 
 
 def test_a_newcomer_is_taken_for_modest_at_once() -> None:
-    demand = Demand(FLOOR)
+    demand = RowQuota(FLOOR)
     demand.rise("greedy", 240, later(0))
     demand.rise("greedy", 0, later(1))
     assert demand.allowance(later(1.5)) == math.inf
@@ -33,7 +33,7 @@ def test_a_newcomer_is_taken_for_modest_at_once() -> None:
 
 
 def test_nobody_has_more_than_the_least_demanding_wanted() -> None:
-    demand = Demand(FLOOR)
+    demand = RowQuota(FLOOR)
     for span in range(3):
         demand.rise("greedy", 100, later(span))
         for _ in range(20):
@@ -43,7 +43,7 @@ def test_nobody_has_more_than_the_least_demanding_wanted() -> None:
 
 
 def test_one_that_is_gone_is_forgotten_after_two_spans() -> None:
-    demand = Demand(FLOOR)
+    demand = RowQuota(FLOOR)
     demand.rise("greedy", 100, later(0))
     demand.rise("modest", 4, later(0.5))
     demand.fall("modest", 4)
@@ -53,7 +53,7 @@ def test_one_that_is_gone_is_forgotten_after_two_spans() -> None:
 
 
 def test_a_long_silence_is_no_span() -> None:
-    demand = Demand(FLOOR)
+    demand = RowQuota(FLOOR)
     demand.rise("a", 4, later(0))
     demand.fall("a", 4)
     demand.rise("b", 4, later(100))
@@ -67,7 +67,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_it_keeps_nothing_of_those_that_are_gone(steps: list[tuple[str, int, float, bool]]) -> None:
-    demand, now = Demand(FLOOR), 0.0
+    demand, now = RowQuota(FLOOR), 0.0
     open_: list[tuple[str, int]] = []
     for client, rows, wait, ends in steps:
         now += later(wait)

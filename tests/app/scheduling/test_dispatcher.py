@@ -8,8 +8,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scheduling.backlog import Backlog, Job
-from app.scheduling.dispatcher import Desk, Exchange
+from app.scheduling.backlog import Backlog, SentenceJob
+from app.scheduling.dispatcher import Dispatcher, WorkerSlot
 from tests.app.scheduling.test_backlog import job
 
 
@@ -17,82 +17,82 @@ from tests.app.scheduling.test_backlog import job
 class Player:
     """A worker without a thread, with room for so many tokens; if it is idle, for anything."""
 
-    exchange: Exchange
+    dispatcher: Dispatcher
     room: int
     interrupts: int = 0
-    running: list[Job] = field(default_factory=list)
-    taken: list[Job] = field(default_factory=list)
+    running: list[SentenceJob] = field(default_factory=list)
+    taken: list[SentenceJob] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.desk: Desk = self.exchange.desk(self._interrupt)
+        self.slot: WorkerSlot = self.dispatcher.slot(self._interrupt)
 
     def _interrupt(self) -> None:
         self.interrupts += 1
 
     @property
     def has_something_to_do(self) -> bool:
-        return self.desk.is_called or self.desk.load > 0
+        return self.slot.is_called or self.slot.load > 0
 
-    def fits(self, job: Job) -> bool:
+    def fits(self, job: SentenceJob) -> bool:
         used = sum(each.cost for each in self.running)
         return not self.running or used + len(job.request.source_ids) <= self.room
 
     def look(self) -> None:
         """What a worker does between two turns; its thread would sleep if it had nothing to do."""
         assert self.has_something_to_do
-        for each in self.exchange.wait(self.desk) or ():
+        for each in self.dispatcher.wait(self.slot) or ():
             # It may have ended in the very step in which its client left.
             if each in self.running:
                 self.running.remove(each)
         for model in "abm":
-            while (found := self.exchange.take(self.desk, model, self.fits)) is not None:
+            while (found := self.dispatcher.take(self.slot, model, self.fits)) is not None:
                 assert self.fits(found)
                 self.running.append(found)
                 self.taken.append(found)
 
     def finish(self, count: int) -> None:
         done, self.running = self.running[:count], self.running[count:]
-        self.exchange.finish(done)
+        self.dispatcher.finish(done)
 
 
-def players(count: int, room: int = 100) -> tuple[Exchange, list[Player]]:
-    exchange = Exchange(Backlog(10**9, fair_rows=2))
-    return exchange, [Player(exchange, room) for _ in range(count)]
+def players(count: int, room: int = 100) -> tuple[Dispatcher, list[Player]]:
+    dispatcher = Dispatcher(Backlog(10**9, fair_rows=2))
+    return dispatcher, [Player(dispatcher, room) for _ in range(count)]
 
 
 def run_until_quiet(everyone: list[Player]) -> None:
     """Everybody who would be awake looks, until nothing changes any more."""
     for _ in range(1000):
         for player in everyone:
-            if player.desk.is_called:
+            if player.slot.is_called:
                 player.look()
-        if not any(player.desk.is_called for player in everyone):
+        if not any(player.slot.is_called for player in everyone):
             return
     raise AssertionError("they call each other for ever")
 
 
 def test_one_sentence_calls_one_idle_worker() -> None:
-    exchange, everyone = players(3)
-    exchange.put([job(5)])
-    assert [player.desk.is_called for player in everyone] == [True, False, False]
+    dispatcher, everyone = players(3)
+    dispatcher.put([job(5)])
+    assert [player.slot.is_called for player in everyone] == [True, False, False]
     run_until_quiet(everyone)
     assert [len(player.running) for player in everyone] == [1, 0, 0]
 
 
 def test_sentences_spread_evenly() -> None:
-    exchange, everyone = players(2)
-    exchange.put([job(5) for _ in range(8)])
+    dispatcher, everyone = players(2)
+    dispatcher.put([job(5) for _ in range(8)])
     run_until_quiet(everyone)
     assert [len(player.running) for player in everyone] == [4, 4]
 
 
 def test_the_next_sentence_goes_to_whoever_has_less() -> None:
-    exchange, (first, second) = players(2)
-    exchange.put([job(30), job(10)])
+    dispatcher, (first, second) = players(2)
+    dispatcher.put([job(30), job(10)])
     run_until_quiet([first, second])
-    heavy, light = sorted((first, second), key=lambda player: -player.desk.load)
-    exchange.put([job(5)])
-    assert (heavy.desk.is_called, light.desk.is_called) == (False, True)
+    heavy, light = sorted((first, second), key=lambda player: -player.slot.load)
+    dispatcher.put([job(5)])
+    assert (heavy.slot.is_called, light.slot.is_called) == (False, True)
     heavy.look()
     assert len(heavy.running) == 1
     light.look()
@@ -100,18 +100,18 @@ def test_the_next_sentence_goes_to_whoever_has_less() -> None:
 
 
 def test_a_large_sentence_is_not_left_to_the_worker_with_the_small_ones() -> None:
-    exchange, everyone = players(2)
-    exchange.put([*[job(1) for _ in range(5)], job(10)])
+    dispatcher, everyone = players(2)
+    dispatcher.put([*[job(1) for _ in range(5)], job(10)])
     run_until_quiet(everyone)
-    assert sorted(player.desk.load for player in everyone) == [5, 10]
+    assert sorted(player.slot.load for player in everyone) == [5, 10]
 
 
 def test_nobody_overtakes_a_sentence_that_finds_no_room() -> None:
-    exchange, (alone,) = players(1)
-    exchange.put([job(60)])
+    dispatcher, (alone,) = players(1)
+    dispatcher.put([job(60)])
     alone.look()
     large, small = job(50), job(10)
-    exchange.put([large, small])
+    dispatcher.put([large, small])
     alone.look()
     assert len(alone.running) == 1
     alone.finish(1)
@@ -120,71 +120,71 @@ def test_nobody_overtakes_a_sentence_that_finds_no_room() -> None:
 
 
 def test_only_who_leaves_interrupts_a_step() -> None:
-    exchange, (alone,) = players(1)
+    dispatcher, (alone,) = players(1)
     leaving = job(6)
-    exchange.put([leaving, job(6)])
+    dispatcher.put([leaving, job(6)])
     alone.look()
-    exchange.put([job(5)])
+    dispatcher.put([job(5)])
     assert alone.interrupts == 0
-    exchange.withdraw([leaving])
+    dispatcher.withdraw([leaving])
     assert alone.interrupts == 1
 
 
 def test_who_has_declined_is_not_called_by_later_arrivals() -> None:
-    exchange, (alone,) = players(1)
-    exchange.put([job(60)])
+    dispatcher, (alone,) = players(1)
+    dispatcher.put([job(60)])
     alone.look()
-    exchange.put([job(50)])
+    dispatcher.put([job(50)])
     alone.look()
-    exchange.put([job(1) for _ in range(20)])
-    assert not alone.desk.is_called
+    dispatcher.put([job(1) for _ in range(20)])
+    assert not alone.slot.is_called
 
 
 def test_room_at_one_worker_is_found_when_the_other_declines() -> None:
-    exchange, (small, large) = players(2)
+    dispatcher, (small, large) = players(2)
     small.room, large.room = 10, 100
-    exchange.put([job(5), job(40)])
+    dispatcher.put([job(5), job(40)])
     run_until_quiet([small, large])
-    exchange.put([job(30)])
+    dispatcher.put([job(30)])
     run_until_quiet([small, large])
     assert sum(len(player.running) for player in (small, large)) == 3
 
 
 def test_withdrawn_sentences_are_gone_and_make_room() -> None:
-    exchange, (alone,) = players(1)
+    dispatcher, (alone,) = players(1)
     runs, waits, next_one = job(60), job(50), job(40)
-    exchange.put([runs])
+    dispatcher.put([runs])
     alone.look()
-    exchange.put([waits, next_one])
+    dispatcher.put([waits, next_one])
     alone.look()
-    assert not alone.desk.is_called
-    exchange.withdraw([waits])
+    assert not alone.slot.is_called
+    dispatcher.withdraw([waits])
     alone.look()
     assert alone.running == [runs, next_one]
-    exchange.withdraw([runs])
+    dispatcher.withdraw([runs])
     alone.look()
     assert alone.running == [next_one]
-    exchange.withdraw([runs, waits])
-    assert not alone.desk.is_called
+    dispatcher.withdraw([runs, waits])
+    assert not alone.slot.is_called
 
 
 def test_too_much_is_refused_as_a_whole() -> None:
-    exchange = Exchange(Backlog(10, fair_rows=8))
-    alone = Player(exchange, 100)
-    assert exchange.put([job(4)]) == 0
-    assert exchange.put([job(4, client="b"), job(5, client="b")]) == 3
+    dispatcher = Dispatcher(Backlog(10, fair_rows=8))
+    alone = Player(dispatcher, 100)
+    assert dispatcher.put([job(4)]) == 0
+    assert dispatcher.put([job(4, client="b"), job(5, client="b")]) == 3
     alone.look()
     assert len(alone.running) == 1
 
 
 def test_a_checkpoint_that_is_full_does_not_block_another() -> None:
-    exchange, (alone,) = players(1)
-    exchange.put([job(60)])
+    dispatcher, (alone,) = players(1)
+    dispatcher.put([job(60)])
     alone.look()
     other = job(10, model="b")
-    alone_fits: Callable[[Job], bool] = alone.fits
+    alone_fits: Callable[[SentenceJob], bool] = alone.fits
     alone.fits = lambda job: len(job.request.source_ids) < 50 and alone_fits(job)  # type: ignore[method-assign]
-    exchange.put([job(50, model="a"), other])
+    dispatcher.put([job(50, model="a"), other])
     alone.look()
     assert other in alone.running
 
@@ -207,20 +207,20 @@ ACTIONS = st.one_of(
 def test_nothing_is_lost_or_overtaken_and_nobody_sleeps_beside_work(
     count: int, actions: list[tuple[str, object]]
 ) -> None:
-    exchange, everyone = players(count)
-    arrived: list[Job] = []
-    withdrawn: set[Job] = set()
-    order: list[Job] = []
+    dispatcher, everyone = players(count)
+    arrived: list[SentenceJob] = []
+    withdrawn: set[SentenceJob] = set()
+    order: list[SentenceJob] = []
     for player in everyone:
         player.taken = order
     for action, argument in actions:
-        _play(action, argument, exchange, everyone, arrived, withdrawn)
+        _play(action, argument, dispatcher, everyone, arrived, withdrawn)
     for _ in range(10 * len(arrived) + 10):
         for player in everyone:
             if player.has_something_to_do:
                 player.look()
                 player.finish(1)
-    assert all(not player.running and player.desk.load == 0 for player in everyone)
+    assert all(not player.running and player.slot.load == 0 for player in everyone)
     assert [each for each in arrived if each not in withdrawn and each not in order] == []
     assert len(order) == len(set(order))
     for model, client in product("ab", "xyz"):
@@ -232,22 +232,22 @@ def test_nothing_is_lost_or_overtaken_and_nobody_sleeps_beside_work(
 def _play(
     action: str,
     argument: object,
-    exchange: Exchange,
+    dispatcher: Dispatcher,
     everyone: list[Player],
-    arrived: list[Job],
-    withdrawn: set[Job],
+    arrived: list[SentenceJob],
+    withdrawn: set[SentenceJob],
 ) -> None:
     if action == "put":
         assert isinstance(argument, tuple)
         client, shapes = argument
         jobs = [job(length, model=model, client=client, arrival=time.monotonic()) for model, length in shapes]
         arrived += jobs
-        assert exchange.put(jobs) == 0
+        assert dispatcher.put(jobs) == 0
     elif action == "withdraw" and arrived:
         assert isinstance(argument, int)
         victim = arrived[argument % len(arrived)]
         withdrawn.add(victim)
-        exchange.withdraw([victim])
+        dispatcher.withdraw([victim])
     elif action == "look":
         assert isinstance(argument, int)
         player = everyone[argument % len(everyone)]
@@ -261,9 +261,9 @@ def _play(
 
 @given(st.integers(2, 4), st.lists(st.integers(1, 40), min_size=1, max_size=80))
 def test_loads_differ_by_no_more_than_a_sentence(count: int, lengths: list[int]) -> None:
-    exchange, everyone = players(count, room=10**9)
-    exchange.put([job(length, deadline=float("inf")) for length in lengths])
+    dispatcher, everyone = players(count, room=10**9)
+    dispatcher.put([job(length, deadline=float("inf")) for length in lengths])
     run_until_quiet(everyone)
-    loads = [player.desk.load for player in everyone]
+    loads = [player.slot.load for player in everyone]
     assert sum(loads) == sum(lengths)
     assert max(loads) - min(loads) <= max(lengths)

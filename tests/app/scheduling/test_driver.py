@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import OutOfMemoryError
-from app.scheduling.backlog import Job
-from app.scheduling.engine_worker import SECONDS, Driver, Outcome, Turn
+from app.scheduling.backlog import SentenceJob
+from app.scheduling.engine_worker import SECONDS, EngineBatch, Outcome, StepResults
 from model.decoding.runner import Progress, SilentObserver
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, InputError, TextTooLongError
@@ -18,7 +18,7 @@ from model.request import DecodeOptions, DecodeRequest
 from tests.app.double import DoubleBackend, DoubleEngine
 
 GREEDY = DecodeOptions(strategy="greedy")
-NewJob = Callable[..., Job]
+NewJob = Callable[..., SentenceJob]
 
 
 @pytest.fixture
@@ -27,72 +27,74 @@ def engine(backend: DoubleBackend) -> DoubleEngine:
 
 
 @pytest.fixture
-def driver(engine: DoubleEngine) -> Driver:
-    return Driver(engine, SilentObserver())
+def batch(engine: DoubleEngine) -> EngineBatch:
+    return EngineBatch(engine, SilentObserver())
 
 
 @pytest.fixture
 def job(backend: DoubleBackend) -> NewJob:
-    def new(text: str, *, options: DecodeOptions = GREEDY, is_followed: bool = False) -> Job:
+    def new(text: str, *, options: DecodeOptions = GREEDY, is_streamed: bool = False) -> SentenceJob:
         request = DecodeRequest(tuple(backend.tokenizer.encode(text)), options)
-        return Job("tiny", request, float("inf"), 0.0, is_followed)
+        return SentenceJob("tiny", request, float("inf"), 0.0, is_streamed)
 
     return new
 
 
-def finish(driver: Driver) -> dict[Job, Outcome]:
+def finish(batch: EngineBatch) -> dict[SentenceJob, Outcome]:
     """Turns until nothing is left."""
-    outcomes: dict[Job, Outcome] = {}
+    outcomes: dict[SentenceJob, Outcome] = {}
     for _ in range(1000):
-        if driver.is_idle:
+        if batch.is_idle:
             return outcomes
-        outcomes.update(driver.advance().finished)
+        outcomes.update(batch.advance().finished)
     raise AssertionError("it never ends")
 
 
 def test_a_turn_ends_with_a_sentence(
-    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+    batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.scheduling.engine_worker._TURN_SECONDS", 10.0)
     short, long = job("a"), job("a b c d e")
-    driver.add(short)
-    driver.add(long)
-    assert driver.advance() == Turn()
+    batch.add(short)
+    batch.add(long)
+    assert batch.advance() == StepResults()
     assert len(engine.sizes) == 1
-    finished = driver.advance().finished
+    finished = batch.advance().finished
     assert [each for each, _ in finished] == [short]
-    assert [each for each, _ in driver.advance().finished] == [long]
+    assert [each for each, _ in batch.advance().finished] == [long]
     assert engine.sizes == [2, 2, 1, 1, 1, 1]
-    assert driver.is_idle
+    assert batch.is_idle
 
 
-def test_who_joins_does_not_wait_for_a_whole_turn(driver: Driver, engine: DoubleEngine, job: NewJob) -> None:
-    driver.add(job("a b c d e f g h"))
-    driver.advance()
-    driver.add(job("a b c d"))
+def test_who_joins_does_not_wait_for_a_whole_turn(
+    batch: EngineBatch, engine: DoubleEngine, job: NewJob
+) -> None:
+    batch.add(job("a b c d e f g h"))
+    batch.advance()
+    batch.add(job("a b c d"))
     steps = len(engine.sizes)
-    driver.advance()
+    batch.advance()
     assert len(engine.sizes) == steps + 1
 
 
-def test_slow_steps_make_short_turns(backend: DoubleBackend, driver: Driver, job: NewJob) -> None:
+def test_slow_steps_make_short_turns(backend: DoubleBackend, batch: EngineBatch, job: NewJob) -> None:
     backend.seconds = 0.011
-    driver.add(job("a b c d e f g h"))
+    batch.add(job("a b c d e f g h"))
     for _ in range(3):
-        driver.advance()
+        batch.advance()
     assert len(backend.engine("tiny", 0).sizes) == 3
 
 
 def test_a_dropped_sentence_is_gone_at_once(
-    backend: DoubleBackend, driver: Driver, engine: DoubleEngine, job: NewJob
+    backend: DoubleBackend, batch: EngineBatch, engine: DoubleEngine, job: NewJob
 ) -> None:
     kept, gone = job("a b"), job("c d")
-    driver.add(kept)
-    driver.add(gone)
-    driver.advance()
-    driver.drop(gone)
-    driver.drop(job("never seen"))
-    assert set(finish(driver)) == {kept}
+    batch.add(kept)
+    batch.add(gone)
+    batch.advance()
+    batch.drop(gone)
+    batch.drop(job("never seen"))
+    assert set(finish(batch)) == {kept}
     assert backend.cancelled == [gone.request]
     assert engine.sizes == [2, 1, 1]
 
@@ -111,7 +113,7 @@ def test_a_dropped_sentence_is_gone_at_once(
     ],
 )
 def test_what_the_engine_refuses_fails_alone(
-    driver: Driver,
+    batch: EngineBatch,
     engine: DoubleEngine,
     job: NewJob,
     monkeypatch: pytest.MonkeyPatch,
@@ -120,14 +122,14 @@ def test_what_the_engine_refuses_fails_alone(
     message: str,
 ) -> None:
     good, bad = job("good"), job("bad")
-    driver.add(good)
+    batch.add(good)
 
     def refuse(_request: DecodeRequest) -> Sentence:
         raise fault
 
     monkeypatch.setattr(engine, "add", refuse)
-    driver.add(bad)
-    outcomes = finish(driver)
+    batch.add(bad)
+    outcomes = finish(batch)
     assert isinstance(outcomes[good], list)
     with pytest.raises(expected, match=message):
         raise outcomes[bad]  # type: ignore[misc]
@@ -135,107 +137,107 @@ def test_what_the_engine_refuses_fails_alone(
 
 @pytest.mark.parametrize("culprits", [(0,), (6,), (12,), (0, 5, 12), tuple(range(13))])
 def test_only_the_culprits_fail_wherever_they_stand(
-    backend: DoubleBackend, driver: Driver, job: NewJob, culprits: tuple[int, ...]
+    backend: DoubleBackend, batch: EngineBatch, job: NewJob, culprits: tuple[int, ...]
 ) -> None:
     backend.poison = "bad"
     jobs = [job("bad" if i in culprits else f"w{i} x") for i in range(13)]
     for each in jobs:
-        driver.add(each)
-    outcomes = finish(driver)
+        batch.add(each)
+    outcomes = finish(batch)
     assert set(outcomes) == set(jobs)
     for i, each in enumerate(jobs):
         assert isinstance(outcomes[each], DecodingError if i in culprits else list)
 
 
-def test_nobody_joins_those_under_suspicion(backend: DoubleBackend, driver: Driver, job: NewJob) -> None:
+def test_nobody_joins_those_under_suspicion(backend: DoubleBackend, batch: EngineBatch, job: NewJob) -> None:
     backend.poison = "bad"
     for text in ("a", "bad", "c"):
-        driver.add(job(text))
-    driver.advance()
+        batch.add(job(text))
+    batch.advance()
     newcomer = job("new")
-    assert not driver.fits(newcomer)
-    finish(driver)
-    assert driver.fits(newcomer)
+    assert not batch.fits(newcomer)
+    finish(batch)
+    assert batch.fits(newcomer)
 
 
-def test_suspects_can_be_dropped(backend: DoubleBackend, driver: Driver, job: NewJob) -> None:
+def test_suspects_can_be_dropped(backend: DoubleBackend, batch: EngineBatch, job: NewJob) -> None:
     backend.poison = "bad"
     jobs = [job(text) for text in ("a", "bad", "c", "d")]
     for each in jobs:
-        driver.add(each)
-    driver.advance()
+        batch.add(each)
+    batch.advance()
     for each in jobs[1:]:
-        driver.drop(each)
-    assert set(finish(driver)) == {jobs[0]}
+        batch.drop(each)
+    assert set(finish(batch)) == {jobs[0]}
 
 
 def test_nothing_is_kept_of_suspects_that_are_gone(
     backend: DoubleBackend,
     engine: DoubleEngine,
-    driver: Driver,
+    batch: EngineBatch,
     job: NewJob,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend.poison = "bad"
-    jobs = [job(text, is_followed=True) for text in ("a", "bad", "c", "d")]
+    jobs = [job(text, is_streamed=True) for text in ("a", "bad", "c", "d")]
     for each in jobs:
-        driver.add(each)
-    driver.advance()
+        batch.add(each)
+    batch.advance()
     for each in jobs[2:]:
-        driver.drop(each)
+        batch.drop(each)
 
     def refuse(_request: DecodeRequest) -> Sentence:
         raise InputError("no", "q")
 
     monkeypatch.setattr(engine, "add", refuse)
-    assert set(finish(driver)) == set(jobs[:2])
-    assert driver._shown == {}
+    assert set(finish(batch)) == set(jobs[:2])
+    assert batch._shown == {}
     monkeypatch.undo()
     for each in jobs:
-        driver.add(each)
-    driver.advance()
+        batch.add(each)
+    batch.advance()
     for each in jobs:
-        driver.drop(each)
-    assert driver.is_idle
-    assert driver._groups == []
+        batch.drop(each)
+    assert batch.is_idle
+    assert batch._groups == []
 
 
 def test_a_sample_that_starts_again_draws_the_same_numbers(
-    backend: DoubleBackend, driver: Driver, job: NewJob
+    backend: DoubleBackend, batch: EngineBatch, job: NewJob
 ) -> None:
     backend.poison = "bad"
     sampled = job("a b", options=DecodeOptions(strategy="sample"))
-    driver.add(sampled)
-    driver.add(job("bad"))
-    outcomes = finish(driver)
+    batch.add(sampled)
+    batch.add(job("bad"))
+    outcomes = finish(batch)
     assert isinstance(outcomes[sampled], list)
     seeds = [each.options.seed for each in backend.admitted if each.options.strategy == "sample"]
     assert seeds == [None, 7]
 
 
 def test_growth_is_told_of_followed_sentences_only(
-    backend: DoubleBackend, driver: Driver, job: NewJob
+    backend: DoubleBackend, batch: EngineBatch, job: NewJob
 ) -> None:
     backend.seconds = 0.011
-    followed, other = job("a b c", is_followed=True), job("d e f")
-    driver.add(followed)
-    driver.add(other)
-    told = [driver.advance().grown for _ in range(4)]
+    followed, other = job("a b c", is_streamed=True), job("d e f")
+    batch.add(followed)
+    batch.add(other)
+    told = [batch.advance().grown for _ in range(4)]
     ids = followed.request.source_ids
     assert told == [[(followed, ids[:1])], [(followed, ids[:2])], [(followed, ids[:3])], []]
 
 
 def test_growth_goes_on_where_it_was_after_a_failure(
-    backend: DoubleBackend, driver: Driver, job: NewJob
+    backend: DoubleBackend, batch: EngineBatch, job: NewJob
 ) -> None:
     backend.seconds = 0.011
-    followed = job("a b c d e", is_followed=True)
-    driver.add(followed)
-    told = [driver.advance().grown for _ in range(3)]
-    driver.add(job("bad"))
+    followed = job("a b c d e", is_streamed=True)
+    batch.add(followed)
+    told = [batch.advance().grown for _ in range(3)]
+    batch.add(job("bad"))
     backend.poison = "bad"
-    while not driver.is_idle:
-        told.append(driver.advance().grown)
+    while not batch.is_idle:
+        told.append(batch.advance().grown)
     lengths = [len(ids) for grown in told for _, ids in grown]
     assert lengths == [1, 2, 3, 4, 5]
 
@@ -255,67 +257,71 @@ def exhaust(engine: DoubleEngine, monkeypatch: pytest.MonkeyPatch, most: int) ->
 
 
 def test_who_finds_no_memory_starts_again_with_half_the_company(
-    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+    batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exhaust(engine, monkeypatch, most=2)
     jobs = [job(f"w{i} x y z") for i in range(8)]
     for each in jobs:
-        driver.add(each)
-    outcomes = finish(driver)
+        batch.add(each)
+    outcomes = finish(batch)
     assert all(isinstance(outcomes[each], list) for each in jobs)
     assert max(engine.sizes) == 2
 
 
 def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
-    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+    batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exhaust(engine, monkeypatch, most=3)
     for i in range(4):
-        driver.add(job(f"w{i} x y z"))
-    finish(driver)
+        batch.add(job(f"w{i} x y z"))
+    finish(batch)
     newcomers = [job(f"n{i} x y z") for i in range(3)]
-    assert driver.fits(newcomers[0])
-    driver.add(newcomers[0])
-    assert driver.fits(newcomers[1])
-    driver.add(newcomers[1])
-    assert not driver.fits(newcomers[2])
+    assert batch.fits(newcomers[0])
+    batch.add(newcomers[0])
+    assert batch.fits(newcomers[1])
+    batch.add(newcomers[1])
+    assert not batch.fits(newcomers[2])
     later = time.monotonic() + SECONDS
     monkeypatch.setattr("app.scheduling.engine_worker.time.monotonic", lambda: later)
-    assert driver.fits(newcomers[2])
+    assert batch.fits(newcomers[2])
 
 
 def test_who_finds_no_memory_even_alone_is_refused_alone(
-    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+    batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exhaust(engine, monkeypatch, most=0)
     jobs = [job("a"), job("b")]
     for each in jobs:
-        driver.add(each)
-    outcomes = finish(driver)
+        batch.add(each)
+    outcomes = finish(batch)
     assert all(isinstance(outcomes[each], OutOfMemoryError) for each in jobs)
 
 
 def test_an_engine_that_cannot_say_how_far_it_is_loses_nobody(
-    backend: DoubleBackend, driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+    backend: DoubleBackend,
+    batch: EngineBatch,
+    engine: DoubleEngine,
+    job: NewJob,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend.seconds = 0.011
-    jobs = [job("a b c", is_followed=True), job("d e f")]
+    jobs = [job("a b c", is_streamed=True), job("d e f")]
     for each in jobs:
-        driver.add(each)
+        batch.add(each)
     agreed = engine.agreed
     answers: Iterator[Callable[[Sentence], tuple[int, ...]]] = chain([_broken], repeat(agreed))
     monkeypatch.setattr(engine, "agreed", lambda sentence: next(answers)(sentence))
-    outcomes = finish(driver)
+    outcomes = finish(batch)
     assert all(isinstance(outcomes[each], list) for each in jobs)
 
 
 def test_an_engine_that_cannot_take_a_sentence_back_loses_nobody_else(
-    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+    batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone, *others = jobs = [job("a b c"), job("d e f"), job("g h i j")]
     for each in jobs:
-        driver.add(each)
-    driver.advance()
+        batch.add(each)
+    batch.advance()
 
     def cancel(_sentence: Sentence) -> None:
         engine._running.clear()
@@ -323,19 +329,19 @@ def test_an_engine_that_cannot_take_a_sentence_back_loses_nobody_else(
         raise MemoryError
 
     monkeypatch.setattr(engine, "cancel", cancel)
-    driver.drop(gone)
-    assert not driver.is_idle
-    outcomes = finish(driver)
+    batch.drop(gone)
+    assert not batch.is_idle
+    outcomes = finish(batch)
     assert outcomes.keys() == set(others)
     assert all(isinstance(outcome, list) for outcome in outcomes.values())
 
 
 def test_an_engine_that_can_neither_say_nor_take_back_loses_nobody(
-    driver: Driver, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
+    batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [job("a b c", is_followed=True), job("d e f")]
+    jobs = [job("a b c", is_streamed=True), job("d e f")]
     for each in jobs:
-        driver.add(each)
+        batch.add(each)
     refusals = iter(jobs)
 
     def cancel(_sentence: Sentence) -> None:
@@ -346,7 +352,7 @@ def test_an_engine_that_can_neither_say_nor_take_back_loses_nobody(
 
     monkeypatch.setattr(engine, "agreed", _broken)
     monkeypatch.setattr(engine, "cancel", cancel)
-    outcomes = finish(driver)
+    outcomes = finish(batch)
     assert all(isinstance(outcomes[each], list) for each in jobs)
 
 
@@ -365,24 +371,26 @@ def test_whatever_breaks_everyone_is_answered_exactly_once(kinds: list[str], mos
     backend = DoubleBackend()
     backend.poison = "bad"
     engine = backend.engine("tiny", 0)
-    driver = Driver(engine, SilentObserver())
+    batch = EngineBatch(engine, SilentObserver())
     words = {"good": "w x y", "bad": "bad w x", "gone": "g h i j k"}
     options = DecodeOptions(strategy="greedy")
     jobs = {
-        Job("tiny", DecodeRequest(tuple(backend.tokenizer.encode(words[kind])), options), 1.0, 0.0): kind
+        SentenceJob(
+            "tiny", DecodeRequest(tuple(backend.tokenizer.encode(words[kind])), options), 1.0, 0.0
+        ): kind
         for kind in kinds
     }
-    told: list[tuple[Job, Outcome]] = []
+    told: list[tuple[SentenceJob, Outcome]] = []
     waiting = list(jobs)
     with pytest.MonkeyPatch.context() as monkeypatch:
         exhaust(engine, monkeypatch, most)
-        while waiting or not driver.is_idle:
-            while waiting and driver.fits(waiting[0]) and len(driver._jobs) < 24 // batches:
-                driver.add(waiting.pop(0))
-            told += driver.advance().finished
+        while waiting or not batch.is_idle:
+            while waiting and batch.fits(waiting[0]) and len(batch._jobs) < 24 // batches:
+                batch.add(waiting.pop(0))
+            told += batch.advance().finished
             for each, kind in jobs.items():
-                if kind == "gone" and each in driver._sentences:
-                    driver.drop(each)
+                if kind == "gone" and each in batch._sentences:
+                    batch.drop(each)
     outcomes = dict(told)
     assert len(told) == len(outcomes)
     assert set(outcomes) >= {each for each, kind in jobs.items() if kind != "gone"}

@@ -17,7 +17,7 @@ class Work:
     cost: int
 
 
-Order = list[Work]
+TranslationRequest = list[Work]
 SOME_WORK = st.lists(st.builds(Work, st.sampled_from("abc"), st.integers(1, MOST)), max_size=40)
 LINES = st.dictionaries(st.sampled_from("abcd"), st.lists(st.integers(1, MOST), min_size=1, max_size=20))
 
@@ -29,15 +29,15 @@ def queue_of(*items: Work) -> FairQueue[Work]:
     return queue
 
 
-def serve(queue: FairQueue[Work], most: int = 10**9) -> Order:
-    order: Order = []
+def serve(queue: FairQueue[Work], most: int = 10**9) -> TranslationRequest:
+    order: TranslationRequest = []
     while len(order) < most and (item := queue.first(lambda _: True)) is not None:
         queue.serve(item)
         order.append(item)
     return order
 
 
-def clients(order: Order) -> str:
+def clients(order: TranslationRequest) -> str:
     return "".join(item.client for item in order)
 
 
@@ -63,7 +63,7 @@ def test_an_idle_client_saves_nothing_up() -> None:
 
 
 @given(SOME_WORK)
-def test_each_client_is_served_in_its_own_order_and_nothing_is_lost(items: Order) -> None:
+def test_each_client_is_served_in_its_own_order_and_nothing_is_lost(items: TranslationRequest) -> None:
     order = serve(queue_of(*items))
     assert Counter(map(id, order)) == Counter(map(id, items))
     for client in "abc":
@@ -88,7 +88,7 @@ def test_nobody_who_waits_is_served_less_than_another_by_more_than_a_sentence_of
 
 @given(LINES, st.integers(1, 100 * MOST), st.integers(0, 30), SOME_WORK)
 def test_a_long_text_is_preceded_by_one_sentence_of_each_other_client_at_most(
-    lines: dict[str, list[int]], cost: int, before: int, later: Order
+    lines: dict[str, list[int]], cost: int, before: int, later: TranslationRequest
 ) -> None:
     queue = queue_of(*[Work(client, each) for client, costs in lines.items() for each in costs])
     serve(queue, before)
@@ -105,7 +105,7 @@ def test_a_long_text_is_preceded_by_one_sentence_of_each_other_client_at_most(
 def test_what_is_taken_back_costs_nothing(shapes: list[tuple[str, int, bool]]) -> None:
     kept = [Work(client, cost) for client, cost, is_kept in shapes if is_kept]
     queue, remaining = queue_of(), iter(kept)
-    given_up: Order = []
+    given_up: TranslationRequest = []
     for client, cost, is_kept in shapes:
         if is_kept:
             queue.add(next(remaining))

@@ -67,9 +67,9 @@ async def test_a_burst_of_clients_is_accounted_for_to_the_last_sentence() -> Non
                 assert isinstance(result, list), i
                 assert [words(backend, each) for each in result] == [f"C{i} A B"] * (1 + i % 3) + [f"C{i}"]
         assert sample(scheduler, "queue_depth") == sample(scheduler, "queued_tokens") == 0
-        desks = scheduler._exchange._desks
-        await until(lambda: all(desk.load == 0 for desk in desks))
-        assert scheduler._exchange._holders == {}
-        assert scheduler._calls == {}
+        slots = scheduler._dispatcher._slots
+        await until(lambda: all(slot.load == 0 for slot in slots))
+        assert scheduler._dispatcher._holders == {}
+        assert scheduler._pending == {}
     assert all(engine.is_idle for engine in backend.engines.values())
     assert max(engine.widest for engine in backend.engines.values()) <= 16

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from app.scheduling.backlog import Backlog, Job
-from app.scheduling.dispatcher import Exchange
-from app.scheduling.engine_worker import Driver, Turn, Worker
+from app.scheduling.backlog import Backlog, SentenceJob
+from app.scheduling.dispatcher import Dispatcher
+from app.scheduling.engine_worker import EngineBatch, EngineWorker, StepResults
 from model.decoding.runner import SilentObserver
 from model.request import DecodeOptions, DecodeRequest
 from tests.app.double import DoubleBackend
@@ -20,14 +20,14 @@ class Heard:
     """What the worker reported, and on which threads."""
 
     def __init__(self) -> None:
-        self.taken_jobs: list[Job] = []
-        self.finished: list[Job] = []
+        self.taken_jobs: list[SentenceJob] = []
+        self.finished: list[SentenceJob] = []
         self.threads: set[str] = set()
 
-    def taken(self, job: Job) -> None:
+    def taken(self, job: SentenceJob) -> None:
         self.taken_jobs.append(job)
 
-    def advanced(self, turn: Turn, seconds: float) -> None:
+    def advanced(self, turn: StepResults, seconds: float) -> None:
         assert seconds >= 0
         self.finished += [job for job, _ in turn.finished]
         self.threads.add(threading.current_thread().name)
@@ -39,20 +39,20 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def exchange() -> Exchange:
-    return Exchange(Backlog(10_000, fair_rows=8))
+def dispatcher() -> Dispatcher:
+    return Dispatcher(Backlog(10_000, fair_rows=8))
 
 
 @pytest.fixture
-def worker(backend: DoubleBackend, exchange: Exchange, heard: Heard) -> Worker:
-    driver = Driver(backend.engine("tiny", 0), SilentObserver())
-    return Worker("engine-0", {"tiny": driver}, exchange, heard)
+def worker(backend: DoubleBackend, dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
+    batch = EngineBatch(backend.engine("tiny", 0), SilentObserver())
+    return EngineWorker("engine-0", {"tiny": batch}, dispatcher, heard)
 
 
-def job(backend: DoubleBackend, text: str) -> Job:
+def job(backend: DoubleBackend, text: str) -> SentenceJob:
     options = DecodeOptions(strategy="greedy")
     request = DecodeRequest(tuple(backend.tokenizer.encode(text)), options)
-    return Job("tiny", request, float("inf"), time.monotonic())
+    return SentenceJob("tiny", request, float("inf"), time.monotonic())
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -63,30 +63,30 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_it_works_on_its_own_thread_and_ends_when_told(
-    backend: DoubleBackend, exchange: Exchange, worker: Worker, heard: Heard
+    backend: DoubleBackend, dispatcher: Dispatcher, worker: EngineWorker, heard: Heard
 ) -> None:
     worker.start()
     jobs = [job(backend, text) for text in ("a", "b c", "d")]
-    exchange.put(jobs)
+    dispatcher.put(jobs)
     until(lambda: set(heard.finished) == set(jobs))
     assert heard.taken_jobs == jobs
     assert heard.threads == {"engine-0"}
-    exchange.stop()
+    dispatcher.stop()
     assert worker.join(5)
-    exchange.put([job(backend, "late")])
+    dispatcher.put([job(backend, "late")])
     assert len(heard.taken_jobs) == 3
     assert worker.silent_since() is None
 
 
-def test_a_thread_that_never_began_need_not_be_waited_for(worker: Worker) -> None:
+def test_a_thread_that_never_began_need_not_be_waited_for(worker: EngineWorker) -> None:
     assert worker.join(5)
 
 
-def hold_amid_a_long_sentence(backend: DoubleBackend, exchange: Exchange) -> tuple[Job, int]:
+def hold_amid_a_long_sentence(backend: DoubleBackend, dispatcher: Dispatcher) -> tuple[SentenceJob, int]:
     """A sentence that stands still in one of its many steps, and how many steps are behind it."""
     backend.seconds = 0.001
     long = job(backend, "word " * 5000)
-    exchange.put([long])
+    dispatcher.put([long])
     until(lambda: len(backend.engine("tiny", 0).sizes) > 20)
     backend.gate.clear()
     until(backend.held.is_set)
@@ -96,43 +96,43 @@ def hold_amid_a_long_sentence(backend: DoubleBackend, exchange: Exchange) -> tup
 
 def test_a_client_that_leaves_ends_a_long_turn_after_the_step_it_is_at(
     backend: DoubleBackend,
-    exchange: Exchange,
-    worker: Worker,
+    dispatcher: Dispatcher,
+    worker: EngineWorker,
     heard: Heard,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("app.scheduling.engine_worker._TURN_SECONDS", 1.0)
     worker.start()
-    long, before = hold_amid_a_long_sentence(backend, exchange)
-    exchange.withdraw([long])
+    long, before = hold_amid_a_long_sentence(backend, dispatcher)
+    dispatcher.withdraw([long])
     backend.gate.set()
     until(lambda: backend.cancelled == [long.request])
-    exchange.stop()
+    dispatcher.stop()
     assert worker.join(30)
     assert len(backend.engine("tiny", 0).sizes) == before + 1
     assert long not in heard.finished
 
 
 def test_an_arrival_joins_when_the_turn_ends(
-    backend: DoubleBackend, exchange: Exchange, worker: Worker
+    backend: DoubleBackend, dispatcher: Dispatcher, worker: EngineWorker
 ) -> None:
     worker.start()
-    _, before = hold_amid_a_long_sentence(backend, exchange)
-    exchange.put([job(backend, "new " * 50)])
+    _, before = hold_amid_a_long_sentence(backend, dispatcher)
+    dispatcher.put([job(backend, "new " * 50)])
     backend.gate.set()
     sizes = backend.engine("tiny", 0).sizes
     until(lambda: 2 in sizes[before:])
     assert sizes.index(2, before) <= before + STEPS_OF_A_TURN
-    exchange.stop()
+    dispatcher.stop()
     assert worker.join(30)
 
 
 def test_the_end_comes_when_the_turn_ends(
-    backend: DoubleBackend, exchange: Exchange, worker: Worker, heard: Heard
+    backend: DoubleBackend, dispatcher: Dispatcher, worker: EngineWorker, heard: Heard
 ) -> None:
     worker.start()
-    long, before = hold_amid_a_long_sentence(backend, exchange)
-    exchange.stop()
+    long, before = hold_amid_a_long_sentence(backend, dispatcher)
+    dispatcher.stop()
     backend.gate.set()
     assert worker.join(30)
     assert before < len(backend.engine("tiny", 0).sizes) <= before + STEPS_OF_A_TURN

@@ -1,11 +1,11 @@
 """What a log line tells of a request that is over."""
 
-from app.telemetry.access_record import Visit
-from app.telemetry.timings import Stages
+from app.telemetry.access_record import AccessRecord
+from app.telemetry.timings import Timings
 
 
-def visit(stages: Stages) -> Visit:
-    return Visit(
+def visit(timings: Timings) -> AccessRecord:
+    return AccessRecord(
         request_id="a" * 32,
         method="POST",
         endpoint="/translate",
@@ -15,16 +15,16 @@ def visit(stages: Stages) -> Visit:
         headers={"authorization": "Bearer canary", "traceparent": "canary"},
         began=10.0,
         ended=10.25,
-        stages=stages,
+        timings=timings,
     )
 
 
 def test_only_stages_that_were_reached_are_told() -> None:
-    stages = Stages()
-    stages.items, stages.characters = 1, 12
-    stages.passed("queue", 10.0, 10.1)
-    stages.count("en-fr", 4, 5)
-    assert visit(stages).event() == {
+    timings = Timings()
+    timings.items, timings.characters = 1, 12
+    timings.passed("queue", 10.0, 10.1)
+    timings.count("en-fr", 4, 5)
+    assert visit(timings).event() == {
         "endpoint": "/translate",
         "status": 200,
         "outcome": "answered",
@@ -39,4 +39,4 @@ def test_only_stages_that_were_reached_are_told() -> None:
 
 
 def test_nothing_of_the_head_is_told() -> None:
-    assert "canary" not in str(visit(Stages()).event())
+    assert "canary" not in str(visit(Timings()).event())

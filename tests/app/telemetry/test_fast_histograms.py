@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from app.telemetry.fast_histograms import Tallies
+from app.telemetry.fast_histograms import FastHistograms
 
 BOUNDS = (0.001, 0.5, 1.0, 30.0)
 
@@ -14,7 +14,7 @@ BOUNDS = (0.001, 0.5, 1.0, 30.0)
 @given(st.lists(st.sampled_from([0.0, 0.0005, 0.001, 0.002, 0.5, 0.7, 1.0, 29.0, 30.0, 31.0, 1e9])))
 def test_they_equal_prometheus_own(values: list[float]) -> None:
     ours, theirs = CollectorRegistry(), CollectorRegistry()
-    tallies = Tallies("dragoman", {"seconds": ("Help.", BOUNDS), "sizes": ("Others.", (1, 2))})
+    tallies = FastHistograms("dragoman", {"seconds": ("Help.", BOUNDS), "sizes": ("Others.", (1, 2))})
     ours.register(tallies)
     seconds = Histogram("seconds", "Help.", namespace="dragoman", registry=theirs, buckets=BOUNDS)
     sizes = Histogram("sizes", "Others.", namespace="dragoman", registry=theirs, buckets=(1, 2))
@@ -26,7 +26,7 @@ def test_they_equal_prometheus_own(values: list[float]) -> None:
 
 
 def test_threads_lose_nothing() -> None:
-    tallies = Tallies("dragoman", {"seconds": ("Help.", BOUNDS)})
+    tallies = FastHistograms("dragoman", {"seconds": ("Help.", BOUNDS)})
     threads = [threading.Thread(target=lambda: [tallies.add(0.7) for _ in range(5000)]) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -4,69 +4,69 @@ import asyncio
 
 import pytest
 
-from app.telemetry.timings import Stages, begin, current, end, server_timing
+from app.telemetry.timings import Timings, begin, current, end, server_timing
 
 
 def test_a_stage_that_comes_twice_is_told_once_with_all_its_time() -> None:
-    stages = Stages()
+    timings = Timings()
     for began in (1.0, 2.0):
-        stages.has_decoded(began, began + 0.25, began + 0.75)
-    assert stages.seconds() == {"queue": 0.5, "decode": 1.0}
-    assert server_timing(stages) == b"queue;dur=500.000, decode;dur=1000.000"
+        timings.has_decoded(began, began + 0.25, began + 0.75)
+    assert timings.seconds() == {"queue": 0.5, "decode": 1.0}
+    assert server_timing(timings) == b"queue;dur=500.000, decode;dur=1000.000"
 
 
 def test_what_ran_side_by_side_counts_once() -> None:
-    stages = Stages()
-    stages.has_decoded(1.0, 2.0, 5.0)
-    stages.has_decoded(1.0, 3.0, 4.0)
-    stages.has_decoded(4.5, 4.5, 6.0)
-    assert stages.seconds() == {"queue": 2.0, "decode": 4.0}
+    timings = Timings()
+    timings.has_decoded(1.0, 2.0, 5.0)
+    timings.has_decoded(1.0, 3.0, 4.0)
+    timings.has_decoded(4.5, 4.5, 6.0)
+    assert timings.seconds() == {"queue": 2.0, "decode": 4.0}
 
 
 def test_what_never_reached_an_engine_only_waited() -> None:
-    stages = Stages()
-    stages.has_decoded(1.0, None, 3.0)
-    assert stages.seconds() == {"queue": 2.0}
+    timings = Timings()
+    timings.has_decoded(1.0, None, 3.0)
+    assert timings.seconds() == {"queue": 2.0}
 
 
 @pytest.mark.parametrize(("encoding", "split", "encode"), [(0.5, 1.5, 0.5), (9.0, 0.0, 2.0)])
 def test_what_is_split_off_never_exceeds_the_whole(encoding: float, split: float, encode: float) -> None:
-    stages = Stages()
-    stages.passed("split", 1.0, 3.0)
-    stages.split_off("encode", encoding)
-    assert stages.seconds() == {"split": split, "encode": encode}
+    timings = Timings()
+    timings.passed("split", 1.0, 3.0)
+    timings.split_off("encode", encoding)
+    assert timings.seconds() == {"split": split, "encode": encode}
 
 
 def test_a_stage_counts_though_it_fails() -> None:
-    stages = Stages()
-    with pytest.raises(ValueError, match="no"), stages.during("finish"):
+    timings = Timings()
+    with pytest.raises(ValueError, match="no"), timings.during("finish"):
         raise ValueError("no")
-    assert list(stages.seconds()) == ["finish"]
+    assert list(timings.seconds()) == ["finish"]
 
 
 def test_pairs_are_named_while_there_is_one() -> None:
-    stages = Stages()
-    stages.items = 2
-    stages.count("en-fr", 3, 4)
-    stages.count("en-fr", 3, 4)
-    assert (stages.facts()["pair"], stages.facts()["target_tokens"]) == ("en-fr", 8)
-    stages.count("fr-en", 1, 1)
-    assert stages.facts()["pair"] == "mixed"
+    timings = Timings()
+    timings.items = 2
+    timings.count("en-fr", 3, 4)
+    timings.count("en-fr", 3, 4)
+    assert (timings.facts()["pair"], timings.facts()["target_tokens"]) == ("en-fr", 8)
+    timings.count("fr-en", 1, 1)
+    assert timings.facts()["pair"] == "mixed"
 
 
 def test_who_translates_nothing_tells_nothing() -> None:
-    assert Stages().facts() == {}
-    assert server_timing(Stages()) == b""
+    assert Timings().facts() == {}
+    assert server_timing(Timings()) == b""
 
 
 def test_every_task_finds_its_own_request_and_threads_find_it_too() -> None:
     async def visit() -> bool:
-        stages = Stages()
-        token = begin(stages)
+        timings = Timings()
+        token = begin(timings)
         await asyncio.sleep(0)
         found = [current(), await asyncio.create_task(_current()), await asyncio.to_thread(current)]
         end(token)
-        return all(each is stages for each in found) and current() is not stages
+        return all(each is timings for each in found) and current() is not timings
 
     async def visits() -> list[bool]:
         return await asyncio.gather(*(visit() for _ in range(3)))
@@ -74,5 +74,5 @@ def test_every_task_finds_its_own_request_and_threads_find_it_too() -> None:
     assert asyncio.run(visits()) == [True] * 3
 
 
-async def _current() -> Stages:
+async def _current() -> Timings:
     return current()

@@ -47,7 +47,7 @@ class Traced:
 
 @pytest.mark.anyio
 async def test_a_request_is_a_span_and_each_stage_a_child(backend: DoubleBackend, lines: Lines) -> None:
-    *stages, request = await Traced(backend).ask(**{"X-Request-ID": "mine"})
+    *timings, request = await Traced(backend).ask(**{"X-Request-ID": "mine"})
     assert (request.name, request.kind) == ("POST /translate", SpanKind.SERVER)
     assert request.status.status_code is StatusCode.UNSET
     assert dict(request.attributes or {}) == {
@@ -62,10 +62,10 @@ async def test_a_request_is_a_span_and_each_stage_a_child(backend: DoubleBackend
         "dragoman.target_tokens": 1,
         "dragoman.pair": "en-fr",
     }
-    assert list(dict.fromkeys(stage.name for stage in stages)) == [
+    assert list(dict.fromkeys(stage.name for stage in timings)) == [
         "split", "encode", "queue", "decode", "finish",
     ]  # fmt: skip
-    for stage in stages:
+    for stage in timings:
         assert stage.parent == request.context
         assert request.start_time <= stage.start_time <= stage.end_time <= request.end_time
     event = next(line for line in lines() if line["event"] == "request")

@@ -36,7 +36,7 @@ def test_english_is_the_language_between_where_it_can_be() -> None:
     way = route(catalogue_of(*EUROPE), "de", "es")
     assert (way.models, way.pivot) == ("de-en>en-es", "en")
     assert way.versions == "1+cccccccc>1+cccccccc"
-    assert [leg.pair for leg in way.legs] == [("de", "en"), ("en", "es")]
+    assert [hop.pair for hop in way.hops] == [("de", "en"), ("en", "es")]
 
 
 def test_else_it_is_the_first_that_the_checkpoints_name() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.translation.markup import Markup
-from app.translation.markup_syntax import HTML, XML, Dialect
+from app.translation.markup_syntax import HTML, XML, MarkupSyntax
 
 TAGS = ["<p>", "</p>", "<b>", "</b>", "<b", "<br/>", "<a href='x>y'>", "</"]
 OTHER_MARKUP = [
@@ -32,8 +32,8 @@ PIECES = st.sampled_from([*TAGS, *OTHER_MARKUP, "<", ">", "word", " ", "\n", "é
 
 
 @given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from([HTML, XML, XML.ignoring(["p"])]))
-def test_untranslated_it_is_what_it_was(source: str, dialect: Dialect) -> None:
-    markup = Markup.split(source, dialect)
+def test_untranslated_it_is_what_it_was(source: str, syntax: MarkupSyntax) -> None:
+    markup = Markup.split(source, syntax)
     assert "".join(markup.pieces) == source
     assert markup.rebuild(markup.texts) == source
 
@@ -99,9 +99,9 @@ def test_what_is_text_in_xml(source: str, texts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "section", ["<!-- x", "<!--", "<!--x->", "<![CDATA[x", "<!-- <b>x</b> y", "<![CDATA[x > y]>"]
 )
-@pytest.mark.parametrize("dialect", [HTML, XML])
-def test_nothing_is_text_in_a_section_that_nothing_ends(section: str, dialect: Dialect) -> None:
-    assert Markup.split(f"<p>one</p>two{section}", dialect).texts == ("one", "two")
+@pytest.mark.parametrize("syntax", [HTML, XML])
+def test_nothing_is_text_in_a_section_that_nothing_ends(section: str, syntax: MarkupSyntax) -> None:
+    assert Markup.split(f"<p>one</p>two{section}", syntax).texts == ("one", "two")
 
 
 @pytest.mark.parametrize("name", ["script", "style", "textarea", "SCRIPT"])
@@ -117,8 +117,8 @@ def test_nothing_is_text_in_a_script_that_nothing_ends(name: str) -> None:
 
 
 def test_html_can_leave_more_alone() -> None:
-    dialect = HTML.ignoring(["B"])
-    assert Markup.split("<code>x</code><b>y</b><i>z</i>", dialect).texts == ("z",)
+    syntax = HTML.ignoring(["B"])
+    assert Markup.split("<code>x</code><b>y</b><i>z</i>", syntax).texts == ("z",)
 
 
 def test_a_translation_cannot_become_markup() -> None:
@@ -191,11 +191,11 @@ def test_a_text_that_may_yet_come_back_unchanged_shows_in_its_own_spelling_or_no
         *("<!--->", "<!-- --!", "--!>", "<!--!>", "<script", "<![CDATA[", "</script", "<script></script"),
     ],
 )
-@pytest.mark.parametrize("dialect", [HTML, XML])
-def test_no_input_takes_long(piece: str, dialect: Dialect) -> None:
+@pytest.mark.parametrize("syntax", [HTML, XML])
+def test_no_input_takes_long(piece: str, syntax: MarkupSyntax) -> None:
     source = (piece * 10_000)[:10_000]
     began = time.process_time()
-    assert Markup.split(source, dialect).rebuild(Markup.split(source, dialect).texts) == source
+    assert Markup.split(source, syntax).rebuild(Markup.split(source, syntax).texts) == source
     assert time.process_time() - began < 5  # quadratic time would be 12 seconds and more
 
 

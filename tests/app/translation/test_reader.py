@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import pytest
 
 from app.translation.catalogue import Catalogue
-from app.translation.markup_syntax import HTML, Dialect
+from app.translation.markup_syntax import HTML, MarkupSyntax
 from app.translation.reader import Reader
-from app.translation.request import Order
-from app.translation.text_job import Item
+from app.translation.request import TranslationRequest
+from app.translation.text_job import TextJob
 from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
 from model.text.document import Splitting
 from tests.app.double import DoubleBackend
@@ -22,13 +22,13 @@ def read(
     source: str | None = "en",
     target: str = "fr",
     model: str | None = None,
-    markup: Dialect | None = None,
+    markup: MarkupSyntax | None = None,
     splitting: Splitting = "sentences",
     decoding: Mapping[str, object] | None = None,
     alternatives: int = 0,
     most_tokens: float = float("inf"),
-) -> list[Item]:
-    order = Order(
+) -> list[TextJob]:
+    order = TranslationRequest(
         texts=texts,
         fields=tuple(f"q[{i}]" for i in range(len(texts))),
         source=source,
@@ -43,8 +43,8 @@ def read(
     return Reader(CATALOGUE, most_tokens).read(order)
 
 
-def sentences(item: Item) -> list[str]:
-    return [BACKEND.tokenizer.decode(request.source_ids[:-1]).lower() for request in item.requests]
+def sentences(job: TextJob) -> list[str]:
+    return [BACKEND.tokenizer.decode(request.source_ids[:-1]).lower() for request in job.requests]
 
 
 def test_sentences_are_found_in_each_text() -> None:
@@ -56,33 +56,33 @@ def test_sentences_are_found_in_each_text() -> None:
 
 
 def test_markup_is_no_text() -> None:
-    (item,) = read("<p>One <b>two</b></p>", markup=HTML)
-    assert sentences(item) == ["one", "two"]
+    (job,) = read("<p>One <b>two</b></p>", markup=HTML)
+    assert sentences(job) == ["one", "two"]
 
 
 def test_a_text_in_the_target_language_has_arrived() -> None:
-    (item,) = read("One two.", source="fr")
-    assert (item.ahead, item.requests) == ((), [])
-    assert item.answer().text == "One two."
+    (job,) = read("One two.", source="fr")
+    assert (job.remaining, job.requests) == ((), [])
+    assert job.answer().text == "One two."
     (detected,) = read("Où est la gare, s'il vous plaît ?", source=None)
     assert detected.detection is not None
-    assert (detected.detection.language, detected.ahead) == ("fr", ())
+    assert (detected.detection.language, detected.remaining) == ("fr", ())
 
 
 def test_a_language_that_can_be_translated_is_detected_unless_another_is_clearly_meant() -> None:
     for text, model, language in (("Wo ist der Bahnhof?", None, "de"), ("Tom!", "en-fr", "en")):
-        (item,) = read(text, source=None, target="en", model=model)
-        assert item.detection is not None
-        assert item.detection.language == language
+        (job,) = read(text, source=None, target="en", model=model)
+        assert job.detection is not None
+        assert job.detection.language == language
     with pytest.raises(UnsupportedLanguageError, match=r"`source` must be one of .*, but is 'de'"):
         read("Wo ist der Bahnhof?", source=None, target="en", model="en-fr")
 
 
 def test_lengths_hold_on_the_last_leg_alone_and_other_options_on_both() -> None:
-    (item,) = read(
+    (job,) = read(
         "eins zwei", source="de", decoding={"max_length": 9, "no_repeat_ngram_size": 2}, alternatives=1
     )
-    first, last = item.options
+    first, last = job.options
     assert (first.max_length, last.max_length) == (None, 9)
     assert (first.no_repeat_ngram_size, last.no_repeat_ngram_size) == (2, 2)
     assert (first.num_hypotheses, last.num_hypotheses) == (1, 2)

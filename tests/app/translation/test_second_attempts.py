@@ -11,8 +11,8 @@ from app.scheduling.scheduler import Asked
 from app.telemetry.metrics import Metrics
 from app.translation.catalogue import Catalogue
 from app.translation.reader import Reader
-from app.translation.request import Order
-from app.translation.second_attempts import Retries
+from app.translation.request import TranslationRequest
+from app.translation.second_attempts import SecondAttempts
 from model.errors import DecodingError
 from model.request import Hypothesis
 from model.translation.result import SentenceTranslation
@@ -20,7 +20,7 @@ from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
 BACKEND = DoubleBackend()
-ORDER = Order(
+ORDER = TranslationRequest(
     texts=("Fine. It goes round and on",),
     fields=("q",),
     source="en",
@@ -56,7 +56,7 @@ async def improve(
     engines: Engines, *results: list[Hypothesis], is_watched: bool = False
 ) -> tuple[list[SentenceTranslation], dict[str, float | None]]:
     metrics = Metrics()
-    retries = Retries(engines, metrics)  # type: ignore[arg-type]
+    retries = SecondAttempts(engines, metrics)  # type: ignore[arg-type]
     sentences = await retries.improve(ORDER, [ITEM], ITEM.sentences(results), is_watched=is_watched)
     registry, name = metrics.registry, "dragoman_degenerate_retries_total"
     outcomes = ("kept", "discarded", "impossible")

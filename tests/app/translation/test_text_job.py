@@ -5,8 +5,8 @@ import pytest
 from app.translation.catalogue import Catalogue
 from app.translation.markup_syntax import HTML
 from app.translation.reader import Reader
-from app.translation.request import Order
-from app.translation.text_job import Item
+from app.translation.request import TranslationRequest
+from app.translation.text_job import TextJob
 from model.errors import DecodingError, TextTooLongError
 from model.request import Hypothesis
 from tests.app.double import DoubleBackend
@@ -14,8 +14,8 @@ from tests.app.double import DoubleBackend
 BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"),)))
 
 
-def item_of(text: str, *, source: str = "de", is_html: bool = False) -> Item:
-    order = Order(
+def item_of(text: str, *, source: str = "de", is_html: bool = False) -> TextJob:
+    order = TranslationRequest(
         texts=(text,),
         fields=("q",),
         source=source,
@@ -34,39 +34,39 @@ def found(*texts: str, finished: bool = True) -> list[Hypothesis]:
     ]
 
 
-def go_on(item: Item, *results: list[Hypothesis]) -> Item:
-    return item.go_on(item.sentences(results))
+def go_on(job: TextJob, *results: list[Hypothesis]) -> TextJob:
+    return job.go_on(job.sentences(results))
 
 
 def test_what_the_first_leg_gave_is_read_for_the_second() -> None:
-    item = item_of("eins zwei.\n\ndrei")
-    assert [leg.pair for leg in item.ahead] == [("de", "en"), ("en", "fr")]
-    item = go_on(item, found("one two."), found("three"))
-    assert [leg.pair for leg in item.ahead] == [("en", "fr")]
-    sources = [BACKEND.tokenizer.decode(request.source_ids[:-1]) for request in item.requests]
+    job = item_of("eins zwei.\n\ndrei")
+    assert [hop.pair for hop in job.remaining] == [("de", "en"), ("en", "fr")]
+    job = go_on(job, found("one two."), found("three"))
+    assert [hop.pair for hop in job.remaining] == [("en", "fr")]
+    sources = [BACKEND.tokenizer.decode(request.source_ids[:-1]) for request in job.requests]
     assert sources == ["ONE TWO.", "THREE"]
-    item = go_on(item, found("un deux."), found("trois"))
-    assert (item.ahead, item.requests) == ((), [])
-    answer = item.answer()
+    job = go_on(job, found("un deux."), found("trois"))
+    assert (job.remaining, job.requests) == ((), [])
+    answer = job.answer()
     assert (answer.text, answer.is_finished) == ("UN DEUX.\n\nTROIS", True)
-    assert answer.route is item.route
+    assert answer.route is job.route
 
 
 def test_it_is_unfinished_if_any_leg_was() -> None:
-    item = go_on(item_of("eins"), found("one", finished=False))
-    assert not go_on(item, found("un")).answer().is_finished
+    job = go_on(item_of("eins"), found("one", finished=False))
+    assert not go_on(job, found("un")).answer().is_finished
 
 
 def test_alternatives_fall_back_on_the_best_where_a_run_of_text_has_fewer() -> None:
-    item = item_of("<b>one</b> <i>two</i>", source="en", is_html=True)
-    answer = go_on(item, found("un", "le"), found("deux")).answer()
+    job = item_of("<b>one</b> <i>two</i>", source="en", is_html=True)
+    answer = go_on(job, found("un", "le"), found("deux")).answer()
     assert answer.text == "<b>UN</b> <i>DEUX</i>"
     assert answer.alternatives == ("<b>LE</b> <i>DEUX</i>",)
 
 
 def test_what_needed_no_checkpoint_names_none() -> None:
-    item = go_on(item_of(" \n"))
-    answer = go_on(item).answer()
+    job = go_on(item_of(" \n"))
+    answer = go_on(job).answer()
     assert (answer.text, answer.route, answer.sentences) == (" \n", None, ())
 
 
