@@ -1,14 +1,12 @@
 """The listening socket, and the file descriptors that its connections need."""
 
 import asyncio
-import ctypes
 import errno
 import math
 import os
 import resource
 import select
 import socket
-import struct
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,9 +16,6 @@ from model.errors import ConfigError
 # Connections that the system takes in before we do.
 _BACKLOG: Final = 2048
 _TURNS_SECONDS: Final = 0.05
-# From <linux/filter.h>: the program of one instruction, "return 0", which drops every packet.
-_SO_ATTACH_FILTER: Final = 26
-_DROP: Final = struct.pack("HBBI", 0x06, 0, 0, 0)
 # How long descriptors count as short after one was lacking, and how far apart connections then come: closing
 # one takes some turns of the event loop, and as few as there are must not all be on their way through them.
 _SHORT_SECONDS: Final = 10.0
@@ -88,17 +83,17 @@ def widen(listener: socket.socket) -> None:
 
 
 async def take_in_last(listeners: Sequence[socket.socket], seconds: float) -> bool:
-    """Let nobody else connect, and wait until those who have are accepted: closing would reset them.
+    """Shorten the queues of new connections to one, and wait until they are empty: closing would reset them.
 
     Args:
-        listeners: Being accepted from.
-        seconds: How long at most.
+        listeners: Listening sockets that connections are accepted from.
+        seconds: The longest wait.
 
     Returns:
-        Whether all of them were.
+        Whether all queued connections were accepted.
     """
     for listener in listeners:
-        _turn_away(listener)
+        listener.listen(0)
     try:
         async with asyncio.timeout(seconds):
             while select.select(listeners, (), (), 0)[0]:
@@ -108,17 +103,6 @@ async def take_in_last(listeners: Sequence[socket.socket], seconds: float) -> bo
     except TimeoutError:
         return False
     return True
-
-
-def _turn_away(listener: socket.socket) -> None:
-    """Let the system ignore those who want to connect: they try again, and find the next process."""
-    instructions = ctypes.create_string_buffer(_DROP)
-    program = struct.pack("HP", 1, ctypes.addressof(instructions))
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
-    except OSError:
-        # Not Linux itself, but what stands in for it: at least the queue gets no longer.
-        listener.listen(0)
 
 
 # Enough for any number of clients of one process, and harmless for what walks through all of them.
