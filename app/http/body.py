@@ -2,11 +2,8 @@
 
 No duplicate keys, no NaN or Infinity (nor 1e999, which would become one), no numbers of thousands of
 digits, no endless nesting, no crowds of keys, objects or numbers: each costs far more than its bytes.
-
-`urllib.parse` takes half a second and 60 MB for a megabyte of escapes.
 """
 
-import binascii
 import json
 import math
 import re
@@ -113,8 +110,8 @@ def _refuse_constant(_name: str) -> NoReturn:
 _UNCOUNTED: Final = _decoder(_Values(math.inf))
 
 
-# A sign that begins no escape stands for itself.
-_STRAY: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+# Decoding a megabyte of escapes takes `urllib.parse` half a second and 60 MB, and by runs 10 ms.
+_ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})++")
 # Fields that hold texts, as LibreTranslate and DeepL call them.
 _TEXTS: Final = ("q", "text")
 _OTHER_FIELDS: Final = 32
@@ -147,10 +144,12 @@ def parse_form(body: bytes, max_items: int) -> Values:
 
 
 def _unescape(data: bytes) -> str:
-    plain = _STRAY.sub(b"%25", data.replace(b"+", b" ")).replace(b"=", b"%3D")
+    data, plain, end = data.replace(b"+", b" "), bytearray(), 0
+    for run in _ESCAPES.finditer(data):
+        plain += data[end : run.start()] + bytes.fromhex(run[0].replace(b"%", b"").decode("ascii"))
+        end = run.end()
     try:
-        # Quoted-printable has the same escapes behind another sign, and a decoder in C.
-        return binascii.a2b_qp(plain.replace(b"%", b"=")).decode()
+        return (plain + data[end:]).decode()
     except UnicodeDecodeError:
         raise RequestError("invalid_utf8", "the form is not valid UTF-8") from None
 
