@@ -11,7 +11,7 @@ _VERSIONS: Final = ("1.0", "1.1")
 # Of these a second one makes a request ambiguous.
 _SINGULAR: Final = (b"host", b"content-length", b"transfer-encoding")
 
-_REQUEST_LINE: Final = re.compile(rb"(?:\r\n)*([!#$%&'*+.^_`|~0-9A-Za-z-]+) [!-~]+ HTTP/1\.[01]\r\n")
+_REQUEST_LINE: Final = re.compile(rb"(?:\r\n)*[!#$%&'*+.^_`|~0-9A-Za-z-]+ [!-~]+ HTTP/1\.[01]\r\n")
 
 Field = tuple[bytes, bytes]
 
@@ -65,11 +65,6 @@ def _refuse_ambiguity(fields: Sequence[Field]) -> None:
         raise WireError(400)
 
 
-def foreign_method(data: bytes) -> bytes | None:
-    """The method of a request line that is well formed, whether anybody knows it or not; else None.
-
-    Args:
-        data: From the beginning of a request.
-    """
-    line = _REQUEST_LINE.match(data)
-    return None if line is None else line[1]
+def begins_with_request_line(data: bytes) -> bool:
+    """Returns whether data begins with a well-formed request line, of whatever method."""
+    return _REQUEST_LINE.match(data) is not None

@@ -16,9 +16,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from app.admission.header_admission import Porter
-from app.connection.head import MAX_HEAD_BYTES, MAX_TARGET_BYTES, WireError, body_length, foreign_method
+from app.connection.head import (
+    MAX_HEAD_BYTES,
+    MAX_TARGET_BYTES,
+    WireError,
+    begins_with_request_line,
+    body_length,
+)
 from app.connection.limits import Door, Pace
-from app.connection.transport import Flow, LingeringTransport, delimit_by_closing
+from app.connection.transport import Flow, LingeringTransport
 from app.errors import HouseFullError
 from app.http.middleware import sane_request_id
 from app.http.rejection import WIRE_STATUS, code_of, full_house, refusal
@@ -146,7 +152,6 @@ class Protocol(HttpToolsProtocol):
         self._num_in_head = 0
         self._num_chunking = 0
         self._missing = 0
-        self._foreign_method: bytes | None = None
         self._full_house: HouseFullError | None = None
 
     def _advance(self) -> None:
@@ -195,13 +200,8 @@ class Protocol(HttpToolsProtocol):
             self.parser = httptools.HttpRequestParser(self)
             self._parse(head)
         except httptools.HttpParserInvalidMethodError:
-            # llhttp knows a list of methods only; which of them a path takes is not its business.
-            method = foreign_method(piece) if len(piece) == self._num_in_head else None
-            if method is None or self._foreign_method:
-                raise self._fault from None
-            self._foreign_method = method
-            self.parser = httptools.HttpRequestParser(self)
-            self._parse(piece.replace(method, b"GET", 1))
+            is_request = len(piece) == self._num_in_head and begins_with_request_line(piece)
+            raise WireError(405) if is_request else self._fault from None
         except httptools.HttpParserError:
             # A parser that did not come so far says 0.0.
             is_known = self.parser.get_http_version() in ("0.0", "1.0", "1.1")
@@ -227,10 +227,6 @@ class Protocol(HttpToolsProtocol):
             return
         super().on_headers_complete()
         self._door.occupy(self)
-        if self._foreign_method:
-            self.scope["method"] = self._foreign_method.decode("ascii")
-        if self.scope["http_version"] == "1.0":
-            delimit_by_closing(self.cycle)
         if not self.url.startswith(b"/"):
             # We are no proxy: another server's address is a path that we do not have.
             self.scope["path"] = self.url.decode("ascii")

@@ -1,11 +1,9 @@
-"""① ⑨ Between uvicorn's protocol and the transport: reading, closing, answers of unknown length."""
+"""① ⑨ Between uvicorn's protocol and the transport: reading and closing."""
 
 import asyncio
 from collections.abc import Callable
 
-from starlette.types import Message
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 
 class LingeringTransport:
@@ -45,26 +43,3 @@ class Flow(FlowControl):
         """Read on, unless enough waits."""
         if not self._has_enough():
             super().resume_reading()
-
-
-def delimit_by_closing(cycle: RequestResponseCycle) -> None:
-    """Keep uvicorn from cutting the answer to an HTTP/1.0 request into chunks.
-
-    Args:
-        cycle: Of a request that nobody answers yet, on a connection that ends with it.
-    """
-    send = cycle.send
-    has_length = False
-
-    async def send_unchunked(message: Message) -> None:
-        nonlocal has_length
-        if message["type"] == "http.response.start":
-            has_length = any(name.lower() == b"content-length" for name, _ in message.get("headers", ()))
-            if not has_length:
-                # Neither None, which means "not decided yet", nor True.
-                cycle.chunked_encoding = False
-        elif not has_length:
-            cycle.expected_content_length = len(message.get("body", b""))
-        await send(message)  # type: ignore[arg-type]
-
-    cycle.send = send_unchunked  # type: ignore[method-assign, assignment]

@@ -9,6 +9,7 @@ from app.errors import UnavailableError
 
 _REASONS: Final = {
     400: ("malformed_request", "this is not an HTTP/1.1 request"),
+    405: ("method_not_allowed", "this method is not known; /docs lists the paths and their methods"),
     408: ("request_too_slow", "the request came too slowly"),
     413: ("too_many_chunks", "the body came in too many chunks; send larger ones"),
     414: ("target_too_long", "the path and query are too long; at most 8 KiB are read"),
@@ -16,6 +17,7 @@ _REASONS: Final = {
     503: ("too_many_connections", "too many connections are open; try again in a second"),
     505: ("unsupported_version", "only HTTP/1.1 and HTTP/1.0 are spoken here"),
 }
+_FIELDS: Final = {405: {"Allow": "GET, HEAD, POST"}, 503: {"Retry-After": "1"}}
 WIRE_STATUS: Final = "wire_status"
 """Where a connection leaves, in a request's `scope["state"]`, with which status it ended that request in
 the place of whoever works on it; a refusal that ends no such request counts by itself, with
@@ -31,7 +33,7 @@ def refusal(status: int, request_id: str) -> bytes:
     """Head and body of an answer that ends the connection; there is nothing of the client's in it."""
     code, error = _REASONS[status]
     body = {"error": error, "code": code, "request_id": request_id}
-    return _answer(status, body, {"Connection": "close"} | ({"Retry-After": "1"} if status == 503 else {}))
+    return _answer(status, body, {"Connection": "close"} | _FIELDS.get(status, {}))
 
 
 def full_house(error: UnavailableError, request_id: str, *, ends: bool) -> bytes:
