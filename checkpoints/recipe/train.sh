@@ -41,7 +41,11 @@ echo "3/4 The second stage"
 dragoman train --config $recipe/first.toml --config $recipe/second.toml --resume "$@"
 
 echo "4/4 Search, scores and golden sentences"
-[ -e $work/checkpoint ] || cp -r $work/second/checkpoints/last $work/checkpoint
+if [ ! -e $work/checkpoint ]; then
+    rm -rf $work/checkpoint.part
+    cp -r $work/second/checkpoints/last $work/checkpoint.part
+    mv $work/checkpoint.part $work/checkpoint
+fi
 valid=()
 for language in "${languages[@]}"; do valid+=(--corpus "en-$language" "$(corpus "$language" valid)"); done
 dragoman tune $work/checkpoint "${valid[@]}" --limit 500 --metric chrf \
