@@ -7,12 +7,9 @@ from itertools import islice
 
 from app.translation.text_job import TextJob
 from model.request import Hypothesis
-from model.text.addresses import source_addresses
-from model.text.casing import as_written, was_read_small
 from model.text.scripts import stable_prefix
 from model.text.tokenizer import Tokenizer
-from model.translation.document_translation import Passage
-from model.translation.result import finished_text
+from model.translation.document_translation import DocumentTranslation
 
 
 class PartialResults:
@@ -76,11 +73,6 @@ class _PartialResult:
         self._tokenizer = tokenizer
         self._sources = job.sources
         self._target = job.target
-        self._was_small = [
-            was_read_small(source, job.target, request.source_ids, tokenizer)
-            for source, request in zip(self._sources, job.requests, strict=True)
-        ]
-        self._is_held_back = [bool(source_addresses(source)) for source in self._sources]
         self._token_ids: dict[int, Sequence[int]] = {}
         self._finished: set[int] = set()
         self._texts: list[str] = []
@@ -107,17 +99,12 @@ class _PartialResult:
 
     def _certain(self) -> list[str]:
         while (place := len(self._texts)) in self._finished:
-            text = finished_text(self._decode(place), *self._asked(place), was_small=self._was_small[place])
-            self._texts.append(text)
-        if place not in self._token_ids or self._is_held_back[place]:
+            self._texts.append(self._sources[place].finish(self._decode(place), self._target))
+        if place not in self._token_ids or self._sources[place].addresses:
             return self._texts
         beginning = stable_prefix(self._decode(place))
-        text = as_written(beginning, *self._asked(place), was_small=self._was_small[place])
+        text = self._sources[place].restore_casing(beginning, self._target)
         return [*self._texts, text] if text else self._texts
-
-    def _asked(self, place: int) -> tuple[str, str]:
-        """The sentence, and the language it is to become."""
-        return self._sources[place], self._target
 
     def _decode(self, place: int) -> str:
         return self._tokenizer.decode(self._token_ids[place])
@@ -137,7 +124,7 @@ def _beginning(job: TextJob, texts: Sequence[str]) -> str:
     return job.layout.beginning(runs)
 
 
-def _run(passage: Passage, texts: Sequence[str], *, is_last: bool) -> str:
+def _run(passage: DocumentTranslation, texts: Sequence[str], *, is_last: bool) -> str:
     document = passage.document
     if not passage.requests:
         return document.rebuild(document.sentences)

@@ -11,7 +11,8 @@ from app.translation.request import Answer
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Splitting
 from model.text.languages import Detection
-from model.translation.document_translation import Passage, rebuild_all, sentences_of
+from model.text.source_sentence import SourceSentence
+from model.translation.document_translation import DocumentTranslation, rebuild_all, sentences_of
 from model.translation.result import SentenceTranslation, Translation
 
 
@@ -37,7 +38,7 @@ class TextJob:
     splitting: Splitting = "sentences"
     route: Route | None = None
     options: tuple[DecodeOptions, ...] = ()
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[DocumentTranslation, ...] = ()
     done: tuple[tuple[SentenceTranslation, ...], ...] = ()
     runs: tuple[Translation, ...] = ()
 
@@ -52,9 +53,9 @@ class TextJob:
         return [request for passage in self.passages for request in passage.requests]
 
     @property
-    def sources(self) -> list[str]:
-        """What each of them is asked for."""
-        return [source for passage in self.passages for source in passage.sources]
+    def sources(self) -> list[SourceSentence]:
+        """The sentence of each request."""
+        return [sentence for passage in self.passages for sentence in passage.sentences]
 
     @property
     def target(self) -> str:
@@ -109,7 +110,7 @@ class TextJob:
         """
         runs = tuple(rebuild_all(self.passages, sentences))
         done = (*self.done, tuple(sentences))
-        passages: tuple[Passage, ...] = ()
+        passages: tuple[DocumentTranslation, ...] = ()
         if further := self.remaining[1:]:
             texts = [run.text for run in runs]
             passages = _read(texts, further[0], self.options[len(done)], self.field, self.splitting)
@@ -138,10 +139,10 @@ class TextJob:
 
 def _read(
     texts: Sequence[str], hop: Hop, options: DecodeOptions, field: str, splitting: Splitting
-) -> tuple[Passage, ...]:
+) -> tuple[DocumentTranslation, ...]:
     """Runs of text, ready for a leg."""
     return tuple(
-        Passage.read(
+        DocumentTranslation.read(
             text,
             tokenizer=hop.model.tokenizer,
             card=hop.model.card,

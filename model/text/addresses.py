@@ -2,12 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import NamedTuple
-
-from model.text.normalisation import clean
 
 # An address with Latin letters beyond ASCII is none here: half of it would be wrong.
 _END = r"(?![À-ɏ\u0300-\u036f])"
@@ -49,24 +47,20 @@ def addresses(text: str) -> list[str]:
     return [text[begin:end] for begin, end in _spans(text)]
 
 
-def source_addresses(source: str) -> list[str]:
-    """What a translation has to repeat: the addresses of its source, as the network reads that."""
-    return addresses(clean(source))
+def with_addresses(translation: str, source_addresses: Sequence[str]) -> str:
+    """Returns a translation in which the addresses of its source stand letter for letter.
 
-
-def with_addresses(translation: str, source: str) -> str:
-    """A translation in which the addresses of its source stand letter for letter.
-
-    What resembles a missing address most takes its spelling, even if it fell to pieces
-    (`anna@bei game.de`). An address that nothing resembles stays missing, and so do more than eight.
+    The part of the translation that most resembles a missing address is replaced by the address, even if
+    spaces split it (`anna@bei game.de`). An address stays missing if no part resembles it, or if more than
+    eight are missing.
 
     Args:
-        translation: As the network has it.
-        source: What was translated.
+        translation: Text that the network produced.
+        source_addresses: What `addresses` found in the cleaned source.
     """
-    wanted = Counter(source_addresses(source))
-    if not wanted:
+    if not source_addresses:
         return translation
+    wanted = Counter(source_addresses)
     missing = wanted - Counter(addresses(translation))
     if not 0 < missing.total() <= _MOST_MISSING:
         return translation

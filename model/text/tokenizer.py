@@ -123,17 +123,22 @@ class Tokenizer:
         """Language tags among the target ids, for no translation to hold; none where the sides differ."""
         return tuple(self.language_tags.values()) if self.is_shared else ()
 
-    def encode(self, text: str, *, target_language: str | None = None) -> list[int]:
-        """Ids of a source sentence, ready for the network: [tag], pieces, EOS.
+    def encode(self, text: str, *, target_language: str | None = None, is_clean: bool = False) -> list[int]:
+        """Returns the ids of a source sentence, ready for the network: [tag], pieces, EOS.
 
         Args:
             text: Any Unicode text.
-            target_language: Needed where the model has language tags, ignored elsewhere.
+            target_language: Needed if the model has language tags, ignored otherwise.
+            is_clean: Whether `clean` has been applied to the text.
 
         Raises:
             UnsupportedLanguageError: If the model has tags, but none for this language.
         """
-        return [*self._tag(target_language), *self._source.encode(self._readable(text)), self.eos_id]
+        return [
+            *self._tag(target_language),
+            *self._source.encode(self._readable(text, is_clean)),
+            self.eos_id,
+        ]
 
     def reads_otherwise(self, text: str) -> bool:
         """Whether a source of this text is cut from other characters than a target of it."""
@@ -192,9 +197,9 @@ class Tokenizer:
         """The same of targets."""
         return self._target.scored_pieces()
 
-    def _readable(self, text: str) -> str:
-        """A source sentence in characters of the vocabulary, as far as they can say it."""
-        return familiar(self.settings.prepare(text), self._source.characters)
+    def _readable(self, text: str, is_clean: bool = False) -> str:
+        """Returns a source sentence in characters of the vocabulary, where they can spell it."""
+        return familiar(self.settings.prepare(text, is_clean=is_clean), self._source.characters)
 
     def _tag(self, target_language: str | None) -> list[int]:
         if not self.language_tags:

@@ -66,12 +66,16 @@ class TokenizerSettings:
         text = json.dumps(values, ensure_ascii=False, indent=2)
         (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
 
-    def prepare(self, text: str) -> str:
-        """A sentence as SentencePiece sees it.
+    def prepare(self, text: str, *, is_clean: bool = False) -> str:
+        """Returns a sentence as SentencePiece reads it.
 
-        A typed U+2581 becomes an underscore, its look-alike: SentencePiece writes spaces with it.
+        A typed U+2581 becomes an underscore, which looks alike: SentencePiece marks spaces with U+2581.
+
+        Args:
+            text: Any Unicode text.
+            is_clean: Whether `clean` has been applied to the text.
         """
-        text = clean(text).replace(_WORD_BOUNDARY, "_")
+        text = (text if is_clean else clean(text)).replace(_WORD_BOUNDARY, "_")
         if self.lowercase:
             text = text.lower()
         return separate_punctuation(text) if self.separate_punctuation else text

@@ -1,6 +1,6 @@
 """② ③ A text becomes decode requests; ⑥ ⑦ ⑧ hypotheses become a text again. No torch.
 
-The synchronous Translator and the service both go through here, so their answers are equal.
+`Translator` and the service both use these steps, so their translations are equal.
 """
 
 import dataclasses
@@ -13,26 +13,28 @@ from typing import Self
 from model.checkpoint.card import ModelCard, Pair
 from model.errors import TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
-from model.text.casing import source_ids
 from model.text.document import Document, Splitting
 from model.text.languages import canonical_code, known_code
+from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
 from model.translation.result import SentenceTranslation, Translation
 
 
 @dataclass(frozen=True)
-class Passage:
-    """A text on its way through the decoder.
+class DocumentTranslation:
+    """A text that is being translated: its sentences, the gaps between them, and the decode requests.
 
     Attributes:
-        document: Its sentences, and the gaps between them.
-        target: Language that the translation is in.
-        requests: One a sentence; none for a text that comes back unchanged.
-        encode_seconds: How much of the time of reading went into token ids.
+        document: The sentences and the gaps.
+        target: Code of the target language.
+        sentences: The sentences to decode; none if the text comes back unchanged.
+        requests: One for each of `sentences`.
+        encode_seconds: Time spent on token ids.
     """
 
     document: Document
     target: str
+    sentences: tuple[SourceSentence, ...]
     requests: tuple[DecodeRequest, ...]
     encode_seconds: float = field(default=0.0, compare=False)
 
@@ -48,52 +50,46 @@ class Passage:
         field: str = "q",
         splitting: Splitting = "sentences",
     ) -> Self:
-        """Split a text and encode its sentences.
+        """Splits a text and encodes its sentences.
 
-        A sentence that the vocabulary cannot spell comes back as it is, like the gaps, however long.
+        A sentence that the vocabulary cannot spell comes back unchanged, whatever its length.
 
         Args:
-            text: Any text; blank ones need no decoding.
-            tokenizer: Of the checkpoint.
-            card: Of the checkpoint, for its limits.
-            pair: Source and target as `resolve_pair` gives them; the same code twice leaves the
-                text unchanged.
+            text: Any text; a blank one needs no decoding.
+            tokenizer: The checkpoint's tokenizer.
+            card: The checkpoint's card, for its limits.
+            pair: Source and target as `resolve_pair` returns them; equal codes leave the text unchanged.
             options: How to decode every sentence; `card.max_target_length` bounds them.
-            field: Where the text stands in the request, e.g. `q[3]`, for messages.
-            splitting: Where its sentences end.
+            field: Name of the text in error messages, e.g. `q[3]`.
+            splitting: Where the sentences end.
 
         Raises:
             TextTooLongError: If a sentence has more tokens than `card.max_source_length`.
         """
         source, target = pair
         document = Document.split(text, source, splitting)
-        sentences = () if source == target else document.sentences
         began = time.monotonic()
-        ids = [source_ids(sentence, pair, tokenizer) for sentence in sentences]
+        texts = () if source == target else document.sentences
+        sentences = [SourceSentence.read(sentence, pair, tokenizer) for sentence in texts]
         encode_seconds = time.monotonic() - began
-        spelt = list(map(tokenizer.can_spell, ids))
+        spelt = [tokenizer.can_spell(sentence.ids) for sentence in sentences]
         if not all(spelt):
             document = document.keeping(spelt)
-            ids = list(compress(ids, spelt))
-        longest = max(map(len, ids), default=0)
+            sentences = list(compress(sentences, spelt))
+        longest = max((len(sentence.ids) for sentence in sentences), default=0)
         if longest > card.max_source_length:
             raise TextTooLongError(field, "max_source_length", card.max_source_length, longest)
         requests = (
-            DecodeRequest(source_ids, _bounded(options, len(source_ids), card.max_target_length))
-            for source_ids in ids
+            DecodeRequest(sentence.ids, _bounded(options, len(sentence.ids), card.max_target_length))
+            for sentence in sentences
         )
-        return cls(document, target, tuple(requests), encode_seconds)
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """The sentence that each request is for; of those of a text in its own language nothing is asked."""
-        return self.document.sentences[: len(self.requests)]
+        return cls(document, target, tuple(sentences), tuple(requests), encode_seconds)
 
     def rebuild(self, sentences: Sequence[SentenceTranslation]) -> Translation:
-        """Put the text together again, from what became of each request.
+        """Puts the text together again from the translation of each request.
 
-        Alternative i is made of hypothesis i of every sentence; a sentence that has fewer
-        contributes its best.
+        Alternative i consists of hypothesis i of every sentence; a sentence that has fewer contributes its
+        best hypothesis.
         """
         if not self.requests:
             return Translation(self.document.rebuild(self.document.sentences))
@@ -101,7 +97,7 @@ class Passage:
         best = self._ranked(texts, 0)
         others = dict.fromkeys(self._ranked(texts, rank) for rank in range(1, max(map(len, texts))))
         return Translation(
-            text=best,
+            best,
             alternatives=tuple(text for text in others if text != best),
             score=_score_per_token([sentence.best for sentence in sentences]),
             sentences=tuple(sentences),
@@ -113,34 +109,37 @@ class Passage:
 
 
 def sentences_of(
-    passages: Sequence[Passage], results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer
+    documents: Sequence[DocumentTranslation], results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer
 ) -> list[SentenceTranslation]:
-    """What became of the sentences of several passages, from the results of all their requests in order.
+    """Returns the translated sentences of several texts, from the results of all their requests in order.
 
     Raises:
         DecodingError: If a sentence has no hypothesis.
     """
-    asked = (
-        (source, passage.target, request)
-        for passage in passages
-        for source, request in zip(passage.sources, passage.requests, strict=True)
+    requested = (
+        (sentence, document.target, request)
+        for document in documents
+        for sentence, request in zip(document.sentences, document.requests, strict=True)
     )
     return [
-        SentenceTranslation.of(source, target, request, result, tokenizer)
-        for (source, target, request), result in zip(asked, results, strict=True)
+        SentenceTranslation.of(sentence, target, request, result, tokenizer)
+        for (sentence, target, request), result in zip(requested, results, strict=True)
     ]
 
 
-def rebuild_all(passages: Sequence[Passage], sentences: Sequence[SentenceTranslation]) -> list[Translation]:
-    """Put several passages together again, from what became of all their requests in order."""
+def rebuild_all(
+    documents: Sequence[DocumentTranslation], sentences: Sequence[SentenceTranslation]
+) -> list[Translation]:
+    """Puts several texts together again, from the translations of all their requests in order."""
     remaining = iter(sentences)
-    return [passage.rebuild(list(islice(remaining, len(passage.requests)))) for passage in passages]
+    return [document.rebuild(list(islice(remaining, len(document.requests)))) for document in documents]
 
 
 def resolve_pair(card: ModelCard, source: str, target: str) -> Pair:
-    """The checkpoint's own codes for the languages a caller names: `EN` and `en-GB` mean `en`, `pt` `pt-BR`.
+    """Returns the checkpoint's codes for the languages that a caller names.
 
-    Source = target is allowed for each language the checkpoint knows.
+    `EN` and `en-GB` mean `en`, and `pt` means `pt-BR` if the checkpoint has only that. Source and target may
+    be the same language if the checkpoint knows it.
 
     Raises:
         UnsupportedLanguageError: If the checkpoint does not translate this direction.
@@ -152,15 +151,15 @@ def resolve_pair(card: ModelCard, source: str, target: str) -> Pair:
 
 
 def resolve_code(card: ModelCard, code: str) -> str:
-    """The checkpoint's own code for a language, or the bare language where it has none."""
+    """Returns the checkpoint's code for a language, or the bare language code if it has none."""
     return known_code(code, card.languages) or canonical_code(code)
 
 
 def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:
-    """The same options, asking for `count` further hypotheses; greedy search becomes beam search.
+    """Returns the options with `count` further hypotheses; greedy search becomes beam search.
 
     Raises:
-        ConfigError: If there cannot be as many.
+        ConfigError: If so many are not possible.
     """
     if count == 0:
         return options if options.num_hypotheses == 1 else dataclasses.replace(options, num_hypotheses=1)
@@ -171,7 +170,7 @@ def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:
 
 
 def _bounded(options: DecodeOptions, source_length: int, limit: int) -> DecodeOptions:
-    """The same options where they keep within the limit, else with the limit as `max_length`."""
+    """Returns the options, with the limit as `max_length` if they exceed it."""
     if options.length_bounds(source_length, limit)[1] < limit:
         return options
     return dataclasses.replace(options, max_length=limit, min_length=min(options.min_length, limit))

@@ -1,38 +1,42 @@
-"""⑦ Translations that look broken: what is wrong with one, by itself and beside its source."""
+"""⑦ Checks for translations that look broken, alone or compared with their source."""
 
 import re
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 from model.request import Hypothesis
-from model.text.normalisation import clean
 
 Kind = Literal["loop", "unfinished", "empty", "copy", "length"]
-"""`loop`: it says the same over and over, and its source does not; `unfinished`: its length limit ended it;
-`empty`: it holds no text; `copy`: it is its source; `length`: it is far longer or shorter than its source.
+"""What is wrong with a translation.
+
+- `loop`: it repeats the same tokens, and its source does not.
+- `unfinished`: its length limit ended it.
+- `empty`: it holds no text.
+- `copy`: it equals its source.
+- `length`: it is far longer or shorter than its source.
 """
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 _LONGEST_LOOP = 4
 _REPETITIONS = 4
-# Real translations between a dozen languages stay well inside, in tokens of either side.
+# In tokens. Real translations between a dozen languages stay well within these bounds.
 _LONG, _LONG_OFFSET = 2, 20
 _SHORT, _SHORT_OFFSET = 6, 10
-# Names, numbers, code and addresses are rightly copied; so are a few words that two languages share.
+# Names, numbers, code and addresses are copied rightly, and so are a few words that two languages share.
 _COPIED_WORDS = 4
 _COPIED_LETTERS = 8
 _WORD = re.compile(r"(?<!\S)[^\W\d_]+(?:['’-][^\W\d_]+)*(?=[,;:.!?…]*(?:\s|$))")
 
 
 def diagnose(source: str, source_ids: Sequence[int], best: Hypothesis, text: str) -> Kind | None:
-    """The first of KINDS that a translation is, or nothing.
+    """Returns the first of KINDS that applies to a translation, or None.
 
     Args:
-        source: The sentence.
-        source_ids: As the network read it.
-        best: Its translation.
-        text: That in words.
+        source: The sentence after `clean`.
+        source_ids: Token ids that the network read.
+        best: The best hypothesis.
+        text: Text of the best hypothesis.
     """
     if _is_loop(best.token_ids, source_ids):
         return "loop"
@@ -46,12 +50,12 @@ def diagnose(source: str, source_ids: Sequence[int], best: Hypothesis, text: str
 
 
 def repeats_itself(source_ids: Sequence[int]) -> bool:
-    """Whether a source has a group of tokens so often in a row that its translation may need one, too."""
+    """Returns whether a source repeats a group of tokens so often that its translation may repeat one too."""
     return _most_repetitions(source_ids) >= 2 * _REPETITIONS
 
 
 def _is_loop(ids: Sequence[int], source_ids: Sequence[int]) -> bool:
-    # Most translations repeat hardly anything; a set tells that at once.
+    # Most translations repeat hardly anything, which the size of a set shows at once.
     if len(ids) - len(set(ids)) < _REPETITIONS - 1:
         return False
     repetitions = _most_repetitions(ids)
@@ -59,12 +63,12 @@ def _is_loop(ids: Sequence[int], source_ids: Sequence[int]) -> bool:
 
 
 def _most_repetitions(ids: Sequence[int]) -> int:
-    """How often a group of a few tokens comes in a row, where that is most often; at least 1."""
+    """Returns the most times that a group of up to four tokens occurs in a row; at least 1."""
     return max(1 + _longest_run(ids, size) // size for size in range(1, _LONGEST_LOOP + 1))
 
 
 def _longest_run(ids: Sequence[int], size: int) -> int:
-    """Most tokens in a row of which each equals the one `size` places before it."""
+    """Returns the most tokens in a row that each equal the token `size` places earlier."""
     longest = run = 0
     for token, before in zip(ids[size:], ids, strict=False):
         run = run + 1 if token == before else 0
@@ -73,15 +77,14 @@ def _longest_run(ids: Sequence[int], size: int) -> int:
 
 
 def _is_copy(text: str, source: str) -> bool:
-    # Cleaning takes longer than all else here, and hardly any translation begins as its source does.
-    if text[:1] != source[:1] or text != clean(source):
+    if text != source:
         return False
     words = sum(map(str.islower, _WORD.findall(text)))
     return words >= _COPIED_WORDS or sum(map(_is_caseless, text)) >= _COPIED_LETTERS
 
 
 def _is_caseless(character: str) -> bool:
-    """Whether it is a letter of a script without capitals: a word in it does not show to be a name."""
+    """Returns whether a character is a letter of a script without capitals, where names do not show."""
     return character.isalpha() and character.lower() == character.upper()
 
 

@@ -1,4 +1,4 @@
-"""⑦ ⑧ What became of a sentence, and of a text."""
+"""⑦ ⑧ The translation of a sentence, and of a text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,20 +6,19 @@ from typing import Self
 
 from model.errors import DecodingError
 from model.request import DecodeRequest, Hypothesis
-from model.text.addresses import with_addresses
-from model.text.casing import as_written, was_read_small
+from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
 from model.translation.quality_checks import Kind, diagnose
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why a sentence's first translation looked broken, and what was done about it.
+    """Why the first translation of a sentence looked broken, and whether a second one replaced it.
 
     Attributes:
         kind: What was wrong.
-        retried: Whether it was translated a second time.
-        kept: Whether the second translation was better and took its place.
+        retried: Whether the sentence was translated a second time.
+        kept: Whether the second translation was better and replaced the first.
     """
 
     kind: Kind
@@ -29,18 +28,18 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class SentenceTranslation:
-    """One sentence of a text and what the decoder made of it.
+    """A sentence of a text and its translation.
 
     Attributes:
-        source: The sentence as it stood in the text.
-        target: Language that it was translated into.
+        sentence: The sentence, as the network read it.
+        target: Code of the target language.
         request: What the decoder was asked.
-        hypotheses: Its answers, best first, at least one.
-        texts: Text of each, with the capitals and the addresses of the source.
-        diagnosis: What looked broken; None where nothing did.
+        hypotheses: The decoder's result, best first, at least one.
+        texts: Text of each hypothesis, with the casing and the addresses of the source.
+        diagnosis: Why the translation looked broken; None if it did not.
     """
 
-    source: str
+    sentence: SourceSentence
     target: str
     request: DecodeRequest
     hypotheses: tuple[Hypothesis, ...]
@@ -50,26 +49,29 @@ class SentenceTranslation:
     @classmethod
     def of(
         cls,
-        source: str,
+        sentence: SourceSentence,
         target: str,
         request: DecodeRequest,
         result: Sequence[Hypothesis],
         tokenizer: Tokenizer,
     ) -> Self:
-        """A sentence with what came of it.
+        """Turns the hypotheses of a sentence into text and checks the best one.
 
         Raises:
-            DecodingError: If that is nothing.
+            DecodingError: If there is no hypothesis.
         """
         if not result:
             raise DecodingError("the search found no translation of a sentence")
-        was_small = was_read_small(source, target, request.source_ids, tokenizer)
         texts = tuple(
-            finished_text(tokenizer.decode(hypothesis.token_ids), source, target, was_small=was_small)
-            for hypothesis in result
+            sentence.finish(tokenizer.decode(hypothesis.token_ids), target) for hypothesis in result
         )
-        kind = diagnose(source, request.source_ids, result[0], texts[0])
-        return cls(source, target, request, tuple(result), texts, Diagnosis(kind) if kind else None)
+        kind = diagnose(sentence.cleaned, request.source_ids, result[0], texts[0])
+        return cls(sentence, target, request, tuple(result), texts, Diagnosis(kind) if kind else None)
+
+    @property
+    def source(self) -> str:
+        """The sentence as it stands in the text."""
+        return self.sentence.text
 
     @property
     def best(self) -> Hypothesis:
@@ -78,32 +80,40 @@ class SentenceTranslation:
 
     @property
     def text(self) -> str:
-        """Text of the best."""
+        """Text of the best hypothesis."""
         return self.texts[0]
 
 
-def finished_text(decoded: str, source: str, target: str, *, was_small: bool = False) -> str:
-    """What the decoder wrote, in capitals where its source is, and with the addresses of the source."""
-    return with_addresses(as_written(decoded, source, target, was_small=was_small), source)
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One text, translated.
+class Translation(str):
+    """A translated text: a string, with what is known about it as attributes.
 
     Attributes:
-        text: The best translation.
-        alternatives: Further ones, best first, all different; as many as were asked for where
-            the search found as many.
-        score: Natural log-probability per token of the whole text, EOS included; None where
-            nothing was decoded (a blank text, or source = target).
-        sentences: What each sentence became.
+        alternatives: Further translations, best first, all different; at most as many as were asked for.
+        score: Natural log-probability per token of the whole text, EOS included; None if nothing was
+            decoded (a blank text, or source = target).
+        sentences: The translation of each sentence.
     """
 
-    text: str
-    alternatives: tuple[str, ...] = ()
-    score: float | None = None
-    sentences: tuple[SentenceTranslation, ...] = ()
+    alternatives: tuple[str, ...]
+    score: float | None
+    sentences: tuple[SentenceTranslation, ...]
+
+    def __new__(
+        cls,
+        text: str,
+        alternatives: tuple[str, ...] = (),
+        score: float | None = None,
+        sentences: tuple[SentenceTranslation, ...] = (),
+    ) -> Self:
+        """Makes a string that carries the attributes."""
+        translation = super().__new__(cls, text)
+        translation.alternatives, translation.score, translation.sentences = alternatives, score, sentences
+        return translation
+
+    @property
+    def text(self) -> str:
+        """The best translation as a plain string."""
+        return str(self)
 
     @property
     def is_finished(self) -> bool:

@@ -1,4 +1,4 @@
-"""⑤ ⑦ A second attempt at a translation that looks broken: once, by a search that goes in no circles."""
+"""⑤ ⑦ A second attempt at a translation that looks broken, once, by a search that may not repeat itself."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from model.translation.result import SentenceTranslation
 BEAM_SIZE: Final = 4
 NO_REPEAT_NGRAM_SIZE: Final = 3
 REPETITION_PENALTY: Final = 1.1
-_OF_REPETITION = frozenset({"loop", "unfinished", "length"})
+_REPETITIVE = frozenset({"loop", "unfinished", "length"})
 
 
 def second_request(first: SentenceTranslation) -> DecodeRequest | None:
-    """What to ask the decoder once more; None where nothing looks broken, or nothing else can be tried.
+    """Returns the request of a second attempt; None if nothing looks broken or nothing else can be tried.
 
-    Where a translation goes in circles or on for too long, and its source repeats itself, a search that may
-    not do so makes nonsense.
+    If a translation repeats itself or is too long, and its source repeats itself, a search that may not
+    repeat itself produces nonsense, so there is no second attempt.
     """
     if first.diagnosis is None:
         return None
-    if first.diagnosis.kind in _OF_REPETITION and repeats_itself(first.request.source_ids):
+    if first.diagnosis.kind in _REPETITIVE and repeats_itself(first.request.source_ids):
         return None
     options = _stricter(first.request.options, first.diagnosis.kind)
     request = dataclasses.replace(first.request, options=options)
@@ -33,17 +33,20 @@ def second_request(first: SentenceTranslation) -> DecodeRequest | None:
 def better_of(
     first: SentenceTranslation, request: DecodeRequest, result: Sequence[Hypothesis], tokenizer: Tokenizer
 ) -> SentenceTranslation:
-    """The second translation if nothing is wrong with it, else the first; either says what happened.
+    """Returns the second translation if nothing is wrong with it, otherwise the first.
 
     Args:
-        first: What looked broken.
+        first: The translation that looked broken.
         request: The second request.
-        result: What came of that.
-        tokenizer: Of the checkpoint.
+        result: The hypotheses of the second request.
+        tokenizer: The checkpoint's tokenizer.
+
+    Returns:
+        One of the two, with a diagnosis that says which.
     """
     if first.diagnosis is None or not result:
         return first
-    second = SentenceTranslation.of(first.source, first.target, request, result, tokenizer)
+    second = SentenceTranslation.of(first.sentence, first.target, request, result, tokenizer)
     kept = second.diagnosis is None
     diagnosis = dataclasses.replace(first.diagnosis, retried=True, kept=kept)
     return dataclasses.replace(second if kept else first, diagnosis=diagnosis)
@@ -51,7 +54,7 @@ def better_of(
 
 def _stricter(options: DecodeOptions, kind: Kind) -> DecodeOptions:
     beam_size = options.beam_size if options.strategy == "beam" else options.num_hypotheses
-    # EOS is one of them; a lone other may be white space, or a byte that is no character.
+    # EOS counts. A single other token may be white space, or a byte that is not a character.
     min_length = max(options.min_length, 3 if kind == "empty" else 2)
     return dataclasses.replace(
         options,

@@ -21,7 +21,12 @@ from model.decoding.runner import Result
 from model.errors import TextTooLongError, TranslationError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
-from model.translation.document_translation import Passage, rebuild_all, resolve_pair, sentences_of
+from model.translation.document_translation import (
+    DocumentTranslation,
+    rebuild_all,
+    resolve_pair,
+    sentences_of,
+)
 from model.translation.result import SentenceTranslation, Translation
 from model.translation.second_attempt import better_of, second_request
 
@@ -179,7 +184,7 @@ class Translator:
         """
         pair = resolve_pair(self.card, source, target)
         read = partial(
-            Passage.read,
+            DocumentTranslation.read,
             tokenizer=self.tokenizer,
             card=self.card,
             pair=pair,

@@ -24,7 +24,7 @@ class WordTokenizer:
     def __init__(self) -> None:
         self._words = ["<pad>", "</s>"]
 
-    def encode(self, text: str, *, target_language: str | None = None) -> list[int]:
+    def encode(self, text: str, *, target_language: str | None = None, is_clean: bool = False) -> list[int]:
         return [*map(self._id, text.split()), self.eos_id]
 
     def can_spell(self, ids: Sequence[int]) -> bool:

@@ -60,7 +60,7 @@ def test_nothing_looks_broken(asked: Input, answers: Answers) -> None:
     assert answer.text.strip()
     assert not set("⁇\ufffd") & set(answer.text)
     kinds = {
-        diagnose(sentence.source, sentence.request.source_ids, sentence.best, sentence.text)
+        diagnose(sentence.sentence.cleaned, sentence.request.source_ids, sentence.best, sentence.text)
         for sentence in answer.sentences
     }
     assert kinds <= {None, "copy"} if asked.same else kinds == {None}

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.text.addresses import addresses, with_addresses
+from model.text.normalisation import clean
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_web_and_mail_addresses_are_found(text: str, found: list[str]) -> None:
 def test_what_resembles_an_address_of_the_source_becomes_it(
     source: str, translation: str, expected: str
 ) -> None:
-    assert with_addresses(translation, source) == expected
+    assert with_addresses(translation, addresses(clean(source))) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_what_resembles_an_address_of_the_source_becomes_it(
     ],
 )
 def test_everything_else_stays(source: str, translation: str) -> None:
-    assert with_addresses(translation, source) == translation
+    assert with_addresses(translation, addresses(clean(source))) == translation
 
 
 _PLAIN = ("Anna", "。", "example.org", "3.5")
@@ -103,7 +104,7 @@ _words = st.lists(
 @given(source=_words, translation=_words)
 def test_nothing_else_is_lost(source: list[str], translation: list[str]) -> None:
     before = " ".join(translation)
-    after = with_addresses(before, " ".join(source))
+    after = with_addresses(before, addresses(" ".join(source)))
     for sign in (*_PLAIN, *"()<>"):
         assert after.count(sign) == before.count(sign)
 

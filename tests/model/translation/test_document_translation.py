@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from model.errors import ConfigError, DecodingError, TextTooLongError, UnsupportedLanguageError
 from model.request import DecodeOptions, Hypothesis
 from model.text.tokenizer import Tokenizer
+from model.translation.document_translation import DocumentTranslation as Document
 from model.translation.document_translation import (
-    Passage,
     rebuild_all,
     resolve_pair,
     sentences_of,
@@ -31,8 +31,8 @@ def tokenizer(tiny_tokenizer_folder: Path) -> Tokenizer:
     return Tokenizer.load(tiny_tokenizer_folder)
 
 
-def read(text: str, tokenizer: Tokenizer, options: DecodeOptions = GREEDY, target: str = "fr") -> Passage:
-    return Passage.read(text, tokenizer=tokenizer, card=CARD, pair=("en", target), options=options)
+def read(text: str, tokenizer: Tokenizer, options: DecodeOptions = GREEDY, target: str = "fr") -> Document:
+    return Document.read(text, tokenizer=tokenizer, card=CARD, pair=("en", target), options=options)
 
 
 def hypothesis(text: str, tokenizer: Tokenizer, log_probability: float = -1.0) -> Hypothesis:
@@ -41,8 +41,8 @@ def hypothesis(text: str, tokenizer: Tokenizer, log_probability: float = -1.0) -
     return Hypothesis(tuple(ids[:-1]), each, log_probability, (each,) * len(ids), finished=True)
 
 
-def finish(passage: Passage, results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> Translation:
-    return passage.rebuild(sentences_of([passage], results, tokenizer))
+def finish(document: Document, results: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> Translation:
+    return document.rebuild(sentences_of([document], results, tokenizer))
 
 
 def test_it_does_without_torch() -> None:
@@ -51,51 +51,52 @@ def test_it_does_without_torch() -> None:
 
 
 def test_each_sentence_is_a_request_with_tag_and_end(tokenizer: Tokenizer) -> None:
-    passage = read("Thank you.  The cat sleeps.\n", tokenizer)
-    assert [request.source_ids for request in passage.requests] == [
+    document = read("Thank you.  The cat sleeps.\n", tokenizer)
+    assert [request.source_ids for request in document.requests] == [
         tuple(tokenizer.encode(sentence, target_language="fr"))
         for sentence in ("Thank you.", "The cat sleeps.")
     ]
-    assert passage.requests[0].source_ids[0] == tokenizer.language_tags["fr"]
-    assert passage.requests[0].source_ids[-1] == tokenizer.eos_id
+    assert [sentence.ids for sentence in document.sentences] == [r.source_ids for r in document.requests]
+    assert document.requests[0].source_ids[0] == tokenizer.language_tags["fr"]
+    assert document.requests[0].source_ids[-1] == tokenizer.eos_id
 
 
 def test_white_space_survives(tokenizer: Tokenizer) -> None:
-    passage = read("  Thank you. \r\n\tThe cat sleeps.\n\n", tokenizer)
+    document = read("  Thank you. \r\n\tThe cat sleeps.\n\n", tokenizer)
     results = [[hypothesis("Merci.", tokenizer)], [hypothesis("Le chat dort.", tokenizer)]]
-    assert finish(passage, results, tokenizer).text == "  Merci. \r\n\tLe chat dort.\n\n"
+    assert finish(document, results, tokenizer).text == "  Merci. \r\n\tLe chat dort.\n\n"
 
 
 def test_what_is_one_sentence_is_one_request(tokenizer: Tokenizer) -> None:
     text = "Thank you.\nThe cat sleeps. \n"
-    passage = Passage.read(
+    document = Document.read(
         text, tokenizer=tokenizer, card=CARD, pair=("en", "fr"), options=GREEDY, splitting="none"
     )
-    (request,) = passage.requests
+    (request,) = document.requests
     in_one_line = tokenizer.encode("Thank you. The cat sleeps.", target_language="fr")
     assert request.source_ids == tuple(in_one_line)
-    assert finish(passage, [[hypothesis("Merci.", tokenizer)]], tokenizer).text == "Merci. \n"
+    assert finish(document, [[hypothesis("Merci.", tokenizer)]], tokenizer).text == "Merci. \n"
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\u3000\n", "42", "\u200b"])
 def test_a_blank_text_needs_no_decoder(text: str, tokenizer: Tokenizer) -> None:
-    passage = read(text, tokenizer)
-    assert passage.requests == ()
-    translation = finish(passage, [], tokenizer)
+    document = read(text, tokenizer)
+    assert document.requests == ()
+    translation = finish(document, [], tokenizer)
     assert (translation.text, translation.alternatives, translation.score) == (text, (), None)
 
 
 @given(text=st.text())
 def test_a_text_into_its_own_language_is_unchanged(text: str, tokenizer: Tokenizer) -> None:
-    passage = read(text, tokenizer, target="en")
-    assert passage.requests == ()
-    assert finish(passage, [], tokenizer).text == text
+    document = read(text, tokenizer, target="en")
+    assert document.requests == ()
+    assert finish(document, [], tokenizer).text == text
 
 
 def test_a_sentence_over_the_limit_is_refused_by_name(tokenizer: Tokenizer) -> None:
     message = r"`q\[3\]` is over the limit max_source_length: \d+, at most 64"
     with pytest.raises(TextTooLongError, match=message):
-        Passage.read(
+        Document.read(
             "Thank you. " + "cat " * 80,
             tokenizer=tokenizer,
             card=CARD,
@@ -106,22 +107,22 @@ def test_a_sentence_over_the_limit_is_refused_by_name(tokenizer: Tokenizer) -> N
 
 
 def test_alternatives_are_made_rank_by_rank(tokenizer: Tokenizer) -> None:
-    passage = read("Thank you. The cat sleeps.", tokenizer)
+    document = read("Thank you. The cat sleeps.", tokenizer)
     results = [
         [hypothesis(text, tokenizer) for text in ("Merci.", "Bonjour.", "Merci.")],
         [hypothesis("Le chat dort.", tokenizer)],
     ]
-    translation = finish(passage, results, tokenizer)
+    translation = finish(document, results, tokenizer)
     assert translation.text == "Merci. Le chat dort."
     assert translation.alternatives == ("Bonjour. Le chat dort.",)
     assert [sentence.text for sentence in translation.sentences] == ["Merci.", "Le chat dort."]
 
 
 def test_the_score_is_per_token_of_the_whole_text(tokenizer: Tokenizer) -> None:
-    passage = read("Thank you. The cat sleeps.", tokenizer)
+    document = read("Thank you. The cat sleeps.", tokenizer)
     best = [hypothesis("Merci.", tokenizer, -3.0), hypothesis("Le chat dort.", tokenizer, -5.0)]
     tokens = sum(len(each.token_log_probabilities) for each in best)
-    assert finish(passage, [[each] for each in best], tokenizer).score == pytest.approx(-8.0 / tokens)
+    assert finish(document, [[each] for each in best], tokenizer).score == pytest.approx(-8.0 / tokens)
 
 
 def test_a_sentence_without_hypotheses_is_a_fault(tokenizer: Tokenizer) -> None:
@@ -129,11 +130,11 @@ def test_a_sentence_without_hypotheses_is_a_fault(tokenizer: Tokenizer) -> None:
         sentences_of([read("Thank you.", tokenizer)], [[]], tokenizer)
 
 
-def test_passages_share_one_row_of_results(tokenizer: Tokenizer) -> None:
-    passages = [read(text, tokenizer) for text in ("Thank you.", "", "The cat sleeps. The dog sleeps.")]
+def test_documents_share_one_row_of_results(tokenizer: Tokenizer) -> None:
+    documents = [read(text, tokenizer) for text in ("Thank you.", "", "The cat sleeps. The dog sleeps.")]
     texts = ("Merci.", "Le chat dort.", "Le chien dort.")
-    sentences = sentences_of(passages, [[hypothesis(text, tokenizer)] for text in texts], tokenizer)
-    translations = rebuild_all(passages, sentences)
+    sentences = sentences_of(documents, [[hypothesis(text, tokenizer)] for text in texts], tokenizer)
+    translations = rebuild_all(documents, sentences)
     assert [translation.text for translation in translations] == [
         "Merci.",
         "",
@@ -181,16 +182,16 @@ def test_alternatives_widen_the_search() -> None:
 
 @pytest.mark.parametrize("text", ["你好", " Привет, как дела? \n", "\ufdfa" * 500, "a" + "\u0301" * 500])
 def test_what_cannot_be_spelt_needs_no_decoder_however_long(text: str, tokenizer: Tokenizer) -> None:
-    passage = read(text, tokenizer)
-    assert passage.requests == ()
-    assert finish(passage, [], tokenizer).text == text
+    document = read(text, tokenizer)
+    assert document.requests == ()
+    assert finish(document, [], tokenizer).text == text
 
 
 def test_what_cannot_be_spelt_stays_in_its_place(tokenizer: Tokenizer) -> None:
-    passage = read("Thank you.  你好!\n\tПривет. The cat sleeps. 你好", tokenizer)
-    assert len(passage.requests) == 2
+    document = read("Thank you.  你好!\n\tПривет. The cat sleeps. 你好", tokenizer)
+    assert len(document.requests) == 2
     results = [[hypothesis("Merci.", tokenizer)], [hypothesis("Le chat dort.", tokenizer)]]
-    translation = finish(passage, results, tokenizer)
+    translation = finish(document, results, tokenizer)
     assert translation.text == "Merci.  你好!\n\tПривет. Le chat dort. 你好"
     assert [sentence.source for sentence in translation.sentences] == ["Thank you.", "The cat sleeps."]
 

@@ -58,7 +58,6 @@ def test_the_length_limit_and_nothing_at_all(
     [
         ("where is the next station?", "copy"),
         ("don't you like well-known songs, then?", "copy"),
-        ("where  is\tthe\xa0next station", "copy"),
         ("昨日友達と映画を見ました", "copy"),
         ("restaurant", None),
         ("menu du restaurant", None),
@@ -71,9 +70,8 @@ def test_the_length_limit_and_nothing_at_all(
     ],
 )
 def test_a_copy_has_words_that_need_translating(source: str, kind: str | None) -> None:
-    copied = source.replace("\t", " ").replace("\xa0", " ")
-    assert diagnose(source, tuple(range(9)), best(tuple(range(7))), copied) == kind
-    assert diagnose(source, tuple(range(9)), best(tuple(range(7))), copied + " !") is None
+    assert diagnose(source, tuple(range(9)), best(tuple(range(7))), source) == kind
+    assert diagnose(source, tuple(range(9)), best(tuple(range(7))), source + " !") is None
 
 
 @pytest.mark.parametrize(

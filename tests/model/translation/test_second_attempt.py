@@ -7,6 +7,7 @@ import pytest
 
 from model.errors import DecodingError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
 from model.translation.result import Diagnosis, SentenceTranslation
 from model.translation.second_attempt import better_of, second_request
@@ -24,9 +25,9 @@ def hypothesis(text: str, tokenizer: Tokenizer, *, finished: bool = True) -> Hyp
 def translated(
     text: str, tokenizer: Tokenizer, options: DecodeOptions, *, finished: bool = True
 ) -> SentenceTranslation:
-    ids = tuple(tokenizer.encode("Thank you.", target_language="fr"))
+    source = SourceSentence.read("Thank you.", ("en", "fr"), tokenizer)
     result = [hypothesis(text, tokenizer, finished=finished)]
-    return SentenceTranslation.of("Thank you.", "fr", DecodeRequest(ids, options), result, tokenizer)
+    return SentenceTranslation.of(source, "fr", DecodeRequest(source.ids, options), result, tokenizer)
 
 
 def test_what_looks_fine_is_left_alone(tokenizer: Tokenizer) -> None:
@@ -36,8 +37,9 @@ def test_what_looks_fine_is_left_alone(tokenizer: Tokenizer) -> None:
 
 
 def test_nothing_found_is_a_fault(tokenizer: Tokenizer) -> None:
+    source = SourceSentence("Thank you.", "Thank you.", (1,))
     with pytest.raises(DecodingError, match="no translation"):
-        SentenceTranslation.of("Thank you.", "fr", DecodeRequest((1,), DecodeOptions()), [], tokenizer)
+        SentenceTranslation.of(source, "fr", DecodeRequest((1,), DecodeOptions()), [], tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,9 @@ def test_the_second_stays_within_the_limits_of_the_first(tokenizer: Tokenizer, l
 def test_a_source_that_repeats_itself_gets_no_second_attempt(
     tokenizer: Tokenizer, repetitions: int, *, is_tried: bool
 ) -> None:
-    source = "?" * repetitions
     ids = (*[tokenizer.encode_target("?")[-2]] * repetitions, tokenizer.eos_id)
     result = [hypothesis("a", tokenizer, finished=False)]
+    source = SourceSentence("?" * repetitions, "?" * repetitions, ids)
     sentence = SentenceTranslation.of(source, "fr", DecodeRequest(ids, DecodeOptions()), result, tokenizer)
     assert sentence.diagnosis == Diagnosis("unfinished")
     assert (second_request(sentence) is not None) is is_tried

@@ -1,0 +1,94 @@
+"""③ ⑦ A sentence as the network reads it, and its translation with the casing and addresses of the sentence.
+
+To a network, `HELLO` and `Hello` are unrelated pieces, and training text has few sentences in capitals. So
+such a sentence is read in lower case, and its translation is written in capitals.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Self
+
+from model.text.addresses import addresses, with_addresses
+from model.text.casing import (
+    as_read,
+    is_capitalised_word,
+    is_in_capitals,
+    upper,
+    with_capital_initial,
+    with_small_initial,
+)
+from model.text.normalisation import clean
+from model.text.tokenizer import Tokenizer
+
+Casing = Literal["unchanged", "capitals", "capital_initial"]
+"""What the network was not shown: nothing; that all letters are capitals; that the first letter is one."""
+
+
+@dataclass(frozen=True)
+class SourceSentence:
+    """A sentence of a source text, cleaned and tokenised once.
+
+    Attributes:
+        text: The sentence as it stands in the text.
+        cleaned: The sentence after `clean`.
+        ids: The token ids that the network reads.
+        casing: How the casing of `ids` differs from that of the sentence.
+    """
+
+    text: str
+    cleaned: str
+    ids: tuple[int, ...]
+    casing: Casing = "unchanged"
+
+    @classmethod
+    def read(cls, text: str, pair: tuple[str, str], tokenizer: Tokenizer) -> Self:
+        """Cleans and tokenises a sentence.
+
+        A lone word loses its first capital if the vocabulary has the word as one piece without the capital,
+        but not with it. `Cancel` is then read as `cancel`. `Paris`, which is one piece as it stands, and
+        `Bilbao`, which is one piece in neither form, stay.
+
+        Args:
+            text: The sentence as it stands in the text.
+            pair: Codes of its language and of the target language.
+            tokenizer: The checkpoint's tokenizer.
+        """
+        source, target = pair
+        cleaned = clean(text)
+        if is_in_capitals(cleaned):
+            ids = tokenizer.encode(as_read(cleaned, source), target_language=target)
+            return cls(text, cleaned, tuple(ids), "capitals")
+        ids = tokenizer.encode(cleaned, target_language=target, is_clean=True)
+        if is_capitalised_word(cleaned):
+            small = tokenizer.encode(with_small_initial(cleaned, source), target_language=target)
+            length_of_one_piece = len(tokenizer.encode("", target_language=target)) + 1
+            if len(small) == length_of_one_piece < len(ids):
+                return cls(text, cleaned, tuple(small), "capital_initial")
+        return cls(text, cleaned, tuple(ids))
+
+    @cached_property
+    def addresses(self) -> list[str]:
+        """Web and mail addresses that its translation must repeat."""
+        return addresses(self.cleaned)
+
+    def restore_casing(self, translation: str, language: str) -> str:
+        """Returns a translation, or the beginning of one, in the casing of the sentence.
+
+        Args:
+            translation: Text that was decoded for `ids`.
+            language: Code of the target language.
+        """
+        if self.casing == "capitals":
+            return upper(translation, language)
+        if self.casing == "capital_initial":
+            return with_capital_initial(translation, language)
+        return translation
+
+    def finish(self, translation: str, language: str) -> str:
+        """Returns a whole translation in the casing of the sentence and with its addresses.
+
+        Args:
+            translation: Text that was decoded for `ids`.
+            language: Code of the target language.
+        """
+        return with_addresses(self.restore_casing(translation, language), self.addresses)

@@ -1,0 +1,107 @@
+"""Sentences as the network reads them, and their translations as they are written."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.text.normalisation import clean
+from model.text.source_sentence import SourceSentence
+from model.text.tokenizer import Tokenizer
+
+BOS, EOS = 1, 2
+
+
+class Pieces:
+    """Knows some words as one piece, in any place; spells all others by letters. Its tag is ⟨1⟩."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def encode(self, text: str, *, target_language: str | None = None, is_clean: bool = False) -> list[int]:
+        pieces = [text] if text in self._words else list(text)
+        return [BOS, *(sum(map(ord, piece)) for piece in pieces), EOS]
+
+
+def read(sentence: str, language: str, *words: str) -> SourceSentence:
+    pieces = Pieces(*words)
+    found = SourceSentence.read(sentence, (language, "fr"), pieces)  # type: ignore[arg-type]
+    if found.casing != "capitals":
+        assert (found.ids == tuple(pieces.encode(clean(sentence)))) == (found.casing == "unchanged")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sentence", "language", "words"),
+    [
+        ("Exit", "en", ["exit"]),
+        ("Été", "fr", ["été"]),
+        ("Abbrechen", "de", ["abbrechen"]),
+        ("Izgara", "tr", ["ızgara"]),
+        ("Can\u00adcel", "en", ["cancel"]),
+        ("Socie\u0301te\u0301", "fr", ["société"]),
+    ],
+)
+def test_a_word_that_is_a_piece_only_in_small_letters_is_read_in_them(
+    sentence: str, language: str, words: list[str]
+) -> None:
+    assert read(sentence, language, *words).casing == "capital_initial"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("Paris", ["Paris", "paris"]),
+        ("Paris", ["Paris"]),
+        ("Bilbao", []),
+        ("exit", ["exit"]),
+        ("Exit!", ["exit", "exit!"]),
+        ("Exit here", ["exit", "exit here"]),
+        ("iPhone", ["iphone"]),
+        ("McDonald", ["mcDonald"]),
+        ("I", ["i"]),
+        ("出口", ["出口"]),
+        ("", [""]),
+    ],
+)
+def test_all_else_is_read_as_it_stands(sentence: str, words: list[str]) -> None:
+    assert read(sentence, "en", *words).casing == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("source", "decoded", "target", "written"),
+    [
+        ("Exit", "sortie de secours", "fr", "Sortie de secours"),
+        ("Permission", "izin", "tr", "İzin"),
+        ("Exit", "出口", "zh", "出口"),
+        ("Exit", "", "fr", ""),
+        ("Monday", "lundi", "fr", "lundi"),
+        ("NO PARKING", "Parken verboten", "de", "PARKEN VERBOTEN"),
+        ("FERME\u0301", "closed", "en", "CLOSED"),
+        ("DOOR NOT OPEN", "Kapı açık değil", "tr", "KAPI AÇIK DEĞİL"),
+        ("MAIL a@b.com", "mail an a@b.com", "de", "mail an a@b.com"),
+        ("MAIL A@SITE.ORG", "mail an a@site.org", "de", "MAIL AN A@SITE.ORG"),
+        ("Mail a@site.org", "Mail an a@sit.org", "de", "Mail an a@site.org"),
+        ("Mail a@exam\u00adple.de", "Mail an a@exmple.de", "de", "Mail an a@example.de"),
+    ],
+)
+def test_a_translation_gets_the_casing_and_the_addresses_of_its_source(
+    source: str, decoded: str, target: str, written: str
+) -> None:
+    assert read(source, "en", "exit", "permission", "closed").finish(decoded, target) == written
+
+
+def test_the_beginning_of_a_translation_gets_the_casing() -> None:
+    assert read("MAIL A@SITE.ORG", "en").restore_casing("mail a@sit", "de") == "MAIL A@SIT"
+
+
+@given(text=st.text())
+def test_what_was_read_is_what_the_tokenizer_makes_of_the_raw_text(
+    text: str, tiny_tokenizer_folder: Path
+) -> None:
+    tokenizer = Tokenizer.load(tiny_tokenizer_folder)
+    found = SourceSentence.read(text, ("en", "fr"), tokenizer)
+    if found.casing == "unchanged":
+        assert found.ids == tuple(tokenizer.encode(text, target_language="fr"))
+    assert found.cleaned == clean(text)
