@@ -29,6 +29,7 @@ RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb
 
 COPY README.md LICENSE ./
 COPY model model
+COPY dragoman dragoman
 COPY app app
 # -P: the library belongs to the package that was just installed, not to the sources in this folder.
 RUN pip install --no-deps . && python -P -m model.native.build

@@ -1,7 +1,6 @@
-"""② … ⑧ `Translator`, the synchronous face of decoding: texts in, translations out.
+"""② … ⑧ `Translator`: texts in, translations out, without a service.
 
-The service takes the same steps around its own queue; `document_translation` keeps the
-answers equal.
+The service takes the same steps (`document_translation`) around its own queue: its translations are equal.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
-from typing import Self
+from typing import Self, overload
 
 from model.checkpoint.card import ModelCard
 from model.checkpoint.folder import Checkpoint, load_checkpoint
@@ -36,12 +35,15 @@ def decode_in_parallel(
     requests: Sequence[DecodeRequest],
     progress: Callable[[int], object] | None = None,
 ) -> list[Result]:
-    """See DecodingEngine.decode; every engine gets equally many sentences of each length.
+    """Decodes requests on several engines at once; each gets as many sentences of each length as the others.
 
     Args:
-        engines: At least one, all idle and over the same network.
+        engines: At least one; all are idle and have the same network.
         requests: Any mix of lengths and options.
         progress: Called with the number of requests done since the last call, by one thread at a time.
+
+    Returns:
+        As `DecodingEngine.decode`: one result a request, in order.
     """
     longest_first = sorted(range(len(requests)), key=lambda i: -len(requests[i].source_ids))
     shares = [longest_first[first :: len(engines)] for first in range(len(engines))]
@@ -63,7 +65,7 @@ def decode_in_parallel(
             for finished in as_completed(decoding):
                 finished.result()
         except BaseException:
-            is_over.set()  # nobody waits for what the others would still find
+            is_over.set()  # the results of the other engines are not needed
             raise
     parts = [each.result() for each in decoding]
     results = dict(
@@ -77,17 +79,24 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Translator:
-    """A checkpoint, ready to translate on one device.
+    """A loaded checkpoint that translates texts.
+
+    Example:
+        >>> translator = Translator.load("checkpoints/everyday")
+        >>> translator.translate(["Good morning.", "Thank you."], source="en", target="fr")
+        ['Bonjour.', 'Merci.']
+        >>> translator.translate("Good morning.", source="en", target="fr")
+        'Bonjour.'
 
     Attributes:
-        engines: Decode sentences side by side, one a thread.
+        engines: Decode sentences side by side, one engine a thread.
         tokenizer: Text ↔ token ids.
         card: Name, pairs, limits, decoding defaults.
         checksum: SHA-256 of the checkpoint.
         device: Where the network runs: `cpu`, `cuda` or `cuda:N`.
-        precision: What it computes in.
-        num_parameters: Of the network, tied ones counted once.
-        retries: Whether what looks broken is translated a second time.
+        precision: The number type that the network computes in.
+        num_parameters: Parameters of the network; tied ones count once.
+        retries: Whether a translation that looks broken gets a second attempt.
     """
 
     engines: Sequence[DecodingEngine]
@@ -109,19 +118,20 @@ class Translator:
         shortlist: bool = False,
         retries: bool = True,
     ) -> Self:
-        """Check a checkpoint folder and load it.
+        """Verifies a checkpoint folder and loads it.
 
         Args:
             folder: Checkpoint folder.
             device: `auto`, `cpu`, `cuda` or `cuda:N`.
             precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
-            shortlist: Produce only what the checkpoint's shortlist has for a sentence.
-            retries: Translate a second time what looks broken, where no options are given.
+            shortlist: Whether to produce only the tokens of the checkpoint's shortlist.
+            retries: Whether a translation that looks broken gets a second attempt, if `translate` is called
+                without options.
 
         Raises:
-            ConfigError: If this machine has no such device, or it cannot compute so; or if the checkpoint
-                has no shortlist, and one is asked for.
-            CheckpointError: If the folder is not a whole, sound checkpoint.
+            ConfigError: If this machine lacks the device, the device lacks the precision, or the checkpoint
+                lacks a shortlist that was requested.
+            CheckpointError: If the folder is not a complete, sound checkpoint.
         """
         checkpoint = load_checkpoint(folder)
         factory = engine_factory(checkpoint, device=device, precision=precision, shortlist=shortlist)
@@ -129,11 +139,11 @@ class Translator:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, factory: EngineFactory, *, retries: bool = True) -> Self:
-        """A checkpoint whose network is in memory already.
+        """Returns a translator for a checkpoint whose network is in memory.
 
         Args:
-            checkpoint: As loaded.
-            factory: Of its network; makes an engine for each core where that pays.
+            checkpoint: The checkpoint.
+            factory: Makes engines for its network, one for each core if the network runs natively.
             retries: See `load`.
         """
         return cls(
@@ -147,6 +157,21 @@ class Translator:
             retries=retries,
         )
 
+    # A string is a sequence of strings too; the first overload that fits wins.
+    @overload
+    def translate(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        *,
+        source: str,
+        target: str,
+        options: DecodeOptions | None = None,
+        fields: Sequence[str] | None = None,
+        too_long: Callable[[str], object] | None = None,
+        progress: Progress | None = None,
+    ) -> Translation: ...
+
+    @overload
     def translate(
         self,
         texts: Sequence[str],
@@ -157,31 +182,55 @@ class Translator:
         fields: Sequence[str] | None = None,
         too_long: Callable[[str], object] | None = None,
         progress: Progress | None = None,
-    ) -> list[Translation]:
-        """Translate texts of any length, each sentence on its own; all of them share batches.
+    ) -> list[Translation]: ...
 
-        White space around and between sentences comes back as it was, and so does a blank text. Without
-        options, a sentence whose translation looks broken is translated a second time (`second_attempt`).
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        source: str,
+        target: str,
+        options: DecodeOptions | None = None,
+        fields: Sequence[str] | None = None,
+        too_long: Callable[[str], object] | None = None,
+        progress: Progress | None = None,
+    ) -> Translation | list[Translation]:
+        """Translates one text or several texts of any length; all their sentences share batches.
+
+        White space around and between sentences comes back unchanged, and so does a blank text. Without
+        options, a sentence whose translation looks broken gets a second attempt (`second_attempt`).
 
         Args:
-            texts: Sentences or whole documents.
+            texts: One text, or a sequence of texts. A text is a sentence or a whole document.
             source: Language code; `en-GB` and `EN` mean `en`.
             target: Language code; the same as `source` leaves the texts unchanged.
-            options: How to decode; None takes the checkpoint's own.
-            fields: What to call each text in an error; None calls them `q[0]`, `q[1]`, ….
-            too_long: Called with the name of each text that has a sentence over the checkpoint's limit; all
-                that comes back of it are the line breaks at its end. None raises.
+            options: How to decode; None uses the checkpoint's defaults.
+            fields: A name for each text in error messages; None names them `q[0]`, `q[1]`, ….
+            too_long: Called with the name of each text that has a sentence over the checkpoint's limit. The
+                translation of such a text is only the line breaks at its end. None raises an error instead.
             progress: Called with the number of sentences done since the last call.
 
         Returns:
-            One translation a text, in order.
+            One translation for one text, a list in the order of the texts for several. A `Translation` is a
+            string with scores and alternatives as attributes.
 
         Raises:
             UnsupportedLanguageError: If the checkpoint does not translate this direction.
-            TextTooLongError: If a sentence is over that limit and `too_long` is None; names the text.
+            TextTooLongError: If a sentence is over the checkpoint's limit and `too_long` is None.
             InputError: If the network cannot read a sentence; see `decode`.
             DecodingError: If a sentence failed; see `decode`.
         """
+        if isinstance(texts, str):
+            (translation,) = self.translate(
+                [texts],
+                source=source,
+                target=target,
+                options=options,
+                fields=fields,
+                too_long=too_long,
+                progress=progress,
+            )
+            return translation
         pair = resolve_pair(self.card, source, target)
         read = partial(
             DocumentTranslation.read,
@@ -190,36 +239,37 @@ class Translator:
             pair=pair,
             options=options or self.card.decoding,
         )
-        passages = []
+        documents = []
         for text, field in zip(texts, fields or _default_fields(len(texts)), strict=True):
             try:
-                passages.append(read(text, field=field))
+                documents.append(read(text, field=field))
             except TextTooLongError:
                 if too_long is None:
                     raise
                 too_long(field)
-                passages.append(read(text[len(text.rstrip("\r\n")) :], field=field))
-        requests = [request for passage in passages for request in passage.requests]
-        sentences = sentences_of(passages, self.decode(requests, progress=progress), self.tokenizer)
+                documents.append(read(text[len(text.rstrip("\r\n")) :], field=field))
+        requests = [request for document in documents for request in document.requests]
+        sentences = sentences_of(documents, self.decode(requests, progress=progress), self.tokenizer)
         if self.retries and options is None:
             sentences = self._improved(sentences)
-        return rebuild_all(passages, sentences)
+        return rebuild_all(documents, sentences)
 
     def decode(
         self, requests: Sequence[DecodeRequest], *, progress: Progress | None = None
     ) -> list[list[Hypothesis]]:
-        """Decode sentences that are token ids already.
+        """Decodes sentences that are token ids.
 
         Args:
             requests: In any order, with any mix of options.
             progress: Called with the number of sentences done since the last call.
 
         Returns:
-            For each request its hypotheses, best first, in the order of the requests.
+            The hypotheses of each request, best first, in the order of the requests.
 
         Raises:
             InputError: If the network cannot read a request.
-            DecodingError: If its output for one is not a number, or the options forbid every token.
+            DecodingError: If the network's output for a request is not a number, or the options forbid every
+                token.
         """
         decoded = []
         for result in decode_in_parallel(self.engines, requests, progress):
@@ -229,7 +279,7 @@ class Translator:
         return decoded
 
     def _improved(self, sentences: Sequence[SentenceTranslation]) -> list[SentenceTranslation]:
-        """The sentences, each that looked broken as its second attempt has it where that is better."""
+        """Returns the sentences; those that looked broken are replaced by better second attempts."""
         improved = list(sentences)
         again = {i: request for i, each in enumerate(sentences) if (request := second_request(each))}
         results = decode_in_parallel(self.engines, list(again.values())) if again else []

@@ -1,11 +1,15 @@
 """The synchronous translator: real translations, in order, the same in any company."""
 
 import dataclasses
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+import dragoman
 from model.checkpoint.folder import load_checkpoint
 from model.decoding.factory import torch_engine
 from model.errors import CheckpointError, DecodingError, TextTooLongError, UnsupportedLanguageError
@@ -23,6 +27,25 @@ def test_it_translates_both_ways(translator: Translator, phrases: tuple[tuple[st
     english, french = [en for en, _ in phrases], [fr for _, fr in phrases]
     assert [t.text for t in translator.translate(english, source="en", target="fr")] == french
     assert [t.text for t in translator.translate(french, source="fr", target="en")] == english
+
+
+def test_one_text_gives_one_string(translator: Translator) -> None:
+    translation = translator.translate("Thank you. The cat sleeps.", source="en", target="fr")
+    assert isinstance(translation, str)
+    assert translation == "Merci. Le chat dort."
+    assert [each.source for each in translation.sentences] == ["Thank you.", "The cat sleeps."]
+    assert translator.translate(["Thank you."], source="en", target="fr") == ["Merci."]
+    assert json.dumps(translation) == '"Merci. Le chat dort."'
+    assert translator.translate("", source="en", target="fr") == ""
+    with pytest.raises(TextTooLongError, match="`line 8`"):
+        translator.translate("cat " * 70, source="en", target="fr", fields=["line 8"])
+
+
+def test_the_public_api_is_the_translator() -> None:
+    script = "import sys, dragoman; sys.exit(str([dragoman.Translator.__module__, 'torch' in sys.modules]))"
+    run = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert run.stderr.strip() == "['model.translation.translator', False]"
+    assert all(hasattr(dragoman, name) for name in dragoman.__all__)
 
 
 def test_a_document_keeps_its_shape(translator: Translator) -> None:
