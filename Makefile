@@ -20,9 +20,8 @@ $(BENCH_READY): EXTRAS := [bench]
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest \
 	--override-ini faulthandler_timeout=600 --override-ini faulthandler_exit_on_timeout=true
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4
-# Hundreds of tests start processes and kill, starve or hurry them; beside others, on a machine that is short of time,
-# one may come too late. Those that failed (pytest ends with 1) have one more chance, alone; the report shows both.
-ALONE := --last-failed --exitfirst
+# Draws new examples for the properties; the seed is printed, and `make explore SEED=…` draws them again.
+SEED ?= $(shell date +%s)
 
 DEMO := runs/d2l
 DEMO_SENTENCES := examples/d2l-sentences.en-fr.tsv
@@ -40,7 +39,7 @@ SOAK_SECONDS ?= 600
 # Compiles the network for this kind of processor, once; without a compiler it says so, and decoding uses PyTorch.
 BUILD_NATIVE := $(BIN)/python -m model.native.build || true
 
-.PHONY: help serve test check train-demo bench goals load soak clean
+.PHONY: help serve test explore check train-demo bench goals load soak clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -51,7 +50,12 @@ serve: $(SERVE_READY) ## Serve the embedded checkpoint on DRAGOMAN_HOST:DRAGOMAN
 
 test: $(DEVELOP_READY) ## Run the test suite
 	@$(BUILD_NATIVE)
-	@$(PYTEST) $(SIDE_BY_SIDE) $(PYTEST_ARGS) || { test $$? -eq 1 && $(PYTEST) $(ALONE) $(PYTEST_ARGS); }
+	@$(PYTEST) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+
+explore: $(DEVELOP_READY) ## Check the properties on new random examples; prints the seed that draws them again
+	@$(BUILD_NATIVE)
+	@echo "make explore SEED=$(SEED)"
+	@$(PYTEST) $(SIDE_BY_SIDE) -m hypothesis --hypothesis-profile explore --hypothesis-seed $(SEED) $(PYTEST_ARGS)
 
 check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
 	$(BIN)/ruff check .

@@ -12,8 +12,7 @@ pytest.register_assert_rewrite(*(f"tests.{path.stem}" for path in Path(__file__)
 # Before torch is loaded: on a busy machine, threads that wait for each other make tiny work 50 times slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# One commit, one result: the same examples in every run, however slow its machine. New ones are drawn by
-# `--hypothesis-profile explore`.
+# `make test` draws the same examples every time, however slow the machine; `make explore` draws new ones.
 _PATIENT = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile("same", _PATIENT, derandomize=True)
 hypothesis.settings.register_profile("explore", _PATIENT)
