@@ -21,7 +21,6 @@ from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.training.config.train_config import TrainConfig, require_one_vocabulary
 from model.training.data.batches import BatchStream
-from model.training.data.device_batches import DeviceBatches
 from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data, text_fingerprints
 from model.training.device import choose_device, require_batches_for_all, require_precision
@@ -213,7 +212,7 @@ class Run:
 
     def _build_trainer(self, hook: Hook | None) -> Trainer:
         config, device = self.config, self._device
-        stream = BatchStream(
+        self._batches = BatchStream(
             self._data.pairs,
             config.batches,
             seed=config.run.seed,
@@ -221,8 +220,8 @@ class Run:
             world_size=self._world.size,
             decoder_start_id=self.shape.decoder_start_id,
             dropout=PieceDropouts.of(self._data.tokenizer, config.batches, seed=config.run.seed),
+            device=device,
         )
-        self._batches = DeviceBatches(stream, device)
         self._peak = measured_peak(device, config.run.precision)
         self._validator = self._build_validator(self._data)
         logger.info("%s parameters on %s", f"{self.network.num_parameters():,}", device)

@@ -98,7 +98,7 @@ class Updater:
         self._config = config
         self._device = device
         self._world = world
-        self._gradient_sum = world.gradient_sum(list(network.parameters()))
+        self._weights = [weight for weight in network.parameters() if weight.requires_grad]
 
     def update(self, step: int, batches: Sequence[Batch]) -> Update:
         """One update from one or several batches, as if they were a single one.
@@ -126,15 +126,14 @@ class Updater:
         num_labels = sum(batch.num_target_tokens for batch in batches)
         totals = torch.zeros(2, device=self._device)
         self._scaler.scale(totals)  # makes its scale at the first call, which may be one without a batch
-        mine = [batch for batch in batches if not batch.is_elsewhere]
-        for number, batch in enumerate(mine, start=1):
+        for batch in batches:
+            if batch.is_elsewhere:
+                continue
             with autocast(self._device, self._config.run.precision):
                 loss = self._loss(batch)
-            if number == len(mine):
-                self._gradient_sum.begin()
             self._scaler.scale(loss.smoothed / num_labels).backward()
             totals += torch.stack([loss.smoothed.detach(), loss.cross_entropy]) / num_labels
-        self._gradient_sum.finish()
+        self._world.sum_gradients(self._weights)
         self._world.sum_(totals)
         return totals[0], totals[1]
 

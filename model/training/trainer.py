@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.errors import DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
-from model.training.data.device_batches import DeviceBatches
+from model.training.data.batches import BatchStream
 from model.training.distributed.world import ALONE, World
 from model.training.report.log import Journal
 from model.training.report.measurements import Measurements
@@ -81,7 +81,7 @@ class Trainer:
         self,
         config: TrainConfig,
         updater: Updater,
-        batches: DeviceBatches,
+        batches: BatchStream,
         *,
         validator: Validator | None,
         folder: RunFolder,
@@ -168,7 +168,7 @@ class Trainer:
         self._is_saved = False
         update = self._updater.update(self.position.step, batches)
         self._averages.follow(self.position.step)
-        self.position.epoch = self._batches.epoch
+        self.position.epoch = self._batches.epochs
         self.position.tokens += update.num_tokens
         if self._hook is not None:
             self._hook(self.position.step, update)

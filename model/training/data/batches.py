@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +19,12 @@ from torch import Tensor
 from model.errors import CorpusError
 from model.training.config.data import BatchConfig
 from model.training.data.piece_dropout import PieceDropouts, VariedRows
-from model.training.data.prefetch import Prefetcher
 from model.training.data.token_store import Indices, Lengths, PairDataset
 from model.validators import require, require_integer
 
+Item = TypeVar("Item")
+
+_CPU = torch.device("cpu")
 _BUCKETS_PER_DOUBLING = 8
 _FORM = 1
 """Of the order that follows from data, budget and seed; a saved position belongs to one."""
@@ -199,13 +203,40 @@ class Batch:
         )
 
 
-class BatchStream(Iterator[Batch]):
-    """Batches of one epoch after the other, without end; the next is made in the background.
+class Prefetcher(Iterator[Item]):
+    """Iterates over `source` in a background thread, `depth` items ahead of its user.
 
-    The order follows from (seed, epoch) alone, also where several processes share it: each sees all
-    batches, those of others as numbers only, so that together they train on just what one alone
-    would. Where a stream stands is `state_dict`: the batches handed out, whatever was prefetched
-    beyond them.
+    An error of the source is raised in place of the item, and ends the iteration.
+    """
+
+    def __init__(self, source: Iterator[Item], depth: int) -> None:
+        self._source = source
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="dragoman-prefetch")
+        self._ahead = deque(self._executor.submit(next, source) for _ in range(depth))
+
+    def __next__(self) -> Item:
+        if not self._ahead:
+            raise StopIteration
+        self._ahead.append(self._executor.submit(next, self._source))
+        try:
+            return self._ahead.popleft().result()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Drop the items ahead and end the thread; a second call does nothing."""
+        self._ahead.clear()
+        self._executor.shutdown(cancel_futures=True)
+
+
+class BatchStream(Iterator[Batch]):
+    """Endless batches, epoch after epoch, on the device where they are needed.
+
+    The order depends on (seed, epoch) alone. Where several processes train together, each stream yields
+    every batch, but only the shapes and token counts of those that other processes work on, so that the
+    processes together train on exactly what one process would. `state_dict` counts the batches that were
+    yielded, not those that were prefetched.
 
     Args:
         dataset: What to draw from, each pair as often as its corpus' weight says.
@@ -216,6 +247,7 @@ class BatchStream(Iterator[Batch]):
         decoder_start_id: First decoder input; the tokenizer's BOS if None.
         dropout: How the cut into pieces varies from epoch to epoch. Batches are planned with the
             lengths that it may give, and keep to their budget.
+        device: Where batches are needed; they reach a GPU from page-locked memory.
 
     Raises:
         ConfigError: If the longest pair alone is over the budget, or the rank is none.
@@ -231,6 +263,7 @@ class BatchStream(Iterator[Batch]):
         world_size: int = 1,
         decoder_start_id: int | None = None,
         dropout: PieceDropouts = _NO_DROPOUT,
+        device: torch.device = _CPU,
     ) -> None:
         require_integer("world_size", world_size, 1)
         require_integer("rank", rank, 0, world_size - 1)
@@ -248,8 +281,10 @@ class BatchStream(Iterator[Batch]):
             pad_id=dataset.index.pad_id,
             rank=rank,
             world_size=world_size,
+            pins=device.type == "cuda",
         )
-        self._depth = config.prefetch * world_size  # of them, every `world_size`-th has content
+        self._device = device
+        self._depth = config.prefetch * world_size  # only every `world_size`-th batch has tensors here
         self._epoch = self._next_index = 0
         self._running: Iterator[Batch] | None = None
 
@@ -258,7 +293,12 @@ class BatchStream(Iterator[Batch]):
             self._running = self._start()
         batch = next(self._running)
         self._epoch, self._next_index = batch.epoch, batch.index + 1
-        return batch
+        return batch.to(self._device)
+
+    @property
+    def epochs(self) -> float:
+        """Passes over the data that were yielded, with the fraction of the current one."""
+        return self._epoch + self._next_index / self.num_batches()
 
     def num_batches(self, epoch: int | None = None) -> int:
         """Batches of an epoch, all processes together; of the current one if None."""
@@ -321,6 +361,7 @@ class _BatchMaker:
         pad_id: int,
         rank: int,
         world_size: int,
+        pins: bool,
     ) -> None:
         self._sources = sources
         self._targets = targets
@@ -328,6 +369,7 @@ class _BatchMaker:
         self._pad_id = pad_id
         self._rank = rank
         self._world_size = world_size
+        self._pins = pins
 
     def make(self, pairs: Indices, epoch: int, index: int) -> Batch:
         if index % self._world_size != self._rank:
@@ -338,7 +380,7 @@ class _BatchMaker:
         decoder_input_NT[:, 1:] = labels_NT[:, :-1]
         # The EOS that the shift leaves in shorter rows stands over padded labels; it is padding too.
         decoder_input_NT[:, 1:][labels_NT[:, 1:] == self._pad_id] = self._pad_id
-        return Batch(
+        batch = Batch(
             source_NS=torch.from_numpy(sources.padded(self._pad_id)),
             decoder_input_NT=torch.from_numpy(decoder_input_NT),
             labels_NT=torch.from_numpy(labels_NT),
@@ -347,6 +389,7 @@ class _BatchMaker:
             epoch=epoch,
             index=index,
         )
+        return batch.pin_memory() if self._pins else batch
 
     def _outline(self, pairs: Indices, epoch: int, index: int) -> Batch:
         """What this process must know of a batch that another works on."""

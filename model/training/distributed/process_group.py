@@ -9,7 +9,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -25,7 +25,6 @@ from torch.distributed.rendezvous import rendezvous
 
 from model.errors import ConfigError, LostProcessError, TrainingError
 from model.training.distributed import is_among_others
-from model.training.distributed.gradient_sum import BucketedSum, GradientSum
 from model.training.distributed.world import ALONE, World
 from model.training.run_folder.state import seed_share
 
@@ -98,13 +97,24 @@ class _OneOfSeveral(World):
             for tensor in tensors:
                 dist.broadcast(tensor, src=0, group=self._group_of(tensor))
 
-    def gradient_sum(self, weights: Sequence[Tensor]) -> GradientSum:
-        """What adds up the gradients of these weights over all processes."""
-        return BucketedSum(weights, self._begin_sum)
+    @torch.no_grad()
+    def sum_gradients(self, weights: Sequence[Tensor]) -> None:
+        """Replace the gradient of every weight by its sum over all processes, in one all-reduce.
+
+        DistributedDataParallel would average over processes, and expects from each the same number of
+        backward passes with a gradient for every weight. At the end of an epoch a process may have no batch,
+        and dropped layers (`layer_drop`) have no gradient.
+        """
+        super().sum_gradients(weights)
+        flat = torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
+        self.sum_(flat)
+        for weight, part in zip(weights, flat.split([weight.numel() for weight in weights]), strict=True):
+            weight.grad = part.view_as(weight)
 
     def sum_(self, tensor: Tensor) -> None:
         """Add up a tensor over all processes, in place."""
-        self._begin_sum(tensor)()
+        with _noticing_loss():
+            dist.all_reduce(tensor, group=self._group_of(tensor))
 
     def whole(self, share: Sequence[str | None]) -> list[str | None]:
         """What became of the items that `share` divided: that of all processes, in their order."""
@@ -122,16 +132,6 @@ class _OneOfSeveral(World):
         with _noticing_loss():
             dist.all_gather(all_told, mine)
         return [json.loads(bytes(each.tolist())) for each in all_told]
-
-    def _begin_sum(self, tensor: Tensor) -> Callable[[], None]:
-        with _noticing_loss():
-            work = dist.all_reduce(tensor, group=self._group_of(tensor), async_op=True)
-
-        def finish() -> None:
-            with _noticing_loss():
-                work.wait()
-
-        return finish
 
     def _group_of(self, tensor: Tensor) -> ProcessGroup | None:
         return self._gpus if tensor.is_cuda else None

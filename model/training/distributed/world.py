@@ -11,8 +11,6 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from model.training.distributed.gradient_sum import GradientSum
-
 Item = TypeVar("Item")
 
 
@@ -55,9 +53,15 @@ class World:
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors with those of the first process."""
 
-    def gradient_sum(self, weights: Sequence[Tensor]) -> GradientSum:
-        """What adds up the gradients of these weights over all processes."""
-        return GradientSum(weights)
+    def sum_gradients(self, weights: Sequence[Tensor]) -> None:
+        """Replace the gradient of every weight by its sum over all processes.
+
+        A weight without a gradient gets zeros, because another process may have one for it, and an
+        optimiser treats zeros differently from None: momentum continues, and the weight decays.
+        """
+        for weight in weights:
+            if weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
 
     def sum_(self, tensor: Tensor) -> None:
         """Add up a tensor over all processes, in place."""

@@ -1,6 +1,8 @@
 import gc
 import json
-from itertools import islice
+import threading
+from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +12,11 @@ from torch import Tensor
 
 from model.errors import ConfigError, CorpusError
 from model.training.config.data import BatchConfig, CleaningConfig, VocabularyConfig
-from model.training.data.batches import Batch, BatchStream
+from model.training.data.batches import Batch, BatchStream, Prefetcher
 from model.training.data.dataset import prepare
 from model.training.data.token_store import PairDataset
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
-from tests.model.training.data.test_prefetch import prefetch_threads
 from tests.model.training.parallel_text import write_corpus
 
 PAD, BOS, EOS = 0, 2, 3
@@ -177,6 +178,61 @@ def test_bad_budget_and_rank_are_refused_by_name(dataset: PairDataset) -> None:
         stream(dataset, BatchConfig(max_tokens=20))
     with pytest.raises(ConfigError, match="`rank`"):
         stream(dataset, rank=2, world_size=2)
+
+
+def test_the_epochs_that_were_yielded_include_the_fraction_of_the_current_one(dataset: PairDataset) -> None:
+    batches = stream(dataset)
+    number = batches.num_batches()
+    expected = [epoch + (index + 1) / number for epoch in range(2) for index in range(number)]
+    assert batches.epochs == 0
+    assert [batches.epochs for _ in islice(batches, 2 * number)] == expected
+
+
+def prefetch_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("dragoman-prefetch")}
+
+
+def test_prefetched_items_come_in_order_and_end() -> None:
+    before = prefetch_threads()
+    prefetcher = Prefetcher(iter(range(50)), 3)
+    assert list(prefetcher) == list(range(50))
+    assert list(prefetcher) == []
+    assert prefetch_threads() <= before
+
+
+def test_a_prefetcher_runs_at_most_its_depth_ahead() -> None:
+    taken: list[int] = []
+    full = threading.Event()
+
+    def source() -> Iterator[int]:
+        for number in count():
+            taken.append(number)
+            if len(taken) == 4:  # one yielded, three ready
+                full.set()
+            yield number
+
+    prefetcher = Prefetcher(source(), 3)
+    assert next(prefetcher) == 0
+    assert full.wait(60)
+    assert not threading.Event().wait(0.05)
+    assert taken == [0, 1, 2, 3]
+    prefetcher.close()
+    prefetcher.close()
+    assert list(prefetcher) == []
+
+
+def test_an_error_of_the_source_comes_in_its_place() -> None:
+    def source() -> Iterator[int]:
+        yield 1
+        raise OSError("disk is gone")
+
+    before = prefetch_threads()
+    prefetcher = Prefetcher(source(), 4)
+    assert next(prefetcher) == 1
+    with pytest.raises(OSError, match="disk is gone"):
+        next(prefetcher)
+    assert list(prefetcher) == []
+    assert prefetch_threads() <= before
 
 
 def test_threads_end_with_their_stream(dataset: PairDataset) -> None:

@@ -16,6 +16,16 @@ def test_alone_everything_is_as_it_is() -> None:
     assert ALONE.tells(TrainingError("why"))
 
 
+def test_alone_gradients_are_untouched_and_missing_ones_are_zero() -> None:
+    used, dropped = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
+    (used * 2).sum().backward()
+    ALONE.sum_gradients([used, dropped])
+    assert [weight.grad.tolist() for weight in (used, dropped) if weight.grad is not None] == [
+        [2, 2],
+        [0, 0, 0],
+    ]
+
+
 def test_alone_the_generators_run_on() -> None:
     before = torch.get_rng_state()
     ALONE.seed_update(seed=1, step=1)
