@@ -4,9 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
 
-from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -171,12 +169,10 @@ class RequestContextMiddleware:
         self._endpoints = frozenset(endpoints)
         self._turnstile = Turnstile()
         context.metrics.expect_endpoints(endpoints, status=200)
-        context.metrics.in_flight.set_function(lambda: context.lifecycle.in_flight)
-        context.metrics.ready.set_function(
-            lambda: context.lifecycle.phase is Phase.READY and context.watchdog.is_healthy
+        context.metrics.watch_process(
+            is_ready=lambda: context.lifecycle.phase is Phase.READY and context.watchdog.is_healthy,
+            in_flight=lambda: context.lifecycle.in_flight,
         )
-        # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
-        self._series = cache(self._find_series)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -187,7 +183,7 @@ class RequestContextMiddleware:
         account = Account(scope, send, is_last=lifecycle.phase is Phase.DRAINING)
         tokens = request_id.set(account.request_id), begin(account.timings)
         lifecycle.enter()
-        self._context.metrics.accepted.inc()
+        self._context.metrics.count_accepted()
         try:
             await self._answer(account, scope, receive)
         finally:
@@ -222,26 +218,15 @@ class RequestContextMiddleware:
             await response(scope, receive, account.send)
 
     def _record(self, account: Account, scope: Scope) -> None:
-        visit = account.close(scope["path"] if scope["path"] in self._endpoints else UNMATCHED)
+        record = account.close(scope["path"] if scope["path"] in self._endpoints else UNMATCHED)
         metrics, tracing = self._context.metrics, self._context.tracing
         if account.refused_by_connection:
-            metrics.rejected.labels(code_of(visit.status)).inc()
-        requests, outcomes, request_duration = self._series(visit.endpoint, visit.status, visit.outcome)
-        requests.inc()
-        outcomes.inc()
-        request_duration.observe(visit.seconds)
-        event = visit.event()
+            metrics.count_rejected(code_of(record.status))
+        metrics.count_finished(record.endpoint, record.status, record.outcome, record.seconds)
+        event = record.log_fields()
         if tracing is not None:
-            event["trace_id"] = tracing.record(visit)
+            event["trace_id"] = tracing.record(record)
         logger.info("request", extra=event)
-
-    def _find_series(self, endpoint: str, status: int, outcome: str) -> tuple[Counter, Counter, Histogram]:
-        metrics = self._context.metrics
-        return (
-            metrics.requests.labels(endpoint, str(status)),
-            metrics.outcomes.labels(outcome),
-            metrics.request_duration.labels(endpoint),
-        )
 
 
 def _without_head(scope: Scope) -> Scope:

@@ -124,7 +124,7 @@ class ModelSet:
             Exception: If that cannot be; it has let go of everything then.
         """
         self._context.watchdog.watch(self._scheduler.workers)
-        self._context.lifecycle.cancel_callbacks.add(self._scheduler.refuse_all)
+        self._context.lifecycle.cancel_callbacks.add(self._scheduler.cancel_all)
         try:
             self._scheduler.start()
             await in_background(self.service.warm_up)
@@ -135,9 +135,9 @@ class ModelSet:
     def announce(self) -> None:
         """Tell of its checkpoints, workers and queue, in the place of those before."""
         metrics, models = self._context.metrics, self.backend.models()
-        self._scheduler.announce()
+        self._scheduler.publish_metrics()
         metrics.watch_memory(self.backend.memory)
-        metrics.describe_all(models)
+        metrics.show_models(models)
         for model in models:
             logger.info("model loaded", extra={"model": model.card.name, "seconds": model.load_seconds})
 
@@ -153,14 +153,14 @@ class ModelSet:
         if await in_background(lambda: self._scheduler.stop(self._patience)):
             await in_background(self.backend.close)
             self._context.watchdog.forget(self._scheduler.workers)
-        self._context.lifecycle.cancel_callbacks.discard(self._scheduler.refuse_all)
+        self._context.lifecycle.cancel_callbacks.discard(self._scheduler.cancel_all)
 
     def _abandon(self) -> None:
         """Let go of everything at once: there may be no thread to do it in, and no worker has work."""
         if self._scheduler.stop(_STEP_SECONDS):
             self.backend.close()
             self._context.watchdog.forget(self._scheduler.workers)
-        self._context.lifecycle.cancel_callbacks.discard(self._scheduler.refuse_all)
+        self._context.lifecycle.cancel_callbacks.discard(self._scheduler.cancel_all)
 
     @property
     def _patience(self) -> float:

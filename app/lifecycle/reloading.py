@@ -91,7 +91,7 @@ class Reloader:
         else:
             outcome = "replaced" if is_new else "unchanged"
             logger.info("reloaded", extra={"outcome": outcome})
-        self._metrics.reloads.labels(outcome).inc()
+        self._metrics.count_reload(outcome)
         await self._let_go()
 
     async def _let_go(self) -> None:

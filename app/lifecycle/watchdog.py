@@ -81,7 +81,7 @@ class Watchdog:
         workers = [worker for each in self._watched for worker in each]
         stuck = {worker for worker in workers if _is_silent(worker, latest)}
         for worker in stuck - self._stuck:
-            self._metrics.engine_stuck.inc()
+            self._metrics.count_stuck_engine()
             logger.error("engine stuck", extra={"worker": worker.name, "seconds": self._seconds})
         for worker in self._stuck - stuck:
             logger.warning("engine goes on", extra={"worker": worker.name})

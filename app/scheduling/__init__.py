@@ -1,1 +1,1 @@
-"""④ Which sentence is decoded when."""
+"""④ One fair queue of sentences, and the workers (threads that step an engine) that decode them."""

@@ -1,15 +1,16 @@
-"""④ The bounded queue: what waits for an engine, in fair order, and the row quota of each client.
+"""④ The bounded queue of sentences that wait for an engine: its fair order, and each client's row quota.
 
-Every row in a batch makes its steps longer for all. A client with 60 requests in flight would so make one
-with a single request wait many times as long for each token, however fair the queue is. Therefore nobody
-has more rows decoded at a time than the least demanding client wanted of late, or than a stated floor; who
-is alone has all. That leaves part of the machine unused on purpose: a place taken by a sentence is not
-given back before it ends, so the next short request would find it full.
+Every row in a batch makes the steps longer for all clients. However fair the queue is, a client with 60
+requests in flight would make a client with a single request wait many times as long for each token.
+Therefore each client may have at most as many rows decoded at a time as the least demanding client wanted
+recently, or a stated minimum if that is more. A client that is alone has no quota. The quota leaves part
+of the machine unused on purpose: a running sentence keeps its rows to its end, so the next short request
+would otherwise find all rows taken.
 
-Time is cut into spans. What a client wanted in the last whole span tells how demanding it is; one that was
-not there is taken for modest until the span ends.
+Time is cut into spans. The rows that a client wanted in the last whole span tell how demanding it is. A
+client that was not there is taken for modest until the span ends.
 
-A sentence costs its source tokens times the rows it occupies.
+A sentence costs its source tokens times its rows.
 """
 
 import math
@@ -26,68 +27,68 @@ SPAN_SECONDS: Final = 1.0
 
 
 class RowQuota:
-    """Who has wanted how many rows; every operation takes constant time, amortised.
+    """Counts the rows that each client wants; every operation takes constant time, amortised.
 
     Args:
-        floor: Rows that every client may have at any time.
+        minimum: Rows that every client may have at any time.
     """
 
-    def __init__(self, floor: int) -> None:
-        self._floor = floor
+    def __init__(self, minimum: int) -> None:
+        self._minimum = minimum
         self._wanted: dict[str, int] = {}
-        # The most that was wanted at a time, by client: in this span, and in the one before.
+        # The most rows that a client wanted at a time: in this span, and in the one before.
         self._peaks: dict[str, int] = {}
         self._past: dict[str, int] = {}
-        self._least = math.inf
+        self._least_wanted = math.inf
         self._newcomers = 0
         self._ends = -math.inf
 
-    def rise(self, client: str, rows: int, now: float) -> None:
-        """A client wants more."""
-        self._turn_over(now)
+    def add(self, client: str, rows: int, now: float) -> None:
+        """Count rows that a client wants from now on, until `remove`."""
+        self._start_span_if_due(now)
         wanted = self._wanted[client] = self._wanted.get(client, 0) + rows
         if client not in self._peaks and client not in self._past:
             self._newcomers += 1
         self._peaks[client] = max(self._peaks.get(client, 0), wanted)
 
-    def fall(self, client: str, rows: int) -> None:
-        """It got it, or wants it no more."""
+    def remove(self, client: str, rows: int) -> None:
+        """Stop counting rows of a client: their sentences have ended or were withdrawn."""
         self._wanted[client] -= rows
         if not self._wanted[client]:
             del self._wanted[client]
 
-    def allowance(self, now: float) -> float:
+    def limit(self, now: float) -> float:
         """Most rows that one client may have decoded now; infinite if there is only one client."""
-        self._turn_over(now)
+        self._start_span_if_due(now)
         if len(self._past) + self._newcomers < 2:
             return math.inf
-        return self._floor if self._newcomers else max(self._least, self._floor)
+        return self._minimum if self._newcomers else max(self._least_wanted, self._minimum)
 
-    def _turn_over(self, now: float) -> None:
+    def _start_span_if_due(self, now: float) -> None:
         if now < self._ends:
             return
         is_next = now < self._ends + SPAN_SECONDS
         self._past = self._peaks if is_next else dict(self._wanted)
         self._peaks = dict(self._wanted)
-        self._least = min(self._past.values(), default=math.inf)
+        self._least_wanted = min(self._past.values(), default=math.inf)
         self._newcomers = 0
         self._ends = now + SPAN_SECONDS
 
 
 @dataclass(eq=False, slots=True)
 class SentenceJob:
-    """One sentence of a client; two jobs are the same only if they are one object.
+    """One sentence of a client; two jobs are equal only if they are one object.
 
     Attributes:
-        model: Checkpoint that is to decode it.
+        model: Name of the checkpoint that is to decode the sentence.
         request: The sentence.
         deadline: When its answer becomes worthless, seconds of the monotonic clock.
-        arrival: When it was admitted, seconds of the monotonic clock.
-        is_followed: Whether its client wants to see it grow.
-        client: Whose it is.
-        rows: Hypotheses that are kept of it.
-        cost: Tokens it is charged for, at least 1.
-        taken: When it left for an engine, on the same clock; None while it waits.
+        arrival: When it was queued, seconds of the monotonic clock.
+        is_streamed: Whether its client wants to see the translation grow.
+        client: The client's name; no two clients share one.
+        rows: Hypotheses that the engine keeps of it.
+        cost: Tokens that its client is charged for, at least 1.
+        taken: When it left the queue for an engine, on the same clock; None while it waits.
     """
 
     model: str
@@ -106,15 +107,15 @@ class SentenceJob:
 
 
 class Backlog:
-    """A fair queue for each checkpoint, all within one bound of which no client gets more than its share.
+    """A fair queue for each checkpoint; all of them share one bound, and each client its share of that.
 
     Args:
-        max_queued_tokens: Most that may wait, in cost.
-        fair_rows: Rows that a client may have in the engines however little the others want.
+        max_queued_tokens: Highest total cost of the waiting sentences.
+        fair_rows: Rows that every client may have in the engines, however little the others want.
 
     Attributes:
-        queued_tokens: What waits, in cost.
-        is_rationed: Whether clients had a limit of rows when `first` was asked last.
+        queued_tokens: Total cost of the waiting sentences.
+        is_rationed: Whether clients had a row quota at the last call of `first`.
     """
 
     def __init__(self, max_queued_tokens: int, *, fair_rows: int) -> None:
@@ -126,81 +127,84 @@ class Backlog:
         self._tokens_of_model = Tally()
         self._tokens_of_client = Tally()
         self._taken_rows = Tally()
-        self._quota = RowQuota(fair_rows)
+        self._row_quota = RowQuota(fair_rows)
 
     def __len__(self) -> int:
         return self._num_jobs
 
     def has_room(self, cost: int, client: str) -> bool:
-        """Whether this much more of a client may wait."""
+        """Whether sentences of this cost may join a client's queue."""
         return quota.fits(cost, mine=self._tokens_of_client[client], free=self._free)
 
     def excess(self, cost: int, client: str) -> int:
-        """How much must leave before this much more of a client may wait, in cost."""
+        """The cost that must leave the queue before sentences of this cost may join a client's queue."""
         return quota.excess(cost, mine=self._tokens_of_client[client], free=self._free)
 
     def tokens_of(self, model: str) -> int:
-        """What waits for one checkpoint, in cost."""
+        """Total cost of the sentences that wait for one checkpoint."""
         return self._tokens_of_model[model]
 
     def tokens_before(self, client: str) -> int:
-        """What leaves before the next sentence of a client, in cost: its own, and of others as much."""
+        """The cost that leaves before the next sentence of a client would.
+
+        That is its own waiting sentences, and at most as much of each other client.
+        """
         mine = self._tokens_of_client[client]
         others = (tokens for other, tokens in self._tokens_of_client.items() if other != client)
         return mine + sum(min(tokens, mine) for tokens in others)
 
     def add(self, jobs: Iterable[SentenceJob]) -> None:
-        """Let jobs wait; whoever calls has asked `has_room`."""
+        """Queue jobs; the caller has checked `has_room`."""
         for job in jobs:
             self._queues.setdefault(job.model, FairQueue()).add(job)
-            self._quota.rise(job.client, job.rows, job.arrival)
+            self._row_quota.add(job.client, job.rows, job.arrival)
             self._count(job, 1)
 
     def remove(self, job: SentenceJob) -> bool:
-        """Take a job out for good.
+        """Remove a job that waits.
 
         Returns:
-            Whether it was waiting.
+            Whether the job was waiting.
         """
         queue = self._queues.get(job.model)
         if queue is None or not queue.remove(job):
             return False
-        self._quota.fall(job.client, job.rows)
+        self._row_quota.remove(job.client, job.rows)
         self._count(job, -1)
         return True
 
     def first(self, model: str, now: float) -> SentenceJob | None:
-        """The sentence whose turn it is; those whose deadline has passed are forgotten on the way."""
+        """The next sentence of a checkpoint; removes sentences whose deadline has passed on the way."""
         queue = self._queues.get(model)
-        allowance = self._quota.allowance(now)
-        self.is_rationed = math.isfinite(allowance)
+        limit = self._row_quota.limit(now)
+        self.is_rationed = math.isfinite(limit)
         while queue is not None:
-            job = queue.first(lambda job: self._may_go(job, allowance))
+            job = queue.first(lambda job: self._may_run(job, limit))
             if job is None or job.deadline > now:
                 return job
             self.remove(job)
         return None
 
     def take(self, job: SentenceJob) -> None:
-        """The first one goes to an engine."""
+        """Move the first sentence to an engine."""
         self._queues[job.model].serve(job)
         self._taken_rows.add(job.client, job.rows)
         self._count(job, -1)
 
     def give_back(self, job: SentenceJob) -> None:
-        """One that was taken has ended."""
+        """Record that a sentence has left its engine."""
         self._taken_rows.add(job.client, -job.rows)
-        self._quota.fall(job.client, job.rows)
+        self._row_quota.remove(job.client, job.rows)
         for queue in self._queues.values():
-            queue.recall(job.client)
+            queue.resume(job.client)
 
     @property
     def _free(self) -> int:
         return self.max_queued_tokens - self.queued_tokens
 
-    def _may_go(self, job: SentenceJob, allowance: float) -> bool:
+    def _may_run(self, job: SentenceJob, limit: float) -> bool:
         taken = self._taken_rows[job.client]
-        return not taken or taken + job.rows <= allowance
+        return not taken or taken + job.rows <= limit
 
     def _count(self, job: SentenceJob, sign: int) -> None:
         self._num_jobs += sign

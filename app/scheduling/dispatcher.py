@@ -1,54 +1,88 @@
-"""④ Where the event loop leaves sentences and workers fetch them, under one lock.
+"""④ Hands the sentences of the backlog to the workers, under one lock.
 
-Sentences of a checkpoint leave strictly in the fair order of its queue. A worker takes the first one if
-its engine has room and if that does not lift it above an even share of all work; otherwise the first
-waits for the worker that has least, which is called at once. Nobody polls or waits for company.
+The sentences of a checkpoint leave strictly in the fair order of its queue. A worker takes the first one if
+its engine has room and if the sentence does not lift the worker above an even share of all work. Otherwise
+the sentence waits for the worker with the least load, which is woken at once. Workers never poll, and a
+sentence never waits for a batch to fill.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from app.scheduling.backlog import Backlog, SentenceJob
 
 
-@dataclass(eq=False)
 class WorkerSlot:
-    """What the others know of one worker.
+    """What the dispatcher knows of one worker. Only the dispatcher calls it, holding its lock.
+
+    Args:
+        interrupt: Makes the current call of the worker's engine return soon; thread-safe.
+        lock: The dispatcher's.
 
     Attributes:
-        interrupt: Ends the step its engine is at, soon; may be called from any thread.
-        condition: Notified when it is called while it has nothing to do.
-        load: Cost of the sentences it has.
-        is_called: Whether it was asked to look up, and has not done so yet.
-        withdrawn: Sentences it has that nobody waits for any more.
-        declined: By checkpoint, the sentence for which its engine had no room when it last looked.
+        load: Cost of the sentences that the worker holds.
+        is_woken: Whether the worker was woken and has not looked at the backlog since.
     """
 
-    interrupt: Callable[[], None]
-    condition: threading.Condition
-    load: int = 0
-    is_called: bool = False
-    withdrawn: list[SentenceJob] = field(default_factory=list)
-    declined: dict[str, SentenceJob] = field(default_factory=dict)
+    def __init__(self, interrupt: Callable[[], None], lock: threading.Lock) -> None:
+        self.load = 0
+        self.is_woken = False
+        self._interrupt = interrupt
+        self._condition = threading.Condition(lock)
+        self._withdrawn: list[SentenceJob] = []
+        # By checkpoint, the sentence for which the engine had no room when the worker last looked.
+        self._declined: dict[str, SentenceJob] = {}
 
-    def call(self) -> None:
-        """Make it look up, now or after the turn it is at; turns are short."""
-        self.is_called = True
-        self.condition.notify()
+    def wake(self) -> None:
+        """Make the worker look at the backlog, now or after the current call of its engine."""
+        self.is_woken = True
+        self._condition.notify()
 
-    def hurry(self) -> None:
-        """Make it look up, now or after the step it is at."""
-        self.interrupt()
-        self.call()
+    def wait(self) -> None:
+        """Block until the worker is woken; returns at once if it holds sentences."""
+        while not (self.is_woken or self.load):
+            self._condition.wait()
+        self.is_woken = False
+
+    def assign(self, job: SentenceJob) -> None:
+        """Give a sentence to the worker."""
+        self.load += job.cost
+
+    def release(self, job: SentenceJob) -> None:
+        """Take a sentence from the worker, which has room for another one from now on."""
+        self.load -= job.cost
+        self.wake()
+
+    def withdraw(self, job: SentenceJob) -> None:
+        """Take a sentence from the worker before its end; the worker drops it after the current step."""
+        self._withdrawn.append(job)
+        self._interrupt()
+        self.release(job)
+
+    def take_withdrawn(self) -> list[SentenceJob]:
+        """The sentences that were withdrawn since the last call."""
+        withdrawn, self._withdrawn = self._withdrawn, []
+        return withdrawn
+
+    def decline(self, job: SentenceJob) -> None:
+        """Remember that the worker's engine has no room for the first sentence of a checkpoint."""
+        self._declined[job.model] = job
+
+    def accept(self, model: str) -> None:
+        """Forget what the worker declined of a checkpoint."""
+        self._declined.pop(model, None)
+
+    def has_declined(self, job: SentenceJob) -> bool:
+        """Whether the worker's engine had no room for this sentence."""
+        return self._declined.get(job.model) is job
 
 
 class Dispatcher:
-    """The backlog and the workers' desks; every method may be called from any thread.
+    """The backlog and one slot for each worker; every method is thread-safe.
 
     Args:
-        backlog: What waits; guarded by the exchange from now on.
+        backlog: The waiting sentences; only the dispatcher's lock guards them from now on.
     """
 
     def __init__(self, backlog: Backlog) -> None:
@@ -58,63 +92,64 @@ class Dispatcher:
         self._holders: dict[SentenceJob, WorkerSlot] = {}
         self._is_stopped = False
 
-    def slot(self, interrupt: Callable[[], None]) -> WorkerSlot:
-        """A desk for one more worker; all must have theirs before the first sentence arrives."""
-        slot = WorkerSlot(interrupt, threading.Condition(self._lock))
+    def add_worker(self, interrupt: Callable[[], None]) -> WorkerSlot:
+        """The slot of one more worker; all workers must have theirs before the first sentence arrives.
+
+        Args:
+            interrupt: Makes the current call of the worker's engine return soon; thread-safe.
+        """
+        slot = WorkerSlot(interrupt, self._lock)
         self._slots.append(slot)
         return slot
 
     def put(self, jobs: Sequence[SentenceJob]) -> int:
-        """Let sentences of one client wait, all of them or none.
+        """Queue sentences of one client, all of them or none.
 
         Args:
             jobs: At least one.
 
         Returns:
-            0, or how much must leave the backlog before there is room for them, in cost.
+            0, or the cost that must leave the backlog before there is room for them.
         """
         cost, client = sum(job.cost for job in jobs), jobs[0].client
         with self._lock:
             if not self._backlog.has_room(cost, client):
                 return self._backlog.excess(cost, client)
             self._backlog.add(jobs)
-            self._call_for({job.model for job in jobs})
+            self._wake_for({job.model for job in jobs})
         return 0
 
     def tokens_before(self, client: str) -> int:
-        """What leaves before the next sentence of a client would, in cost."""
+        """The cost that leaves the backlog before the next sentence of a client would."""
         with self._lock:
             return self._backlog.tokens_before(client)
 
     def withdraw(self, jobs: Sequence[SentenceJob]) -> None:
-        """Nobody waits for these any more: they are gone at once, or after the step they are in."""
+        """Drop sentences: those that wait at once, those that run after their current step."""
         with self._lock:
             queued = [job for job in jobs if self._backlog.remove(job)]
             for job in jobs:
                 if (slot := self._release(job)) is not None:
-                    slot.withdrawn.append(job)
-                    slot.hurry()
-            self._call_for({job.model for job in queued})
+                    slot.withdraw(job)
+            self._wake_for({job.model for job in queued})
 
     def wait(self, slot: WorkerSlot) -> list[SentenceJob] | None:
-        """Wait until a worker has something to do; returns at once if it has.
+        """Block until a worker has something to do.
 
         Returns:
-            Sentences it is to drop; None when it is to end.
+            Sentences that the worker is to drop; None if it is to end.
         """
         with self._lock:
-            while not (self._is_stopped or slot.is_called or slot.load):
-                slot.condition.wait()
-            slot.is_called = False
-            withdrawn, slot.withdrawn = slot.withdrawn, []
-            return None if self._is_stopped else withdrawn
+            if not self._is_stopped:
+                slot.wait()
+            return None if self._is_stopped else slot.take_withdrawn()
 
     def take(self, slot: WorkerSlot, model: str, fits: Callable[[SentenceJob], bool]) -> SentenceJob | None:
-        """The first sentence of a checkpoint, if it is this worker's to decode.
+        """The first sentence of a checkpoint, if this worker is to decode it.
 
         Args:
             slot: The worker's.
-            model: The checkpoint.
+            model: Name of the checkpoint.
             fits: Whether the worker's engine has room.
         """
         with self._lock:
@@ -122,60 +157,60 @@ class Dispatcher:
             if job is None:
                 return None
             if fits(job):
-                slot.declined.pop(model, None)
+                slot.accept(model)
                 if self._is_fair(slot, job):
                     self._backlog.take(job)
-                    slot.load += job.cost
+                    slot.assign(job)
                     self._holders[job] = slot
                     return job
             else:
-                slot.declined[model] = job
-            self._call_for((model,))
+                slot.decline(job)
+            self._wake_for((model,))
         return None
 
     def finish(self, jobs: Iterable[SentenceJob]) -> None:
-        """These have ended; who had them looks again before waiting, as there is room now."""
+        """Record that sentences have ended; their worker looks at the backlog again before it waits."""
         with self._lock:
             for job in jobs:
                 if (slot := self._release(job)) is not None:
-                    slot.is_called = True
+                    slot.release(job)
 
     def stop(self) -> None:
-        """Let all workers end."""
+        """End all workers after the current call of their engine."""
         with self._lock:
             self._is_stopped = True
             for slot in self._slots:
-                slot.call()
+                slot.wake()
 
     def _is_fair(self, slot: WorkerSlot, job: SentenceJob) -> bool:
-        """Whether a worker with the first sentence stays within an even share, or nobody has less.
+        """Whether a worker with this sentence stays within an even share, or has the least load already.
 
-        When all has been taken, loads differ by one sentence at most.
+        Once all sentences are taken, the loads differ by one sentence at most.
         """
-        slots = self._who_may_take(job)
-        loads = [each.load for each in slots]
-        # What waits for its client's allowance is no work for anybody yet.
+        candidates = self._candidates(job)
+        loads = [each.load for each in candidates]
+        # While rows are rationed, sentences that wait for their client's row quota are no work yet.
         waiting = job.cost if self._backlog.is_rationed else self._backlog.tokens_of(job.model)
         work = sum(loads) + waiting
-        return len(slots) * (slot.load + job.cost) <= work or slot.load == min(loads)
+        return len(candidates) * (slot.load + job.cost) <= work or slot.load == min(loads)
 
-    def _who_may_take(self, job: SentenceJob) -> list[WorkerSlot]:
-        return [slot for slot in self._slots if slot.declined.get(job.model) is not job]
+    def _candidates(self, job: SentenceJob) -> list[WorkerSlot]:
+        return [slot for slot in self._slots if not slot.has_declined(job)]
 
-    def _call_for(self, models: Iterable[str]) -> None:
-        """For each checkpoint, call the worker whose turn it is to take the first sentence.
+    def _wake_for(self, models: Iterable[str]) -> None:
+        """For each checkpoint, wake the worker that is to take the first sentence.
 
-        If all have declined it, whoever gets room first will see it after that step.
+        If every worker has declined the sentence, the first one that gets room sees it after that step.
         """
         for model in models:
             job = self._backlog.first(model, time.monotonic())
-            slots = self._who_may_take(job) if job is not None else []
-            if slots:
-                min(slots, key=lambda slot: slot.load).call()
+            candidates = self._candidates(job) if job is not None else []
+            if candidates:
+                min(candidates, key=lambda slot: slot.load).wake()
 
     def _release(self, job: SentenceJob) -> WorkerSlot | None:
+        """The slot of the worker that held a sentence until now; its row quota is free again."""
         slot = self._holders.pop(job, None)
         if slot is not None:
-            slot.load -= job.cost
             self._backlog.give_back(job)
         return slot

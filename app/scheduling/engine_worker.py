@@ -1,8 +1,8 @@
-"""④ → ⑤ One thread that steps the engines of its worker: jobs in, steps, outcomes out.
+"""④ → ⑤ Threads that step engines: sentences in, results out.
 
-A turn that raises takes nothing with it but the sentence at fault: the others start again in groups
-half as large, until it is alone. Meanwhile no other sentence joins them. If what was raised is
-MemoryError, the engine gets less to do for a while (see ceiling).
+When an engine raises, only the sentence at fault fails. The other sentences start again in groups half as
+large, until the sentence at fault is alone; meanwhile no other sentence joins them. After a MemoryError the
+engine gets less to do for a while (see OomBackoff).
 """
 
 import dataclasses
@@ -27,15 +27,15 @@ from model.request import DecodeRequest, Hypothesis
 logger = logging.getLogger(__name__)
 
 Outcome = list[Hypothesis] | TranslationError | ServiceError
-"""Of one sentence: its hypotheses, best first, or why it failed."""
+"""What became of one sentence: its hypotheses, best first, or why it failed."""
 
 
 def as_failure(fault: Exception) -> TranslationError | ServiceError:
-    """What became of the one sentence that is to blame for what an engine raised."""
+    """The outcome of the one sentence that made an engine raise."""
     if isinstance(fault, MemoryError):
         return OutOfMemoryError()
     if isinstance(fault, TextTooLongError) and fault.field == "source_ids":
-        # Lengths were checked against the checkpoint's before; what is left is room for its hypotheses.
+        # Lengths were checked against the checkpoint's limits before; only the decoder state can be short.
         limit_name = "MAX_STATE_BYTES, in positions of the decoder"
         return TextTooLongError("q", limit_name, fault.limit, fault.value)
     if isinstance(fault, TranslationError):
@@ -45,7 +45,7 @@ def as_failure(fault: Exception) -> TranslationError | ServiceError:
 
 
 def failure_reason(outcome: Outcome) -> FailureReason | None:
-    """What a failure counts as; None of a translation, and of what the client can mend."""
+    """The metric label of a failure; None for a translation, and for an error that the client can mend."""
     if isinstance(outcome, (list, InputError)):
         return None
     if isinstance(outcome, NotFiniteError):
@@ -53,59 +53,60 @@ def failure_reason(outcome: Outcome) -> FailureReason | None:
     return "out_of_memory" if isinstance(outcome, OutOfMemoryError) else "fault"
 
 
-SECONDS: Final = 30.0
+BACKOFF_SECONDS: Final = 30.0
 
 
 class OomBackoff:
-    """For half a minute an engine gets at most half of what it had when it ran out of memory.
+    """For BACKOFF_SECONDS an engine gets at most half of what it had when it ran out of memory.
 
-    Else it would run out again as soon as it was full again, and all its sentences would start anew each
-    time. One sentence alone is always worth a try.
+    Otherwise it would run out again as soon as it was full, and all its sentences would start again each
+    time. A single sentence is always tried.
     """
 
     def __init__(self) -> None:
-        self._most = math.inf
+        self._max_load = math.inf
         self._until = -math.inf
 
-    def lower(self, jobs: Iterable[SentenceJob], now: float) -> None:
-        """An engine with these sentences found no memory.
+    def start(self, jobs: Iterable[SentenceJob], now: float) -> None:
+        """Record that an engine ran out of memory.
 
         Args:
-            jobs: All that it had.
+            jobs: All sentences that it had.
             now: Seconds of the monotonic clock.
         """
-        self._most = load_of(jobs) / 2
-        self._until = now + SECONDS
+        self._max_load = load_of(jobs) / 2
+        self._until = now + BACKOFF_SECONDS
 
     def permits(self, jobs: Collection[SentenceJob], cost: int, now: float) -> bool:
-        """Whether a sentence may join those that an engine has.
+        """Whether a sentence may join the sentences of an engine.
 
         Args:
-            jobs: Those.
-            cost: Of the sentence.
+            jobs: The sentences that the engine has.
+            cost: Cost of the sentence that would join.
             now: Seconds of the monotonic clock.
         """
-        return not jobs or now >= self._until or load_of(jobs) + cost <= self._most
+        return not jobs or now >= self._until or load_of(jobs) + cost <= self._max_load
 
 
 def load_of(jobs: Iterable[SentenceJob]) -> int:
-    """What sentences cost together."""
+    """Total cost of sentences."""
     return sum(job.cost for job in jobs)
 
 
-# Long enough for what Python does between two turns to count little, short enough for who comes in the middle
-# of one: to interrupt the engine for each costs more than half as long again (docs/journal.md).
-_TURN_SECONDS = 0.005
-_MOST_STEPS = 1000
+# How long one call of an engine takes. Long enough that Python's work between two calls counts little, short
+# enough for a sentence that arrives in the middle: interrupting the engine for each arrival costs more than
+# half as long again (docs/journal.md).
+_CALL_SECONDS = 0.005
+_MAX_STEPS = 1000
 
 
 @dataclass(frozen=True)
 class StepResults:
-    """What became of a few steps.
+    """What came of one call of an engine, which is one or more decoder steps.
 
     Attributes:
-        finished: Jobs that are done, each with its hypotheses or why it alone failed.
-        grown: Followed jobs of which more is certain than before, each with all that is.
+        finished: Sentences that have ended, each with its outcome.
+        grown: Streamed sentences of which more tokens are certain than before, each with all certain tokens.
     """
 
     finished: list[tuple[SentenceJob, Outcome]] = field(default_factory=list)
@@ -113,10 +114,12 @@ class StepResults:
 
 
 class EngineBatch:
-    """Drives an engine; used by one thread, save for `interrupt`.
+    """The sentences of one engine; isolates a sentence that makes the engine raise.
+
+    One thread uses it; only `interrupt` is thread-safe.
 
     Args:
-        engine: Nobody else adds to it.
+        engine: Only this batch adds sentences to it.
         observer: Is told how long the parts of decoding take.
     """
 
@@ -126,17 +129,20 @@ class EngineBatch:
         self._observer = observer
         self._jobs: dict[Sentence, SentenceJob] = {}
         self._sentences: dict[SentenceJob, Sentence] = {}
-        self._shown: dict[SentenceJob, int] = {}
-        self._refused: list[tuple[SentenceJob, Outcome]] = []
+        # How many tokens of a streamed sentence were reported.
+        self._num_shown: dict[SentenceJob, int] = {}
+        # Sentences that the engine did not accept; the next step reports them.
+        self._rejected: list[tuple[SentenceJob, Outcome]] = []
         self._backoff = OomBackoff()
+        # One of these made the engine raise; they are tried again in groups.
         self._suspects: dict[SentenceJob, DecodeRequest] = {}
         self._groups: list[list[SentenceJob]] = []
         self._max_steps = 1
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do and nothing to tell."""
-        return not (self._jobs or self._suspects or self._refused)
+        """Whether there is nothing to decode and nothing to report."""
+        return not (self._jobs or self._suspects or self._rejected)
 
     def fits(self, job: SentenceJob) -> bool:
         """Whether one more sentence may join now."""
@@ -145,11 +151,11 @@ class EngineBatch:
         return self._backoff.permits(self._sentences, job.cost, time.monotonic())
 
     def add(self, job: SentenceJob) -> None:
-        """Let a job join; the next turn tells if the engine refuses it."""
+        """Add a sentence; if the engine rejects it, the next step reports that."""
         self._add(job, job.request)
 
     def drop(self, job: SentenceJob) -> None:
-        """Forget a job, wherever it is."""
+        """Forget a sentence, wherever it is."""
         self._clear(job)
         if not self._suspects:
             self._groups.clear()
@@ -157,32 +163,34 @@ class EngineBatch:
         if sentence is not None:
             del self._jobs[sentence]
             if not self._cancel(sentence):
-                # It is gone all the same, but so are the others, who are not to blame.
+                # The engine has forgotten this sentence, but also the others, which are not at fault.
                 self._groups.append(self._recall())
 
-    def advance(self) -> StepResults:
-        """Move everything on by at least one token; blocks for some milliseconds."""
+    def step(self) -> StepResults:
+        """Decode at least one more token of each sentence; blocks for some milliseconds."""
         if not self._jobs:
             self._add_next_group()
-        finished, self._refused = self._refused, []
+        finished, self._rejected = self._rejected, []
         is_joining = self._engine.running < len(self._jobs)
         try:
-            # Who still waits for the encoder must not wait for a whole turn.
+            # A sentence that waits for the encoder must not wait for a whole call.
             progress = self._engine.step(self._observer, max_steps=1 if is_joining else self._max_steps)
-            finished += self._take_back(progress)
+            finished += self._collect(progress)
             return StepResults(finished, self._growth())
         except Exception as fault:
-            # Anything may come out of an engine, and its thread must outlive it.
-            return StepResults(finished + self._blame(fault))
+            # An engine may raise anything, and its thread must outlive that.
+            return StepResults(finished + self._isolate(fault))
 
-    def _take_back(self, progress: Progress) -> list[tuple[SentenceJob, Outcome]]:
+    def _collect(self, progress: Progress) -> list[tuple[SentenceJob, Outcome]]:
         if progress.steps:
             step_seconds = sum(step.seconds for step in progress.steps) / len(progress.steps)
-            self._max_steps = min(max(int(_TURN_SECONDS / max(step_seconds, 1e-6)), 1), _MOST_STEPS)
+            self._max_steps = min(max(int(_CALL_SECONDS / max(step_seconds, 1e-6)), 1), _MAX_STEPS)
         finished: list[tuple[SentenceJob, Outcome]] = []
         for sentence, result in progress.finished:
-            finished.append((self._jobs[sentence], result))
-            self._forget(sentence)
+            job = self._jobs.pop(sentence)
+            del self._sentences[job]
+            self._clear(job)
+            finished.append((job, result))
         return finished
 
     def _add(self, job: SentenceJob, request: DecodeRequest) -> None:
@@ -190,23 +198,23 @@ class EngineBatch:
             sentence = self._engine.add(request)
         except Exception as fault:
             self._clear(job)
-            self._refused.append((job, as_failure(fault)))
+            self._rejected.append((job, as_failure(fault)))
             return
         self._jobs[sentence] = job
         self._sentences[job] = sentence
         if job.is_streamed:
-            self._shown.setdefault(job, 0)
+            self._num_shown.setdefault(job, 0)
 
     def _add_next_group(self) -> None:
         for job in self._groups.pop() if self._groups else ():
             if job in self._suspects:
                 self._add(job, self._suspects[job])
 
-    def _blame(self, fault: Exception) -> list[tuple[SentenceJob, Outcome]]:
-        """Find out who is at fault; until then the engine has nobody."""
+    def _isolate(self, fault: Exception) -> list[tuple[SentenceJob, Outcome]]:
+        """Empty the engine; a sentence that was alone in it is at fault, several become two groups."""
         jobs = self._recall()
         if isinstance(fault, MemoryError):
-            self._backoff.lower(jobs, time.monotonic())
+            self._backoff.start(jobs, time.monotonic())
         if len(jobs) > 1:
             middle = len(jobs) // 2
             self._groups += [jobs[middle:], jobs[:middle]]
@@ -216,16 +224,16 @@ class EngineBatch:
         return [(job, as_failure(fault)) for job in jobs]
 
     def _cancel(self, sentence: Sentence) -> bool:
-        """Whether the engine could take it back; otherwise it has forgotten everybody."""
+        """Whether the engine gave a sentence back; otherwise it has forgotten all of them."""
         try:
             self._engine.cancel(sentence)
         except Exception as fault:
-            logger.error("a sentence could not be taken back", exc_info=fault)
+            logger.error("a sentence could not be cancelled", exc_info=fault)
             return False
         return True
 
     def _recall(self) -> list[SentenceJob]:
-        """Take everybody back from the engine, to be added again."""
+        """Take all sentences back from the engine, to be added again."""
         for sentence in self._jobs:
             self._cancel(sentence)
         jobs = list(self._sentences)
@@ -234,28 +242,23 @@ class EngineBatch:
         self._sentences.clear()
         return jobs
 
-    def _forget(self, sentence: Sentence) -> None:
-        job = self._jobs.pop(sentence)
-        del self._sentences[job]
-        self._clear(job)
-
     def _clear(self, job: SentenceJob) -> None:
-        """Neither suspect nor shown any more."""
+        """Suspect a sentence no longer, and report its growth no longer."""
         self._suspects.pop(job, None)
-        self._shown.pop(job, None)
+        self._num_shown.pop(job, None)
 
     def _growth(self) -> list[tuple[SentenceJob, tuple[int, ...]]]:
         grown = []
-        for job, shown in self._shown.items():
+        for job, num_shown in self._num_shown.items():
             ids = self._engine.agreed(self._sentences[job]) if job in self._sentences else ()
-            if len(ids) > shown:
-                self._shown[job] = len(ids)
+            if len(ids) > num_shown:
+                self._num_shown[job] = len(ids)
                 grown.append((job, ids))
         return grown
 
 
 def _repeatable(sentence: Sentence) -> DecodeRequest:
-    """The same request with the random numbers it was given: what a client has seen stays true."""
+    """The same request with the seed that it was given, so that what a client has seen stays true."""
     if sentence.options.strategy != "sample":
         return sentence.request
     options = dataclasses.replace(sentence.options, seed=sentence.seed)
@@ -263,45 +266,52 @@ def _repeatable(sentence: Sentence) -> DecodeRequest:
 
 
 class WorkerCallbacks(Protocol):
-    """Who hears from the workers, on their threads."""
+    """What workers call, on their threads."""
 
     def taken(self, job: SentenceJob) -> None:
-        """A sentence left the backlog for an engine."""
+        """Called when a sentence has left the backlog for an engine."""
 
-    def advanced(self, turn: StepResults, seconds: float) -> None:
-        """An engine did a turn in so many seconds."""
+    def stepped(self, results: StepResults, seconds: float) -> None:
+        """Called after each call of an engine, which took this long."""
 
 
 class EngineWorker:
-    """Owns a thread. Between two turns it drops what nobody wants, takes what fits, hands back what is done.
+    """A thread that steps one engine of each checkpoint.
+
+    Between two calls of its engines it drops withdrawn sentences, takes sentences that fit, and reports
+    results.
 
     Args:
-        name: Of the thread.
-        drivers: By checkpoint.
-        exchange: Where sentences come from.
-        reports: Where they go to.
+        name: Name of the thread.
+        batches: By checkpoint.
+        dispatcher: Where sentences come from.
+        callbacks: Where results go.
     """
 
     def __init__(
-        self, name: str, batches: Mapping[str, EngineBatch], dispatcher: Dispatcher, reports: WorkerCallbacks
+        self,
+        name: str,
+        batches: Mapping[str, EngineBatch],
+        dispatcher: Dispatcher,
+        callbacks: WorkerCallbacks,
     ) -> None:
         self._batches = batches
         self._dispatcher = dispatcher
-        self._reports = reports
-        self._slot = dispatcher.slot(self._interrupt)
+        self._callbacks = callbacks
+        self._slot = dispatcher.add_worker(self._interrupt)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._has_ended = False
         self._silent_since: float | None = None
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the thread."""
         self._thread.start()
 
     def join(self, seconds: float | None = None) -> bool:
         """Wait for the thread to end, at most this long if that is given.
 
         Returns:
-            Whether it has, or has never begun.
+            Whether the thread has ended, or was never started.
         """
         if self._thread.ident is not None:
             self._thread.join(seconds)
@@ -309,7 +319,7 @@ class EngineWorker:
 
     @property
     def name(self) -> str:
-        """Of the thread."""
+        """Name of the thread."""
         return self._thread.name
 
     def silent_since(self) -> float | None:
@@ -325,7 +335,7 @@ class EngineWorker:
         try:
             self._work()
         except Exception as fault:
-            # The watchdog tells of it too; a traceback of the thread's own would show what somebody sent.
+            # The watchdog reports it too. The thread's own traceback would show what a client sent.
             logger.error("worker died", extra={"worker": self.name}, exc_info=fault)
         else:
             self._silent_since, self._has_ended = None, True
@@ -338,7 +348,7 @@ class EngineWorker:
                 self._take(model, batch)
             for batch in self._batches.values():
                 if not batch.is_idle:
-                    self._advance(batch)
+                    self._step(batch)
 
     def _wait(self) -> list[SentenceJob] | None:
         self._silent_since = None
@@ -348,11 +358,11 @@ class EngineWorker:
 
     def _take(self, model: str, batch: EngineBatch) -> None:
         while (job := self._dispatcher.take(self._slot, model, batch.fits)) is not None:
-            self._reports.taken(job)
+            self._callbacks.taken(job)
             batch.add(job)
 
-    def _advance(self, batch: EngineBatch) -> None:
+    def _step(self, batch: EngineBatch) -> None:
         self._silent_since = began = time.monotonic()
-        turn = batch.advance()
-        self._dispatcher.finish(job for job, _ in turn.finished)
-        self._reports.advanced(turn, time.monotonic() - began)
+        results = batch.step()
+        self._dispatcher.finish(job for job, _ in results.finished)
+        self._callbacks.stepped(results, time.monotonic() - began)

@@ -1,19 +1,19 @@
-"""④ Whose turn it is: start-time fair queueing over clients; pure policy, no threads, no clock.
+"""④ The fair order of clients: start-time fair queueing. It knows neither threads nor a clock.
 
-Each client that waits has a line of its own with a start tag, in tokens of cost. The line with the least
-tag is served; that raises its tag by what was served, and makes its old one the *virtual time*. A client
-that comes to wait starts at the virtual time, or where it had got to if that is later: neither does it pay
-for others, nor gain by having been away. Goyal, Vin and Cheng 1996 (https://doi.org/10.1145/248156.248171).
+Each client has a queue of its own with a start tag, in tokens of cost. The queue with the lowest tag is
+served next. Serving it raises its tag by the cost of the item and makes its old tag the *virtual time*. A
+client that comes back starts at the virtual time, or at its own tag if that is higher: it neither pays for
+others nor gains by having been away. Goyal, Vin and Cheng 1996 (https://doi.org/10.1145/248156.248171).
 
-What it promises, whatever the others do:
+Guarantees:
 
-- While a client waits, nobody else is served more than it is, beyond one sentence of each of the two.
-- So a sentence of a client that had nothing waiting is preceded by at most one sentence of every other
-  client, however long it is and however short and many theirs are: nobody who comes later overtakes it.
-- Within a line, first come, first served.
+- While a client waits, no other client is served more than it is, beyond one item of each of the two.
+- An item of a client that had nothing waiting is therefore preceded by at most one item of every other
+  client, whatever their lengths and numbers: no later item overtakes it.
+- Within a client's queue, first come, first served.
 
-A line may be put aside while its client has enough elsewhere. It keeps its place, but gains no claim to
-what it could not take.
+A client's queue may be suspended while the client has enough elsewhere. It keeps its tag, but gains no claim
+to what it could not take.
 """
 
 import heapq
@@ -25,11 +25,11 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Costly(Protocol):
-    """What can wait."""
+    """An item that can wait."""
 
     @property
     def client(self) -> str:
-        """Whose it is."""
+        """The client that it belongs to."""
 
     @property
     def cost(self) -> int:
@@ -37,120 +37,120 @@ class Costly(Protocol):
 
 
 Item = TypeVar("Item", bound=Costly)
-_FEW_LINES = 64
+_MIN_SWEEP_SIZE = 64
 
 
 @dataclass(eq=False, slots=True)
-class _Line(Generic[Item]):
-    """What one client waits for; without items it only remembers where the client had got to."""
+class _ClientQueue(Generic[Item]):
+    """The waiting items of one client; without items it only remembers the client's tag."""
 
     tag: int
-    # Not a plain dict: finding its first key takes longer the more were deleted before it.
+    # Not a plain dict: finding its first key takes longer the more keys were deleted before it.
     items: OrderedDict[Item, None] = field(default_factory=OrderedDict)
-    # Where it stands among lines with the same tag; None while it stands nowhere.
+    # Order among queues of the same tag; None while the queue is not in the heap.
     number: int | None = None
-    is_aside: bool = False
+    is_suspended: bool = False
 
 
 class FairQueue(Generic[Item]):
-    """Lines of clients; every operation takes logarithmic time in their number, amortised."""
+    """One queue a client; every operation takes logarithmic time in the number of clients, amortised."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line[Item]] = {}
-        self._order: list[tuple[int, int, _Line[Item]]] = []
+        self._clients: dict[str, _ClientQueue[Item]] = {}
+        self._heap: list[tuple[int, int, _ClientQueue[Item]]] = []
         self._numbers = count()
         self._virtual_time = 0
         self._num_items = 0
-        self._sweep_at = _FEW_LINES
+        self._sweep_at = _MIN_SWEEP_SIZE
 
     def __len__(self) -> int:
         return self._num_items
 
     def add(self, item: Item) -> None:
-        """Let something wait, behind what its client has waiting."""
-        line = self._lines.get(item.client)
-        if line is None:
+        """Append an item to its client's queue."""
+        queue = self._clients.get(item.client)
+        if queue is None:
             self._sweep()
-            line = self._lines[item.client] = _Line(self._virtual_time)
-        line.items[item] = None
+            queue = self._clients[item.client] = _ClientQueue(self._virtual_time)
+        queue.items[item] = None
         self._num_items += 1
-        if line.number is None and not line.is_aside:
-            self._enter(line)
+        if queue.number is None and not queue.is_suspended:
+            self._enter(queue)
 
     def remove(self, item: Item) -> bool:
-        """Let go of something, free of charge.
+        """Remove an item without charging its client.
 
         Returns:
-            Whether it was waiting.
+            Whether the item was waiting.
         """
-        line = self._lines.get(item.client)
-        if line is None or item not in line.items:
+        queue = self._clients.get(item.client)
+        if queue is None or item not in queue.items:
             return False
-        del line.items[item]
+        del queue.items[item]
         self._num_items -= 1
-        if not line.items:
-            # Its place in the order is found to be stale when it comes up.
-            line.number, line.is_aside = None, False
+        if not queue.items:
+            # Its entry in the heap is found to be stale when it comes up.
+            queue.number, queue.is_suspended = None, False
         self._forget_if_idle()
         return True
 
-    def first(self, may_go: Callable[[Item], bool]) -> Item | None:
-        """Whose turn it is, without serving it.
+    def first(self, may_run: Callable[[Item], bool]) -> Item | None:
+        """The next item, without serving it.
 
         Args:
-            may_go: Whether something may be served now; if not, its line is put aside until `recall`.
+            may_run: Whether an item may be served now; if not, its client is suspended until `resume`.
         """
-        while self._order:
-            _, number, line = self._order[0]
-            if number == line.number:
-                item = next(iter(line.items))
-                if may_go(item):
+        while self._heap:
+            _, number, queue = self._heap[0]
+            if number == queue.number:
+                item = next(iter(queue.items))
+                if may_run(item):
                     return item
-                line.number, line.is_aside = None, True
-            heapq.heappop(self._order)
+                queue.number, queue.is_suspended = None, True
+            heapq.heappop(self._heap)
         return None
 
     def serve(self, item: Item) -> None:
-        """Take out what `first` gave, and charge its client."""
-        line = self._lines[item.client]
-        self._virtual_time = line.tag
-        line.tag += item.cost
-        del line.items[item]
+        """Remove the item that `first` returned, and charge its client."""
+        queue = self._clients[item.client]
+        self._virtual_time = queue.tag
+        queue.tag += item.cost
+        del queue.items[item]
         self._num_items -= 1
-        line.number = None
-        if line.items:
-            self._enter(line)
+        queue.number = None
+        if queue.items:
+            self._enter(queue)
         self._forget_if_idle()
 
-    def recall(self, client: str) -> None:
-        """Let a client's line, if it is aside, take its place again."""
-        line = self._lines.get(client)
-        if line is not None and line.is_aside:
-            line.is_aside = False
-            self._enter(line)
+    def resume(self, client: str) -> None:
+        """Let a suspended client be served again."""
+        queue = self._clients.get(client)
+        if queue is not None and queue.is_suspended:
+            queue.is_suspended = False
+            self._enter(queue)
 
-    def _enter(self, line: _Line[Item]) -> None:
-        line.tag = max(line.tag, self._virtual_time)
-        line.number = next(self._numbers)
-        heapq.heappush(self._order, (line.tag, line.number, line))
-        if len(self._order) > 2 * len(self._lines) + _FEW_LINES:
-            # Most are stale: clients who waited, left and came again.
-            self._order = [place for place in self._order if place[1] == place[2].number]
-            heapq.heapify(self._order)
+    def _enter(self, queue: _ClientQueue[Item]) -> None:
+        queue.tag = max(queue.tag, self._virtual_time)
+        queue.number = next(self._numbers)
+        heapq.heappush(self._heap, (queue.tag, queue.number, queue))
+        if len(self._heap) > 2 * len(self._clients) + _MIN_SWEEP_SIZE:
+            # Most entries are stale: clients that waited, left and came back.
+            self._heap = [entry for entry in self._heap if entry[1] == entry[2].number]
+            heapq.heapify(self._heap)
 
     def _forget_if_idle(self) -> None:
-        """Nobody waits: nobody is ahead of anybody any more."""
+        """Forget all tags once nothing waits: no client is ahead of another any more."""
         if not self._num_items:
-            self._lines.clear()
-            self._order.clear()
+            self._clients.clear()
+            self._heap.clear()
             self._virtual_time = 0
 
     def _sweep(self) -> None:
-        """Forget clients who wait for nothing and are not ahead, whenever there may be many of them."""
-        if len(self._lines) >= self._sweep_at:
-            self._lines = {
-                client: line
-                for client, line in self._lines.items()
-                if line.items or line.tag > self._virtual_time
+        """Forget clients without items whose tag has passed, whenever there may be many of them."""
+        if len(self._clients) >= self._sweep_at:
+            self._clients = {
+                client: queue
+                for client, queue in self._clients.items()
+                if queue.items or queue.tag > self._virtual_time
             }
-            self._sweep_at = max(2 * len(self._lines), _FEW_LINES)
+            self._sweep_at = max(2 * len(self._clients), _MIN_SWEEP_SIZE)

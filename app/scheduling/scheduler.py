@@ -18,25 +18,25 @@ from model.request import DecodeRequest, Hypothesis
 
 
 class ResultListener(Protocol):
-    """Wants to see translations grow; told on the event loop, so it must be quick."""
+    """Is told how translations grow; called on the event loop, so its methods must be quick."""
 
     def grew(self, index: int, token_ids: Sequence[int]) -> None:
-        """The translation of sentence `index` is sure to begin so."""
+        """The translation of sentence `index` is certain to begin with these tokens."""
 
     def finished(self, index: int, hypotheses: Sequence[Hypothesis]) -> None:
-        """Sentence `index` is done."""
+        """Sentence `index` has its hypotheses."""
 
 
 class PendingRequest:
-    """Waits until every sentence has its hypotheses, or one has failed.
+    """Waits until every sentence of a request has its hypotheses, or one has failed.
 
     Args:
         jobs: The sentences, at least one, in the client's order.
-        listener: Is told about each on the way.
+        listener: Is told how each grows.
 
     Attributes:
         jobs: As given.
-        done: Resolved with the hypotheses of each sentence, or with the first failure.
+        done: Resolves to the hypotheses of each sentence, or to the first failure.
     """
 
     def __init__(self, jobs: Sequence[SentenceJob], listener: ResultListener | None) -> None:
@@ -48,24 +48,24 @@ class PendingRequest:
 
     @property
     def unanswered(self) -> int:
-        """Sentences without an outcome."""
+        """Number of sentences without an outcome."""
         return len(self._indices) - len(self._results)
 
     def grew(self, job: SentenceJob, token_ids: Sequence[int]) -> None:
-        """More of a sentence is certain."""
+        """Record that more tokens of a sentence are certain."""
         if self._listener is not None:
             self._listener.grew(self._indices[job], token_ids)
 
-    def refuse(self, reason: Exception) -> None:
-        """End without the rest."""
+    def cancel(self, reason: Exception) -> None:
+        """Fail, without waiting for the rest."""
         if not self.done.done():
             self.done.set_exception(reason)
 
     def finished(self, job: SentenceJob, result: Outcome) -> None:
-        """A sentence is done, or has failed."""
+        """Record the outcome of a sentence."""
         if not isinstance(result, list):
             del self._indices[job]
-            self.refuse(result)
+            self.cancel(result)
             return
         self._results[job] = result
         if self._listener is not None:
@@ -74,26 +74,26 @@ class PendingRequest:
             self.done.set_result([self._results[each] for each in self.jobs])
 
 
-# By how much the predicted wait must exceed what is left of a request's time for it to be given up at once.
-_MARGIN = 2.0
+# A request is given up at once if its predicted wait exceeds the time it has left by this factor.
+_PREDICTION_MARGIN = 2.0
 
-Asked = tuple[str, DecodeRequest]
-"""A sentence to decode, with the name of its checkpoint before it."""
+ModelRequest = tuple[str, DecodeRequest]
+"""The name of a checkpoint, and a sentence that it is to decode."""
 
 Results = list[list[Hypothesis]]
 
 
 class Scheduler:
-    """Admits sentences, lets the workers take them one by one, and gives each caller its own back.
+    """Queues sentences, lets the workers decode them, and returns each caller its own results.
 
-    The exchange is where the event loop and the workers' threads meet; calls are touched by the
-    event loop only.
+    The dispatcher is the only place where the event loop and the workers' threads meet. Pending requests
+    belong to the event loop.
 
     Args:
         backend: What decodes.
         metrics: Where waiting, steps and cancellations are counted.
-        max_queued_tokens: Most source tokens that may wait.
-        fair_rows: Hypotheses that a client may have decoded at a time however little the others want.
+        max_queued_tokens: Highest total cost of the waiting sentences.
+        fair_rows: Hypotheses that every client may have decoded at a time, however little the others want.
 
     Attributes:
         workers: The threads.
@@ -107,38 +107,41 @@ class Scheduler:
         self._pending: dict[SentenceJob, PendingRequest] = {}
         self.workers = [self._worker(backend, index) for index in range(backend.workers)]
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._draining = False
+        self._is_draining = False
 
-    def announce(self) -> None:
-        """Tell of its workers and its queue, in the place of another scheduler's."""
-        self._metrics.workers.set(len(self.workers))
-        self._metrics.queued_tokens_limit.set(self.max_queued_tokens)
-        self._metrics.watch_queue(lambda: len(self._backlog), lambda: self._backlog.queued_tokens)
+    def publish_metrics(self) -> None:
+        """Show this scheduler's workers and queue in the metrics, in place of another scheduler's."""
+        self._metrics.watch_queue(
+            lambda: len(self._backlog),
+            lambda: self._backlog.queued_tokens,
+            max_tokens=self.max_queued_tokens,
+            workers=len(self.workers),
+        )
 
     def start(self) -> None:
-        """Begin to work, on the running event loop."""
+        """Start the workers; results go to the running event loop."""
         self._loop = asyncio.get_running_loop()
         for worker in self.workers:
             worker.start()
 
     @property
     def max_queued_tokens(self) -> int:
-        """Most source tokens that may wait, and so the most of one request."""
+        """Highest total cost of the waiting sentences, and so the highest cost of one request."""
         return self._backlog.max_queued_tokens
 
     def require_room(self, client: str, deadline: float) -> None:
-        """Refuse early what could not be admitted or would be too late anyway, before any work goes into it.
+        """Reject a request early that could not be queued or would be too late, before any work goes into it.
 
         Args:
-            client: Whose request it is.
-            deadline: Seconds of the monotonic clock.
+            client: The client that asks.
+            deadline: When its answer becomes worthless, seconds of the monotonic clock.
 
         Raises:
-            DrainingError: If the process is about to end.
+            DrainingError: If the process is shutting down.
             QueueFullError: If not even one token fits.
-            DeadlinePassedError: If its turn would come much too late.
+            DeadlinePassedError: If its turn would come after the deadline.
         """
-        if self._draining:
+        if self._is_draining:
             raise DrainingError
         if not self._backlog.has_room(1, client):
             raise QueueFullError(self._rate.seconds_for(self._backlog.excess(1, client)))
@@ -146,69 +149,71 @@ class Scheduler:
 
     async def submit(
         self,
-        sentences: Sequence[Asked],
+        sentences: Sequence[ModelRequest],
         deadline: float,
         listener: ResultListener | None = None,
         *,
         client: str = "",
     ) -> Results:
-        """Decode sentences; cancelling the caller takes them back, those that run within a step.
+        """Decode sentences; cancelling the caller withdraws them, those that run within one step.
 
         Args:
-            sentences: All of one client's request, each with the name of its checkpoint.
-            deadline: Seconds of the monotonic clock.
-            listener: Is told while they grow.
-            client: Whose they are.
+            sentences: All of one request, each with the name of its checkpoint.
+            deadline: When its answer becomes worthless, seconds of the monotonic clock.
+            listener: Is told how they grow.
+            client: The client that asks.
 
         Returns:
             Hypotheses of each sentence, best first.
 
         Raises:
-            QueueFullError: If they do not fit beside what is waiting already.
-            TextTooLongError: If they would not even fit alone.
-            DrainingError: If the process is about to end.
+            QueueFullError: If there is no room for them in the queue now.
+            TextTooLongError: If they would not fit into an empty queue either.
+            DrainingError: If the process is shutting down.
             DeadlinePassedError: If the deadline came first.
             TranslationError: If a sentence could not be decoded.
         """
         if not sentences:
             return []
         now = time.monotonic()
-        followed = listener is not None
-        jobs = [SentenceJob(model, request, deadline, now, followed, client) for model, request in sentences]
-        call = self._admit(jobs, listener)
+        is_streamed = listener is not None
+        jobs = [
+            SentenceJob(model, request, deadline, now, is_streamed, client) for model, request in sentences
+        ]
+        pending = self._enqueue(jobs, listener)
         try:
             async with asyncio.timeout_at(deadline):
-                return await call.done
+                return await pending.done
         except TimeoutError:
             raise DeadlinePassedError from None
         finally:
-            self._withdraw(call)
+            self._withdraw(pending)
             taken = min((job.taken for job in jobs if job.taken is not None), default=None)
-            current().has_decoded(now, taken, time.monotonic())
+            current().record_decoding(now, taken, time.monotonic())
 
     async def drain(self, seconds: float) -> None:
-        """Refuse new work and wait until what was admitted is answered, at most this long."""
-        self._draining = True
-        pending = {call.done for call in self._pending.values()}
-        if pending:
-            await asyncio.wait(pending, timeout=seconds)
+        """Reject new work, and wait until all queued work is answered, at most this long."""
+        self._is_draining = True
+        unanswered = {pending.done for pending in self._pending.values()}
+        if unanswered:
+            await asyncio.wait(unanswered, timeout=seconds)
 
-    def refuse_all(self) -> None:
-        """Refuse new work, and what was admitted too: the process must end now."""
-        self._draining = True
-        for call in set(self._pending.values()):
-            call.refuse(DrainingError())
+    def cancel_all(self) -> None:
+        """Reject new work, and fail all queued and running work: the process must end now."""
+        self._is_draining = True
+        for pending in set(self._pending.values()):
+            pending.cancel(DrainingError())
 
     def stop(self, seconds: float) -> bool:
-        """End the workers' threads after the step they are at.
+        """End the workers after the current call of their engine.
 
         Args:
-            seconds: How long a step is waited for.
+            seconds: How long to wait for them.
 
         Returns:
-            Whether they have ended, so that nobody uses the engines any more.
+            Whether all workers have ended, so that no thread uses the engines any more.
         """
-        self._draining = True
+        self._is_draining = True
         self._dispatcher.stop()
         until = time.monotonic() + seconds
         return all(worker.join(max(until - time.monotonic(), 0)) for worker in self.workers)
@@ -216,17 +221,18 @@ class Scheduler:
     def taken(self, job: SentenceJob) -> None:
         """See WorkerCallbacks."""
         job.taken = time.monotonic()
-        self._metrics.queue_wait.observe(job.taken - job.arrival)
+        self._metrics.record_queue_wait(job.taken - job.arrival)
 
-    def advanced(self, turn: StepResults, seconds: float) -> None:
-        """See WorkerCallbacks; what came of it goes to the event loop at once."""
-        # An engine that has room for more says nothing about how long a queue takes.
+    def stepped(self, results: StepResults, seconds: float) -> None:
+        """See WorkerCallbacks; the event loop gets the results at once."""
+        # Throughput with an empty queue says nothing about how long a queue takes.
         if self._backlog.queued_tokens:
-            self._rate.record(sum(job.cost for job, _ in turn.finished), seconds)
-        for reason in filter(None, (failure_reason(outcome) for _, outcome in turn.finished)):
-            self._metrics.failed.labels(reason).inc()
-        if (turn.finished or turn.grown) and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._resolve, turn)
+            self._rate.record(sum(job.cost for job, _ in results.finished), seconds)
+        for _, outcome in results.finished:
+            if (reason := failure_reason(outcome)) is not None:
+                self._metrics.count_failed_sentence(reason)
+        if (results.finished or results.grown) and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._resolve, results)
 
     def _worker(self, backend: Backend, index: int) -> EngineWorker:
         names = [model.card.name for model in backend.models()]
@@ -234,41 +240,41 @@ class Scheduler:
         return EngineWorker(f"engine-{index}", batches, self._dispatcher, self)
 
     def _require_time(self, client: str, deadline: float) -> None:
-        """What waits is added up by client only if all of it together might take too long."""
-        most = (deadline - time.monotonic()) * _MARGIN
-        may_be_late = self._rate.predict(self._backlog.queued_tokens) > most
-        if may_be_late and self._rate.predict(self._dispatcher.tokens_before(client)) > most:
+        """The wait of one client is only added up if the whole queue might take too long."""
+        longest = (deadline - time.monotonic()) * _PREDICTION_MARGIN
+        may_be_late = self._rate.predict(self._backlog.queued_tokens) > longest
+        if may_be_late and self._rate.predict(self._dispatcher.tokens_before(client)) > longest:
             raise DeadlinePassedError
 
-    def _admit(self, jobs: Sequence[SentenceJob], listener: ResultListener | None) -> PendingRequest:
+    def _enqueue(self, jobs: Sequence[SentenceJob], listener: ResultListener | None) -> PendingRequest:
         cost = sum(job.cost for job in jobs)
-        if self._draining:
+        if self._is_draining:
             raise DrainingError
         if cost > self._backlog.max_queued_tokens:
             raise TextTooLongError("q", "MAX_QUEUED_TOKENS", self._backlog.max_queued_tokens, cost)
-        call = PendingRequest(jobs, listener)
+        pending = PendingRequest(jobs, listener)
         excess = self._dispatcher.put(jobs)
         if excess:
             raise QueueFullError(self._rate.seconds_for(excess))
-        # Outcomes come through the event loop, so none can be earlier than this.
-        self._pending.update(dict.fromkeys(jobs, call))
-        return call
+        # Outcomes arrive through the event loop, so none can arrive before this.
+        self._pending.update(dict.fromkeys(jobs, pending))
+        return pending
 
-    def _withdraw(self, call: PendingRequest) -> None:
-        """Forget a call; its sentences without an outcome are cancelled."""
-        for job in call.jobs:
+    def _withdraw(self, pending: PendingRequest) -> None:
+        """Forget a request, and cancel its sentences that have no outcome."""
+        for job in pending.jobs:
             del self._pending[job]
-        call.done.cancel()
-        if call.unanswered:
-            self._dispatcher.withdraw(call.jobs)
-            # Those that were overdue have left the backlog before.
-            queued = sum(job.taken is None for job in call.jobs)
-            self._metrics.count_cancelled(queued=queued, decoding=call.unanswered - queued)
+        pending.done.cancel()
+        if pending.unanswered:
+            self._dispatcher.withdraw(pending.jobs)
+            # The backlog has already removed sentences whose deadline passed.
+            queued = sum(job.taken is None for job in pending.jobs)
+            self._metrics.count_cancelled(queued=queued, decoding=pending.unanswered - queued)
 
-    def _resolve(self, turn: StepResults) -> None:
-        for job, token_ids in turn.grown:
-            if (call := self._pending.get(job)) is not None:
-                call.grew(job, token_ids)
-        for job, result in turn.finished:
-            if (call := self._pending.get(job)) is not None:
-                call.finished(job, result)
+    def _resolve(self, results: StepResults) -> None:
+        for job, token_ids in results.grown:
+            if (pending := self._pending.get(job)) is not None:
+                pending.grew(job, token_ids)
+        for job, result in results.finished:
+            if (pending := self._pending.get(job)) is not None:
+                pending.finished(job, result)

@@ -1,1 +1,1 @@
-"""⑨ What operators see: metrics, log lines, traces."""
+"""⑨ What operators see: metrics, log lines and traces, and the timings of a request that they show."""

@@ -1,4 +1,4 @@
-"""⑨ What is told of a request once it is over, in its log line and its trace; never of its text."""
+"""⑨ What the log line and the trace of a finished request say; never anything of its text."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, get_args
@@ -9,19 +9,19 @@ _FIELDS: Final[dict[Stage, str]] = {stage: f"{stage}_seconds" for stage in get_a
 
 
 class AccessRecord(NamedTuple):
-    """A request that is over; every value is from a small set, a number or the request's id.
+    """A finished request; every value is from a small set, a number or the request's id.
 
     Attributes:
-        request_id: The caller's, where it was plain, or ours.
-        method: Of HTTP.
+        request_id: The client's, if it was plain, else ours.
+        method: The HTTP method.
         endpoint: One of our paths, or `unmatched`.
-        status: What the client was told.
-        has_failed: Whether it was told that the reason is with us.
-        outcome: What became of it, one of OUTCOMES.
-        headers: Of the request, of which only `traceparent` and `tracestate` are ever read.
-        began: When it came, seconds of the stages' clock.
+        status: The HTTP status that the client got.
+        has_failed: Whether the status says that the service is at fault.
+        outcome: How the request ended, one of OUTCOMES.
+        headers: The request's; only `traceparent` and `tracestate` are ever read.
+        began: When the request arrived, seconds of the timings' clock.
         ended: When it was over.
-        stages: Where its time went.
+        timings: How long each stage took.
     """
 
     request_id: str
@@ -37,16 +37,16 @@ class AccessRecord(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """How long the request took."""
         return self.ended - self.began
 
-    def event(self) -> dict[str, object]:
-        """Fields of its log line."""
+    def log_fields(self) -> dict[str, object]:
+        """Fields of the log line."""
         return {
             "endpoint": self.endpoint,
             "status": self.status,
             "outcome": self.outcome,
             "seconds": round(self.seconds, 6),
             **{_FIELDS[stage]: round(spent, 6) for stage, spent in self.timings.seconds().items()},
-            **self.timings.facts(),
+            **self.timings.sizes(),
         }

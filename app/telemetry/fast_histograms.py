@@ -1,4 +1,4 @@
-"""Histograms for what happens ten thousand times a second, filled together under one lock."""
+"""Histograms of events that happen ten thousand times a second, filled together under one lock."""
 
 import threading
 from bisect import bisect_left
@@ -11,13 +11,13 @@ from prometheus_client.utils import floatToGoString
 
 
 class FastHistograms(Collector):
-    """Several histograms that always get their samples at the same time.
+    """Several histograms that always get their samples together.
 
-    One call costs a third of what as many of Prometheus' own histograms cost.
+    `add` costs a third of what as many of Prometheus' own histograms cost.
 
     Args:
-        prefix: Of every name.
-        histograms: Help text and upper bounds, ascending, by name; the order is that of `add`.
+        prefix: Prefix of every name.
+        histograms: By name, the help text and the upper bounds, ascending; in the order of `add`.
     """
 
     def __init__(self, prefix: str, histograms: Mapping[str, tuple[str, Sequence[float]]]) -> None:
@@ -28,14 +28,14 @@ class FastHistograms(Collector):
         self._lock = threading.Lock()
 
     def add(self, *values: float) -> None:
-        """One sample of each histogram, in their order."""
+        """Add one sample to each histogram, in their order."""
         with self._lock:
             for index, value in enumerate(values):
                 self._counts[index][bisect_left(self._bounds[index], value)] += 1
                 self._sums[index] += value
 
     def collect(self) -> list[Metric]:
-        """All of them, as they stand."""
+        """The present state of all histograms."""
         with self._lock:
             counts, sums = [list(each) for each in self._counts], list(self._sums)
         return [

@@ -1,4 +1,4 @@
-"""One JSON line an event, with the id of the request it belongs to; never a user's text."""
+"""Logs: one JSON line an event, with the id of its request; never a user's text."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 
 def new_request_id() -> str:
-    """32 hexadecimal digits; no secret, so not worth the system call that secrets need."""
+    """A new id of 32 hexadecimal digits; not a secret, so not worth the system call that secrets need."""
     return f"{random.getrandbits(128):032x}"
 
 
@@ -23,13 +23,13 @@ _TO_JSON = json.JSONEncoder(ensure_ascii=True, default=str).encode
 
 
 class JsonFormatter(logging.Formatter):
-    """Level, logger, message and whatever `extra` holds.
+    """Writes level, logger, message and the fields of `extra`.
 
-    Of an exception only its type and place are written: its message may hold what a user sent.
+    Of an exception it only writes the type and the traceback: the message may hold what a user sent.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """The JSON line of an event."""
         event: dict[str, object] = {
             "time": f"{_second(int(record.created))}.{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
@@ -50,11 +50,11 @@ def _second(seconds: int) -> str:
 
 
 def describe_fault(fault: BaseException) -> dict[str, object]:
-    """Type of an exception and the places it came through, outermost first; never its message."""
-    return {"fault": type(fault).__name__, "trace": _places(fault.__traceback__)}
+    """The type and the traceback of an exception, outermost call first; never its message."""
+    return {"fault": type(fault).__name__, "trace": _traceback(fault.__traceback__)}
 
 
-def _places(trace: TracebackType | None) -> list[str]:
+def _traceback(trace: TracebackType | None) -> list[str]:
     places = []
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -64,11 +64,11 @@ def _places(trace: TracebackType | None) -> list[str]:
 
 
 def set_up_logs(level: str) -> None:
-    """Write all events from this level up to standard error, uvicorn's among them."""
+    """Write all events from this level up to standard error, uvicorn's included."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
-    # What no line shows need not be found out for each.
+    # No line shows these, so they need not be looked up.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # It tells of each stage of its start and end, which our own events do in fewer words.
+    # uvicorn logs each stage of start and shutdown, which our own events cover in fewer lines.
     logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, logging.getLogger().level))

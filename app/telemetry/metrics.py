@@ -1,6 +1,7 @@
 """What Prometheus sees: every metric of the service, with labels whose values are bounded."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Final, Literal, get_args
 
 from prometheus_client import (
@@ -23,47 +24,48 @@ from model.translation.quality_checks import KINDS
 PREFIX: Final = "dragoman"
 OUTCOMES: Final = ("answered", "refused", "abandoned")
 UNMATCHED: Final = "unmatched"
-"""The endpoint of all paths that are none of ours."""
+"""The endpoint label of all paths that the service does not have."""
 RELOAD_OUTCOMES: Final = ("replaced", "unchanged", "failed")
 FailureReason = Literal["non_finite", "out_of_memory", "fault"]
+SecondAttemptOutcome = Literal["kept", "discarded", "impossible"]
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
-# When a series began is of no use to anyone, and would double their number.
+# The time at which a series began is not needed, and would double the number of series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """One application's metrics, in a registry of their own. Times are seconds.
+    """One application's metrics, in a registry of their own; one method for each event. Times are seconds.
 
-    It is also the Observer that the workers hand to the engines.
+    It is also the Observer that the workers give to the engines.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.ready = self._gauge(
+        self._ready = self._gauge(
             "ready", "1 while requests are served; 0 while loading, stuck or shutting down."
         )
-        self.requests = self._counter(
+        self._requests = self._counter(
             "requests",
             "Finished requests; status 499: the client closed the connection.",
             "endpoint",
             "status",
         )
-        self.request_duration = self._histogram(
+        self._request_duration = self._histogram(
             "request_duration_seconds", "Time from the request's head to the end of the answer.", "endpoint"
         )
-        self.accepted = self._counter("accepted", "Requests that arrived, including those refused unread.")
-        self.outcomes = self._counter("outcomes", "Accepted requests by how they ended.", "outcome")
-        self.in_flight = self._gauge("requests_in_flight", "Requests in progress.")
-        self.workers = self._gauge("workers", "Decoding threads.")
-        self.queue_wait = self._histogram("queue_wait_seconds", "Time that a sentence waits for an engine.")
-        self.queue_depth = self._gauge("queue_depth", "Sentences in the queue.")
-        self.queued_tokens = self._gauge(
+        self._accepted = self._counter("accepted", "Requests that arrived, including those refused unread.")
+        self._outcomes = self._counter("outcomes", "Accepted requests by how they ended.", "outcome")
+        self._in_flight = self._gauge("requests_in_flight", "Requests in progress.")
+        self._workers = self._gauge("workers", "Decoding threads.")
+        self._queue_wait = self._histogram("queue_wait_seconds", "Time that a sentence waits for an engine.")
+        self._queue_depth = self._gauge("queue_depth", "Sentences in the queue.")
+        self._queued_tokens = self._gauge(
             "queued_tokens", "Source tokens in the queue, multiplied by the beam size."
         )
-        self.queued_tokens_limit = self._gauge("queued_tokens_limit", "Upper limit of queued_tokens.")
+        self._queued_tokens_limit = self._gauge("queued_tokens_limit", "Upper limit of queued_tokens.")
         self._steps = FastHistograms(
             PREFIX,
             {
@@ -76,107 +78,167 @@ class Metrics:
             },
         )
         self.registry.register(self._steps)
-        self.encode = self._histogram(
+        self._encode = self._histogram(
             "encode_seconds", "One encoder pass over the sentences that join together."
         )
-        self.time_to_first_token = self._histogram(
+        self._time_to_first_token = self._histogram(
             "time_to_first_token_seconds", "Time from leaving the queue to the first token."
         )
-        self.source_tokens = self._counter("source_tokens", "Source tokens translated.", "pair")
-        self.target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
-        self.rejected = self._counter(
+        self._source_tokens = self._counter("source_tokens", "Source tokens translated.", "pair")
+        self._target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
+        self._rejected = self._counter(
             "rejected",
             "Requests refused, ended by their deadline or cut off in a stream, by error code.",
             "reason",
         )
-        self.cancelled = self._counter(
+        self._cancelled = self._counter(
             "cancelled", "Sentences dropped because their request was cancelled.", "stage"
         )
-        self.failed = self._counter("failed_sentences", "Sentences that could not be decoded.", "reason")
-        self.engine_stuck = self._counter(
+        self._failed = self._counter("failed_sentences", "Sentences that could not be decoded.", "reason")
+        self._engine_stuck = self._counter(
             "engine_stuck", "Times an engine made no step for DRAGOMAN_WATCHDOG_SECONDS although it had work."
         )
-        self.reloads = self._counter("reloads", "Reloads of the checkpoints.", "outcome")
-        self.degenerate = self._counter("degenerate_output", "First translations that look broken.", "kind")
-        self.retries = self._counter(
+        self._reloads = self._counter("reloads", "Reloads of the checkpoints.", "outcome")
+        self._degenerate = self._counter("degenerate_output", "First translations that look broken.", "kind")
+        self._second_attempts = self._counter(
             "degenerate_retries", "Second attempts at translations that look broken.", "outcome"
         )
-        self.model_info = self._gauge(
+        self._model_info = self._gauge(
             "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
         )
-        self.model_load = self._gauge("model_load_seconds", "Time to load all checkpoints.")
+        self._model_load = self._gauge("model_load_seconds", "Time to load all checkpoints.")
         self._memory = _MemoryCollector()
         self.registry.register(self._memory)
         self._uses = _UsesCollector()
         self.registry.register(self._uses)
-        _begin_at_zero(self.outcomes, OUTCOMES)
-        _begin_at_zero(self.cancelled, ("queued", "decoding"))
-        _begin_at_zero(self.failed, get_args(FailureReason))
-        _begin_at_zero(self.degenerate, KINDS)
-        _begin_at_zero(self.retries, ("kept", "discarded", "impossible"))
-        _begin_at_zero(self.reloads, RELOAD_OUTCOMES)
+        _begin_at_zero(self._outcomes, OUTCOMES)
+        _begin_at_zero(self._cancelled, ("queued", "decoding"))
+        _begin_at_zero(self._failed, get_args(FailureReason))
+        _begin_at_zero(self._degenerate, KINDS)
+        _begin_at_zero(self._second_attempts, get_args(SecondAttemptOutcome))
+        _begin_at_zero(self._reloads, RELOAD_OUTCOMES)
+        # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
+        self._request_series = cache(self._find_request_series)
 
     def expect_endpoints(self, endpoints: Iterable[str], status: int) -> None:
         """Show these paths with this status from the start: a rate needs a zero before the first request."""
         for endpoint in endpoints:
-            self.requests.labels(endpoint, str(status))
-            self.request_duration.labels(endpoint)
+            self._requests.labels(endpoint, str(status))
+            self._request_duration.labels(endpoint)
 
-    def expect_rejections(self, reasons: Iterable[str]) -> None:
+    def expect_rejections(self, codes: Iterable[str]) -> None:
         """Show these error codes from the start."""
-        _begin_at_zero(self.rejected, reasons)
+        _begin_at_zero(self._rejected, codes)
 
-    def count_early_rejection(self, code: str, status: int, endpoint: str = UNMATCHED) -> None:
-        """Count a request that was refused before anybody else heard of it.
+    def watch_process(self, *, is_ready: Callable[[], bool], in_flight: Callable[[], int]) -> None:
+        """Read whether the process is ready and its requests in flight at each scrape."""
+        self._ready.set_function(is_ready)
+        self._in_flight.set_function(in_flight)
 
-        Args:
-            code: Of the error; one of a closed set.
-            status: Of the answer.
-            endpoint: Where it was sent to, if that is one of our paths.
-        """
-        self.requests.labels(endpoint, str(status)).inc()
-        self.accepted.inc()
-        self.outcomes.labels("refused").inc()
-        self.rejected.labels(code).inc()
-
-    def request_totals(self) -> dict[str, int]:
-        """Requests that were accepted, and what became of them; what is missing is in flight."""
-        outcomes = {sample.labels["outcome"]: sample.value for sample in _samples(self.outcomes)}
-        (accepted,) = _samples(self.accepted)
-        return {"accepted": int(accepted.value)} | {name: int(outcomes[name]) for name in OUTCOMES}
-
-    def watch_queue(self, depth: Callable[[], int], tokens: Callable[[], int]) -> None:
-        """Read the backlog's gauges when Prometheus asks, from then on."""
-        self.queue_depth.set_function(depth)
-        self.queued_tokens.set_function(tokens)
+    def watch_queue(
+        self, depth: Callable[[], int], tokens: Callable[[], int], *, max_tokens: int, workers: int
+    ) -> None:
+        """Show these workers and the limit of their queue, and read the queue's gauges at each scrape."""
+        self._workers.set(workers)
+        self._queued_tokens_limit.set(max_tokens)
+        self._queue_depth.set_function(depth)
+        self._queued_tokens.set_function(tokens)
 
     def watch_memory(self, memory: Callable[[], Mapping[str, int]]) -> None:
-        """Read accelerator memory by kind when Prometheus asks, from then on."""
+        """Read accelerator memory by kind at each scrape."""
         self._memory.read = memory
 
     def watch_keys(self, uses: Callable[[], Mapping[str, int]]) -> None:
-        """Read the uses of API keys by their owner when Prometheus asks, from then on."""
+        """Read the uses of API keys by their owner at each scrape."""
         self._uses.read = uses
 
-    def count_cancelled(self, *, queued: int, decoding: int) -> None:
-        """Count sentences that were taken back, by how far they had come."""
-        self.cancelled.labels("queued").inc(queued)
-        self.cancelled.labels("decoding").inc(decoding)
-
-    def describe_all(self, models: Iterable[LoadedModel]) -> None:
-        """Announce the loaded checkpoints, in the place of those announced before."""
-        self.model_info.clear()
-        self.model_load.set(0)
+    def show_models(self, models: Iterable[LoadedModel]) -> None:
+        """Show the loaded checkpoints, in place of those shown before."""
+        self._model_info.clear()
+        self._model_load.set(0)
         for model in models:
-            self._describe(model)
+            card = model.card
+            labels = (card.name, model.version, model.checksum, model.device, model.precision)
+            self._model_info.labels(*labels).set(1)
+            self._model_load.inc(model.load_seconds)
+            pairs = ["-".join(pair) for pair in card.pairs]
+            _begin_at_zero(self._source_tokens, pairs)
+            _begin_at_zero(self._target_tokens, pairs)
 
-    def _describe(self, model: LoadedModel) -> None:
-        card = model.card
-        self.model_info.labels(card.name, model.version, model.checksum, model.device, model.precision).set(1)
-        self.model_load.inc(model.load_seconds)
-        pairs = ["-".join(pair) for pair in card.pairs]
-        _begin_at_zero(self.source_tokens, pairs)
-        _begin_at_zero(self.target_tokens, pairs)
+    def count_accepted(self) -> None:
+        """Count a request that arrived."""
+        self._accepted.inc()
+
+    def count_finished(self, endpoint: str, status: int, outcome: str, seconds: float) -> None:
+        """Count a request that was accepted and is over.
+
+        Args:
+            endpoint: One of our paths, or UNMATCHED.
+            status: The HTTP status that the client got.
+            outcome: One of OUTCOMES.
+            seconds: How long it took.
+        """
+        requests, outcomes, duration = self._request_series(endpoint, status, outcome)
+        requests.inc()
+        outcomes.inc()
+        duration.observe(seconds)
+
+    def count_rejected(self, code: str) -> None:
+        """Count a rejected request by its error code, one of a closed set."""
+        self._rejected.labels(code).inc()
+
+    def count_early_rejection(self, code: str, status: int, endpoint: str = UNMATCHED) -> None:
+        """Count a request that its connection rejected, before the application saw it.
+
+        Args:
+            code: The error code, one of a closed set.
+            status: The HTTP status.
+            endpoint: One of our paths, or UNMATCHED.
+        """
+        self._requests.labels(endpoint, str(status)).inc()
+        self._accepted.inc()
+        self._outcomes.labels("refused").inc()
+        self._rejected.labels(code).inc()
+
+    def request_totals(self) -> dict[str, int]:
+        """Accepted requests, and how many ended how; the difference is in flight."""
+        outcomes = {sample.labels["outcome"]: sample.value for sample in _samples(self._outcomes)}
+        (accepted,) = _samples(self._accepted)
+        return {"accepted": int(accepted.value)} | {name: int(outcomes[name]) for name in OUTCOMES}
+
+    def record_queue_wait(self, seconds: float) -> None:
+        """Record how long a sentence waited for an engine."""
+        self._queue_wait.observe(seconds)
+
+    def count_cancelled(self, *, queued: int, decoding: int) -> None:
+        """Count withdrawn sentences, by whether they waited or ran."""
+        self._cancelled.labels("queued").inc(queued)
+        self._cancelled.labels("decoding").inc(decoding)
+
+    def count_failed_sentence(self, reason: FailureReason) -> None:
+        """Count a sentence that could not be decoded."""
+        self._failed.labels(reason).inc()
+
+    def count_translated(self, pair: str, source_tokens: int, target_tokens: int) -> None:
+        """Count the tokens of a translated text; the pair is written like `en-fr`."""
+        self._source_tokens.labels(pair).inc(source_tokens)
+        self._target_tokens.labels(pair).inc(target_tokens)
+
+    def count_degenerate(self, kind: str) -> None:
+        """Count a first translation that looks broken, by one of KINDS."""
+        self._degenerate.labels(kind).inc()
+
+    def count_second_attempt(self, outcome: SecondAttemptOutcome) -> None:
+        """Count a second attempt at a translation that looks broken."""
+        self._second_attempts.labels(outcome).inc()
+
+    def count_stuck_engine(self) -> None:
+        """Count an engine that was found stuck."""
+        self._engine_stuck.inc()
+
+    def count_reload(self, outcome: str) -> None:
+        """Count a reload of the checkpoints by its outcome, one of RELOAD_OUTCOMES."""
+        self._reloads.labels(outcome).inc()
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -184,7 +246,7 @@ class Metrics:
 
     def encoded(self, seconds: float) -> None:
         """See Observer."""
-        self.encode.observe(seconds)
+        self._encode.observe(seconds)
 
     def stepped(self, seconds: float, rows: int, sentences: int) -> None:
         """See Observer."""
@@ -192,7 +254,16 @@ class Metrics:
 
     def first_token(self, seconds: float) -> None:
         """See Observer."""
-        self.time_to_first_token.observe(seconds)
+        self._time_to_first_token.observe(seconds)
+
+    def _find_request_series(
+        self, endpoint: str, status: int, outcome: str
+    ) -> tuple[Counter, Counter, Histogram]:
+        return (
+            self._requests.labels(endpoint, str(status)),
+            self._outcomes.labels(outcome),
+            self._request_duration.labels(endpoint),
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, namespace=PREFIX, registry=self.registry)
@@ -215,17 +286,17 @@ def _begin_at_zero(counter: Counter, labels: Iterable[str]) -> None:
 
 
 class _MemoryCollector(Collector):
-    """`gpu_memory_bytes{kind}`, read at the moment Prometheus asks.
+    """`gpu_memory_bytes{kind}`, read at each scrape.
 
     Attributes:
-        read: Gives bytes by kind.
+        read: Returns bytes by kind.
     """
 
     def __init__(self) -> None:
         self.read: Callable[[], Mapping[str, int]] = dict
 
     def collect(self) -> list[Metric]:
-        """One gauge, with a sample a kind; without samples on a CPU."""
+        """One gauge with a sample for each kind; without samples on a CPU."""
         family = GaugeMetricFamily(f"{PREFIX}_gpu_memory_bytes", "Accelerator memory.", labels=["kind"])
         for kind, size in self.read().items():
             family.add_metric([kind], size)
@@ -233,17 +304,17 @@ class _MemoryCollector(Collector):
 
 
 class _UsesCollector(Collector):
-    """`requests_by_key_total{name}`, read at the moment Prometheus asks: who has no key any more is gone.
+    """`requests_by_key_total{name}`, read at each scrape, so that revoked keys are gone.
 
     Attributes:
-        read: Gives uses by the owner's name.
+        read: Returns uses by the owner's name.
     """
 
     def __init__(self) -> None:
         self.read: Callable[[], Mapping[str, int]] = dict
 
     def collect(self) -> list[Metric]:
-        """One counter, with a sample an owner; without samples where no key is needed."""
+        """One counter with a sample for each owner; without samples if no keys are needed."""
         text = "Admitted requests by the name of their API key."
         family = CounterMetricFamily(f"{PREFIX}_requests_by_key", text, labels=["name"])
         for name, uses in self.read().items():

@@ -1,8 +1,8 @@
-"""① … ⑨ Where one request's time goes; told in `Server-Timing`, in its log line and in its trace.
+"""① … ⑨ How long each stage of a request took: for `Server-Timing`, its log line and its trace.
 
     read = split + encode → queue → decode → finish
 
-The request at hand is found through a context variable, so nobody has to pass it on.
+A context variable holds the timings of the current request, so that they need not be passed along.
 """
 
 import time
@@ -13,14 +13,14 @@ from typing import Final, Literal, NamedTuple
 Stage = Literal["split", "encode", "queue", "decode", "finish"]
 MIXED: Final = "mixed"
 
-_current: ContextVar["Timings"] = ContextVar("stages")
+_current: ContextVar["Timings"] = ContextVar("timings")
 
 clock: Final = time.monotonic
-"""Seconds that never go back."""
+"""Monotonic seconds."""
 
 
 class Span(NamedTuple):
-    """One stage of a request, once it is over; seconds of the clock."""
+    """One finished stage of a request; seconds of the clock."""
 
     began: float
     ended: float
@@ -28,15 +28,15 @@ class Span(NamedTuple):
 
 
 class Timings:
-    """One request's way through the service, as far as it came.
+    """The stages of one request so far, and how much there was to translate.
 
     Attributes:
-        spans: In the order in which they ended. A stage may come more than once: a text that goes by way
-            of a third language is decoded twice, and second attempts at sentences run side by side.
-        items: Its texts.
-        characters: Of all of them.
-        source_tokens: That were translated.
-        target_tokens: That came of it.
+        spans: In the order in which they ended. A stage may occur more than once: a text that is translated
+            through a pivot language is decoded twice, and second attempts at sentences run in parallel.
+        items: Number of texts.
+        characters: Characters of all texts.
+        source_tokens: Tokens that were translated.
+        target_tokens: Tokens of the translations.
     """
 
     __slots__ = ("_pair", "characters", "items", "source_tokens", "spans", "target_tokens")
@@ -49,41 +49,46 @@ class Timings:
         self.target_tokens = 0
         self._pair = ""
 
-    def passed(self, stage: Stage, began: float, ended: float) -> None:
-        """A stage is over."""
+    def record(self, stage: Stage, began: float, ended: float) -> None:
+        """Add a finished stage."""
         self.spans.append(Span(began, ended, stage))
 
     def during(self, stage: Stage) -> "StageTimer":
-        """A stage lasts as long as the block, however that ends."""
+        """Measure a stage that lasts as long as the `with` block."""
         return StageTimer(self, stage)
 
     def split_off(self, stage: Stage, seconds: float) -> None:
-        """So much of the last stage was another one, a bit now and then; told as if it had come behind."""
-        began, ended, last = self.spans.pop()
-        between = max(ended - seconds, began)
-        self.passed(last, began, between)
-        self.passed(stage, between, ended)
-
-    def has_decoded(self, began: float, taken: float | None, ended: float) -> None:
-        """Sentences have left the scheduler.
+        """Attribute part of the last stage to another one, as if that had followed it.
 
         Args:
-            began: When they came.
-            taken: When the first reached an engine; None if none did.
-            ended: When they were done, or given up.
+            stage: The other one; the two alternated.
+            seconds: How long it took.
         """
-        self.passed("queue", began, ended if taken is None else taken)
-        if taken is not None:
-            self.passed("decode", taken, ended)
+        began, ended, last = self.spans.pop()
+        between = max(ended - seconds, began)
+        self.record(last, began, between)
+        self.record(stage, between, ended)
 
-    def count(self, pair: str, source_tokens: int, target_tokens: int) -> None:
-        """A text was translated."""
+    def record_decoding(self, began: float, taken: float | None, ended: float) -> None:
+        """Add the time that sentences spent in the scheduler.
+
+        Args:
+            began: When they were queued.
+            taken: When the first reached an engine; None if none did.
+            ended: When they were finished or given up.
+        """
+        self.record("queue", began, ended if taken is None else taken)
+        if taken is not None:
+            self.record("decode", taken, ended)
+
+    def count_tokens(self, pair: str, source_tokens: int, target_tokens: int) -> None:
+        """Count the tokens of one translated text."""
         self._pair = pair if self._pair in ("", pair) else MIXED
         self.source_tokens += source_tokens
         self.target_tokens += target_tokens
 
     def seconds(self) -> dict[Stage, float]:
-        """How long each stage took, in the order in which they began; what ran side by side counts once."""
+        """How long each stage took, in the order in which they began; parallel spans count once."""
         totals: dict[Stage, float] = {}
         reached: dict[Stage, float] = {}
         for began, ended, stage in sorted(self.spans):
@@ -93,8 +98,8 @@ class Timings:
                 reached[stage] = ended
         return totals
 
-    def facts(self) -> Mapping[str, int | str]:
-        """How much there was to do, where there was anything; bounded, and nothing of a text."""
+    def sizes(self) -> Mapping[str, int | str]:
+        """How much there was to translate; empty without texts, and never anything of a text."""
         if not self.items:
             return {}
         return {
@@ -107,36 +112,36 @@ class Timings:
 
 
 class StageTimer:
-    """See `Timings.during`; a third of what a generator would cost."""
+    """The context manager of `Timings.during`; costs a third of what a generator would."""
 
-    __slots__ = ("_began", "_stage", "_stages")
+    __slots__ = ("_began", "_stage", "_timings")
 
     def __init__(self, timings: Timings, stage: Stage) -> None:
-        self._stages = timings
+        self._timings = timings
         self._stage = stage
 
     def __enter__(self) -> None:
         self._began = clock()
 
     def __exit__(self, *_fault: object) -> None:
-        self._stages.passed(self._stage, self._began, clock())
+        self._timings.record(self._stage, self._began, clock())
 
 
 def begin(timings: Timings) -> Token[Timings]:
-    """A request is at hand until `end`."""
+    """Make these the current timings, until `end`."""
     return _current.set(timings)
 
 
 def end(token: Token[Timings]) -> None:
-    """The request is over."""
+    """Restore the timings that were current before `begin`."""
     _current.reset(token)
 
 
 def current() -> Timings:
-    """The request at hand; outside any, one that nobody will read."""
+    """The timings of the current request; outside of requests, new ones that are discarded."""
     return _current.get(None) or Timings()
 
 
 def server_timing(timings: Timings) -> bytes:
-    """What passed so far, for the header, in milliseconds (https://www.w3.org/TR/server-timing/)."""
+    """The stages so far as a `Server-Timing` value, in milliseconds (https://www.w3.org/TR/server-timing/)."""
     return ", ".join(f"{stage};dur={1e3 * spent:.3f}" for stage, spent in timings.seconds().items()).encode()

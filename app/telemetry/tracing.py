@@ -1,7 +1,7 @@
-"""⑨ OpenTelemetry traces: a span a request, and within it one a stage; nobody loads this unless it is on.
+"""⑨ OpenTelemetry traces: one span a request, and in it one span a stage. Only loaded if traces are on.
 
-Where spans go, how many, and under what name the service speaks of itself is told by OpenTelemetry's own
-variables (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
+OpenTelemetry's own variables set where spans go, how many are kept and the name of the service:
+https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/.
 """
 
 import threading
@@ -24,7 +24,7 @@ _LAST_SECONDS: Final = 3.0
 
 
 class Tracing:
-    """Writes spans once a request is over, so that a request never waits for it.
+    """Writes the spans of a request after it is over, so that requests never wait for them.
 
     Args:
         provider: Where spans go.
@@ -37,56 +37,56 @@ class Tracing:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Traces to a collector, as OpenTelemetry's variables say: by default OTLP over HTTP to this host."""
+        """Traces to the collector that OpenTelemetry's variables name; by default OTLP over HTTP, locally."""
         ours = Resource({"service.name": "dragoman", "service.version": version("dragoman")})
         resource = ours.merge(OTELResourceDetector().detect())
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         return cls(provider)
 
-    def record(self, visit: AccessRecord) -> str:
+    def record(self, access: AccessRecord) -> str:
         """Write the spans of a request.
 
         Returns:
-            Id of its trace, 32 hexadecimal digits.
+            The trace id, 32 hexadecimal digits.
         """
-        # Durations are told by a clock that never jumps; only where they lie in time is told by the wall's.
+        # Durations come from the monotonic clock; the wall clock only places them in time.
         epoch = time.time_ns() - int(clock() * 1e9)
         span = self._tracer.start_span(
-            f"{visit.method} {visit.endpoint}",
-            self._propagator.extract(visit.headers),
+            f"{access.method} {access.endpoint}",
+            self._propagator.extract(access.headers),
             SpanKind.SERVER,
-            _attributes(visit),
-            start_time=epoch + int(visit.began * 1e9),
+            _attributes(access),
+            start_time=epoch + int(access.began * 1e9),
         )
         if span.is_recording():
-            self._record_stages(visit, span, epoch)
-        span.end(epoch + int(visit.ended * 1e9))
+            self._record_stages(access, span, epoch)
+        span.end(epoch + int(access.ended * 1e9))
         return format_trace_id(span.get_span_context().trace_id)
 
     def close(self) -> None:
-        """Send what is left, for a few seconds at most."""
-        # The library itself waits for a collector that is away longer than it is told to.
+        """Send the remaining spans, for a few seconds at most."""
+        # The library waits longer than its timeout for a collector that does not answer.
         ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         ending.start()
         ending.join(_LAST_SECONDS)
 
-    def _record_stages(self, visit: AccessRecord, parent: Span, epoch: int) -> None:
-        if visit.has_failed:
+    def _record_stages(self, access: AccessRecord, parent: Span, epoch: int) -> None:
+        if access.has_failed:
             parent.set_status(StatusCode.ERROR)
         context = set_span_in_context(parent)
-        for began, ended, stage in visit.timings.spans:
+        for began, ended, stage in access.timings.spans:
             child = self._tracer.start_span(stage, context, start_time=epoch + int(began * 1e9))
             child.end(epoch + int(ended * 1e9))
 
 
-def _attributes(visit: AccessRecord) -> dict[str, str | int]:
-    facts = {f"dragoman.{name}": value for name, value in visit.timings.facts().items()}
+def _attributes(access: AccessRecord) -> dict[str, str | int]:
+    sizes = {f"dragoman.{name}": value for name, value in access.timings.sizes().items()}
     return {
-        "http.request.method": visit.method,
-        "http.route": visit.endpoint,
-        "http.response.status_code": visit.status,
-        "dragoman.outcome": visit.outcome,
-        "dragoman.request_id": visit.request_id,
-        **facts,
+        "http.request.method": access.method,
+        "http.route": access.endpoint,
+        "http.response.status_code": access.status,
+        "dragoman.outcome": access.outcome,
+        "dragoman.request_id": access.request_id,
+        **sizes,
     }

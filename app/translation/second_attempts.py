@@ -69,11 +69,11 @@ class SecondAttempts:
             (result,) = await self._scheduler.submit([(model.card.name, request)], deadline, client=client)
         except (UnavailableError, DeadlinePassedError, TranslationError):
             # A translation that looks broken is worth more than none.
-            self._metrics.retries.labels("impossible").inc()
+            self._metrics.count_second_attempt("impossible")
             return first
         sentence = better_of(first, request, result, model.tokenizer)
         kept = sentence.diagnosis is not None and sentence.diagnosis.kept
-        self._metrics.retries.labels("kept" if kept else "discarded").inc()
+        self._metrics.count_second_attempt("kept" if kept else "discarded")
         return sentence
 
 

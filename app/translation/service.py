@@ -145,12 +145,11 @@ class TranslationService:
         label = "-".join(job.remaining[0].pair)
         source = sum(len(sentence.request.source_ids) for sentence in sentences)
         target = sum(len(sentence.best.token_ids) for sentence in sentences)
-        current().count(label, source, target)
-        self._metrics.source_tokens.labels(label).inc(source)
-        self._metrics.target_tokens.labels(label).inc(target)
+        current().count_tokens(label, source, target)
+        self._metrics.count_translated(label, source, target)
         for sentence in sentences:
             if sentence.diagnosis is not None:
-                self._metrics.degenerate.labels(sentence.diagnosis.kind).inc()
+                self._metrics.count_degenerate(sentence.diagnosis.kind)
         return job.go_on(sentences)
 
 

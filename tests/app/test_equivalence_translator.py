@@ -106,7 +106,7 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
     tiny_checkpoint: Path, native: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_NATIVE", native)
-    monkeypatch.setattr(engine_worker, "_TURN_SECONDS", 0)
+    monkeypatch.setattr(engine_worker, "_CALL_SECONDS", 0)
     backend = EngineBackend.load(
         Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu", workers=1)
     )
@@ -120,7 +120,7 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
     grown: dict[SentenceJob, list[tuple[int, ...]]] = {}
     results: dict[SentenceJob, Result] = {}
     while not driven.is_idle:
-        turn = driven.advance()
+        turn = driven.step()
         for job, token_ids in turn.grown:
             grown.setdefault(job, []).append(token_ids)
         results.update(turn.finished)

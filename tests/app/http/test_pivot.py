@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.scheduling.scheduler import Asked, Results, Scheduler
+from app.scheduling.scheduler import ModelRequest, Results, Scheduler
 from model.decoding.sentence import Sentence
 from model.request import DecodeRequest
 from tests.app.conftest import Serve
@@ -174,7 +174,7 @@ async def test_one_deadline_holds_for_both_legs(
     submit, add = Scheduler.submit, DoubleEngine.add
 
     async def noted(
-        scheduler: Scheduler, asked: Sequence[Asked], deadline: float, *rest: Any, **more: Any
+        scheduler: Scheduler, asked: Sequence[ModelRequest], deadline: float, *rest: Any, **more: Any
     ) -> Results:
         deadlines.append(deadline)
         return await submit(scheduler, asked, deadline, *rest, **more)

@@ -43,7 +43,7 @@ async def test_who_waits_sees_it_in_the_queue_and_not_in_decoding(
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "stages"),
+    ("fields", "status", "timings"),
     [
         ({"timeout_ms": 3000}, 504, ["split", "encode", "queue", "decode"]),
         ({"q": "poison"}, 500, ["split", "encode", "queue", "decode"]),

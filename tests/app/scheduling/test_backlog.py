@@ -159,6 +159,6 @@ def test_nothing_remains_of_anybody_once_all_has_ended(actions: list[tuple[str, 
         backlog._tokens_of_client,
         backlog._tokens_of_model,
         backlog._taken_rows,
-        backlog._quota._wanted,
+        backlog._row_quota._wanted,
     )
     assert remains == ({}, {}, {}, {})

@@ -24,14 +24,14 @@ class Player:
     taken: list[SentenceJob] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.slot: WorkerSlot = self.dispatcher.slot(self._interrupt)
+        self.slot: WorkerSlot = self.dispatcher.add_worker(self._interrupt)
 
     def _interrupt(self) -> None:
         self.interrupts += 1
 
     @property
     def has_something_to_do(self) -> bool:
-        return self.slot.is_called or self.slot.load > 0
+        return self.slot.is_woken or self.slot.load > 0
 
     def fits(self, job: SentenceJob) -> bool:
         used = sum(each.cost for each in self.running)
@@ -64,9 +64,9 @@ def run_until_quiet(everyone: list[Player]) -> None:
     """Everybody who would be awake looks, until nothing changes any more."""
     for _ in range(1000):
         for player in everyone:
-            if player.slot.is_called:
+            if player.slot.is_woken:
                 player.look()
-        if not any(player.slot.is_called for player in everyone):
+        if not any(player.slot.is_woken for player in everyone):
             return
     raise AssertionError("they call each other for ever")
 
@@ -74,7 +74,7 @@ def run_until_quiet(everyone: list[Player]) -> None:
 def test_one_sentence_calls_one_idle_worker() -> None:
     dispatcher, everyone = players(3)
     dispatcher.put([job(5)])
-    assert [player.slot.is_called for player in everyone] == [True, False, False]
+    assert [player.slot.is_woken for player in everyone] == [True, False, False]
     run_until_quiet(everyone)
     assert [len(player.running) for player in everyone] == [1, 0, 0]
 
@@ -92,7 +92,7 @@ def test_the_next_sentence_goes_to_whoever_has_less() -> None:
     run_until_quiet([first, second])
     heavy, light = sorted((first, second), key=lambda player: -player.slot.load)
     dispatcher.put([job(5)])
-    assert (heavy.slot.is_called, light.slot.is_called) == (False, True)
+    assert (heavy.slot.is_woken, light.slot.is_woken) == (False, True)
     heavy.look()
     assert len(heavy.running) == 1
     light.look()
@@ -137,7 +137,7 @@ def test_who_has_declined_is_not_called_by_later_arrivals() -> None:
     dispatcher.put([job(50)])
     alone.look()
     dispatcher.put([job(1) for _ in range(20)])
-    assert not alone.slot.is_called
+    assert not alone.slot.is_woken
 
 
 def test_room_at_one_worker_is_found_when_the_other_declines() -> None:
@@ -157,7 +157,7 @@ def test_withdrawn_sentences_are_gone_and_make_room() -> None:
     alone.look()
     dispatcher.put([waits, next_one])
     alone.look()
-    assert not alone.slot.is_called
+    assert not alone.slot.is_woken
     dispatcher.withdraw([waits])
     alone.look()
     assert alone.running == [runs, next_one]
@@ -165,7 +165,7 @@ def test_withdrawn_sentences_are_gone_and_make_room() -> None:
     alone.look()
     assert alone.running == [next_one]
     dispatcher.withdraw([runs, waits])
-    assert not alone.slot.is_called
+    assert not alone.slot.is_woken
 
 
 def test_too_much_is_refused_as_a_whole() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.errors import OutOfMemoryError
 from app.scheduling.backlog import SentenceJob
-from app.scheduling.engine_worker import SECONDS, EngineBatch, Outcome, StepResults
+from app.scheduling.engine_worker import BACKOFF_SECONDS, EngineBatch, Outcome, StepResults
 from model.decoding.runner import Progress, SilentObserver
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, InputError, TextTooLongError
@@ -46,22 +46,22 @@ def finish(batch: EngineBatch) -> dict[SentenceJob, Outcome]:
     for _ in range(1000):
         if batch.is_idle:
             return outcomes
-        outcomes.update(batch.advance().finished)
+        outcomes.update(batch.step().finished)
     raise AssertionError("it never ends")
 
 
 def test_a_turn_ends_with_a_sentence(
     batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.scheduling.engine_worker._TURN_SECONDS", 10.0)
+    monkeypatch.setattr("app.scheduling.engine_worker._CALL_SECONDS", 10.0)
     short, long = job("a"), job("a b c d e")
     batch.add(short)
     batch.add(long)
-    assert batch.advance() == StepResults()
+    assert batch.step() == StepResults()
     assert len(engine.sizes) == 1
-    finished = batch.advance().finished
+    finished = batch.step().finished
     assert [each for each, _ in finished] == [short]
-    assert [each for each, _ in batch.advance().finished] == [long]
+    assert [each for each, _ in batch.step().finished] == [long]
     assert engine.sizes == [2, 2, 1, 1, 1, 1]
     assert batch.is_idle
 
@@ -70,10 +70,10 @@ def test_who_joins_does_not_wait_for_a_whole_turn(
     batch: EngineBatch, engine: DoubleEngine, job: NewJob
 ) -> None:
     batch.add(job("a b c d e f g h"))
-    batch.advance()
+    batch.step()
     batch.add(job("a b c d"))
     steps = len(engine.sizes)
-    batch.advance()
+    batch.step()
     assert len(engine.sizes) == steps + 1
 
 
@@ -81,7 +81,7 @@ def test_slow_steps_make_short_turns(backend: DoubleBackend, batch: EngineBatch,
     backend.seconds = 0.011
     batch.add(job("a b c d e f g h"))
     for _ in range(3):
-        batch.advance()
+        batch.step()
     assert len(backend.engine("tiny", 0).sizes) == 3
 
 
@@ -91,7 +91,7 @@ def test_a_dropped_sentence_is_gone_at_once(
     kept, gone = job("a b"), job("c d")
     batch.add(kept)
     batch.add(gone)
-    batch.advance()
+    batch.step()
     batch.drop(gone)
     batch.drop(job("never seen"))
     assert set(finish(batch)) == {kept}
@@ -153,7 +153,7 @@ def test_nobody_joins_those_under_suspicion(backend: DoubleBackend, batch: Engin
     backend.poison = "bad"
     for text in ("a", "bad", "c"):
         batch.add(job(text))
-    batch.advance()
+    batch.step()
     newcomer = job("new")
     assert not batch.fits(newcomer)
     finish(batch)
@@ -165,7 +165,7 @@ def test_suspects_can_be_dropped(backend: DoubleBackend, batch: EngineBatch, job
     jobs = [job(text) for text in ("a", "bad", "c", "d")]
     for each in jobs:
         batch.add(each)
-    batch.advance()
+    batch.step()
     for each in jobs[1:]:
         batch.drop(each)
     assert set(finish(batch)) == {jobs[0]}
@@ -182,7 +182,7 @@ def test_nothing_is_kept_of_suspects_that_are_gone(
     jobs = [job(text, is_streamed=True) for text in ("a", "bad", "c", "d")]
     for each in jobs:
         batch.add(each)
-    batch.advance()
+    batch.step()
     for each in jobs[2:]:
         batch.drop(each)
 
@@ -191,11 +191,11 @@ def test_nothing_is_kept_of_suspects_that_are_gone(
 
     monkeypatch.setattr(engine, "add", refuse)
     assert set(finish(batch)) == set(jobs[:2])
-    assert batch._shown == {}
+    assert batch._num_shown == {}
     monkeypatch.undo()
     for each in jobs:
         batch.add(each)
-    batch.advance()
+    batch.step()
     for each in jobs:
         batch.drop(each)
     assert batch.is_idle
@@ -222,7 +222,7 @@ def test_growth_is_told_of_followed_sentences_only(
     followed, other = job("a b c", is_streamed=True), job("d e f")
     batch.add(followed)
     batch.add(other)
-    told = [batch.advance().grown for _ in range(4)]
+    told = [batch.step().grown for _ in range(4)]
     ids = followed.request.source_ids
     assert told == [[(followed, ids[:1])], [(followed, ids[:2])], [(followed, ids[:3])], []]
 
@@ -233,11 +233,11 @@ def test_growth_goes_on_where_it_was_after_a_failure(
     backend.seconds = 0.011
     followed = job("a b c d e", is_streamed=True)
     batch.add(followed)
-    told = [batch.advance().grown for _ in range(3)]
+    told = [batch.step().grown for _ in range(3)]
     batch.add(job("bad"))
     backend.poison = "bad"
     while not batch.is_idle:
-        told.append(batch.advance().grown)
+        told.append(batch.step().grown)
     lengths = [len(ids) for grown in told for _, ids in grown]
     assert lengths == [1, 2, 3, 4, 5]
 
@@ -281,7 +281,7 @@ def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
     assert batch.fits(newcomers[1])
     batch.add(newcomers[1])
     assert not batch.fits(newcomers[2])
-    later = time.monotonic() + SECONDS
+    later = time.monotonic() + BACKOFF_SECONDS
     monkeypatch.setattr("app.scheduling.engine_worker.time.monotonic", lambda: later)
     assert batch.fits(newcomers[2])
 
@@ -321,7 +321,7 @@ def test_an_engine_that_cannot_take_a_sentence_back_loses_nobody_else(
     gone, *others = jobs = [job("a b c"), job("d e f"), job("g h i j")]
     for each in jobs:
         batch.add(each)
-    batch.advance()
+    batch.step()
 
     def cancel(_sentence: Sentence) -> None:
         engine._running.clear()
@@ -387,7 +387,7 @@ def test_whatever_breaks_everyone_is_answered_exactly_once(kinds: list[str], mos
         while waiting or not batch.is_idle:
             while waiting and batch.fits(waiting[0]) and len(batch._jobs) < 24 // batches:
                 batch.add(waiting.pop(0))
-            told += batch.advance().finished
+            told += batch.step().finished
             for each, kind in jobs.items():
                 if kind == "gone" and each in batch._sentences:
                     batch.drop(each)

@@ -17,7 +17,7 @@ class Work:
     cost: int
 
 
-TranslationRequest = list[Work]
+Order = list[Work]
 SOME_WORK = st.lists(st.builds(Work, st.sampled_from("abc"), st.integers(1, MOST)), max_size=40)
 LINES = st.dictionaries(st.sampled_from("abcd"), st.lists(st.integers(1, MOST), min_size=1, max_size=20))
 
@@ -29,15 +29,15 @@ def queue_of(*items: Work) -> FairQueue[Work]:
     return queue
 
 
-def serve(queue: FairQueue[Work], most: int = 10**9) -> TranslationRequest:
-    order: TranslationRequest = []
+def serve(queue: FairQueue[Work], most: int = 10**9) -> Order:
+    order: Order = []
     while len(order) < most and (item := queue.first(lambda _: True)) is not None:
         queue.serve(item)
         order.append(item)
     return order
 
 
-def clients(order: TranslationRequest) -> str:
+def clients(order: Order) -> str:
     return "".join(item.client for item in order)
 
 
@@ -63,7 +63,7 @@ def test_an_idle_client_saves_nothing_up() -> None:
 
 
 @given(SOME_WORK)
-def test_each_client_is_served_in_its_own_order_and_nothing_is_lost(items: TranslationRequest) -> None:
+def test_each_client_is_served_in_its_own_order_and_nothing_is_lost(items: Order) -> None:
     order = serve(queue_of(*items))
     assert Counter(map(id, order)) == Counter(map(id, items))
     for client in "abc":
@@ -88,7 +88,7 @@ def test_nobody_who_waits_is_served_less_than_another_by_more_than_a_sentence_of
 
 @given(LINES, st.integers(1, 100 * MOST), st.integers(0, 30), SOME_WORK)
 def test_a_long_text_is_preceded_by_one_sentence_of_each_other_client_at_most(
-    lines: dict[str, list[int]], cost: int, before: int, later: TranslationRequest
+    lines: dict[str, list[int]], cost: int, before: int, later: Order
 ) -> None:
     queue = queue_of(*[Work(client, each) for client, costs in lines.items() for each in costs])
     serve(queue, before)
@@ -105,7 +105,7 @@ def test_a_long_text_is_preceded_by_one_sentence_of_each_other_client_at_most(
 def test_what_is_taken_back_costs_nothing(shapes: list[tuple[str, int, bool]]) -> None:
     kept = [Work(client, cost) for client, cost, is_kept in shapes if is_kept]
     queue, remaining = queue_of(), iter(kept)
-    given_up: TranslationRequest = []
+    given_up: Order = []
     for client, cost, is_kept in shapes:
         if is_kept:
             queue.add(next(remaining))
@@ -130,8 +130,8 @@ def test_a_line_put_aside_keeps_its_place_but_saves_nothing_up() -> None:
         assert item is not None
         queue.serve(item)
     assert len(queue) == 14
-    queue.recall("a")
-    queue.recall("nobody")
+    queue.resume("a")
+    queue.resume("nobody")
     assert clients(serve(queue, 6)) == "ababab"
 
 
@@ -144,7 +144,7 @@ def test_only_the_clients_that_matter_are_remembered() -> None:
         queue.add(leaver)
         queue.remove(leaver)
         serve(queue, 2)
-    assert len(queue._lines) < 200
-    assert len(queue._order) < 1000
+    assert len(queue._clients) < 200
+    assert len(queue._heap) < 1000
     serve(queue)
-    assert (len(queue), len(queue._lines), len(queue._order)) == (0, 0, 0)
+    assert (len(queue), len(queue._clients), len(queue._heap)) == (0, 0, 0)

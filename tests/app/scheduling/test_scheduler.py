@@ -25,7 +25,7 @@ async def scheduling(
     backend: DoubleBackend, max_queued: int = 10_000, fair_rows: int = 8
 ) -> AsyncIterator[Scheduler]:
     scheduler = Scheduler(backend, Metrics(), max_queued_tokens=max_queued, fair_rows=fair_rows)
-    scheduler.announce()
+    scheduler.publish_metrics()
     scheduler.start()
     try:
         yield scheduler

@@ -27,9 +27,9 @@ class Heard:
     def taken(self, job: SentenceJob) -> None:
         self.taken_jobs.append(job)
 
-    def advanced(self, turn: StepResults, seconds: float) -> None:
+    def stepped(self, results: StepResults, seconds: float) -> None:
         assert seconds >= 0
-        self.finished += [job for job, _ in turn.finished]
+        self.finished += [job for job, _ in results.finished]
         self.threads.add(threading.current_thread().name)
 
 
@@ -101,7 +101,7 @@ def test_a_client_that_leaves_ends_a_long_turn_after_the_step_it_is_at(
     heard: Heard,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.scheduling.engine_worker._TURN_SECONDS", 1.0)
+    monkeypatch.setattr("app.scheduling.engine_worker._CALL_SECONDS", 1.0)
     worker.start()
     long, before = hold_amid_a_long_sentence(backend, dispatcher)
     dispatcher.withdraw([long])

@@ -1,30 +1,32 @@
-"""What a log line tells of a request that is over."""
+"""The log line of a finished request."""
 
 from app.telemetry.access_record import AccessRecord
 from app.telemetry.timings import Timings
 
 
-def visit(timings: Timings) -> AccessRecord:
+def record(
+    timings: Timings | None = None, *, endpoint: str = "/translate", status: int = 200
+) -> AccessRecord:
     return AccessRecord(
         request_id="a" * 32,
         method="POST",
-        endpoint="/translate",
-        status=200,
+        endpoint=endpoint,
+        status=status,
         has_failed=False,
         outcome="answered",
         headers={"authorization": "Bearer canary", "traceparent": "canary"},
         began=10.0,
         ended=10.25,
-        timings=timings,
+        timings=timings or Timings(),
     )
 
 
 def test_only_stages_that_were_reached_are_told() -> None:
     timings = Timings()
     timings.items, timings.characters = 1, 12
-    timings.passed("queue", 10.0, 10.1)
-    timings.count("en-fr", 4, 5)
-    assert visit(timings).event() == {
+    timings.record("queue", 10.0, 10.1)
+    timings.count_tokens("en-fr", 4, 5)
+    assert record(timings).log_fields() == {
         "endpoint": "/translate",
         "status": 200,
         "outcome": "answered",
@@ -39,4 +41,4 @@ def test_only_stages_that_were_reached_are_told() -> None:
 
 
 def test_nothing_of_the_head_is_told() -> None:
-    assert "canary" not in str(visit(Timings()).event())
+    assert "canary" not in str(record().log_fields())

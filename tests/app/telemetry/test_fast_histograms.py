@@ -14,23 +14,23 @@ BOUNDS = (0.001, 0.5, 1.0, 30.0)
 @given(st.lists(st.sampled_from([0.0, 0.0005, 0.001, 0.002, 0.5, 0.7, 1.0, 29.0, 30.0, 31.0, 1e9])))
 def test_they_equal_prometheus_own(values: list[float]) -> None:
     ours, theirs = CollectorRegistry(), CollectorRegistry()
-    tallies = FastHistograms("dragoman", {"seconds": ("Help.", BOUNDS), "sizes": ("Others.", (1, 2))})
-    ours.register(tallies)
+    histograms = FastHistograms("dragoman", {"seconds": ("Help.", BOUNDS), "sizes": ("Others.", (1, 2))})
+    ours.register(histograms)
     seconds = Histogram("seconds", "Help.", namespace="dragoman", registry=theirs, buckets=BOUNDS)
     sizes = Histogram("sizes", "Others.", namespace="dragoman", registry=theirs, buckets=(1, 2))
     for value in values:
-        tallies.add(value, value + 1)
+        histograms.add(value, value + 1)
         seconds.observe(value)
         sizes.observe(value + 1)
     assert generate_latest(ours) == generate_latest(theirs)
 
 
 def test_threads_lose_nothing() -> None:
-    tallies = FastHistograms("dragoman", {"seconds": ("Help.", BOUNDS)})
-    threads = [threading.Thread(target=lambda: [tallies.add(0.7) for _ in range(5000)]) for _ in range(4)]
+    histograms = FastHistograms("dragoman", {"seconds": ("Help.", BOUNDS)})
+    threads = [threading.Thread(target=lambda: [histograms.add(0.7) for _ in range(5000)]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    (family,) = tallies.collect()
+    (family,) = histograms.collect()
     assert {sample.labels.get("le"): sample.value for sample in family.samples}["1.0"] == 20_000

@@ -10,29 +10,29 @@ from app.telemetry.timings import Timings, begin, current, end, server_timing
 def test_a_stage_that_comes_twice_is_told_once_with_all_its_time() -> None:
     timings = Timings()
     for began in (1.0, 2.0):
-        timings.has_decoded(began, began + 0.25, began + 0.75)
+        timings.record_decoding(began, began + 0.25, began + 0.75)
     assert timings.seconds() == {"queue": 0.5, "decode": 1.0}
     assert server_timing(timings) == b"queue;dur=500.000, decode;dur=1000.000"
 
 
 def test_what_ran_side_by_side_counts_once() -> None:
     timings = Timings()
-    timings.has_decoded(1.0, 2.0, 5.0)
-    timings.has_decoded(1.0, 3.0, 4.0)
-    timings.has_decoded(4.5, 4.5, 6.0)
+    timings.record_decoding(1.0, 2.0, 5.0)
+    timings.record_decoding(1.0, 3.0, 4.0)
+    timings.record_decoding(4.5, 4.5, 6.0)
     assert timings.seconds() == {"queue": 2.0, "decode": 4.0}
 
 
 def test_what_never_reached_an_engine_only_waited() -> None:
     timings = Timings()
-    timings.has_decoded(1.0, None, 3.0)
+    timings.record_decoding(1.0, None, 3.0)
     assert timings.seconds() == {"queue": 2.0}
 
 
 @pytest.mark.parametrize(("encoding", "split", "encode"), [(0.5, 1.5, 0.5), (9.0, 0.0, 2.0)])
 def test_what_is_split_off_never_exceeds_the_whole(encoding: float, split: float, encode: float) -> None:
     timings = Timings()
-    timings.passed("split", 1.0, 3.0)
+    timings.record("split", 1.0, 3.0)
     timings.split_off("encode", encoding)
     assert timings.seconds() == {"split": split, "encode": encode}
 
@@ -47,15 +47,15 @@ def test_a_stage_counts_though_it_fails() -> None:
 def test_pairs_are_named_while_there_is_one() -> None:
     timings = Timings()
     timings.items = 2
-    timings.count("en-fr", 3, 4)
-    timings.count("en-fr", 3, 4)
-    assert (timings.facts()["pair"], timings.facts()["target_tokens"]) == ("en-fr", 8)
-    timings.count("fr-en", 1, 1)
-    assert timings.facts()["pair"] == "mixed"
+    timings.count_tokens("en-fr", 3, 4)
+    timings.count_tokens("en-fr", 3, 4)
+    assert (timings.sizes()["pair"], timings.sizes()["target_tokens"]) == ("en-fr", 8)
+    timings.count_tokens("fr-en", 1, 1)
+    assert timings.sizes()["pair"] == "mixed"
 
 
 def test_who_translates_nothing_tells_nothing() -> None:
-    assert Timings().facts() == {}
+    assert Timings().sizes() == {}
     assert server_timing(Timings()) == b""
 
 

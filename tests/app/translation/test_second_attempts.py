@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
-from app.scheduling.scheduler import Asked
+from app.scheduling.scheduler import ModelRequest
 from app.telemetry.metrics import Metrics
 from app.translation.catalogue import Catalogue
 from app.translation.reader import Reader
@@ -40,10 +40,10 @@ class Engines:
 
     def __init__(self, outcome: list[Hypothesis] | Exception) -> None:
         self.outcome = outcome
-        self.asked: list[tuple[Sequence[Asked], float, str]] = []
+        self.asked: list[tuple[Sequence[ModelRequest], float, str]] = []
 
     async def submit(
-        self, sentences: Sequence[Asked], deadline: float, *, client: str
+        self, sentences: Sequence[ModelRequest], deadline: float, *, client: str
     ) -> list[list[Hypothesis]]:
         self.asked.append((sentences, deadline, client))
         await asyncio.sleep(0)
