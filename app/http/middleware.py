@@ -226,7 +226,7 @@ class RequestContextMiddleware:
         event = record.log_fields()
         if tracing is not None:
             event["trace_id"] = tracing.record(record)
-        logger.info("request", extra=event)
+        logger.log(record.level, "request", extra=event)
 
 
 def _without_head(scope: Scope) -> Scope:

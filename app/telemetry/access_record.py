@@ -1,10 +1,13 @@
 """⑨ What the log line and the trace of a finished request say; never anything of its text."""
 
+import logging
 from collections.abc import Mapping
 from typing import Final, NamedTuple, get_args
 
 from app.telemetry.timings import Stage, Timings
 
+PROBES: Final = frozenset({"/livez", "/readyz", "/health", "/metrics"})
+"""Paths that machines ask all day long."""
 _FIELDS: Final[dict[Stage, str]] = {stage: f"{stage}_seconds" for stage in get_args(Stage)}
 
 
@@ -39,6 +42,11 @@ class AccessRecord(NamedTuple):
     def seconds(self) -> float:
         """How long the request took."""
         return self.ended - self.began
+
+    @property
+    def level(self) -> int:
+        """Level of the log line: DEBUG for probes and scrapes that succeeded, else INFO."""
+        return logging.DEBUG if self.endpoint in PROBES and self.status < 400 else logging.INFO
 
     def log_fields(self) -> dict[str, object]:
         """Fields of the log line."""

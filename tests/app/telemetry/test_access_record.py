@@ -1,5 +1,9 @@
 """The log line of a finished request."""
 
+import logging
+
+import pytest
+
 from app.telemetry.access_record import AccessRecord
 from app.telemetry.timings import Timings
 
@@ -42,3 +46,19 @@ def test_only_stages_that_were_reached_are_told() -> None:
 
 def test_nothing_of_the_head_is_told() -> None:
     assert "canary" not in str(record().log_fields())
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "status", "level"),
+    [
+        ("/livez", 200, logging.DEBUG),
+        ("/readyz", 200, logging.DEBUG),
+        ("/health", 200, logging.DEBUG),
+        ("/metrics", 200, logging.DEBUG),
+        ("/readyz", 503, logging.INFO),
+        ("/translate", 200, logging.INFO),
+        ("unmatched", 404, logging.INFO),
+    ],
+)
+def test_probes_and_scrapes_that_succeed_are_logged_at_debug(endpoint: str, status: int, level: int) -> None:
+    assert record(endpoint=endpoint, status=status).level == level

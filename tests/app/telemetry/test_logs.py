@@ -51,3 +51,13 @@ async def test_no_text_and_no_key_reaches_the_log(
     assert ours[0]["request_id"] == "mine"
     assert CANARY not in json.dumps(ours)
     assert CANARY not in (await client.get("/metrics")).text
+
+
+@pytest.mark.anyio
+async def test_probes_are_logged_at_debug_and_translations_at_info(
+    client: httpx.AsyncClient, lines: Lines
+) -> None:
+    await client.get("/livez")
+    await client.post("/translate", json={"q": "one", "source": "en", "target": "fr"})
+    levels = [event["level"] for event in lines() if event["event"] == "request"]
+    assert levels == ["debug", "info"]
