@@ -2,19 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from importlib.metadata import version
 
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
 from app.backend import Backend
-from app.http import errors, openapi, pages, routes
-from app.http.deepl.routes import router as deepl_router
+from app.http import errors, pages, routes
+from app.http.deepl import routes as deepl_routes
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
-from app.http.openapi import ShortcutMiddleware
+from app.http.openapi import openapi_route
 from app.lifecycle.active_models import ActiveModels, Load
 from app.lifecycle.context import Context
 from app.lifecycle.reloading import Reloader
@@ -22,13 +21,12 @@ from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_ROUTERS = (routes.router, deepl_router, routes.probes_router)
-_ROUTES = [route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+_OPERATIONS = (*routes.OPERATIONS, *deepl_routes.OPERATIONS, *routes.PROBES)
 
 
 def create_app(
     settings: Settings | None = None, backend: Backend | None = None, *, load: Load | None = None
-) -> FastAPI:
+) -> Starlette:
     """The whole service as an ASGI application; it serves while its lifespan runs.
 
     Args:
@@ -43,25 +41,15 @@ def create_app(
     settings = settings or Settings()
     context = Context.of(settings)
     load = load or partial(_load_engine, settings)
-    app = FastAPI(
-        title="Dragoman",
-        version=version("dragoman"),
-        description="Translates text with models you own. Programs written for LibreTranslate or DeepL work "
-        "unchanged.",
+    context.metrics.expect_rejections(errors.REFUSALS)
+    app = Starlette(
+        routes=[*_OPERATIONS, openapi_route(_OPERATIONS), *pages.ROUTES],
+        middleware=list(_middleware(context)),
+        exception_handlers=errors.HANDLERS,
         lifespan=lambda _: _serving(context, backend, load),
-        redirect_slashes=False,
-        docs_url=None,
-        redoc_url=None,
-        # Our own metrics and log lines surround every request; FastAPI's would be looked for each time.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
+    app.router.redirect_slashes = False
     app.state.context = context
-    for router in _ROUTERS:
-        app.include_router(router)
-    pages.install(app)
-    errors.install(app, context.metrics, _ROUTES)
-    openapi.install(app)
-    _add_middleware(app, context)
     return app
 
 
@@ -104,10 +92,9 @@ def _log_fault(task: asyncio.Task[None]) -> None:
         logger.error("what goes on beside the requests has failed", exc_info=fault)
 
 
-def _add_middleware(app: FastAPI, context: Context) -> None:
-    """Innermost first: cross-origin access if it is allowed at all, then what surrounds every request."""
-    app.add_middleware(ShortcutMiddleware, routes=_ROUTES)
+def _middleware(context: Context) -> Iterator[Middleware]:
+    """Returns what surrounds every request, outermost first."""
+    endpoints = ["/", "/docs", "/openapi.json", *(operation.path for operation in _OPERATIONS)]
+    yield Middleware(RequestContextMiddleware, context=context, endpoints=endpoints)
     if context.settings.cors_origins:
-        app.add_middleware(CrossOriginMiddleware, origins=context.settings.cors_origins)
-    endpoints = ["/", "/docs", "/openapi.json", *(route.path for route in _ROUTES)]
-    app.add_middleware(RequestContextMiddleware, context=context, endpoints=endpoints)
+        yield Middleware(CrossOriginMiddleware, origins=context.settings.cors_origins)

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import cast
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from app.connection.limits import Door
 from app.connection.listening import claim_descriptors, listen, take_in_last, widen
@@ -50,7 +50,7 @@ class Server(uvicorn.Server):
         settings: Its settings.
     """
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
+    def __init__(self, app: Starlette, settings: Settings) -> None:
         super().__init__(_config(app, settings))
         self._context: Context = app.state.context
         self._shutdown = Shutdown(self._context.lifecycle, settings.drain_seconds)
@@ -118,7 +118,7 @@ def _has_terminal() -> bool:
     return any(map(os.isatty, range(3)))
 
 
-def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
     context: Context = app.state.context
     door = Door(room=claim_descriptors())
     protocol = partial(
@@ -145,7 +145,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-def serve(app: FastAPI, settings: Settings) -> None:
+def serve(app: Starlette, settings: Settings) -> None:
     """Serve until told to end; returns when everything accepted is answered.
 
     Raises:

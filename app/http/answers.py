@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from fastapi.responses import Response
 from pydantic import TypeAdapter
+from starlette.responses import Response
 
 from app.backend import LoadedModel
 from app.http import schemas

@@ -5,15 +5,13 @@ to a client is in `docs/http-api.md`.
 """
 
 import logging
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from app.errors import (
     ClientGoneError,
@@ -31,7 +29,6 @@ from app.errors import (
     ServiceError,
     UnavailableError,
 )
-from app.telemetry.metrics import Metrics
 from model.errors import (
     ConfigError,
     InputError,
@@ -217,28 +214,7 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
     return respond(error, request)
 
 
-def install(app: FastAPI, metrics: Metrics, routes: Iterable[APIRoute]) -> None:
-    """Give every error that a route may raise its answer, and its place in the metrics.
-
-    Args:
-        app: What they are raised in.
-        metrics: Where they are counted.
-        routes: All of ours.
-    """
-    methods: dict[str, set[str]] = defaultdict(set)
-    for route in routes:
-        methods[route.path] |= route.methods or set()
-
-    async def handle_routing(request: Request, error: Exception) -> JSONResponse:
-        response = respond(error, request)
-        if "Allow" in response.headers:
-            # The router names only those of the first route that has this path.
-            allowed = methods.get(request.scope["path"]) or set(response.headers["Allow"].split(", "))
-            as_get = {"HEAD"} if "GET" in allowed else set()
-            response.headers["Allow"] = ", ".join(sorted(allowed | as_get))
-        return response
-
-    metrics.expect_rejections(REFUSALS)
-    for kind in (RequestError, ServiceError, TranslationError, MemoryError):
-        app.add_exception_handler(kind, _handle)
-    app.add_exception_handler(HTTPException, handle_routing)
+HANDLERS: Final = dict.fromkeys(
+    (RequestError, ServiceError, TranslationError, MemoryError, HTTPException), _handle
+)
+"""What Starlette calls for each kind of error that a route may raise."""

@@ -1,39 +1,36 @@
-"""What /docs and /openapi.json say beyond what FastAPI finds out: bodies and errors.
-
-Bodies are read by our own stricter parser, so FastAPI does not see their schemas.
-
-Dependencies, exit stacks and the walk through all routes cost more than everything else that HTTP
-costs a short text. FastAPI still documents these routes, and answers what does not match exactly.
-"""
+"""The OpenAPI document: an operation is a Starlette route together with what the document says about it."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
+from types import GenericAlias
+from typing import Any, Final, Literal
 
-from fastapi import FastAPI, Request
-from fastapi.openapi.utils import get_openapi
-from fastapi.responses import Response
-from fastapi.routing import APIRoute
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from pydantic import BaseModel, TypeAdapter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from app.http.body import FORM, JSON
-from app.http.deepl.schemas import DeepLTranslateRequest
-from app.http.errors import ErrorBody, respond
-from app.http.schemas import DetectRequest, TranslateRequest
+from app.http.errors import ErrorBody
 from app.http.streaming import EVENT_STREAM
 
-_REF = "#/components/schemas/{model}"
-_FORM = "Form"
-_ON_ANY_PATH = {
-    "description": "What may happen on any path: 405 for a method that it does not take; 408, 413, 414, 431 "
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+_DESCRIPTION: Final = (
+    "Translates text with models you own. Programs written for LibreTranslate or DeepL work unchanged."
+)
+_REF: Final = "#/components/schemas/{model}"
+_FORM: Final = "Form"
+_ON_ANY_PATH: Final = (
+    "What may happen on any path: 405 for a method that it does not take; 408, 413, 414, 431 "
     "for a request that comes too slowly or in too many pieces, or whose head is too large; 400, 505 for "
-    "what is no request; 503 when there are too many connections; 500",
-    "content": {JSON: {"schema": {"$ref": _REF.format(model=ErrorBody.__name__)}}},
-}
-_WHEN = {
+    "what is no request; 503 when there are too many connections; 500"
+)
+_WHEN: Final = {
     400: "Well-formed, but cannot be served: unknown language, pair or model; or not UTF-8",
     401: "An API key is needed",
     403: "The API key is not valid",
@@ -45,8 +42,14 @@ _WHEN = {
     503: "Not now: `code` says why, `Retry-After` when again where that is known",
     504: "The deadline passed; the work was cancelled",
 }
-_NEED_A_KEY = ("/translate", "/detect", "/v2/")
-_SCHEMES = {
+_RETRY_AFTER: Final = {
+    "Retry-After": {
+        "description": "Seconds after which trying again makes sense",
+        "schema": {"type": "integer"},
+    }
+}
+_NEED_A_KEY: Final = ("/translate", "/detect", "/v2/")
+_SECURITY: Final = {
     "key": {"type": "http", "scheme": "bearer"},
     "deepl": {
         "type": "apiKey",
@@ -55,8 +58,7 @@ _SCHEMES = {
         "description": "`DeepL-Auth-Key KEY`; `Bearer KEY` does as well",
     },
 }
-
-_EVENTS = """event: partial
+_EVENTS: Final = """event: partial
 data: {"index":0,"translatedText":"Où est"}
 
 event: partial
@@ -66,7 +68,7 @@ event: done
 data: {"translatedText":"Où est la gare ?","model":"tatoeba-en-fr","model_version":"1+0f3a9c2e"}
 
 """
-_EVENTS_MEAN = (
+_EVENTS_MEAN: Final = (
     "The answer, or with `Accept: text/event-stream` Server-Sent Events: `partial`, what is certain of text "
     "number `index`, whenever it has grown (only ever added to); at last `done`, the answer "
     "as it is without streaming (but no sentence that was shown is translated a second time), or `error`, "
@@ -74,71 +76,160 @@ _EVENTS_MEAN = (
 )
 
 
-def as_events() -> dict[int | str, dict[str, Any]]:
-    """The answer of a route that can stream it, for its documentation."""
-    content = {"schema": {"type": "string"}, "example": _EVENTS}
-    return {200: {"description": _EVENTS_MEAN, "content": {EVENT_STREAM: content}}}
+class Operation(Route):
+    """A route that is part of the API; the docstring of its endpoint is its description.
+
+    Args:
+        path: Path that is matched exactly.
+        endpoint: Answers a request.
+        methods: HTTP methods that the path takes; HEAD comes with GET.
+        tag: Group of operations that it belongs to.
+        summary: Its title.
+        answer: Type of the JSON answer; None for plain text.
+        body: Schema of the body, which may also come as a form.
+        errors: Statuses of error answers that are specific to it.
+        parameters: Query parameters, as OpenAPI describes them.
+        can_stream: Whether the answer may come as Server-Sent Events.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Endpoint,
+        *methods: str,
+        tag: str,
+        summary: str,
+        answer: type | GenericAlias | None = None,
+        body: type[BaseModel] | None = None,
+        errors: Sequence[int] = (),
+        parameters: Sequence[Mapping[str, object]] = (),
+        can_stream: bool = False,
+    ) -> None:
+        super().__init__(path, endpoint, methods=methods)
+        self._allowed = ", ".join(sorted(self.methods or ()))
+        self.verbs = methods
+        self.tag = tag
+        self.summary = summary
+        self.answer: Any = answer
+        self.body = body
+        self.errors = errors
+        self.parameters = parameters
+        self.can_stream = can_stream
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for this path.
+
+        Raises:
+            HTTPException: If the path does not take the method.
+        """
+        if scope["method"] not in self.verbs:
+            raise HTTPException(405, headers={"Allow": self._allowed})
+        response = await self.endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
-def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The error answers of a route, for its documentation."""
+def openapi_route(operations: Iterable[Operation]) -> Route:
+    """Returns the route of `/openapi.json`."""
+    described = tuple(operations)
+    made: list[dict[str, Any]] = []
+
+    async def openapi(_request: Request) -> JSONResponse:
+        if not made:
+            made.append(document(described))
+        return JSONResponse(made[0])
+
+    return Route("/openapi.json", openapi)
+
+
+def document(operations: Sequence[Operation]) -> dict[str, Any]:
+    """Returns the OpenAPI document of some operations."""
+    bodies = {each.body.__name__: each.body for each in operations if each.body is not None}
+    types = {_id(each, each.verbs[0]): each.answer for each in operations if each.answer is not None}
+    answers, schemas = _json_schemas(types | {"error": ErrorBody}, "serialization")
+    for field in (field for schema in schemas.values() for field in schema["properties"].values()):
+        if field.get("default", ...) is None:
+            # An answer leaves such a field out.
+            del field["default"]
+    schemas |= _json_schemas(bodies, "validation")[1]
+    schemas |= {name + _FORM: _as_form(schemas[name]) for name in bodies}
+    paths: dict[str, dict[str, Any]] = {}
+    for each in operations:
+        answer = answers.get(_id(each, each.verbs[0]))
+        for method in each.verbs:
+            paths.setdefault(each.path, {})[method.lower()] = _describe(each, method, answer)
     return {
-        status: {"model": ErrorBody, "description": _WHEN[status]} | _headers(status) for status in statuses
+        "openapi": "3.1.0",
+        "info": {"title": "Dragoman", "description": _DESCRIPTION, "version": version("dragoman")},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": _SECURITY},
     }
 
 
-def _headers(status: int) -> dict[str, Any]:
-    if status not in (429, 503):
-        return {}
-    description = "Seconds after which trying again makes sense"
-    return {"headers": {"Retry-After": {"description": description, "schema": {"type": "integer"}}}}
+def _json_schemas(
+    types: Mapping[str, Any], mode: Literal["validation", "serialization"]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the schema of each type by its name, and the definitions that these refer to."""
+    adapters = [(name, mode, TypeAdapter(type_)) for name, type_ in types.items()]
+    found, definitions = TypeAdapter.json_schemas(adapters, ref_template=_REF)
+    return {name: schema for (name, _), schema in found.items()}, definitions["$defs"]
 
 
-def body_of(schema: type[BaseModel]) -> dict[str, Any]:
-    """The body of a route, for its documentation."""
-    name = schema.__name__
-    content = {JSON: name, FORM: name + _FORM}
-    references = {kind: {"schema": {"$ref": _REF.format(model=name)}} for kind, name in content.items()}
-    return {"requestBody": {"required": True, "content": references}}
+def _id(operation: Operation, method: str) -> str:
+    return re.sub(r"\W", "_", f"{operation.name}{operation.path}") + f"_{method.lower()}"
 
 
-def install(app: FastAPI) -> None:
-    """Let the application describe its bodies too."""
+def _describe(operation: Operation, method: str, answer: Mapping[str, Any] | None) -> dict[str, Any]:
+    name = _id(operation, method)
+    described: dict[str, Any] = {
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": inspect.getdoc(operation.endpoint),
+        "operationId": name,
+        "responses": {
+            "200": _success(operation, name, answer),
+            **{str(status): _error(status) for status in operation.errors},
+            "default": {"description": _ON_ANY_PATH, "content": _content(_ref(ErrorBody.__name__))},
+        },
+    }
+    if operation.parameters:
+        described["parameters"] = list(operation.parameters)
+    if operation.body is not None:
+        kinds = {JSON: "", FORM: _FORM}
+        content = {kind: {"schema": _ref(operation.body.__name__ + end)} for kind, end in kinds.items()}
+        described["requestBody"] = {"required": True, "content": content}
+    if operation.path.startswith(_NEED_A_KEY):
+        described["security"] = [{}, {"deepl" if operation.path.startswith("/v2/") else "key": []}]
+    return described
 
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _describe(app)
-        return app.openapi_schema
 
-    app.openapi = openapi  # type: ignore[method-assign]
+def _success(operation: Operation, name: str, answer: Mapping[str, Any] | None) -> dict[str, Any]:
+    if answer is None:
+        content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+    else:
+        is_list = answer.get("type") == "array"
+        title = {"title": f"Response {name.replace('_', ' ').title()}"} if is_list else {}
+        content = _content({**answer, **title})
+    if not operation.can_stream:
+        return {"description": "Successful Response", "content": content}
+    events = {EVENT_STREAM: {"schema": {"type": "string"}, "example": _EVENTS}}
+    return {"description": _EVENTS_MEAN, "content": content | events}
 
 
-def _describe(app: FastAPI) -> dict[str, Any]:
-    document = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes
-    )
-    bodies = [(body, "validation") for body in (TranslateRequest, DetectRequest, DeepLTranslateRequest)]
-    _, schemas = models_json_schema(bodies, ref_template=_REF)  # type: ignore[arg-type]
-    components = document.setdefault("components", {})
-    models = schemas["$defs"]
-    forms = {body.__name__ + _FORM: _as_form(models[body.__name__]) for body, _ in bodies}
-    components.setdefault("schemas", {}).update(models | forms)
-    components["securitySchemes"] = _SCHEMES
-    for path, methods in document["paths"].items():
-        for method in methods.values():
-            method["responses"].setdefault("default", _ON_ANY_PATH)
-        scheme = "deepl" if path.startswith("/v2/") else "key"
-        for method in methods.values() if path.startswith(_NEED_A_KEY) else ():
-            method["security"] = [{}, {scheme: []}]
-    return document
+def _error(status: int) -> dict[str, Any]:
+    headers = {"headers": _RETRY_AFTER} if status in (429, 503) else {}
+    return {"description": _WHEN[status], "content": _content(_ref(ErrorBody.__name__)), **headers}
+
+
+def _content(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {JSON: {"schema": schema}}
+
+
+def _ref(model: str) -> dict[str, str]:
+    return {"$ref": _REF.format(model=model)}
 
 
 def _as_form(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fields as a form spells them: nothing is null, and an object is JSON in a text.
-
-    Args:
-        schema: Of a JSON body.
-    """
+    """Returns the schema of a JSON body as a form spells it: without null, and objects as JSON texts."""
     fields = {name: _form_field(field) for name, field in schema["properties"].items()}
     return {key: value for key, value in schema.items() if key != "examples"} | {"properties": fields}
 
@@ -151,47 +242,3 @@ def _form_field(field: Mapping[str, Any]) -> dict[str, Any]:
         return spelt
     kept = {key: value for key, value in spelt.items() if key not in ("$ref", "default")}
     return {**kept, "type": "string", "contentMediaType": JSON}
-
-
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-class ShortcutMiddleware:
-    """Calls an endpoint at once where that is all its route would do.
-
-    Args:
-        app: What answers everything else.
-        routes: Those with the signature of an Endpoint are called.
-    """
-
-    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute]) -> None:
-        self._app = app
-        self._endpoints: dict[tuple[str, str], Endpoint] = {
-            (method, route.path): route.endpoint
-            for route in routes
-            if isinstance(route, APIRoute) and _takes_only_the_request(route.endpoint)
-            for method in route.methods or ()
-        }
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, refusals included: what is around has its own to add to every answer."""
-        endpoint = self._endpoints.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
-        if endpoint is None:
-            await self._app(scope, receive, send)
-        else:
-            response = await _answer(endpoint, Request(scope, receive, send))
-            await response(scope, receive, send)
-
-
-async def _answer(endpoint: Endpoint, request: Request) -> Response:
-    try:
-        return await endpoint(request)
-    except Exception as fault:
-        return respond(fault, request)
-
-
-def _takes_only_the_request(endpoint: Callable[..., object]) -> bool:
-    signature = inspect.signature(endpoint)
-    takes = [parameter.annotation for parameter in signature.parameters.values()]
-    gives = signature.return_annotation
-    return inspect.iscoroutinefunction(endpoint) and takes == [Request] and gives is Response

@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter, FastAPI
-from fastapi.responses import FileResponse, Response
-from fastapi.staticfiles import StaticFiles
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 _WEB: Final = Path(__file__).parents[1] / "web"
@@ -22,26 +23,15 @@ _HEADERS: Final = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 
-router = APIRouter(include_in_schema=False)
 
-
-@router.get("/")
-async def page() -> FileResponse:
+async def page(_request: Request) -> FileResponse:
     """The page to try the service at."""
     return FileResponse(_WEB / "page.html", headers=_HEADERS)
 
 
-@router.get("/docs")
-async def docs() -> FileResponse:
+async def docs(_request: Request) -> FileResponse:
     """The documentation, drawn by Swagger UI."""
     return FileResponse(_WEB / "docs.html", headers=_HEADERS)
-
-
-def install(app: FastAPI) -> None:
-    """Serve the pages and what they consist of."""
-    app.include_router(router)
-    app.mount("/web", _Assets(directory=_WEB), name="web")
-    app.mount("/swagger", _Assets(packages=[("fastapi_swagger", "resources")]), name="swagger")
 
 
 class _Assets(StaticFiles):
@@ -56,3 +46,11 @@ class _Assets(StaticFiles):
         # All of them: a page is also found under its file's name.
         response.headers.update(_HEADERS)
         return response
+
+
+ROUTES: Final = (
+    Route("/", page),
+    Route("/docs", docs),
+    Mount("/web", _Assets(directory=_WEB), name="web"),
+    Mount("/swagger", _Assets(packages=[("fastapi_swagger", "resources")]), name="swagger"),
+)

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Annotated, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
-from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+from starlette.requests import Request
 
 from app.admission.keys import key_in
 from app.errors import AccessDeniedError, ClientGoneError, DeadlinePassedError, KeysUnreadableError
@@ -130,19 +130,11 @@ def check_lengths(texts: Sequence[tuple[str, str]], settings: Settings) -> None:
 Result = TypeVar("Result")
 
 
-async def get_context(request: Request) -> Context:
-    """What the application shares; not a plain function, which FastAPI would send to a thread."""
-    return context_of(request)
-
-
 class Admitted(NamedTuple):
     """A request that may be served: its body, and whose it is."""
 
     body: Body
     client: str
-
-
-ContextOf = Annotated[Context, Depends(get_context)]
 
 
 def context_of(request: Request) -> Context:

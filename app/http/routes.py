@@ -3,15 +3,16 @@
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
 
 from app.http import schemas
 from app.http.answers import Detections, Translations, answered, description, detected, translate_response
-from app.http.openapi import as_events, body_of, errors
+from app.http.openapi import Operation
 from app.http.request import (
-    ContextOf,
     admit,
     check_count,
     check_lengths,
@@ -29,16 +30,11 @@ from app.translation.markup_syntax import HTML
 from app.translation.request import Answer, TranslationRequest
 from model.text.languages import Detection, language_name
 
-router = APIRouter(tags=["Translation"])
+_LANGUAGES: Final = TypeAdapter(list[schemas.Language])
+_MODELS: Final = TypeAdapter(list[schemas.ModelDescription])
+_STATUS: Final = TypeAdapter(schemas.Status)
 
 
-@router.post(
-    "/translate",
-    summary="Translate texts",
-    response_model=schemas.TranslateResponse,
-    openapi_extra=body_of(schemas.TranslateRequest),
-    responses=as_events() | errors(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
-)
 async def translate(request: Request) -> Response:
     """Translate one text or a list of them, all or none.
 
@@ -87,13 +83,6 @@ def _order(
     )
 
 
-@router.post(
-    "/detect",
-    summary="Detect the language of a text",
-    response_model=list[schemas.DetectedLanguage],
-    openapi_extra=body_of(schemas.DetectRequest),
-    responses=errors(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
-)
 async def detect(request: Request) -> Response:
     """Languages that the text may be in, likeliest first.
 
@@ -113,52 +102,98 @@ async def _detected(context: Context, text: str, client: str) -> list[Detection]
         return await context.service.detect(text, client, deadline)
 
 
-@router.get("/languages", summary="List languages", responses=errors(500, 503))
-async def languages(context: ContextOf) -> list[schemas.Language]:
+async def languages(request: Request) -> Response:
     """Languages that can be translated, and into which others."""
-    catalogue = context.service.catalogue
-    return [
+    catalogue = context_of(request).service.catalogue
+    listed = [
         schemas.Language(code=code, name=language_name(code), targets=list(catalogue.targets(code)))
         for code in catalogue.languages
     ]
+    return answered(_LANGUAGES, listed)
 
 
-@router.get("/models", summary="List loaded checkpoints", responses=errors(500, 503))
-async def models(context: ContextOf) -> list[schemas.ModelDescription]:
+async def models(request: Request) -> Response:
     """Checkpoints that requests are sent to, the preferred one of a language pair first."""
-    return [description(model, context.settings) for model in context.service.catalogue.models]
+    context = context_of(request)
+    listed = [description(model, context.settings) for model in context.service.catalogue.models]
+    return answered(_MODELS, listed)
 
 
-probes_router = APIRouter(tags=["Operation"])
-
-
-@probes_router.get("/livez", summary="Is the process alive?", responses=errors(503))
-async def livez(context: ContextOf) -> schemas.Status:
+async def livez(request: Request) -> Response:
     """Restart the process when this is not answered, or with 503: an engine has work and makes no step."""
-    context.watchdog.require_progress()
-    return schemas.Status()
+    context_of(request).watchdog.require_progress()
+    return answered(_STATUS, schemas.Status(status="ok"))
 
 
-@probes_router.get("/readyz", summary="Is it ready for traffic?", responses=errors(503))
-async def readyz(context: ContextOf) -> schemas.Status:
+async def readyz(request: Request) -> Response:
     """503 while the model loads, while an engine is stuck, and from the moment the process is told to end."""
-    context.lifecycle.require_ready()
-    context.watchdog.require_progress()
-    return schemas.Status()
+    context_of(request).lifecycle.require_ready()
+    return await livez(request)
 
 
-@probes_router.get("/health", summary="Is it ready? (LibreTranslate's name)", responses=errors(503))
-async def health(context: ContextOf) -> schemas.Status:
+async def health(request: Request) -> Response:
     """The same as /readyz."""
-    return await readyz(context)
+    return await readyz(request)
 
 
-@probes_router.get(
-    "/metrics",
-    summary="Prometheus metrics",
-    response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-)
-async def metrics(context: ContextOf) -> Response:
+async def metrics(request: Request) -> Response:
     """All metrics in Prometheus' text format."""
-    return Response(context.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    content = context_of(request).metrics.exposition()
+    return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+_TRANSLATION: Final = "Translation"
+_PROBES: Final = "Operation"
+
+OPERATIONS: Final = (
+    Operation(
+        "/translate",
+        translate,
+        "POST",
+        tag=_TRANSLATION,
+        summary="Translate texts",
+        body=schemas.TranslateRequest,
+        answer=schemas.TranslateResponse,
+        errors=(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+        can_stream=True,
+    ),
+    Operation(
+        "/detect",
+        detect,
+        "POST",
+        tag=_TRANSLATION,
+        summary="Detect the language of a text",
+        body=schemas.DetectRequest,
+        answer=list[schemas.DetectedLanguage],
+        errors=(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+    ),
+    Operation(
+        "/languages",
+        languages,
+        "GET",
+        tag=_TRANSLATION,
+        summary="List languages",
+        answer=list[schemas.Language],
+        errors=(500, 503),
+    ),
+    Operation(
+        "/models",
+        models,
+        "GET",
+        tag=_TRANSLATION,
+        summary="List loaded checkpoints",
+        answer=list[schemas.ModelDescription],
+        errors=(500, 503),
+    ),
+)
+PROBES: Final = (
+    *(
+        Operation(path, endpoint, "GET", tag=_PROBES, summary=summary, answer=schemas.Status, errors=(503,))
+        for path, endpoint, summary in (
+            ("/livez", livez, "Is the process alive?"),
+            ("/readyz", readyz, "Is it ready for traffic?"),
+            ("/health", health, "Is it ready? (LibreTranslate's name)"),
+        )
+    ),
+    Operation("/metrics", metrics, "GET", tag=_PROBES, summary="Prometheus metrics"),
+)

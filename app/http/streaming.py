@@ -15,8 +15,8 @@ from contextlib import aclosing
 from functools import lru_cache
 from typing import Final
 
-from fastapi import Request
-from fastapi.responses import Response, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.http.body import JSON

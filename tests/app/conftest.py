@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from app.main import create_app
 from app.settings import Settings
@@ -54,14 +54,14 @@ async def client(serve: Serve) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-def client_of(app: FastAPI) -> httpx.AsyncClient:
+def client_of(app: Starlette) -> httpx.AsyncClient:
     """A client that talks to an application in memory."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://dragoman")
 
 
 @asynccontextmanager
-async def serving(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+async def serving(app: Starlette) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application that has loaded its checkpoints."""
     async with app.router.lifespan_context(app), client_of(app) as client:
         async with asyncio.timeout(60):
@@ -70,7 +70,7 @@ async def serving(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-def application(*checkpoints: Path, **settings: object) -> FastAPI:
+def application(*checkpoints: Path, **settings: object) -> Starlette:
     """An application that is to load these checkpoints, on the CPU."""
     return create_app(Settings(_env_file=None, checkpoint=checkpoints, device="cpu", **settings))
 

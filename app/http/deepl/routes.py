@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
 
 from app.http.answers import answered
 from app.http.body import Values, read_body
@@ -14,7 +14,7 @@ from app.http.deepl import schemas
 from app.http.deepl.answers import translate_response
 from app.http.deepl.languages import source_languages, target_languages
 from app.http.deepl.refusals import renamed, supported
-from app.http.openapi import body_of, errors
+from app.http.openapi import Operation
 from app.http.request import (
     admit,
     check_count,
@@ -34,8 +34,6 @@ from app.translation.request import Answer, TranslationRequest
 from model.errors import InputError
 from model.text.document import Splitting
 
-router = APIRouter(prefix="/v2", tags=["DeepL"])
-
 _SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "across_lines"}
 _MARKUP: Final[dict[str | None, MarkupSyntax | None]] = {None: None, "html": HTML, "xml": XML}
 # What DeepL writes for contracts without a limit.
@@ -45,24 +43,8 @@ _LANGUAGES: Final = TypeAdapter(list[schemas.DeepLLanguage])
 _USAGE: Final = TypeAdapter(schemas.DeepLUsage)
 _PAIRS: Final = TypeAdapter(schemas.DeepLGlossaryPairs)
 _TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
-_LISTING: Final[dict[str, Any]] = {
-    "response_model": list[schemas.DeepLLanguage],
-    "openapi_extra": {"parameters": [_TYPE]},
-    "responses": errors(400, 401, 403, 413, 415, 500, 503),
-}
-_COUNT: Final[dict[str, Any]] = {
-    "response_model": schemas.DeepLUsage,
-    "responses": errors(401, 403, 500, 503),
-}
 
 
-@router.post(
-    "/translate",
-    summary="Translate texts as DeepL's clients ask",
-    response_model=schemas.DeepLTranslateResponse,
-    openapi_extra=body_of(schemas.DeepLTranslateRequest),
-    responses=errors(400, 401, 403, 413, 415, 429, 500, 503, 504),
-)
 async def translate(request: Request) -> Response:
     """Translate one text or a list of them, all or none.
 
@@ -107,8 +89,6 @@ async def _translated(context: Context, order: TranslationRequest) -> list[Answe
         raise renamed(error) from None
 
 
-@router.get("/languages", summary="List languages as DeepL does", **_LISTING)
-@router.post("/languages", summary="List languages as DeepL does", **_LISTING)
 async def languages(request: Request) -> Response:
     """Languages that can be translated from, or with `type=target` into."""
     context = context_of(request)
@@ -119,8 +99,6 @@ async def languages(request: Request) -> Response:
     return answered(_LANGUAGES, listed)
 
 
-@router.get("/usage", summary="Tell how much has been translated", **_COUNT)
-@router.post("/usage", summary="Tell how much has been translated", **_COUNT)
 async def usage(request: Request) -> Response:
     """Characters translated on these paths since the process started."""
     context = context_of(request)
@@ -129,12 +107,6 @@ async def usage(request: Request) -> Response:
     return answered(_USAGE, schemas.DeepLUsage(character_count=count, character_limit=_NO_LIMIT))
 
 
-@router.get(
-    "/glossary-language-pairs",
-    summary="List languages with glossaries",
-    response_model=schemas.DeepLGlossaryPairs,
-    responses=errors(401, 403, 500, 503),
-)
 async def glossary_language_pairs(request: Request) -> Response:
     """None: there are no glossaries."""
     client_of(request, context_of(request))
@@ -150,3 +122,49 @@ async def _values(request: Request, context: Context, client: str) -> Values:
         with context.admission.reading(client, most):
             fields |= (await read_body(request, max_bytes=most, max_items=settings.max_items)).values
     return fields
+
+
+_TAG: Final = "DeepL"
+
+OPERATIONS: Final = (
+    Operation(
+        "/v2/translate",
+        translate,
+        "POST",
+        tag=_TAG,
+        summary="Translate texts as DeepL's clients ask",
+        body=schemas.DeepLTranslateRequest,
+        answer=schemas.DeepLTranslateResponse,
+        errors=(400, 401, 403, 413, 415, 429, 500, 503, 504),
+    ),
+    Operation(
+        "/v2/languages",
+        languages,
+        "GET",
+        "POST",
+        tag=_TAG,
+        summary="List languages as DeepL does",
+        answer=list[schemas.DeepLLanguage],
+        errors=(400, 401, 403, 413, 415, 500, 503),
+        parameters=(_TYPE,),
+    ),
+    Operation(
+        "/v2/usage",
+        usage,
+        "GET",
+        "POST",
+        tag=_TAG,
+        summary="Tell how much has been translated",
+        answer=schemas.DeepLUsage,
+        errors=(401, 403, 500, 503),
+    ),
+    Operation(
+        "/v2/glossary-language-pairs",
+        glossary_language_pairs,
+        "GET",
+        tag=_TAG,
+        summary="List languages with glossaries",
+        answer=schemas.DeepLGlossaryPairs,
+        errors=(401, 403, 500, 503),
+    ),
+)

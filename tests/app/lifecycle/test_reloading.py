@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from app.backend import Backend
 from app.background import in_background
@@ -57,7 +57,7 @@ class Shelf:
 
 
 @asynccontextmanager
-async def serving(shelf: Shelf, **settings: object) -> AsyncIterator[tuple[FastAPI, httpx.AsyncClient]]:
+async def serving(shelf: Shelf, **settings: object) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
     """An application that has loaded what comes first."""
     values = {"watch_seconds": 0} | settings
     app = create_app(Settings(_env_file=None, **values), load=shelf.load)
@@ -68,11 +68,11 @@ async def serving(shelf: Shelf, **settings: object) -> AsyncIterator[tuple[FastA
         yield app, client
 
 
-def ask(app: FastAPI) -> None:
+def ask(app: Starlette) -> None:
     app.state.context.lifecycle.reload_requested.set()
 
 
-async def reloads(app: FastAPI, outcome: str, count: int = 1) -> None:
+async def reloads(app: Starlette, outcome: str, count: int = 1) -> None:
     """Wait until there were as many."""
     series = {"outcome": outcome}
     registry = app.state.context.metrics.registry
