@@ -44,14 +44,13 @@ COPY constraints.txt /tmp/
 RUN pip install --constraint /tmp/constraints.txt locust matplotlib
 WORKDIR /srv/load
 COPY benchmarks benchmarks
-COPY tests/load tests/load
 ENV HOME=/tmp \
     MPLCONFIGDIR=/tmp \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     LOAD_OUTPUT=/results
 USER 10001:10001
-ENTRYPOINT ["python", "-m", "tests.load"]
+ENTRYPOINT ["python", "-m", "benchmarks.load"]
 
 
 FROM python:${PYTHON_VERSION}-slim-bookworm

@@ -26,12 +26,12 @@ SEED ?= $(shell date +%s)
 DEMO := runs/d2l
 DEMO_SENTENCES := examples/d2l-sentences.en-fr.tsv
 BENCH_OUTPUT ?= runs/bench
-# Of `make goals`: a goal of benchmarks/goals/catalogue.py, where its corpora lie, and further options.
+# Of `make goals`: a goal of benchmarks/quality/goals.py, where its corpora lie, and further options.
 GOAL ?= multi30k-de-en
 GOAL_DATA ?= data
 GOAL_OUTPUT ?= runs/bench
 GOAL_OPTIONS ?=
-# Read by `make load`; `python -m tests.load --help` says what they mean.
+# Read by `make load`; `python -m benchmarks.load --help` says what they mean.
 export LOAD_SCENARIO LOAD_URL LOAD_USERS LOAD_SECONDS LOAD_SCALE LOAD_FACTOR LOAD_API_KEYS LOAD_OUTPUT
 # Of `make soak`.
 SOAK_SECONDS ?= 600
@@ -76,17 +76,17 @@ bench: $(BENCH_READY) ## Race decoding, serving and training against other engin
 	$(BIN)/python -m benchmarks.decode --batch-size 1 --batch-size 32 --rounds 3 --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.decode --name decode-text --checkpoint checkpoints --batch-size 8 --sentences 100 \
 	  --rounds 3 --output $(BENCH_OUTPUT)
-	$(BIN)/python -m benchmarks.step --rounds 3 --output $(BENCH_OUTPUT)
+	$(BIN)/python -m benchmarks.roofline --rounds 3 --output $(BENCH_OUTPUT)
 	$(BIN)/python -m benchmarks.serve --concurrency 1 --concurrency 32 --workers 2 --seconds 2 --rounds 3 \
 	  --output $(BENCH_OUTPUT)
-	$(BIN)/python -m benchmarks.training_step --rounds 3 --output $(BENCH_OUTPUT)
+	$(BIN)/python -m benchmarks.training --rounds 3 --output $(BENCH_OUTPUT)
 
 goals: $(DEVELOP_READY) ## Train the model of GOAL on the corpora in GOAL_DATA, tune its search, score it; goes on where it was stopped
 	@$(BUILD_NATIVE)
-	$(BIN)/python -m benchmarks.goals $(GOAL) --data $(GOAL_DATA) --output $(GOAL_OUTPUT) $(GOAL_OPTIONS)
+	$(BIN)/python -m benchmarks.quality.goals $(GOAL) --data $(GOAL_DATA) --output $(GOAL_OUTPUT) $(GOAL_OPTIONS)
 
 load: $(LOAD_READY) ## Put the service at LOAD_URL under the load LOAD_SCENARIO; fails when it misses an objective
-	@$(BIN)/python -m tests.load
+	@$(BIN)/python -m benchmarks.load
 
 soak: $(DEVELOP_READY) ## Load a service of its own for SOAK_SECONDS (600), and see that nothing grows
 	@$(BUILD_NATIVE)

@@ -1,137 +1,124 @@
-"""What a GPU reaches: correctness first, then speed, training, peers and a profile, in one call of minutes.
+"""One session on a GPU: every measurement in a process of its own, each with a time limit.
 
-python -m benchmarks.gpu --output runs/gpu --data FOLDER
+python -m benchmarks.gpu --output runs/gpu
 python -m benchmarks.gpu --device cpu --quick --output runs/gpu
 """
 
+import os
+import signal
+import subprocess
+import sys
 import time
-import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import torch
 
-from benchmarks.accelerated import correctness, goal, peers, profile, speed, training
-from benchmarks.accelerated.plan import Finding, Plan
-from benchmarks.machine import describe_machine, load_average
-from benchmarks.report import Report
+from benchmarks.harness.options import FOLDER
 
-_PARTS: Mapping[str, Callable[[Plan], Finding]] = {
-    "correctness": correctness.check,
-    "loop": speed.measure_loops,
-    "latency": speed.measure_latency,
-    "training": training.race_steps,
-    "goal": goal.probe_goal,
-    "peers": peers.race,
-    "profile": profile.find_hot_spots,
+_ROOT = Path(__file__).parents[1]
+_FULL = ("--shape=base",)
+_QUICK = ("--shape=tiny",)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A benchmark, the most seconds it may take, and its options at full and at quick size."""
+
+    command: str
+    seconds: int
+    full: Sequence[str] = ()
+    quick: Sequence[str] = ()
+
+
+def _sizes(*sizes: int) -> list[str]:
+    return [f"--batch-size={size}" for size in sizes]
+
+
+PARTS: Mapping[str, Part] = {
+    "smoke": Part("decode", 60, ("--shape=tiny", "--rounds=1"), ("--shape=tiny", "--rounds=1", *_sizes(4))),
+    "correctness": Part("engines.gpu_checks correctness", 180, _FULL, (*_QUICK, "--sentences=8")),
+    "roofline": Part(
+        "roofline", 150, (*_FULL, *_sizes(1, 32, 128, 256, 512)), (*_QUICK, "--rounds=1", *_sizes(4))
+    ),
+    # More sentences than a batch holds: finished ones make place for others at every step.
+    "decode": Part(
+        "decode",
+        180,
+        (*_FULL, "--tokens=64", "--sentences=512", *_sizes(1, 32, 256)),
+        (*_QUICK, "--rounds=1", "--tokens=8", *_sizes(4)),
+    ),
+    "serve": Part(
+        "serve",
+        150,
+        (
+            *_FULL,
+            "--precision=bfloat16",
+            "--workers=1",
+            "--concurrency=64",
+            "--concurrency=256",
+            "--rounds=3",
+        ),
+        (*_QUICK, "--rounds=1", "--workers=1", "--concurrency=2", "--seconds=0.3"),
+    ),
+    "profile": Part(
+        "engines.gpu_checks profile", 60, (*_FULL, "--sentences=512"), (*_QUICK, "--sentences=8")
+    ),
+    "training": Part(
+        "training",
+        180,
+        (*_FULL, "--precision=bfloat16", "--max-tokens=16384", "--compile"),
+        (*_QUICK, "--precision=float32", "--max-tokens=300", "--rounds=1"),
+    ),
 }
-_FULL: dict[str, object] = {
-    "shape": "base",
-    "slots": (32, 128, 256, 512),
-    "sentences": 128,
-    "source_tokens": 24,
-    "tokens": 64,
-    "batch_size": 32,
-    "training_tokens": 16384,
-    "probe_steps": 500,
-    "rounds": 5,
-}
-_QUICK: dict[str, object] = {
-    "shape": "tiny",
-    "slots": (4, 8),
-    "sentences": 8,
-    "source_tokens": 8,
-    "tokens": 8,
-    "batch_size": 4,
-    "training_tokens": 300,
-    "probe_steps": 20,
-    "rounds": 1,
-}
+"""What a session measures, in this order."""
 
 
-@click.command()
-@click.option("--device", default="cuda", show_default=True, help="Where to measure.")
+@click.command(context_settings={"show_default": True})
+@click.option("--device", default="cuda", type=click.Choice(["cpu", "cuda"]), help="Where.")
 @click.option("--quick", is_flag=True, help="A tiny network and little work: whether it runs at all.")
 @click.option(
-    "--precision",
-    default="bfloat16",
-    show_default=True,
-    type=click.Choice(["float32", "bfloat16", "float16"]),
-    help="What is timed.",
-)
-@click.option(
     "--part",
-    "parts",
+    "names",
     multiple=True,
-    type=click.Choice(list(_PARTS)),
-    default=list(_PARTS),
-    help="What to measure; all of it by default.",
+    type=click.Choice(list(PARTS)),
+    default=list(PARTS),
+    help="What to measure; all by default.",
 )
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the corpora, for the probe of a goal; without it, bundled phrases.",
-)
-@click.option("--seconds", default=540, show_default=True, help="After so long no further part begins.")
-@click.option("--seed", default=1, show_default=True, help="Of all that is random.")
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for Markdown and JSON, which are written after every part.",
-)
-def main(
-    device: str,
-    quick: bool,
-    precision: str,
-    parts: tuple[str, ...],
-    data: Path | None,
-    seconds: int,
-    seed: int,
-    output: Path | None,
-) -> None:
-    """Measure a GPU part by part; what one part meets does not stop the next.
+@click.option("--seconds", default=540, help="Most seconds of the whole session.")
+@click.option("--output", type=FOLDER, default="runs/gpu", help="Folder for the reports.")
+def main(device: str, quick: bool, names: Sequence[str], seconds: int, output: Path) -> None:
+    """Measure a GPU part by part; a part that fails or takes too long does not stop the next.
 
-    Exit status 1 if a part failed, or float32 translations differ that must not.
+    Exit status 1 if a part failed or did not run.
     """
-    size = _QUICK if quick else _FULL
-    plan = Plan(
-        device=torch.device(device),
-        precision=getattr(torch, precision),
-        seed=seed,
-        data=data,
-        **size,  # type: ignore[arg-type]
-    )
-    load, deadline = load_average(), time.monotonic() + seconds
-    findings: dict[str, Finding] = {}
+    deadline = time.monotonic() + seconds
     failures: list[str] = []
-    for name in parts:
-        try:
-            if time.monotonic() < deadline:
-                findings[name] = _PARTS[name](plan)
-            else:
-                failures.append(f"Not measured for want of time: {name}.")
-        except Exception:  # time on a GPU is short: the other parts must still run
-            failures.append(f"Failed: {name}\n\n```\n{traceback.format_exc()}```")
-        report = _report(plan, findings, failures, load)
-        if output is not None:
-            report.write(output)
-    click.echo(report.markdown())
-    if failures or any(finding.is_wrong for finding in findings.values()):
+    for name in names:
+        part = PARTS[name]
+        where = [f"--device={device}", f"--name={name}", f"--output={output.resolve()}"]
+        order = [*f"benchmarks.{part.command}".split(), *where, *(part.quick if quick else part.full)]
+        click.echo(f"# {name}: {' '.join(order)}", err=True)
+        left = min(part.seconds, deadline - time.monotonic())
+        if failure := _run(order, left) if left > 0 else "not started, as the session's time was over":
+            failures.append(f"{name}: {failure}")
+    for failure in failures:
+        click.echo(f"Failed: {failure}")
+    if failures:
         raise click.exceptions.Exit(1)
 
 
-def _report(plan: Plan, findings: Mapping[str, Finding], failures: list[str], load: float) -> Report:
-    return Report(
-        name="gpu",
-        machine=describe_machine([torch.get_num_threads()]),
-        loads=(load, load_average()),
-        settings={**asdict(plan), "device": str(plan.device), "precision": str(plan.precision)},
-        notes=[*failures, *(note for finding in findings.values() for note in finding.notes)],
-        tables=[table for finding in findings.values() for table in finding.tables],
-        results=[result for finding in findings.values() for result in finding.results],
-    )
+def _run(order: Sequence[str], seconds: float) -> str:
+    """Run a module with its options; says what went wrong, if anything did."""
+    process = subprocess.Popen([sys.executable, "-m", *order], cwd=_ROOT, start_new_session=True)
+    try:
+        status = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return f"ended after {seconds:.0f} s"
+    return f"exit status {status}" if status else ""
 
 
 if __name__ == "__main__":

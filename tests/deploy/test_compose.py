@@ -72,7 +72,7 @@ def test_the_container_outlives_the_draining_of_its_requests() -> None:
 
 
 def test_the_load_takes_the_settings_of_make_load() -> None:
-    from tests.load.__main__ import main
+    from benchmarks.load.__main__ import main
 
     variables = {option.envvar for option in main.params} | {"LOAD_SCALE"}
     given = set(SERVICES["load"]["environment"])

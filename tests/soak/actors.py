@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from random import Random
 
+from benchmarks.load.texts import DIRECTIONS, TEXTS, document, fault
 from tests.app.remote import JSON
-from tests.load.answers import fault
-from tests.load.texts import DIRECTIONS, TEXTS, document
 
 STREAM = JSON | {"Accept": "text/event-stream"}
 _HEAD = b"POST /translate HTTP/1.1\r\nHost: soak\r\nContent-Type: application/json\r\n"

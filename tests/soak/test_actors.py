@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from benchmarks.load.target import Accounts
 from tests.app.remote import Live, running
-from tests.load.accounts import Accounts
 from tests.soak.actors import OFFENCES, Diary, Visitor, over_and_over
 
 

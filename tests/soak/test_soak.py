@@ -18,10 +18,10 @@ from random import Random
 
 import pytest
 
+from benchmarks.load.objectives import Level, are_met, table
+from benchmarks.load.target import Accounts, scrape
 from tests.app.remote import REAL, Live, running
 from tests.embedded import EMBEDDED, NAME
-from tests.load.accounts import Accounts, scrape
-from tests.load.objectives import Level, are_met, table
 from tests.soak.actors import Diary, Visitor, over_and_over
 from tests.soak.record import Moment, growth, look_at
 from tests.soak.versions import copy_checkpoint, give_version

@@ -1,0 +1,161 @@
+"""Engines that turn token ids into token ids: ours and peers, each loaded in a process of its own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.harness.machine import installed_version
+from model.errors import ConfigError, NativeError
+from model.request import DecodeOptions
+
+Ids = Sequence[int]
+Translations = list[tuple[int, ...]]
+OURS = "dragoman"
+EXACT = "float32"
+"""The precision in which every engine must give the same translations."""
+
+
+class Engine(Protocol):
+    """A loaded engine that knows how many threads it may keep busy."""
+
+    def decode(self, sources: Sequence[Ids], options: DecodeOptions, batch_size: int) -> Translations:
+        """The best translation of each source, without EOS, in the order of the sources.
+
+        Args:
+            sources: Token ids, EOS included; the longest first, where lengths differ.
+            options: Strategy greedy or beam, `beam_size`, `length_penalty`, `max_length`.
+            batch_size: Sentences that a thread decodes at a time.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSpec:
+    """One engine in one precision; nothing is imported until it is loaded."""
+
+    engine: str  # name without the precision
+    precision: str  # what it computes in, in our words
+    devices: Sequence[str]  # where it runs
+
+    @property
+    def name(self) -> str:
+        """As `--engine` names it."""
+        return f"{self.engine}-{self.precision}"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is one of Dragoman's."""
+        return self.engine.startswith(OURS)
+
+    @property
+    def export_format(self) -> str | None:
+        """Format of its folder, `ctranslate2` or `hugging-face`; None is our own."""
+        return None if self.is_ours else self.engine
+
+    def is_present(self, device: str) -> bool:
+        """Whether this machine has what the engine needs on a device."""
+        if device not in self.devices:
+            return False
+        match self.engine:
+            case "dragoman-native":
+                return _native_is_built()
+            case "hugging-face":
+                return installed_version("transformers") is not None
+            case "ctranslate2":
+                return _ctranslate2_runs_on(device)
+        return True
+
+    def load(self, folder: Path, threads: int, device: str) -> Engine:
+        """Make the engine from its weights."""
+        make: Callable[[Path, str, int, str], Engine]
+        match self.engine:
+            case "hugging-face":
+                from benchmarks.engines.hugging_face import load as make
+            case "ctranslate2":
+                from benchmarks.engines.ctranslate2 import load as make
+            case "dragoman-torch":
+                from benchmarks.engines.ours import load_reference as make
+            case _:
+                from benchmarks.engines.ours import load_fastest as make
+        return make(folder, self.precision, threads, device)
+
+
+def _native_is_built() -> bool:
+    from model.native.binding import load_library
+
+    try:
+        load_library()
+    except NativeError:
+        return False
+    return True
+
+
+def _ctranslate2_runs_on(device: str) -> bool:
+    if installed_version("ctranslate2") is None:
+        return False
+    import ctranslate2
+
+    return device == "cpu" or ctranslate2.get_cuda_device_count() > 0
+
+
+_CPU, _CUDA, _BOTH = ("cpu",), ("cuda",), ("cpu", "cuda")
+ENGINES = {
+    f"{engine}-{precision}": EngineSpec(engine=engine, precision=precision, devices=devices)
+    for engine, precision, devices in (
+        ("dragoman-native", "float32", _CPU),
+        ("dragoman-native", "bfloat16", _CPU),
+        ("dragoman-native", "int8", _CPU),
+        ("dragoman-graphs", "float32", _CUDA),
+        ("dragoman-graphs", "bfloat16", _CUDA),
+        ("dragoman-torch", "float32", _BOTH),
+        ("dragoman-torch", "bfloat16", _CUDA),
+        ("dragoman-torch", "int8", _CPU),
+        ("hugging-face", "float32", _BOTH),
+        ("hugging-face", "bfloat16", _BOTH),
+        ("ctranslate2", "float32", _BOTH),
+        ("ctranslate2", "bfloat16", _CUDA),
+        ("ctranslate2", "int8", _BOTH),
+    )
+}
+"""By name; ours first. `native` is the CPU library, `graphs` PyTorch with recorded CUDA steps."""
+
+
+def choose(names: Sequence[str], device: str) -> list[EngineSpec]:
+    """The named engines, or all, that this machine has on a device; ours first.
+
+    Raises:
+        ConfigError: If none of them is ours, to compare the others with.
+    """
+    chosen = [
+        spec for spec in ENGINES.values() if (not names or spec.name in names) and spec.is_present(device)
+    ]
+    if not chosen or not chosen[0].is_ours:
+        raise ConfigError("engine", f"given with one of {OURS}'s that this machine has", ", ".join(names))
+    return chosen
+
+
+def absent(names: Sequence[str], device: str) -> list[str]:
+    """The named engines, or all of a device, that this machine lacks there."""
+    wanted = names or [name for name, spec in ENGINES.items() if device in spec.devices]
+    return [name for name in wanted if not ENGINES[name].is_present(device)]
+
+
+def reference_of(field: Sequence[EngineSpec]) -> EngineSpec:
+    """The engine whose translations count as right: our first in float32, else our first."""
+    ours = [spec for spec in field if spec.is_ours]
+    return next((spec for spec in ours if spec.precision == EXACT), ours[0])
+
+
+def opponent_of(spec: EngineSpec, field: Sequence[EngineSpec]) -> EngineSpec | None:
+    """The engine of ours to compare with: our first in that precision, else the reference; never itself."""
+    reference = reference_of(field)
+    alike = (each for each in field if each.is_ours and each.precision == spec.precision)
+    chosen = next(alike, reference)
+    if chosen is not spec:
+        return chosen
+    return None if spec is reference else reference
+
+
+def beams(options: DecodeOptions) -> int:
+    """Width of the search; 1 is greedy."""
+    return options.beam_size if options.strategy == "beam" else 1

@@ -1,0 +1,169 @@
+"""The weights that all engines share: random networks, and a checkpoint in the format of each engine."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+from benchmarks.engines import EngineSpec
+from model.checkpoint.card import ModelCard
+from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
+from model.checkpoint.formats.export import export_checkpoint
+from model.checkpoint.formats.hugging_face import suitable_architecture
+from model.checkpoint.paths import checkpoint_folders
+from model.config import TransformerConfig
+from model.errors import ConfigError
+from model.network.layers import FeedForward
+from model.network.transformer import Transformer
+from model.presets import preset
+from model.request import DecodeOptions
+from model.text.tokenizer import SHARED_FILE
+from model.text.tokenizer_settings import SETTINGS_FILE
+
+(EMBEDDED,) = checkpoint_folders(Path(__file__).parents[2] / "checkpoints")
+FIRST_WORD = 265
+"""First id of a word in the embedded tokenizer, after special tokens, tags and bytes."""
+
+_LONGEST = 256
+_NEVER = -1e9
+# Below the score of any learnt piece: no text is ever cut into the made-up words.
+_UNUSED_SCORE = -100.0
+# Factors on the initial weights, so that tokens differ from step to step and from source to source.
+_FEED_FORWARD_GAIN, _ATTENTION_GAIN = 10.0, 0.3
+
+
+def _shape(preset_name: str, vocab_size: int, **overrides: object) -> TransformerConfig:
+    """A preset with what Marian fixes, which every engine can hold: post-norm and one vocabulary."""
+    return preset(
+        preset_name,
+        source_vocab_size=vocab_size,
+        target_vocab_size=vocab_size,
+        norm_position="post",
+        final_norm=False,
+        **overrides,
+    )
+
+
+SHAPES: Mapping[str, TransformerConfig] = {
+    "tiny": _shape(
+        "base", 8_000, model_dim=16, num_heads=2, num_encoder_layers=2, num_decoder_layers=2, ffn_dim=32
+    ),
+    "small": _shape("small", 8_000),
+    "base": _shape("base", 32_000),
+}
+
+
+def untrained_network(config: TransformerConfig, seed: int) -> Transformer:
+    """A network as training would begin with it."""
+    torch.manual_seed(seed)
+    return Transformer(config)
+
+
+def endless_network(config: TransformerConfig, seed: int) -> Transformer:
+    """A network that never ends a sentence and writes words only, so that every translation has full length.
+
+    The output bias forbids EOS and all that is no word, which costs every engine the same addition.
+    """
+    network = untrained_network(replace(config, output_bias=True), seed).eval()
+    with torch.no_grad():
+        network.output.bias[:FIRST_WORD] = _NEVER
+        for name, linear in network.named_modules():
+            if name.endswith(("attention.output", "cross.output")):
+                linear.weight *= _ATTENTION_GAIN
+        for block in (part for part in network.modules() if isinstance(part, FeedForward)):
+            _mix(block)
+    return network
+
+
+def _mix(block: FeedForward) -> None:
+    """Make a feed-forward block turn every token into quite another one.
+
+    As initialised, a network adds nearly the same vector to all tokens, and tied embeddings then repeat one
+    token endlessly: equal translations would prove little. relu(x) - relu(-x) = x adds no constant.
+    """
+    half = block.input.out_features // 2
+    block.input.weight[half:] = -block.input.weight[:half]
+    block.output.weight[:, half:] = -block.output.weight[:, :half]
+    block.output.weight *= _FEED_FORWARD_GAIN
+
+
+def random_checkpoint(folder: Path, shape: str, seed: int) -> Path:
+    """Write a checkpoint of an endless network with a real tokenizer, and return its folder.
+
+    Args:
+        folder: Where; replaced if it is there.
+        shape: A key of SHAPES.
+        seed: Seed of the weights.
+    """
+    network = endless_network(SHAPES[shape], seed)
+    tokenizer = folder.with_name(f"{folder.name}-tokenizer")
+    resized_tokenizer(tokenizer, SHAPES[shape].target_vocab_size)
+    save_checkpoint(
+        folder,
+        config=network.config,
+        weights=network.state_dict(),
+        card=ModelCard(
+            name=shape,
+            version="random",
+            pairs=(("en", "fr"), ("fr", "en")),
+            max_source_length=_LONGEST,
+            max_target_length=_LONGEST,
+            decoding=DecodeOptions(strategy="greedy"),
+        ),
+        tokenizer_folder=tokenizer,
+        provenance={"data": "none: random weights of benchmarks/engines/weights.py", "seed": seed},
+    )
+    shutil.rmtree(tokenizer)
+    return folder
+
+
+def resized_tokenizer(folder: Path, vocab_size: int) -> None:
+    """Write the embedded checkpoint's tokenizer without its rarest pieces, or with made-up words added."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = ModelProto()
+    model.ParseFromString((EMBEDDED / SHARED_FILE).read_bytes())
+    del model.pieces[vocab_size:]
+    for number in range(len(model.pieces), vocab_size):
+        model.pieces.add(piece=f"\u2581w{number}x", score=_UNUSED_SCORE)
+    model.trainer_spec.vocab_size = vocab_size
+    (folder / SHARED_FILE).write_bytes(model.SerializeToString())
+    shutil.copyfile(EMBEDDED / SETTINGS_FILE, folder / SETTINGS_FILE)
+
+
+class Weights:
+    """One checkpoint in every format that engines ask for; each is written once.
+
+    Args:
+        folder: Folder of the checkpoint.
+        exports: Where to write the other formats.
+    """
+
+    def __init__(self, folder: Path, exports: Path) -> None:
+        self._folder, self._exports = folder, exports
+        self._checkpoint: Checkpoint = load_checkpoint(folder)
+        self._refusals: dict[str, str] = {}
+
+    def folder_of(self, spec: EngineSpec) -> Path | None:
+        """What an engine is to load; None if its format cannot hold this network."""
+        if spec.export_format is None:
+            return self._folder
+        name = spec.export_format
+        if name == "hugging-face":
+            name = suitable_architecture(self._checkpoint.config)
+        folder = self._exports / f"{name}-{spec.precision}"
+        if not folder.exists():
+            try:
+                export_checkpoint(self._checkpoint, folder, name, spec.precision)
+            except ConfigError as error:
+                self._refusals[spec.name] = str(error)
+                return None
+        return folder
+
+    def left_out(self, field: Sequence[EngineSpec]) -> list[str]:
+        """A line for each engine whose format cannot hold this network."""
+        for spec in field:
+            self.folder_of(spec)
+        return [f"Left out: {name} ({reason})." for name, reason in self._refusals.items()]

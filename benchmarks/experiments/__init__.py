@@ -1,1 +1,0 @@
-"""What single changes to a recipe are worth: variants of one training file, trained alike, in one table."""

@@ -1,0 +1,98 @@
+"""Options that every benchmark has."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.harness.report import Report
+from benchmarks.harness.timing import Clock
+from model.cli.options import Command, Option, grouped
+from model.errors import TranslationError
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class Benchmark(click.Command):
+    """A command that reports an unusable input in one line."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run it."""
+        try:
+            return super().invoke(ctx)
+        except TranslationError as error:
+            raise click.ClickException(str(error)) from error
+
+
+def benchmark(function: Callable[..., object]) -> click.Command:
+    """Make a function a benchmark's command, whose help shows the defaults."""
+    return click.command(cls=Benchmark, context_settings={"show_default": True})(function)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How to measure, and where the report goes."""
+
+    rounds: int  # timed repetitions
+    clock: Clock  # what speeds and ratios are computed from
+    seed: int  # seed of everything random
+    output: Path | None  # folder for the report; None only prints it
+    name: str | None  # name of the report's files; None takes the benchmark's
+
+    def note(self) -> str:
+        """How to read the figures."""
+        seconds = {"wall": "Seconds that passed", "processor": "Seconds of computing, all threads together"}
+        return (
+            f"{seconds[self.clock]}; medians of {self.rounds} rounds in which all take turns, "
+            "the lowest and the highest round's ratio in brackets."
+        )
+
+
+def deliver(report: Report, output: Path | None) -> None:
+    """Print a report, and write its files if a folder was given."""
+    click.echo(report.markdown() if output is None else report.write(output))
+    if output is not None:
+        click.echo(f"Written: {output / report.name}.md and .json", err=True)
+
+
+def timing_options(command: Command) -> Command:
+    """`--rounds`, `--clock`, `--seed`, `--output` and `--name`, as `timing`."""
+    options: dict[str, Option] = {
+        "rounds": counted("rounds", 5, "Timed repetitions."),
+        "clock": click.option(
+            "--clock",
+            default="wall",
+            type=click.Choice(["wall", "processor"]),
+            help="Seconds that passed, or seconds of computing, which a busy machine stretches less.",
+        ),
+        "seed": counted("seed", 1, "Seed of everything random."),
+        "output": click.option("--output", type=FOLDER, help="Folder for Markdown, JSON and plot."),
+        "name": click.option("--name", help="Name of the files in that folder."),
+    }
+    return grouped(command, options, "timing", Timing)
+
+
+def device_option(command: Command) -> Command:
+    """`--device`."""
+    choice = click.Choice(["cpu", "cuda"])
+    return click.option("--device", default="cpu", type=choice, help="Where.")(command)
+
+
+def counted(flag: str, default: int, text: str) -> Option:
+    """An option that takes a number from 1 on."""
+    return click.option(f"--{flag}", default=default, type=click.IntRange(min=1), help=text)
+
+
+def several(flag: str, name: str, choices: Sequence[str] | None, default: Sequence[Any], text: str) -> Option:
+    """An option that may be repeated, for each of some names or, without choices, numbers from 1 on."""
+    return click.option(
+        f"--{flag}",
+        name,
+        multiple=True,
+        type=click.Choice(choices) if choices else click.IntRange(min=1),
+        default=default,
+        help=text,
+    )

@@ -1,0 +1,150 @@
+"""What engines and services translate: random sentences of known lengths, or a user's text."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.engines import Ids, Translations
+from benchmarks.engines.weights import FIRST_WORD
+from model.checkpoint.card import Pair
+from model.checkpoint.folder import Checkpoint
+from model.config import TransformerConfig
+from model.errors import InputError
+from model.evaluation.scores import score_translations
+from model.text.document import Document
+from model.text.tokenizer import Tokenizer
+from model.training.data.corpus import read_lines
+
+SENTENCES = Path(__file__).parents[1] / "sentences.en-fr.tsv"
+"""Everyday sentences of 5 to 100 tokens with their translations, written for these benchmarks."""
+STEADY = (24,)
+MIXED = (5, 8, 12, 16, 24, 40, 60, 80, 120)
+SHORT = 16
+"""Sources of up to this many tokens count as short."""
+
+
+def random_sentences(config: TransformerConfig, count: int, tokens: int, seed: int) -> list[Ids]:
+    """Sources of one length, EOS included; a longer list begins with the shorter one."""
+    generator = np.random.default_rng(seed)
+    words = generator.integers(FIRST_WORD, config.source_vocab_size, (count, tokens - 1)).tolist()
+    return [(*sentence, config.eos_id) for sentence in words]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedText:
+    """A user's sentences as token ids, the longest first."""
+
+    checkpoint: Checkpoint  # the checkpoint whose tokenizer cut them
+    target: str  # language to translate into
+    sources: Sequence[Ids]  # token ids, tag and EOS included
+    references: Sequence[str]  # in the same order; empty where there are none
+
+    def bleu(self, translations: Translations) -> float | None:
+        """SacreBLEU of detokenised translations; None without references."""
+        if not self.references:
+            return None
+        texts = [self.checkpoint.tokenizer.decode(ids) for ids in translations]
+        return score_translations(texts, [self.references], self.target).bleu
+
+
+def read_text(
+    checkpoint: Checkpoint, source_file: Path, reference_file: Path | None, target: str, limit: int
+) -> EncodedText:
+    """Lines of a file, spread over all of it, that the checkpoint's limit allows.
+
+    Args:
+        checkpoint: What is to translate them.
+        source_file: A sentence a line, or source and reference separated by a tab; plain or .gz.
+        reference_file: A reference a line; None takes the second column, if there is one.
+        target: Language to translate into.
+        limit: Most sentences.
+
+    Raises:
+        CorpusError: If a file cannot be read.
+        InputError: If there is no sentence, or there are not as many references.
+    """
+    pairs = _pairs(source_file, reference_file)
+    tokenizer, longest = checkpoint.tokenizer, checkpoint.card.max_source_length
+    encoded = [
+        (tuple(tokenizer.encode(source, target_language=target)), reference)
+        for source, reference in pairs[:: max(1, len(pairs) // limit)][:limit]
+    ]
+    fitting = sorted((pair for pair in encoded if len(pair[0]) <= longest), key=lambda pair: -len(pair[0]))
+    if not fitting:
+        raise InputError("the text must hold at least one sentence", "source-file")
+    references = [reference for _, reference in fitting if reference is not None]
+    return EncodedText(
+        checkpoint=checkpoint,
+        target=target,
+        sources=[ids for ids, _ in fitting],
+        references=references if len(references) == len(fitting) else [],
+    )
+
+
+def _pairs(source_file: Path, reference_file: Path | None) -> list[tuple[str, str | None]]:
+    lines = list(read_lines(source_file))
+    if reference_file is None:
+        columns = (line.split("\t") for line in lines if line.strip())
+        return [(row[0], row[1] if len(row) > 1 else None) for row in columns]
+    references = list(read_lines(reference_file))
+    if len(references) != len(lines):
+        raise InputError(f"there are {len(lines)} sentences, but {len(references)} references", "references")
+    return [pair for pair in zip(lines, references, strict=True) if pair[0].strip()]
+
+
+@dataclass(frozen=True)
+class SizedText:
+    """One sentence for a service, its source tokens (tag and EOS included) and its translation's limit."""
+
+    text: str
+    tokens: int
+    max_length: int
+
+
+def word_texts(tokenizer: Tokenizer, lengths: Sequence[int], count: int, seed: int) -> list[SizedText]:
+    """Random words, the lengths in turn; a translation is to have as many tokens as its source."""
+    words = list(_whole_words(tokenizer))
+    generator = np.random.default_rng(seed)
+    texts = []
+    for index in range(count):
+        tokens = lengths[index % len(lengths)]
+        chosen = generator.choice(len(words), tokens - 2)
+        texts.append(SizedText(" ".join(words[i] for i in chosen), tokens, tokens))
+    return texts
+
+
+def real_texts(
+    checkpoint: Checkpoint, lines: Sequence[str], pair: Pair, lengths: Sequence[int], count: int
+) -> list[SizedText]:
+    """Lines of single sentences: for each of the lengths in turn the nearest line, none of them twice.
+
+    Raises:
+        InputError: If no line is a single sentence.
+    """
+    tokenizer, card = checkpoint.tokenizer, checkpoint.card
+    sized = [
+        (len(tokenizer.encode(line, target_language=pair[1])), line)
+        for line in dict.fromkeys(map(str.strip, lines))
+        if Document.split(line, pair[0]).sentences == (line,)
+    ]
+    sized = [each for each in sized if each[0] <= card.max_source_length]
+    if not sized:
+        raise InputError("the text must hold at least one line that is a single sentence", "source-file")
+    texts = []
+    for index in range(min(count, len(sized))):
+        wanted = lengths[index % len(lengths)]
+        nearest = min(sized, key=lambda each: abs(each[0] - wanted))
+        sized.remove(nearest)
+        texts.append(SizedText(nearest[1], nearest[0], card.max_target_length))
+    return texts
+
+
+def _whole_words(tokenizer: Tokenizer) -> Iterator[str]:
+    """Words of small letters that are one piece, wherever they stand."""
+    ids = range(FIRST_WORD, tokenizer.source_vocab_size)
+    for id_, piece in zip(ids, tokenizer.source_pieces(ids), strict=True):
+        is_word = piece[0] == "\u2581" and piece[1:].isascii() and piece[1:].isalpha() and piece.islower()
+        if is_word and tokenizer.encode_target(piece[1:]) == [id_, tokenizer.eos_id]:
+            yield piece[1:]

@@ -1,0 +1,117 @@
+"""What a load test must show for its run to count as passed, and what it did show."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness.report import Report, Row
+from benchmarks.load.target import scrape
+
+REFUSED = "refused"
+_NOTE = "Service and generator share the machine unless said otherwise."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One objective, and how the run did."""
+
+    objective: str  # what was measured
+    measured: float  # its value; NaN was not measured, and is a miss
+    limit: float  # the worst that is permitted
+    unit: str = ""  # unit of both
+    is_floor: bool = False  # whether more is better
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the limit was kept."""
+        return self.measured >= self.limit if self.is_floor else self.measured <= self.limit
+
+    def row(self) -> Row:
+        """A row of the table."""
+        return {
+            "objective": self.objective,
+            "measured": self._amount(self.measured),
+            "must be": f"{'at least' if self.is_floor else 'at most'} {self._amount(self.limit)}",
+            "verdict": "met" if self.is_met else "MISSED",
+        }
+
+    def _amount(self, value: float) -> str:
+        if value != value:
+            return "nothing"
+        digits = f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+        return f"{digits} {self.unit}".rstrip()
+
+
+def table(levels: Sequence[Level]) -> str:
+    """All objectives, one a line, in Markdown with columns of equal width."""
+    rows = [list(level.row().values()) for level in levels]
+    rows.insert(0, list(levels[0].row()))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+
+
+def are_met(levels: Sequence[Level]) -> bool:
+    """Whether something was measured, and no limit broken."""
+    return bool(levels) and all(level.is_met for level in levels)
+
+
+def start_report(scenario: str, settings: Mapping[str, object]) -> Report:
+    """The report of a scenario that is about to begin."""
+    report = Report(f"load-{scenario}", settings)
+    report.notes.append(_NOTE)
+    return report
+
+
+def deliver(report: Report, levels: Sequence[Level], url: str, output: Path) -> str:
+    """Write a scenario's report, and return what to print.
+
+    Raises:
+        OSError: If the service has gone.
+    """
+    report.threads = [int(scrape(url)["dragoman_workers"])]
+    results = [{**vars(level), "is_met": level.is_met} for level in levels]
+    report.add("Objectives", [level.row() for level in levels], "objective", results)
+    report.write(output)
+    return f"{table(levels)}\n\nWritten: {output / report.name}.md and .json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One kind of request, as the load generator saw it."""
+
+    requests: int  # how many were answered or failed
+    failures: int  # wrong answers, faults and lost connections; an orderly refusal is none
+    latency_ms: Callable[[float], float]  # milliseconds that this share of them, 0 to 1, took at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objectives:
+    """The service level that users were promised."""
+
+    # Longest permitted percentiles of each kind of request: milliseconds by share, 0 to 1
+    latency_ms: Mapping[str, Mapping[float, float]]
+    failures: float = 0.0  # largest permitted share of failed requests, 0 to 1
+    refusals: float = 0.01  # largest permitted share of refused requests, 0 to 1
+
+    def levels(self, measured: Mapping[str, Measured]) -> list[Level]:
+        """How a run did, by kind of request, with orderly refusals under REFUSED.
+
+        A kind that never ran is a miss: a run that tested nothing must not pass.
+        """
+        return [*self._latencies(measured), *self._faults(measured)]
+
+    def _latencies(self, measured: Mapping[str, Measured]) -> Iterator[Level]:
+        for kind, limits in self.latency_ms.items():
+            ran = kind in measured and measured[kind].requests > 0
+            for share, limit in limits.items():
+                value = measured[kind].latency_ms(share) if ran else float("nan")
+                yield Level(objective=f"{kind}: p{share * 100:g}", measured=value, limit=limit, unit="ms")
+
+    def _faults(self, measured: Mapping[str, Measured]) -> Iterator[Level]:
+        total = sum(kind.requests for kind in measured.values())
+        failed = sum(kind.failures for kind in measured.values())
+        refused = measured[REFUSED].requests if REFUSED in measured else 0
+        for name, count, limit in (("failed", failed, self.failures), ("refused", refused, self.refusals)):
+            share = 100 * count / total if total else float("nan")
+            yield Level(objective=f"{name}, of all requests", measured=share, limit=100 * limit, unit="%")

@@ -1,0 +1,245 @@
+"""Simulated clients in each scenario, and what they were promised.
+
+Importing this module replaces Python's sockets, as locust does. Times are meant for two CPU cores that do
+nothing else; LOAD_SCALE multiplies them.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from random import Random
+
+from gevent import sleep, spawn
+from gevent.subprocess import PIPE, Popen
+from locust import FastHttpUser, between, constant, constant_pacing, task
+
+from benchmarks.load.generator import REFUSALS, Job
+from benchmarks.load.objectives import REFUSED, Level, Measured, Objectives
+from benchmarks.load.target import Target, keys_of
+from benchmarks.load.texts import DIRECTIONS, TEXTS, document, fault, longest_document, sentence_requests
+
+SCALE = float(os.environ.get("LOAD_SCALE") or 1)
+ALONE, BESIDE = "modest, alone", "modest, beside a greedy one"
+_SECONDS = float(os.environ.get("LOAD_SECONDS") or 30)
+_KEYS = keys_of(os.environ.get("LOAD_API_KEYS", ""))
+_BURST_SECONDS = 10
+_MOST_CHARACTERS = 10_000
+_GREEDY_CONNECTIONS = 60
+_MOST_TIMES_SLOWER = 2.0
+_SETTLING_SECONDS = 0.5
+
+
+class User(FastHttpUser):
+    """A client that sends requests and checks the answers; its subclasses say which, and how often."""
+
+    abstract = True
+    connection_timeout = 60.0
+    network_timeout = 60.0
+    default_headers = {"Authorization": f"Bearer {_KEYS[0]}"} if _KEYS else {}
+    draw = Random(1)
+
+    def sentence(self, kind: str) -> None:
+        """Have one sentence translated."""
+        source, target = self.draw.choice(DIRECTIONS)
+        self.translate(kind, self.draw.choice(TEXTS[source]), source, target)
+
+    def sentences(self, kind: str, least: int, most: int) -> None:
+        """Have a list of sentences translated."""
+        source, target = self.draw.choice(DIRECTIONS)
+        count = self.draw.randint(least, most)
+        self.translate(kind, self.draw.choices(TEXTS[source], k=count), source, target)
+
+    def translate(self, kind: str, text: str | Sequence[str], source: str, target: str) -> None:
+        """Send a request, and record it under its kind, or as refused; a fault is a failure."""
+        body = {"q": text, "source": source, "target": target}
+        with self.client.post("/translate", json=body, name=kind, catch_response=True) as response:
+            if response.status_code in REFUSALS and "Retry-After" in response.headers:
+                response.request_meta["name"] = REFUSED
+                response.success()
+            elif response.status_code != 200:
+                response.failure(f"status {response.status_code}")
+            elif wrong := fault(text, response.json()["translatedText"]):
+                response.failure(wrong)
+
+
+class Mixture(User):
+    """A mixture of everything: sentences mostly, some lists, a few documents, pauses in between."""
+
+    wait_time = between(0.2, 1.5)
+
+    @task(10)
+    def one_sentence(self) -> None:
+        """A person types a sentence."""
+        self.sentence("one sentence")
+
+    @task(3)
+    def interface(self) -> None:
+        """A program translates the strings of its interface."""
+        self.sentences("list", 4, 16)
+
+    @task(2)
+    def mixed_lengths(self) -> None:
+        """The shortest and the longest texts side by side, which padding would punish."""
+        source, target = self.draw.choice(DIRECTIONS)
+        by_length = sorted(TEXTS[source], key=len)
+        self.translate("mixed lengths", [by_length[0], by_length[-1], by_length[1], ""], source, target)
+
+    @task(1)
+    def page(self) -> None:
+        """A person pastes a page of three paragraphs."""
+        source, target = self.draw.choice(DIRECTIONS)
+        self.translate("document", document(self.draw, source), source, target)
+
+
+class Regular(User):
+    """A sentence a second, however long answers take."""
+
+    wait_time = constant_pacing(1)
+
+    @task
+    def one_sentence(self) -> None:
+        """One sentence."""
+        self.sentence("one sentence")
+
+
+class Burst(User):
+    """All users at the same moment, and again some seconds later."""
+
+    wait_time = constant(0)
+
+    @task
+    def with_all_others(self) -> None:
+        """Wait for the moment, and send."""
+        sleep(_BURST_SECONDS - time.monotonic() % _BURST_SECONDS)
+        self.sentence("in a burst")
+
+
+class Short(User):
+    """A stream of sentences."""
+
+    weight = 3
+    wait_time = constant(0.05)
+
+    @task
+    def one_sentence(self) -> None:
+        """One sentence."""
+        self.sentence("short")
+
+
+class Long(User):
+    """Texts as long as the service permits, one after the other."""
+
+    weight = 1
+    wait_time = constant(0)
+
+    @task
+    def whole_document(self) -> None:
+        """A text of hundreds of sentences."""
+        source, target = self.draw.choice(DIRECTIONS)
+        self.translate("long", longest_document(self.draw, source, _MOST_CHARACTERS), source, target)
+
+
+class Batch(User):
+    """A program that translates in bulk."""
+
+    wait_time = constant(0)
+
+    @task
+    def many(self) -> None:
+        """As many texts as a request may have, or a quarter of them."""
+        self.sentences("batch", 64, 256)
+
+
+class Modest(User):
+    """One client with one request at a time; half of the time another one keeps the service busy."""
+
+    fixed_count = 1
+    wait_time = constant(0)
+    _kind = ALONE
+
+    def on_start(self) -> None:
+        """Start the greedy client's timetable."""
+        target = Target.of(self.host or "", _KEYS)
+        spawn(self._share, target)
+
+    @task
+    def one_sentence(self) -> None:
+        """The same sentences alone and beside the greedy client."""
+        self.sentence(self._kind)
+
+    def _share(self, target: Target) -> None:
+        """Wait half of the time; then start a process that asks as much as it can."""
+        greedy = target.clients(2)[1]
+        sleep(_SECONDS / 2)
+        self._kind = "between"
+        job = Job(
+            host=target.host,
+            port=target.port,
+            headers=greedy.headers,
+            source=greedy.address,
+            bodies=sentence_requests(),
+            concurrency=_GREEDY_CONNECTIONS,
+            seconds=_SECONDS / 2 - 3 * _SETTLING_SECONDS,
+        )
+        generator = Popen([sys.executable, "-m", "benchmarks.load.generator"], stdin=PIPE, stdout=PIPE)
+        reading = spawn(generator.communicate, json.dumps(asdict(job)).encode() + b"\n")
+        sleep(_SETTLING_SECONDS)
+        self._kind = BESIDE
+        reading.join()
+        self._kind = "between"
+
+
+def _fairness(measured: Mapping[str, Measured]) -> Sequence[Level]:
+    """How much slower the modest client became."""
+    alone, beside = (
+        kind.latency_ms(0.99) if kind is not None and kind.requests else float("nan")
+        for kind in (measured.get(ALONE), measured.get(BESIDE))
+    )
+    return [
+        Level(
+            objective=f"p99 {BESIDE}, in times of {alone:.0f} ms alone",
+            measured=beside / alone if alone else float("nan"),
+            limit=_MOST_TIMES_SLOWER,
+        )
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """Kinds of clients, and what they were promised, with further objectives."""
+
+    users: Sequence[type[User]]
+    objectives: Objectives
+    more: Callable[[Mapping[str, Measured]], Sequence[Level]] = lambda _measured: ()
+
+    def levels(self, measured: Mapping[str, Measured]) -> list[Level]:
+        """How a run did."""
+        return [*self.objectives.levels(measured), *self.more(measured)]
+
+
+def _promised(kinds: Mapping[str, Mapping[float, float]], *, refusals: float = 0.01) -> Objectives:
+    scaled = {kind: {share: ms * SCALE for share, ms in limits.items()} for kind, limits in kinds.items()}
+    return Objectives(latency_ms=scaled, refusals=refusals)
+
+
+_MIXTURE = {
+    "one sentence": {0.95: 1500},
+    "list": {0.95: 5000},
+    "mixed lengths": {0.95: 4000},
+    "document": {0.95: 6000},
+}
+_STEADY = {"one sentence": {0.5: 200, 0.95: 500, 0.99: 1000}}
+_BURST = {"in a burst": {0.5: 5000, 0.99: 10_000}}
+_LENGTHS = {"short": {0.5: 2000, 0.99: 5000}, "long": {0.99: 20_000}}
+_BATCHES = {"batch": {0.5: 10_000, 0.99: 20_000}}
+SCENARIOS: Mapping[str, Scenario] = {
+    "mixture": Scenario(users=[Mixture], objectives=_promised(_MIXTURE)),
+    "steady": Scenario(users=[Regular], objectives=_promised(_STEADY, refusals=0)),
+    "burst": Scenario(users=[Burst], objectives=_promised(_BURST, refusals=0.5)),
+    "lengths": Scenario(users=[Short, Long], objectives=_promised(_LENGTHS)),
+    "fairness": Scenario(users=[Modest], objectives=_promised({}, refusals=0), more=_fairness),
+    "batches": Scenario(users=[Batch], objectives=_promised(_BATCHES)),
+}

@@ -1,1 +1,0 @@
-"""Other people's engines, holding our weights."""

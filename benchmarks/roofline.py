@@ -1,0 +1,261 @@
+"""How near to the machine's limit a decoder step comes: ours and others', on one core or on a GPU.
+
+python -m benchmarks.roofline --shape base --output runs/bench
+python -m benchmarks.roofline --shape base --device cuda --batch-size 32 --batch-size 256
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from torch import Tensor
+
+from benchmarks.decode import Runner
+from benchmarks.engines import ENGINES, EngineSpec, Ids, choose
+from benchmarks.engines.process import EngineProcess
+from benchmarks.engines.weights import SHAPES, Weights, random_checkpoint
+from benchmarks.harness.options import Timing, benchmark, deliver, device_option, several, timing_options
+from benchmarks.harness.report import Report, Row
+from benchmarks.harness.texts import random_sentences
+from benchmarks.harness.timing import Duration, take_turns
+from model.config import TransformerConfig
+from model.request import DecodeOptions
+from model.training.report.utilisation import wait_for
+
+_SHORT, _LONG = 4, 28
+_SENTENCES = 32
+_BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
+_FIELD = ("dragoman-native-float32", "dragoman-native-bfloat16", "dragoman-native-int8", "ctranslate2-int8")
+_GPU_FIELD = ("dragoman-graphs-bfloat16", "dragoman-torch-bfloat16", "ctranslate2-bfloat16")
+_SIDES = {"cpu": 512, "cuda": 8192}
+_TRIES = 15
+_BYTES_A_TRY = 2**26
+_METHOD = (
+    f"A step is the difference between greedy translations of {_LONG} and of {_SHORT} tokens, divided by "
+    f"{_LONG - _SHORT}. The roofline is the slower of two: reading the decoder's weights once (on a GPU also "
+    "the keys and values of all rows), at the rate measured for so many bytes, and multiplying the weights "
+    "with every row, at the rate of a large product; attention, norms and selection are not in it."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What the machine can do at most, the best of many tries; one thread of a CPU."""
+
+    # Multiplications and additions a second of a matrix product, by precision
+    operations: Mapping[str, float]
+    # Bytes a second when that many bytes are read again and again; few stay in the caches
+    bandwidth: Mapping[int, float]
+
+    def rows(self) -> list[Row]:
+        """Rows of the table."""
+        rates = {
+            f"matrix product, {name}": f"{n / 1e9:,.0f} G operations/s" for name, n in self.operations.items()
+        }
+        reads = {
+            f"reading {n / 1e6:,.1f} MB again and again": f"{r / 1e9:,.0f} GB/s"
+            for n, r in self.bandwidth.items()
+        }
+        return [{"what": what, "at most": most} for what, most in (rates | reads).items()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCost:
+    """Bytes that a step must read once, and operations of all its rows."""
+
+    read_bytes: int
+    operations: int
+
+    def least_seconds(self, limits: Limits, precision: str) -> float:
+        """The slower of reading and computing, which may overlap."""
+        reading = self.read_bytes / limits.bandwidth[self.read_bytes]
+        return max(reading, self.operations / limits.operations[precision])
+
+
+def step_cost(config: TransformerConfig, rows: int, precision: str, *, state: bool = False) -> StepCost:
+    """Cost of one more token in every row.
+
+    A layer has four projections for attention to the target, two for the source (keys and values are
+    projected once a sentence) and two of its feed-forward block; then comes the vocabulary.
+
+    Args:
+        config: Shape of the network.
+        rows: Hypotheses in the batch.
+        precision: Precision of the weights.
+        state: Whether keys and values are read, too: on a CPU most of them stay in the caches.
+    """
+    dim = config.model_dim
+    layer = 6 * dim * dim + 2 * dim * config.ffn_dim
+    weights = config.num_decoder_layers * layer + dim * config.target_vocab_size
+    positions = rows * (_LONG + (_SHORT + _LONG) // 2) if state else 0
+    numbers = weights + positions * 2 * dim * config.num_decoder_layers
+    return StepCost(read_bytes=numbers * _BYTES[precision], operations=2 * weights * rows)
+
+
+def measure_limits(amounts: Sequence[int], precisions: Sequence[str], device: str) -> Limits:
+    """Measure this machine, on one thread, in seconds; `amounts` are bytes whose reading is measured."""
+    threads, place = torch.get_num_threads(), torch.device(device)
+    torch.set_num_threads(1)
+    try:
+        return Limits(
+            operations={
+                precision: _product_rate(precision, place) for precision in dict.fromkeys(precisions)
+            },
+            bandwidth={amount: _read_rate(amount, place) for amount in sorted(set(amounts))},
+        )
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _product_rate(precision: str, device: torch.device) -> float:
+    """Rate of square matrices, on a CPU within the second cache; int8 products are summed in int32."""
+    side = _SIDES[device.type]
+    if precision == "int8":
+        left, right = (
+            torch.randint(-100, 100, (side, side), dtype=torch.int8, device=device) for _ in range(2)
+        )
+        return 2 * side**3 / _least_seconds(lambda: torch._int_mm(left, right), device)
+    one, other = (torch.randn(side, side, device=device).to(getattr(torch, precision)) for _ in range(2))
+    return 2 * side**3 / _least_seconds(lambda: one @ other, device)
+
+
+def _read_rate(amount: int, device: torch.device) -> float:
+    """Rate of searching for the greatest of that many bytes of float32."""
+    numbers = torch.randn(max(1, amount // 4), device=device)
+    repeats = max(1, _BYTES_A_TRY // amount)
+
+    def read() -> Tensor:
+        for _ in range(repeats - 1):
+            numbers.amax()
+        return numbers.amax()
+
+    return numbers.nbytes * repeats / _least_seconds(read, device)
+
+
+def _least_seconds(run: Callable[[], Tensor], device: torch.device) -> float:
+    run()
+    durations = []
+    for _ in range(_TRIES):
+        wait_for(device)
+        start = time.perf_counter()
+        run()
+        wait_for(device)
+        durations.append(time.perf_counter() - start)
+    return min(durations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One engine's step, in seconds of each round, and the least that the machine needs for it."""
+
+    network: str
+    batch_size: int
+    engine: str
+    precision: str
+    seconds: Sequence[float]
+    least_seconds: float
+
+    def row(self) -> Row:
+        """A row of the table."""
+        median = statistics.median(self.seconds)
+        return {
+            "network": self.network,
+            "batch": str(self.batch_size),
+            "engine": f"{self.engine}-{self.precision}",
+            "ms a step": f"{median * 1e3:.3f}",
+            "roofline, ms": f"{self.least_seconds * 1e3:.3f}",
+            "step ÷ roofline": f"{median / self.least_seconds:.2f}",
+            "share of the limit": f"{self.least_seconds / median:.0%}",
+            "tokens/s": f"{self.batch_size / median:,.0f}",
+        }
+
+
+def measure(
+    shape: str,
+    runners: Sequence[Runner],
+    batch_size: int,
+    least_seconds: Callable[[EngineSpec], float],
+    timing: Timing,
+) -> list[Step]:
+    """Steps of all engines, which take turns, beside the least that the machine needs for each."""
+    batches = max(1, _SENTENCES // batch_size)
+    sources = random_sentences(SHAPES[shape], batches * batch_size, _LONG, timing.seed)
+    runs = {
+        (each.spec.name, length): partial(_decode, each, sources, batch_size, length)
+        for each in runners
+        for length in (_SHORT, _LONG)
+    }
+    for run in runs.values():
+        run(0)  # warms up
+    timings = take_turns(runs, timing.rounds)
+    return [
+        Step(
+            network=shape,
+            batch_size=batch_size,
+            engine=spec.engine,
+            precision=spec.precision,
+            seconds=[
+                (many.by(timing.clock) - few.by(timing.clock)) / (batches * (_LONG - _SHORT))
+                for few, many in zip(timings[spec.name, _SHORT], timings[spec.name, _LONG], strict=True)
+            ],
+            least_seconds=least_seconds(spec),
+        )
+        for spec in (each.spec for each in runners)
+    ]
+
+
+def _decode(runner: Runner, sources: Sequence[Ids], batch_size: int, length: int, _round: int) -> Duration:
+    return runner.decode(sources, DecodeOptions(strategy="greedy", max_length=length), batch_size)[1]
+
+
+@benchmark
+@several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
+@several("engine", "engines", tuple(ENGINES), [], "Engines; by default ours and CTranslate2's fastest.")
+@several("batch-size", "batch_sizes", None, [1, 8, 32], "Rows of a step.")
+@device_option
+@timing_options
+def main(
+    shapes: Sequence[str], engines: Sequence[str], batch_sizes: Sequence[int], device: str, timing: Timing
+) -> None:
+    """Measure the machine and a decoder step, and compare."""
+    settings = {"batch_sizes": batch_sizes, "device": device, "timing": timing}
+    report = Report(timing.name or "roofline", settings, [1])
+    report.notes += [timing.note(), _METHOD]
+    field = choose(engines or (_FIELD if device == "cpu" else _GPU_FIELD), device)
+    costs = {
+        (shape, size, spec.precision): step_cost(SHAPES[shape], size, spec.precision, state=device == "cuda")
+        for shape in shapes
+        for size in batch_sizes
+        for spec in field
+    }
+    amounts = [cost.read_bytes for cost in costs.values()]
+    limits = measure_limits(amounts, [spec.precision for spec in field], device)
+    steps: list[Step] = []
+    for shape in shapes:
+        with TemporaryDirectory() as scratch, ExitStack() as running:
+            folder = random_checkpoint(Path(scratch) / shape, shape, timing.seed)
+            weights = Weights(folder, Path(scratch) / "exported")
+            processes = [
+                running.enter_context(EngineProcess(spec, path, 1, device))
+                for spec in field
+                if (path := weights.folder_of(spec)) is not None
+            ]
+            for size in batch_sizes:
+
+                def least(spec: EngineSpec, shape: str = shape, size: int = size) -> float:
+                    return costs[shape, size, spec.precision].least_seconds(limits, spec.precision)
+
+                steps += measure(shape, processes, size, least, timing)
+    report.add("One decoder step, one thread", [step.row() for step in steps], "step", steps)
+    report.add("Limits of the machine, one thread", limits.rows(), "limits", [limits])
+    deliver(report, timing.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Services over HTTP: ours, peers of it, and ours over a null backend; each runs as a process."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.engines import OURS, beams
+from benchmarks.engines.process import Footprint
+from benchmarks.harness.machine import memory_of
+from model.request import DecodeOptions
+
+_ROOT = Path(__file__).parents[2]
+_START_SECONDS, _END_SECONDS = 120, 30
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceSpec:
+    """How to start a service; `{port}` in its command and environment stands for its port."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    translates: bool = True
+
+
+def dragoman_service(folder: Path, *, workers: int, precision: str, device: str = "cpu") -> ServiceSpec:
+    """Ours, as users start it."""
+    return ServiceSpec(
+        name=f"{OURS}, {_counted(workers)}",
+        command=(str(Path(sys.executable).with_name("dragoman")), "serve"),
+        environment={
+            "DRAGOMAN_CHECKPOINT": str(folder.resolve()),
+            "DRAGOMAN_PORT": "{port}",
+            "DRAGOMAN_WORKERS": str(workers),
+            "DRAGOMAN_PRECISION": precision,
+            "DRAGOMAN_DEVICE": device,
+            "DRAGOMAN_LOG_LEVEL": "error",
+            "OMP_NUM_THREADS": "1",
+        },
+    )
+
+
+def ctranslate2_service(
+    folder: Path, *, workers: int, precision: str, search: DecodeOptions, device: str = "cpu"
+) -> ServiceSpec:
+    """FastAPI and CTranslate2 with a micro-batcher, from an exported folder."""
+    options = {
+        "model": folder.resolve(),
+        "workers": workers,
+        "compute-type": precision,
+        "device": device,
+        "beam-size": beams(search),
+        "length-penalty": search.length_penalty,
+    }
+    return ServiceSpec(
+        name=f"fastapi + ctranslate2, {_counted(workers)}",
+        command=_module("fastapi_ctranslate2", *(f"--{name}={value}" for name, value in options.items())),
+        environment={"OMP_NUM_THREADS": "1"},
+    )
+
+
+def echo_service() -> ServiceSpec:
+    """FastAPI alone, which answers with the text it got."""
+    return ServiceSpec(name="fastapi echo", command=_module("echo"), environment={}, translates=False)
+
+
+def null_service(checkpoint: Path) -> ServiceSpec:
+    """Ours, with an engine that gives the source back at once."""
+    command = _module("null_backend", f"--checkpoint={checkpoint}")
+    return ServiceSpec(name=f"{OURS}, nothing decoded", command=command, environment={})
+
+
+def _module(name: str, *options: str) -> Sequence[str]:
+    return (sys.executable, "-m", f"benchmarks.services.{name}", "--port={port}", *options)
+
+
+def _counted(workers: int) -> str:
+    return f"{workers} worker{'s' if workers > 1 else ''}"
+
+
+class Service:
+    """Starts a service and waits until `/readyz` answers 200; use it in a `with` block.
+
+    Raises:
+        RuntimeError: If it ends or is not ready in time; its own messages are on standard error.
+    """
+
+    def __init__(self, spec: ServiceSpec) -> None:
+        self.spec, self._reserved = spec, _reserved_port()
+        self.port: int = self._reserved.getsockname()[1]
+        start = time.perf_counter()
+        self._process = subprocess.Popen(
+            [part.format(port=self.port) for part in spec.command],
+            cwd=_ROOT,
+            env=os.environ | {name: value.format(port=self.port) for name, value in spec.environment.items()},
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            while not self._is_ready():
+                if self._process.poll() is not None or time.perf_counter() - start > _START_SECONDS:
+                    raise RuntimeError(f"{spec.name} did not become ready")
+                time.sleep(0.01)
+        except BaseException:
+            self._process.kill()
+            self.__exit__(None, None, None)
+            raise
+        self._seconds_to_ready = time.perf_counter() - start
+        self._resident = memory_of(self._process.pid, "VmRSS")
+
+    def footprint(self) -> Footprint:
+        """Start and memory, the peak so far."""
+        return Footprint(
+            seconds_to_ready=self._seconds_to_ready,
+            resident=self._resident,
+            peak=memory_of(self._process.pid, "VmHWM"),
+        )
+
+    def processor_seconds(self) -> float:
+        """Seconds of computing so far; 0 on other systems than Linux."""
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        if not stat.exists():
+            return 0.0
+        fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        finally:
+            self._reserved.close()
+
+    def _is_ready(self) -> bool:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+
+def _reserved_port() -> socket.socket:
+    """A bound port that no other process is given; a server may still listen there by SO_REUSEADDR."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held

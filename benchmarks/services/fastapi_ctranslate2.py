@@ -1,0 +1,183 @@
+"""What many teams build: CTranslate2 behind FastAPI, with a micro-batcher; from an exported folder.
+
+A request waits a few milliseconds for others to share its batch with, but not while the service is idle.
+CTranslate2 takes one length limit a call, so that the requests of a batch have the same one.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import ctranslate2
+import sentencepiece
+import uvicorn
+from fastapi import FastAPI
+
+from benchmarks.services.echo import Answer, Request
+
+_EOS = "</s>"
+# Dragoman limits a translation in the same way where the request gives no limit.
+_RATIO, _OFFSET = 3, 20
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    tokens: list[str]
+    max_length: int | None
+    translated: "asyncio.Future[list[str]]"
+
+
+class MicroBatcher:
+    """Collects requests into batches, and keeps every worker of CTranslate2 busy with one.
+
+    Args:
+        translator: Its `inter_threads` is the number of workers.
+        workers: See there.
+        most: Sentences in a batch at most.
+        seconds: How long a batch that is not full waits while others are decoded.
+        beam_size: 1 is greedy.
+        length_penalty: See `model.request.DecodeOptions`.
+        longest: Most tokens of any translation.
+    """
+
+    def __init__(
+        self,
+        translator: ctranslate2.Translator,
+        *,
+        workers: int,
+        longest: int,
+        most: int = 32,
+        seconds: float = 0.002,
+        beam_size: int = 1,
+        length_penalty: float = 1.0,
+    ) -> None:
+        self._translator, self._threads = translator, ThreadPoolExecutor(workers)
+        self._most, self._seconds, self._longest = most, seconds, longest
+        self._search = {"beam_size": beam_size, "length_penalty": length_penalty}
+        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._free = asyncio.Semaphore(workers)
+        self._busy = 0
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def translate(self, tokens: list[str], max_length: int | None) -> list[str]:
+        """Target tokens of one sentence."""
+        translated: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(_Waiting(tokens, max_length, translated))
+        return await translated
+
+    async def run(self) -> None:
+        """Form batches until cancelled."""
+        left_over: list[_Waiting] = []
+        while True:
+            await self._free.acquire()
+            batch, left_over = await self._collect(left_over)
+            self._busy += 1
+            task = asyncio.create_task(self._decode(batch))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _collect(self, waiting: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
+        """A batch of requests that share the first one's limit, and the others."""
+        if not waiting:
+            waiting = [await self._queue.get()]
+        deadline = asyncio.get_running_loop().time() + self._seconds
+        while True:
+            while not self._queue.empty():
+                waiting.append(self._queue.get_nowait())
+            alike = [each for each in waiting if each.max_length == waiting[0].max_length][: self._most]
+            patience = deadline - asyncio.get_running_loop().time()
+            if len(alike) == self._most or not self._busy or patience <= 0:
+                chosen = set(map(id, alike))
+                return alike, [each for each in waiting if id(each) not in chosen]
+            try:
+                waiting.append(await asyncio.wait_for(self._queue.get(), patience))
+            except TimeoutError:
+                continue
+
+    async def _decode(self, batch: Sequence[_Waiting]) -> None:
+        try:
+            results = await asyncio.get_running_loop().run_in_executor(self._threads, self._call, batch)
+            for each, tokens in zip(batch, results, strict=True):
+                each.translated.set_result(tokens)
+        except Exception as error:
+            for each in batch:
+                each.translated.set_exception(error)
+        finally:
+            self._busy -= 1
+            self._free.release()
+
+    def _call(self, batch: Sequence[_Waiting]) -> list[list[str]]:
+        longest_source = max(len(each.tokens) for each in batch)
+        limit = batch[0].max_length or min(self._longest, _RATIO * longest_source + _OFFSET)
+        results = self._translator.translate_batch(
+            [each.tokens for each in batch], max_decoding_length=limit, min_decoding_length=0, **self._search
+        )
+        return [result.hypotheses[0] for result in results]
+
+
+def create_app(folder: Path, batcher: MicroBatcher, language_tags: dict[str, str]) -> FastAPI:
+    """The service over an exported folder."""
+    pieces = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(batcher.run())
+        yield
+        task.cancel()
+
+    app = FastAPI(lifespan=lifespan)
+
+    @app.get("/readyz")
+    async def ready() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.post("/translate")
+    async def translate(request: Request) -> Answer:
+        tag = language_tags.get(request.target)
+        tokens = [*([tag] if tag else []), *pieces.encode(request.q, out_type=str), _EOS]
+        translated = await batcher.translate(tokens, request.decoding.max_length)
+        return Answer(translatedText=pieces.decode(translated))
+
+    return app
+
+
+@click.command()
+@click.option("--model", "folder", type=click.Path(path_type=Path), required=True)
+@click.option("--port", type=int, required=True)
+@click.option("--workers", type=int, default=1)
+@click.option("--beam-size", type=int, default=1)
+@click.option("--length-penalty", type=float, default=1.0)
+@click.option("--compute-type", default="int8")
+@click.option("--device", default="cpu")
+def main(
+    folder: Path,
+    port: int,
+    workers: int,
+    beam_size: int,
+    length_penalty: float,
+    compute_type: str,
+    device: str,
+) -> None:
+    """Serve on 127.0.0.1."""
+    description = json.loads((folder / "dragoman.json").read_text(encoding="utf-8"))
+    translator = ctranslate2.Translator(
+        str(folder), device=device, compute_type=compute_type, inter_threads=workers, intra_threads=1
+    )
+    batcher = MicroBatcher(
+        translator,
+        workers=workers,
+        longest=description["max_target_length"],
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+    )
+    app = create_app(folder, batcher, description["language_tags"])
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", access_log=False)
+
+
+if __name__ == "__main__":
+    main()

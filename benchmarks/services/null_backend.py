@@ -1,0 +1,133 @@
+"""Our service with an engine that gives the source back at once: what is left is HTTP, text and queueing."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import click
+
+from app.backend import LoadedModel
+from app.connection.server import serve
+from app.main import create_app
+from app.settings import Settings
+from app.telemetry.logs import set_up_logs
+from model.checkpoint.folder import load_checkpoint
+from model.decoding.runner import Observer, Progress, Result, StepRecord
+from model.decoding.sentence import Sentence
+from model.request import DecodeRequest, Hypothesis
+
+_MOST_SENTENCES = 256
+
+
+class NullEngine:
+    """See Engine; one step decodes every sentence that was added."""
+
+    def __init__(self) -> None:
+        self._added: list[Sentence] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """See Engine."""
+        return not self._added
+
+    @property
+    def running(self) -> int:
+        """See Engine."""
+        return len(self._added)
+
+    def fits(self, request: DecodeRequest) -> bool:
+        """See Engine."""
+        return len(self._added) < _MOST_SENTENCES
+
+    def add(self, request: DecodeRequest) -> Sentence:
+        """See Engine."""
+        sentence = Sentence(request, 0, len(request.source_ids), seed=0)
+        self._added.append(sentence)
+        return sentence
+
+    def cancel(self, sentence: Sentence) -> None:
+        """See Engine."""
+        self._added = [each for each in self._added if each is not sentence]
+
+    def step(self, observer: Observer, *, max_steps: int) -> Progress:
+        """See Engine."""
+        sentences, self._added = self._added, []
+        observer.encoded(0.0)
+        for _ in sentences:
+            observer.first_token(0.0)
+        observer.stepped(0.0, len(sentences), len(sentences))
+        return Progress(
+            finished=[(sentence, _source_of(sentence.request)) for sentence in sentences],
+            steps=[StepRecord(0.0, len(sentences), len(sentences))],
+            started=sentences,
+        )
+
+    def interrupt(self) -> None:
+        """See Engine."""
+
+    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+        """See Engine."""
+        return ()
+
+
+class NullBackend:
+    """A checkpoint's tokenizer and card, and an engine without a network."""
+
+    workers = 1
+
+    def __init__(self, folder: Path) -> None:
+        checkpoint = load_checkpoint(folder)
+        self._engine = NullEngine()
+        self._model = LoadedModel(
+            card=checkpoint.card,
+            tokenizer=checkpoint.tokenizer,
+            checksum=checkpoint.checksum,
+            device="cpu",
+            precision="float32",
+            parameters=0,
+            load_seconds=0.0,
+        )
+
+    def models(self) -> Sequence[LoadedModel]:
+        """See Backend."""
+        return [self._model]
+
+    def engine(self, model: str, worker: int) -> NullEngine:
+        """See Backend."""
+        return self._engine
+
+    def memory(self) -> Mapping[str, int]:
+        """See Backend."""
+        return {}
+
+    def close(self) -> None:
+        """See Backend."""
+
+
+def _source_of(request: DecodeRequest) -> Result:
+    ids = request.source_ids[1:-1]
+    return [
+        Hypothesis(
+            token_ids=ids,
+            score=0.0,
+            log_probability=0.0,
+            token_log_probabilities=(0.0,) * (len(ids) + 1),
+            finished=True,
+        )
+    ]
+
+
+@click.command()
+@click.option("--checkpoint", required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--port", required=True, type=int)
+def main(checkpoint: Path, port: int) -> None:
+    """Serve on 127.0.0.1; log lines are formatted as always, and discarded."""
+    settings = Settings(checkpoint=(checkpoint,), port=port)
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
+        set_up_logs(settings.log_level)
+        serve(create_app(settings, NullBackend(checkpoint)), settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,406 @@
+"""How fast weights are updated: our training step beside that of Hugging Face, on the same batches.
+
+python -m benchmarks.training --output runs/bench
+python -m benchmarks.training --corpus tatoeba-en-fr/train.tsv.gz --shape base --device cuda
+"""
+
+import copy
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import click
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from benchmarks.engines import OURS
+from benchmarks.engines.weights import EMBEDDED, FIRST_WORD, SHAPES, untrained_network
+from benchmarks.harness.machine import installed_version, pin
+from benchmarks.harness.options import (
+    FILE,
+    Timing,
+    benchmark,
+    counted,
+    deliver,
+    device_option,
+    several,
+    timing_options,
+)
+from benchmarks.harness.report import Report, Row, rounded
+from benchmarks.harness.timing import Clock, Duration, Ratio, speed_ratio, take_turns, timed
+from model.config import TransformerConfig
+from model.network.transformer import Transformer
+from model.text.tokenizer import Tokenizer
+from model.training.config.data import BatchConfig, CorpusConfig
+from model.training.config.optimisation import OptimisationConfig
+from model.training.config.run import Precision, RunConfig
+from model.training.config.train_config import TrainConfig
+from model.training.data.batches import Batch, plan_epoch
+from model.training.data.corpus import read_pairs
+from model.training.data.token_store import Lengths
+from model.training.device import prepare_processor
+from model.training.report.utilisation import measured_peak, operations_of_pair, wait_for
+from model.training.step import Updater, autocast, build_optimiser, sequence_loss
+
+WARM_UP = 2
+"""Batches that are trained on before any is timed."""
+PairLengths = tuple[Lengths, Lengths]
+"""Source and target tokens of pairs, tag and EOS included."""
+
+_TOLERANCE = 1e-4
+_NO_LABEL = -100
+_OPTIMISATION = OptimisationConfig()
+# Log-normal: half of the sources have up to 14 tokens, one in ten has more than 30.
+_MEDIAN, _SPREAD, _TRANSLATION_SPREAD = 14.0, 0.6, 0.2
+_SHORTEST, _LONGEST = 3, 128
+# As many as a small corpus has: enough to fill batches with pairs of one length.
+_NUM_PAIRS = 30_000
+_SAME_WORK = (
+    "Same initial weights, batches, dropout rates, AdamW, clipping and process settings for both; ours also "
+    "smooths its labels. Tokens are source and target tokens, without padding. The share of the peak is what "
+    "the matrix products of these tokens take at least, over what a large product reaches here."
+)
+
+
+class Trainer(Protocol):
+    """A training framework with a network of its own; `precision` is that of its matrix products."""
+
+    name: str
+    precision: Precision
+
+    def cross_entropy(self, batch: Batch) -> float:
+        """−log P of the reference a target token, in nats, without dropout and before any update."""
+
+    def update(self, step: int, batch: Batch) -> None:
+        """Forward, loss, backward, clip, step; steps are counted from 1."""
+
+
+class DragomanTrainer:
+    """Our update, with label smoothing."""
+
+    def __init__(
+        self, network: Transformer, precision: Precision, device: torch.device, *, compiled: bool = False
+    ) -> None:
+        self.name = f"{OURS}, compiled" if compiled else OURS
+        self.precision = precision
+        self._network = copy.deepcopy(network).to(device)
+        run = RunConfig(max_steps=1, precision=precision, compile=compiled)
+        self._updater = Updater(self._network, network.config, TrainConfig(corpora=(), run=run), device)
+
+    @torch.inference_mode()
+    def cross_entropy(self, batch: Batch) -> float:
+        """See Trainer."""
+        loss = sequence_loss(self._network.eval(), batch, self._network.config, smoothing=0.0)
+        return float(loss.cross_entropy) / batch.num_target_tokens
+
+    def update(self, step: int, batch: Batch) -> None:
+        """See Trainer."""
+        self._updater.update(step, [batch])
+
+
+class HuggingFaceTrainer:
+    """Hugging Face's MarianMTModel: its own loss, the same optimiser as ours.
+
+    Its attention is the faster one: on a GPU `sdpa`, the default; on a CPU `eager`, which is as fast in
+    float32 and faster in bfloat16.
+    """
+
+    name = "hugging face"
+
+    def __init__(self, network: Transformer, precision: Precision, device: torch.device) -> None:
+        from model.checkpoint.formats.hugging_face import hugging_face_model
+
+        self.precision = precision
+        self._device, self._pad_id = device, network.config.pad_id
+        self._model = hugging_face_model(network, "marian")
+        nn.Module.to(self._model, device)
+        self._model.set_attn_implementation("sdpa" if device.type == "cuda" else "eager")
+        self._optimiser = build_optimiser(self._model, _OPTIMISATION)
+
+    @torch.inference_mode()
+    def cross_entropy(self, batch: Batch) -> float:
+        """See Trainer."""
+        self._model.eval()
+        return float(self._loss(batch))
+
+    def update(self, step: int, batch: Batch) -> None:
+        """See Trainer."""
+        self._model.train()
+        self._optimiser.zero_grad(set_to_none=True)
+        with autocast(self._device, self.precision):
+            loss = self._loss(batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self._model.parameters(), _OPTIMISATION.clip_norm)
+        self._optimiser.step()
+
+    def _loss(self, batch: Batch) -> Tensor:
+        """Mean over the target tokens."""
+        result: Tensor = self._model(
+            input_ids=batch.source_NS,
+            attention_mask=(batch.source_NS != self._pad_id).long(),
+            decoder_input_ids=batch.decoder_input_NT,
+            labels=batch.labels_NT.masked_fill(batch.labels_NT == self._pad_id, _NO_LABEL),
+        ).loss
+        return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How fast one trainer was."""
+
+    network: str
+    trainer: str
+    precision: str
+    loss: float  # cross entropy a target token of the first batch, in nats, before any update
+    is_wrong: bool  # whether that is not our loss
+    tokens: Sequence[int]  # source and target tokens of each round
+    operations: Sequence[float]  # operations of each round's matrix products, without padding
+    peak: float  # operations a second of a large matrix product in this precision
+    durations: Sequence[Duration]
+    ratio: Ratio | None  # how many times as fast ours is in the same precision; None for ours
+
+    def row(self, clock: Clock) -> Row:
+        """A row of the table; a trainer with another loss gets no figures."""
+        # The peak counts seconds that pass, so its share does, too.
+        shares = (n / each.wall / self.peak for n, each in zip(self.operations, self.durations, strict=True))
+        rates = (n / each.by(clock) for n, each in zip(self.tokens, self.durations, strict=True))
+        ratio = "" if self.ratio is None else f"{OURS} {self.precision} is {self.ratio} × this"
+        return {
+            "network": self.network,
+            "trainer": f"{self.trainer} {self.precision}",
+            "first loss, nats a token": f"{self.loss:.4f}",
+            "tokens/s": "–" if self.is_wrong else rounded(statistics.median(rates)),
+            "of the peak (MFU)": "–" if self.is_wrong else f"{statistics.median(shares):.0%}",
+            "comparison": "another loss: not comparable" if self.is_wrong else ratio,
+        }
+
+
+def trainers_of(
+    network: Transformer, precisions: Sequence[Precision], device: torch.device, *, compiled: bool
+) -> dict[str, Trainer]:
+    """By name, in every precision: ours, also compiled if asked for, and Hugging Face's if installed."""
+    trainers: list[Trainer] = [DragomanTrainer(network, precision, device) for precision in precisions]
+    if compiled:
+        trainers += [DragomanTrainer(network, each, device, compiled=True) for each in precisions]
+    if installed_version("transformers"):
+        trainers += [HuggingFaceTrainer(network, precision, device) for precision in precisions]
+    return {f"{trainer.name} {trainer.precision}": trainer for trainer in trainers}
+
+
+def measure(
+    shape: str,
+    trainers: Mapping[str, Trainer],
+    batches: Sequence[Batch],
+    *,
+    device: torch.device,
+    clock: Clock,
+) -> list[Result]:
+    """Train all on all batches, in turns, and time all batches except the first WARM_UP.
+
+    Args:
+        shape: Name of the network.
+        trainers: By name, ours first.
+        batches: At least one more than WARM_UP, in CPU memory.
+        device: Where the trainers compute.
+        clock: What ratios are computed from.
+    """
+    there = [batch.to(device) for batch in batches]
+    losses = {name: trainer.cross_entropy(there[0]) for name, trainer in trainers.items()}
+    expected = next(iter(losses.values()))
+    peaks = {each: measured_peak(device, each) for each in {t.precision for t in trainers.values()}}
+    for trainer in trainers.values():
+        for step, batch in enumerate(there[:WARM_UP], 1):
+            trainer.update(step, batch)
+    rounds = there[WARM_UP:]
+    runs = {name: _updates(trainer, rounds, device) for name, trainer in trainers.items()}
+    timings = take_turns(runs, len(rounds))
+    work = [operations(SHAPES[shape], batch) for batch in batches[WARM_UP:]]
+    return [
+        Result(
+            network=shape,
+            trainer=trainer.name,
+            precision=trainer.precision,
+            loss=losses[name],
+            is_wrong=not math.isclose(losses[name], expected, rel_tol=_TOLERANCE),
+            tokens=[batch.num_source_tokens + batch.num_target_tokens for batch in rounds],
+            operations=work,
+            peak=peaks[trainer.precision],
+            durations=timings[name],
+            ratio=None
+            if trainer.name == OURS
+            else speed_ratio(timings[f"{OURS} {trainer.precision}"], timings[name], clock),
+        )
+        for name, trainer in trainers.items()
+    ]
+
+
+def _updates(trainer: Trainer, batches: Sequence[Batch], device: torch.device) -> Callable[[int], Duration]:
+    def update(current: int) -> None:
+        trainer.update(WARM_UP + current + 1, batches[current])
+        wait_for(device)
+
+    return lambda current: timed(lambda: update(current))
+
+
+def operations(config: TransformerConfig, batch: Batch) -> float:
+    """Multiplications and additions of a step's matrix products, pair by pair, without padding."""
+    sources = (batch.source_NS != config.pad_id).sum(-1).tolist()
+    targets = (batch.labels_NT != config.pad_id).sum(-1).tolist()
+    return sum(operations_of_pair(config, *lengths) for lengths in zip(sources, targets, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairBatches:
+    """Batches of pairs of similar lengths in random order, and what share of an epoch is padding.
+
+    `unsorted_padding_share` is what it would be if equally many pairs shared a batch in random order.
+    """
+
+    batches: list[Batch]
+    padding_share: float
+    unsorted_padding_share: float
+
+
+def pair_batches(
+    config: TransformerConfig, count: int, max_tokens: int, seed: int, lengths: PairLengths
+) -> PairBatches:
+    """The first batches of an epoch as our trainer plans it, of random words.
+
+    Args:
+        config: The network that is to read them.
+        count: How many.
+        max_tokens: Budget of a batch, padding charged: pairs × (longest source + longest target).
+        seed: Seed of order and tokens.
+        lengths: Lengths of the pairs of an epoch.
+    """
+    sources, targets = lengths
+    plan = plan_epoch(sources, targets, np.ones(len(sources)), BatchConfig(max_tokens=max_tokens), [seed])
+    tokens = torch.Generator().manual_seed(seed)
+    chosen = (plan.batches[i % len(plan.batches)] for i in range(count))
+    sides = [np.array_split(side, len(plan.batches)) for side in lengths]
+    padded = sum(len(part) * int(part.max()) for side in sides for part in side)
+    return PairBatches(
+        batches=[_batch(config, sources[pairs], targets[pairs], tokens) for pairs in chosen],
+        padding_share=plan.padding_share,
+        unsorted_padding_share=1 - int(sources.sum() + targets.sum()) / padded,
+    )
+
+
+def usual_lengths(seed: int) -> PairLengths:
+    """Lengths as in news and talks; translations are about as long as sources."""
+    generator = np.random.default_rng(seed)
+    sources = _MEDIAN * np.exp(_SPREAD * generator.standard_normal(_NUM_PAIRS))
+    targets = sources * np.exp(_TRANSLATION_SPREAD * generator.standard_normal(_NUM_PAIRS))
+    return _whole(sources), _whole(targets)
+
+
+def corpus_lengths(file: Path, tokenizer_folder: Path = EMBEDDED) -> PairLengths:
+    """Lengths of the first pairs of a tab-separated file, in a tokenizer's pieces.
+
+    Raises:
+        CorpusError: If the file cannot be read.
+    """
+    # The codes only name the columns.
+    config = CorpusConfig(path=str(file), source_language="source", target_language="target")
+    pairs = list(islice(read_pairs(config), _NUM_PAIRS))
+    tokenizer = Tokenizer.load(tokenizer_folder)
+    sources, targets = (tokenizer.encode_target_batch([pair[side] for pair in pairs]) for side in (0, 1))
+    # A source has a tag besides.
+    return _whole(np.array([len(ids) + 1 for ids in sources])), _whole(
+        np.array([len(ids) for ids in targets])
+    )
+
+
+def _whole(lengths: "np.typing.NDArray[np.float64]") -> Lengths:
+    return np.clip(np.rint(lengths), _SHORTEST, _LONGEST).astype(np.int32)
+
+
+def _batch(
+    config: TransformerConfig, sources: Lengths, targets: Lengths, generator: torch.Generator
+) -> Batch:
+    """Random words, padded, with the targets shifted for teacher forcing."""
+    source_NS, labels_NT = (_sentences(config, side, generator) for side in (sources, targets))
+    decoder_input_NT = labels_NT.roll(1, dims=1)
+    decoder_input_NT[:, 0] = config.decoder_start_id
+    decoder_input_NT[labels_NT == config.pad_id] = config.pad_id
+    return Batch(
+        source_NS=source_NS,
+        decoder_input_NT=decoder_input_NT,
+        labels_NT=labels_NT,
+        num_source_tokens=int(sources.sum()),
+        num_target_tokens=int(targets.sum()),
+        epoch=0,
+        index=0,
+    )
+
+
+def _sentences(config: TransformerConfig, lengths: Lengths, generator: torch.Generator) -> Tensor:
+    rows = [
+        torch.randint(FIRST_WORD, config.source_vocab_size, (int(n),), generator=generator) for n in lengths
+    ]
+    for row in rows:
+        row[-1] = config.eos_id
+    return pad_sequence(rows, batch_first=True, padding_value=config.pad_id)
+
+
+@benchmark
+@several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
+@several(
+    "precision", "precisions", ("float32", "bfloat16"), ["float32", "bfloat16"], "Matrix products' numbers."
+)
+@counted("max-tokens", 4096, "Tokens of a batch, padding charged.")
+@counted("threads", 2, "Numeric threads, on as many cores.")
+@click.option("--compile", "compiled", is_flag=True, help="Measure our step under torch.compile as well.")
+@click.option(
+    "--corpus",
+    type=FILE,
+    help="Tab-separated pairs whose lengths the batches have, in pieces of the embedded tokenizer; "
+    "by default lengths as in news and talks.",
+)
+@device_option
+@timing_options
+def main(
+    shapes: Sequence[str],
+    precisions: Sequence[Precision],
+    max_tokens: int,
+    threads: int,
+    compiled: bool,
+    corpus: Path | None,
+    device: str,
+    timing: Timing,
+) -> None:
+    """Compare training steps on the same weights and batches; the first loss is compared first.
+
+    Exit status 1 if a trainer's loss is not ours.
+    """
+    settings = {"max_tokens": max_tokens, "device": device, "corpus": corpus, "timing": timing}
+    report, place = Report(timing.name or "training", settings, [threads]), torch.device(device)
+    report.notes += [timing.note(), _SAME_WORK]
+    if device == "cpu":
+        pin(threads)
+    prepare_processor(threads)
+    results: list[Result] = []
+    lengths = usual_lengths(timing.seed) if corpus is None else corpus_lengths(corpus)
+    for shape in shapes:
+        config = SHAPES[shape]
+        pairs = pair_batches(config, WARM_UP + timing.rounds, max_tokens, timing.seed, lengths)
+        trainers = trainers_of(untrained_network(config, timing.seed), precisions, place, compiled=compiled)
+        results += measure(shape, trainers, pairs.batches, device=place, clock=timing.clock)
+        report.notes.append(
+            f"Padding of {shape}, for both: {pairs.padding_share:.1%} of all positions; it would be "
+            f"{pairs.unsorted_padding_share:.0%} if pairs met in random order, as in a plain data loader."
+        )
+    report.add("Training step", [each.row(timing.clock) for each in results], "training step", results)
+    deliver(report, timing.output)
+    if any(result.is_wrong for result in results):
+        raise click.exceptions.Exit(1)
+
+
+if __name__ == "__main__":
+    main()

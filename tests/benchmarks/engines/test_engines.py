@@ -1,0 +1,40 @@
+"""Our engine as the benchmark drives it."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.engines import beams
+from benchmarks.engines.ours import load_reference
+from benchmarks.engines.weights import SHAPES, random_checkpoint
+from benchmarks.harness.texts import random_sentences
+from model.request import DecodeOptions
+
+GREEDY = DecodeOptions(strategy="greedy", max_length=7)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return random_checkpoint(tmp_path_factory.mktemp("random") / "tiny", "tiny", seed=1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("batch_size", [1, 3, 50])
+def test_translations_do_not_depend_on_threads_or_batches(
+    folder: Path, threads: int, batch_size: int
+) -> None:
+    sources = random_sentences(SHAPES["tiny"], 10, tokens=6, seed=1)
+    alone = [load_reference(folder, "float32", 1, "cpu").decode([ids], GREEDY, 1)[0] for ids in sources]
+    assert load_reference(folder, "float32", threads, "cpu").decode(sources, GREEDY, batch_size) == alone
+
+
+def test_a_random_network_writes_words_up_to_the_limit(folder: Path) -> None:
+    sources = random_sentences(SHAPES["tiny"], 5, tokens=6, seed=1)
+    translations = load_reference(folder, "float32", 1, "cpu").decode(sources, GREEDY, 5)
+    assert [len(ids) for ids in translations] == [7] * 5
+    assert min(map(min, translations)) >= 262
+    assert len(set(translations)) == 5
+
+
+def test_greedy_is_one_beam() -> None:
+    assert (beams(GREEDY), beams(DecodeOptions(beam_size=3))) == (1, 3)

@@ -1,0 +1,66 @@
+"""Clients of very different appetites in one real process: nobody waits for all that another wants."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from benchmarks.load.generator import Stream, send
+from benchmarks.load.target import Client, Target, scrape
+from benchmarks.load.texts import ENGLISH
+from tests.app.remote import JSON, Live, running, wait_for
+
+REQUESTS = 60
+
+
+@pytest.fixture
+def slow() -> Iterator[Live]:
+    """A service that takes a good second for a thousand sentences."""
+    with running(DOUBLE_SECONDS="0.05") as live:
+        yield live
+
+
+@contextmanager
+def asked_by_another(live: Live, texts: Sequence[str]) -> Iterator[None]:
+    """Another client has some sixty requests of these texts in flight, and most of their sentences wait."""
+    target = Target.of(live.url)
+    stream = Stream(
+        host=target.host,
+        port=target.port,
+        requests=target.requests(Client(), [json.dumps({"q": texts, "source": "en", "target": "fr"})]),
+        rate=100 * REQUESTS,
+        seconds=0.01,
+        sources=["127.0.0.2"],
+    )
+    with ThreadPoolExecutor() as pool:
+        sending = pool.submit(lambda: asyncio.run(send(stream)))
+        wait_for(lambda: require_waiting(live, 4 * REQUESTS), seconds=20)
+        yield
+        seen = sending.result()
+    assert {sample.status for sample in seen.samples} == {200}
+    assert len(seen.samples) > REQUESTS / 2
+
+
+def waiting(live: Live) -> float:
+    return scrape(live.url)["dragoman_queue_depth"]
+
+
+def require_waiting(live: Live, least: int) -> None:
+    if waiting(live) < least:
+        raise OSError("too few sentences wait")
+
+
+def test_a_modest_client_is_answered_before_a_greedy_one_has_all_it_wants(slow: Live) -> None:
+    with asked_by_another(slow, ENGLISH[:12]):
+        assert slow.translate()[0] == 200
+        assert waiting(slow) > 0
+
+
+def test_a_long_text_is_answered_while_short_ones_keep_waiting(slow: Live) -> None:
+    long = json.dumps({"q": " ".join(ENGLISH), "source": "en", "target": "fr"}).encode()
+    with asked_by_another(slow, ["one", "two", "three"] * 12):
+        assert slow.post(long, JSON)[0] == 200
+        assert waiting(slow) > 0

@@ -1,0 +1,62 @@
+"""A load test passes only when something was tested and every objective was met."""
+
+import dataclasses
+
+from benchmarks.load.objectives import REFUSED, Level, Measured, Objectives, are_met, table
+
+OBJECTIVES = Objectives(
+    latency_ms={"sentence": {0.5: 50.0, 0.95: 100.0}, "document": {0.95: 1000.0}}, refusals=0.1
+)
+
+
+def measured(requests: int, worst: float, *, failures: int = 0) -> Measured:
+    return Measured(requests=requests, failures=failures, latency_ms=lambda share: share * worst)
+
+
+GOOD = {"sentence": measured(80, 100.0), "document": measured(10, 1000.0)}
+
+
+def missed(seen: dict[str, Measured]) -> list[str]:
+    return [level.objective for level in OBJECTIVES.levels(seen) if not level.is_met]
+
+
+def test_a_run_within_every_limit_misses_nothing() -> None:
+    assert missed({**GOOD, REFUSED: measured(10, 1.0)}) == []
+
+
+def test_each_slow_percentile_is_named() -> None:
+    assert missed({**GOOD, "sentence": measured(80, 101.0)}) == ["sentence: p50"]
+    assert missed({**GOOD, "sentence": measured(80, 106.0)}) == ["sentence: p50", "sentence: p95"]
+
+
+def test_one_failure_is_too_many() -> None:
+    failed = dataclasses.replace(GOOD["document"], failures=1)
+    assert missed({**GOOD, "document": failed}) == ["failed, of all requests"]
+
+
+def test_more_refusals_than_permitted_are_a_miss() -> None:
+    assert missed({**GOOD, REFUSED: measured(11, 1.0)}) == ["refused, of all requests"]
+
+
+def test_a_kind_that_never_ran_is_a_miss() -> None:
+    assert missed({"sentence": GOOD["sentence"]}) == ["document: p95"]
+    assert len(missed({})) == 5
+    assert not are_met([])
+
+
+def test_the_table_says_what_was_measured_and_what_it_must_be() -> None:
+    levels = [
+        Level(objective="p99", measured=1234.5, limit=900.0, unit="ms"),
+        Level(objective="answered", measured=7, limit=1, is_floor=True),
+        Level(objective="never run", measured=float("nan"), limit=1),
+    ]
+    assert table(levels).splitlines() == [
+        "| objective | measured | must be        | verdict |",
+        "|-----------|----------|----------------|---------|",
+        "| p99       | 1,234 ms | at most 900 ms | MISSED  |",
+        "| answered  | 7        | at least 1     | met     |",
+        "| never run | nothing  | at most 1      | MISSED  |",
+    ]
+    assert not are_met(levels)
+    assert are_met(levels[1:2])
+    assert [level.is_met for level in levels] == [False, True, False]

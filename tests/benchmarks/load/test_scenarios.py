@@ -1,0 +1,89 @@
+"""Scenarios of simulated people, as users start them: in a process of their own, which locust changes."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from benchmarks.load.__main__ import USERS
+from tests.app.remote import ROOT, Live
+
+pytestmark = pytest.mark.skipif(
+    find_spec("locust") is None,
+    reason="locust is not installed; the extra `load` brings it",
+)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """Where reports go."""
+    return tmp_path / "load"
+
+
+def run(live: Live, output: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.load", f"--url={live.url}", f"--output={output}", *options]
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_levels_that_are_met_end_with_status_0(live: Live, output: Path) -> None:
+    outcome = run(live, output, "--scenario=steady", "--users=4", "--seconds=2", LOAD_SCALE="100")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "| one sentence: p99 " in outcome.stderr
+    assert "| requests that are unaccounted for | 0 " in outcome.stderr
+    assert "MISSED" not in outcome.stderr
+    report = json.loads((output / "load-steady.json").read_text())
+    assert all(result["is_met"] for result in report["results"])
+    assert "| one sentence: p99 | " in (output / "load-steady.md").read_text()
+
+
+def test_a_level_that_is_missed_ends_with_status_1(live: Live, output: Path) -> None:
+    outcome = run(
+        live, output, LOAD_SCENARIO="steady", LOAD_USERS="1", LOAD_SECONDS="1", LOAD_SCALE="0.000001"
+    )
+    assert outcome.returncode == 1
+    assert "MISSED" in outcome.stderr
+
+
+@pytest.mark.slow
+def test_the_greedy_client_is_another_than_the_modest_one(live: Live, output: Path) -> None:
+    outcome = run(live, output, "--scenario=fairness", "--seconds=14")
+    assert "modest, beside a greedy one" in outcome.stderr
+    assert "nothing" not in outcome.stderr
+
+
+def test_every_scenario_can_be_chosen() -> None:
+    names = subprocess.run(
+        [sys.executable, "-c", "from benchmarks.load.scenarios import SCENARIOS; print(*SCENARIOS)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    ).stdout.split()
+    assert set(names) == set(USERS)
+
+
+def test_an_overload_is_judged_by_its_exit_status(live: Live, output: Path) -> None:
+    outcome = run(live, output, "--scenario=overload", "--seconds=1", "--factor=1", "--users=2")
+    report = json.loads((output / "load-overload.json").read_text())
+    assert outcome.returncode == (0 if all(result["is_met"] for result in report["results"]) else 1)
+
+
+def test_an_address_of_another_kind_is_told_in_one_line() -> None:
+    command = [sys.executable, "-m", "benchmarks.load", "--url=https://127.0.0.1"]
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert outcome.returncode == 2
+    assert "the URL must be like http://HOST:PORT" in outcome.stderr
+    assert "Traceback" not in outcome.stderr

@@ -1,0 +1,72 @@
+"""The training benchmark: its batches, its count of operations, and its command."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.engines.weights import SHAPES
+from benchmarks.training import corpus_lengths, operations, pair_batches, usual_lengths
+from model.network.transformer import Transformer
+from model.text.tokenizer import Tokenizer
+from model.training.step import sequence_loss
+from tests.benchmarks.commands import run
+
+CONFIG = SHAPES["tiny"]
+LENGTHS = usual_lengths(seed=1)
+
+
+def test_batches_are_padded_pairs_within_the_budget() -> None:
+    for batch in pair_batches(CONFIG, 5, max_tokens=300, seed=1, lengths=LENGTHS).batches:
+        assert batch.source_NS.numel() + batch.labels_NT.numel() <= 300
+        assert batch.num_source_tokens == int((batch.source_NS != CONFIG.pad_id).sum())
+        assert batch.num_target_tokens == int((batch.labels_NT != CONFIG.pad_id).sum())
+        assert (batch.labels_NT == CONFIG.eos_id).sum(-1).tolist() == [1] * len(batch.labels_NT)
+        shifted, labels = batch.decoder_input_NT[:, 1:], batch.labels_NT[:, :-1]
+        real = batch.labels_NT[:, 1:] != CONFIG.pad_id
+        assert shifted[real].equal(labels[real])
+        assert (batch.decoder_input_NT[:, 0] == CONFIG.decoder_start_id).all()
+
+
+def test_sorting_by_length_saves_padding() -> None:
+    pairs = pair_batches(CONFIG, 1, max_tokens=1000, seed=1, lengths=LENGTHS)
+    assert 0 < pairs.padding_share < 0.2 < pairs.unsorted_padding_share < 1
+
+
+@pytest.mark.parametrize("count", [1, 250])
+def test_there_are_as_many_as_asked_for_and_the_same_for_the_same_seed(count: int) -> None:
+    lengths = LENGTHS[0][:300], LENGTHS[1][:300]
+    first, second = (
+        pair_batches(CONFIG, count, max_tokens=200, seed=1, lengths=lengths).batches for _ in range(2)
+    )
+    assert len(first) == count
+    assert first[-1].source_NS.equal(second[-1].source_NS)
+
+
+def test_lengths_are_those_of_a_text(tmp_path: Path, tiny_tokenizer_folder: Path) -> None:
+    (tmp_path / "text.tsv").write_text("Good morning.\tBonjour.\nThank you.\tMerci.\n")
+    sources, targets = corpus_lengths(tmp_path / "text.tsv", tiny_tokenizer_folder)
+    tokenizer = Tokenizer.load(tiny_tokenizer_folder)
+    assert sources[1] == len(tokenizer.encode("Thank you.", target_language="fr"))
+    assert targets[0] == max(3, len(tokenizer.encode_target("Bonjour.")))
+
+
+def test_products_are_counted_as_pytorch_counts_them() -> None:
+    # All of one length: no padding, which we leave out and PyTorch does not.
+    lengths = torch.full((40,), 9).int().numpy(), torch.full((40,), 7).int().numpy()
+    (batch,) = pair_batches(CONFIG, 1, max_tokens=640, seed=1, lengths=lengths).batches
+    network = Transformer(CONFIG)
+    with FlopCounterMode(display=False) as counter:
+        sequence_loss(network.train(), batch, CONFIG, 0.1).smoothed.backward()
+    # The loss computes its gradient in the forward pass; a causal half of attention is all that differs.
+    assert operations(CONFIG, batch) == pytest.approx(counter.get_total_flops(), rel=0.03)
+
+
+def test_trainers_begin_with_the_same_loss(tmp_path: Path) -> None:
+    report = run("training", tmp_path, "--shape", "tiny", "--max-tokens", "200", called="small")
+    losses = [result["loss"] for result in report["results"]]
+    assert len(losses) == 4
+    assert losses == pytest.approx([losses[0]] * 4, rel=1e-4)
+    assert all(tokens > 0 for result in report["results"] for tokens in result["tokens"])
+    assert any(note.startswith("Padding of tiny") for note in report["notes"])
