@@ -25,7 +25,6 @@ def test_a_client(live: Live, example: str) -> None:
 
 @pytest.mark.parametrize("example", [block for block in BLOCKS if _ADDRESS not in str(block.values)])
 def test_the_library(example: str) -> None:
-    pytest.importorskip("dragoman")
     assert "Bonjour." in run(example)
 
 
