@@ -61,6 +61,7 @@ check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror model/native/src/*.* model/native/src/*/*.*
+	$(BIN)/python -m model.native.build --warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -55,7 +55,7 @@ class NativeNetwork:
 
     @property
     def slot_bytes(self) -> int:
-        """What one entry of decoder state occupies: keys and values of a position in all layers."""
+        """Bytes of a KV slot: the keys and values of one position in all decoder layers."""
         return int(self.binding.network_slot_bytes(self.address))
 
 

@@ -1,4 +1,4 @@
-"""⑤ Finds the native library that this processor runs, and its functions."""
+"""⑤ Selects the native library for this processor and declares its functions."""
 
 import ctypes
 import logging
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from model.errors import ConfigError, NativeError
-from model.native.build import VARIANTS, is_whole, library_path
+from model.native.build import VARIANTS, is_intact, library_path
 from model.native.structures import (
     NamedTensor,
     NativeConfig,
@@ -27,7 +27,7 @@ ABI_VERSION = 8
 ENVIRONMENT = "DRAGOMAN_NATIVE"
 
 _CPU_INFO = Path("/proc/cpuinfo")
-# Instructions that a compiler may use with the flags of each variant, as Linux calls them.
+# The instructions that the flags of each variant let the compiler use, by their names in Linux.
 _AVX2 = frozenset(("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"))
 _AVX512 = _AVX2.union(
     ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16")
@@ -54,24 +54,24 @@ _FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
 
 
 class Library:
-    """The functions of one library; calls release the interpreter's lock.
+    """The functions of one library. Calls release the interpreter's lock.
 
-    Those that fail raise NativeError, or MemoryError where there was no memory for what they were asked.
+    A function that fails raises NativeError, or MemoryError if the library could not allocate memory.
 
     Args:
-        path: Of the shared library.
+        path: Path of the shared library.
 
     Attributes:
-        name: File name without its ending.
+        name: File name without its suffix.
 
     Raises:
-        NativeError: If it is not what its build made, cannot be loaded, or is of another version.
+        NativeError: If the library is damaged, cannot be loaded, or has another ABI version.
     """
 
     def __init__(self, path: Path) -> None:
-        if not is_whole(path):
+        if not is_intact(path):
             raise NativeError(
-                f"the native library {path.name} is damaged: `python -m model.native.build` mends it"
+                f"the native library {path.name} is damaged: `python -m model.native.build` repairs it"
             )
         try:
             self._functions = ctypes.CDLL(str(path))
@@ -82,7 +82,7 @@ class Library:
         if version != ABI_VERSION:
             raise NativeError(f"{path} must have ABI version {ABI_VERSION}, but has {version} instead")
         if not self._functions.dragoman_request_instructions():
-            raise NativeError(f"the system does not let {path.name} use what this processor has")
+            raise NativeError(f"the system denies {path.name} the use of this processor's instructions")
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(self._functions, name)
             function.restype, function.argtypes = result, list(arguments)
@@ -96,13 +96,13 @@ class Library:
     def function(
         self, name: str, arguments: Sequence[Any], result: type[c_int32] | None = None
     ) -> Callable[..., int | None]:
-        """A function that cannot fail."""
+        """A function that cannot fail, with the types of its arguments and result."""
         function = getattr(self._functions, name)
         function.restype, function.argtypes = result, list(arguments)
         return cast(Callable[..., int | None], function)
 
     def fallible_function(self, name: str, arguments: Sequence[Any]) -> Callable[..., None]:
-        """A function that gives a negative number where it fails; this one raises then."""
+        """A function that raises if the library's function returns a negative number."""
         function = cast(Callable[..., int], self.function(name, arguments, c_int32))
 
         def called(*values: object) -> None:
@@ -147,22 +147,22 @@ class Library:
 
 
 def freed_with(owner: object, free: Callable[[int], None], address: int) -> "weakref.finalize[..., object]":
-    """Free what an owner holds in the library when it goes; not at exit, when a thread may still be in it."""
+    """Free an object of the library with its owner; not at exit, when a thread may still use it."""
     finalizer = weakref.finalize(owner, free, address)
     finalizer.atexit = False
     return finalizer
 
 
 def load_library(choice: str | None = None) -> Library:
-    """The fastest library that is built, whole, and that this processor runs.
+    """Load the fastest library that is built, intact and runs on this processor.
 
     Args:
-        choice: `amx`, `avx512` or `avx2` for that one, `off` for none, `auto` for the fastest; by default
-            what DRAGOMAN_NATIVE says, or `auto`.
+        choice: `amx`, `avx512` or `avx2` for that library, `off` for none, `auto` for the fastest. By
+            default the value of DRAGOMAN_NATIVE, or `auto`.
 
     Raises:
-        NativeError: If there is none, with the reason.
-        ConfigError: If the choice is none of these, or the one that was chosen cannot be had.
+        NativeError: If there is no such library, with the reason.
+        ConfigError: If the choice is unknown, or the chosen library does not work here.
     """
     choice = choice or os.environ.get(ENVIRONMENT) or "auto"
     if choice == "off":
@@ -197,7 +197,7 @@ def _fastest(choice: str) -> Library:
 
 
 def runnable_variants() -> Sequence[str]:
-    """Instruction sets that this processor has, the fastest first."""
+    """The instruction sets of this processor, the fastest first."""
     return [variant for variant in VARIANTS if _REQUIRED[variant] <= _processor_features()]
 
 
@@ -208,7 +208,7 @@ def _loaded(path: Path) -> Library:
 
 @cache
 def _processor_features() -> frozenset[str]:
-    """What the first processor can do, as Linux calls it; nothing where that cannot be told."""
+    """The features of the first processor by their names in Linux; empty if they are unknown."""
     if platform.machine() != "x86_64" or not _CPU_INFO.exists():
         return frozenset()
     for line in _CPU_INFO.read_text().splitlines():

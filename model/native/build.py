@@ -1,8 +1,10 @@
-"""⑤ Compiles the native library: `python -m model.native.build`. Does nothing where it is built already.
+"""⑤ Compiles the native library: `python -m model.native.build`. Does nothing if the library is up to date.
 
-There is one library for each instruction set, of the same sources. A hash of sources and flags is
-part of the file's name, so that a library is never older than its sources; one that is damaged is
-compiled again. Where one instruction set cannot be had, the others are built all the same.
+The same sources are compiled once for each instruction set. The file name contains a hash of sources
+and flags, so that a library is never older than its sources. A damaged library is compiled again. If
+the compiler fails for one instruction set, the others are built nevertheless.
+
+`python -m model.native.build --warnings` compiles nothing, and fails if the compiler has warnings.
 """
 
 import hashlib
@@ -21,29 +23,6 @@ from pathlib import Path
 
 from model.errors import NativeError
 
-
-def seal_path(library: Path) -> Path:
-    """Where the SHA-256 of a library is."""
-    return library.with_name(f"{library.name}.sha256")
-
-
-def seal(library: Path) -> None:
-    """Leave the SHA-256 of a library beside it, as `sha256sum` writes it."""
-    seal_path(library).write_text(f"{_digest(library)}  {library.name}\n")
-
-
-def is_whole(library: Path) -> bool:
-    """Whether a library is there, and is what its build made."""
-    try:
-        return seal_path(library).read_text().partition(" ")[0] == _digest(library)
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def _digest(library: Path) -> str:
-    return hashlib.sha256(library.read_bytes()).hexdigest()
-
-
 logger = logging.getLogger(__name__)
 
 SOURCES = Path(__file__).parent / "src"
@@ -57,12 +36,13 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
 }
 """Instruction sets and their compiler flags, the fastest first."""
 
-# Contraction is off because which products and sums a compiler fuses is its own choice, and it shows in the
-# last bit of a result; where one rounding is wanted, the sources say so.
+# With contraction, the compiler would choose which products and sums it fuses, and results would differ
+# in the last bit. The sources fuse explicitly where that is wanted.
 _FLAGS = (
     *("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=off"),
     *("-shared", "-fPIC", "-fvisibility=hidden", "-Wno-psabi"),
 )
+_WARNINGS = ("-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 _SYSTEM, _MACHINE = "Linux", "x86_64"
 _COMPILERS = ("c++", "g++", "clang++")
 _HASH_DIGITS = 16
@@ -70,31 +50,53 @@ _SECONDS = 600
 
 
 def library_path(variant: str, sources: Path = SOURCES, libraries: Path = LIBRARIES) -> Path:
-    """Where the library for an instruction set is, or would be."""
+    """The path of the library for an instruction set, whether it exists or not."""
     return libraries / f"dragoman-{variant}-{_hash(variant, sources)}.so"
 
 
+def checksum_path(library: Path) -> Path:
+    """The path of a library's SHA-256."""
+    return library.with_name(f"{library.name}.sha256")
+
+
+def write_checksum(library: Path) -> None:
+    """Write the SHA-256 of a library to a file next to it, as `sha256sum` does."""
+    checksum_path(library).write_text(f"{_digest(library)}  {library.name}\n")
+
+
+def is_intact(library: Path) -> bool:
+    """Whether a library exists and has its SHA-256. Loading a damaged library would end the process."""
+    try:
+        return checksum_path(library).read_text().partition(" ")[0] == _digest(library)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _digest(library: Path) -> str:
+    return hashlib.sha256(library.read_bytes()).hexdigest()
+
+
 def build(sources: Path = SOURCES, libraries: Path = LIBRARIES) -> list[Path]:
-    """Compile what is not there yet, and remove what older sources left.
+    """Compile the libraries that are missing or damaged, and remove those of older sources.
 
     Args:
         sources: Folder of the C++ files, in subfolders.
-        libraries: Folder for what they become.
+        libraries: Folder of the libraries.
 
     Returns:
         The libraries that were compiled.
 
     Raises:
-        NativeError: If there is no compiler, or it fails and there is no library at all.
+        NativeError: If there is no compiler, or it fails for every instruction set.
         OSError: If the folder cannot be written to.
     """
     paths = {variant: library_path(variant, sources, libraries) for variant in VARIANTS}
-    missing = {variant: path for variant, path in paths.items() if not is_whole(path)}
+    missing = {variant: path for variant, path in paths.items() if not is_intact(path)}
     failures = _compile_all(missing, sources, libraries) if missing else {}
     if len(failures) == len(paths):
         raise next(iter(failures.values()))
     for error in failures.values():
-        logger.warning("going on without one library: %s", " ".join(str(error).splitlines()[:2]))
+        logger.warning("continuing without one library: %s", " ".join(str(error).splitlines()[:2]))
     current = {path.name for path in paths.values()}
     for path in libraries.glob("dragoman-*.so*"):
         if path.name.removesuffix(".sha256") not in current:
@@ -103,7 +105,7 @@ def build(sources: Path = SOURCES, libraries: Path = LIBRARIES) -> list[Path]:
 
 
 def _compile_all(missing: Mapping[str, Path], sources: Path, libraries: Path) -> dict[str, NativeError]:
-    """Side by side; what the compiler says of the variants where it failed."""
+    """Compile the variants in parallel, and return the error of each that failed."""
     compiler = _find_compiler()
     libraries.mkdir(exist_ok=True)
 
@@ -137,53 +139,66 @@ def _find_compiler() -> Sequence[str]:
     raise NativeError(f"no C++ compiler was found (looked for: {looked_for})")
 
 
+def check_warnings(sources: Path = SOURCES) -> None:
+    """Check the sources for every instruction set, with the compiler's warnings as errors.
+
+    Raises:
+        NativeError: If there is no compiler, or it has warnings.
+    """
+    compiler = _find_compiler()
+    for variant in VARIANTS:
+        _run_compiler(compiler, variant, sources, _WARNINGS)
+
+
 def _compile(compiler: Sequence[str], variant: str, sources: Path, target: Path) -> None:
-    # One translation unit: that halves the time, because the standard library's headers are read once.
-    unit = "".join(f'#include "{path.relative_to(sources)}"\n' for path in sorted(sources.rglob("*.cpp")))
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as folder:
         result = Path(folder) / target.name
-        command = [
-            *compiler,
-            *_FLAGS,
-            *VARIANTS[variant],
-            f"-I{sources}",
-            "-x",
-            "c++",
-            "-",
-            "-o",
-            str(result),
-        ]
-        # The command is this module's own, or what the person who builds has put into CXX.
-        try:
-            outcome = subprocess.run(  # noqa: S603
-                command,
-                input=unit,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise NativeError(f"{compiler[0]} takes over {_SECONDS} s to compile for {variant}") from error
-        if outcome.returncode != 0:
-            raise NativeError(f"{compiler[0]} cannot compile the library for {variant}:\n{outcome.stderr}")
-        # Nobody ever finds half a library or half a seal; whoever builds at the same time writes the same.
-        seal(result)
-        seal_path(result).replace(seal_path(target))
+        _run_compiler(compiler, variant, sources, ("-o", str(result)))
+        # Each file is replaced as a whole. Processes that build at the same time write the same contents.
+        write_checksum(result)
+        checksum_path(result).replace(checksum_path(target))
         result.replace(target)
 
 
-def main() -> int:
-    """Build and say so in one line; the exit status is 1 where that fails.
+def _run_compiler(compiler: Sequence[str], variant: str, sources: Path, options: Sequence[str]) -> None:
+    # One translation unit halves the time, because the compiler reads the standard library's headers once.
+    unit = "".join(f'#include "{path.relative_to(sources)}"\n' for path in sorted(sources.rglob("*.cpp")))
+    command = [*compiler, *_FLAGS, *VARIANTS[variant], f"-I{sources}", *options, "-x", "c++", "-"]
+    # The command consists of constants of this module and of CXX.
+    try:
+        outcome = subprocess.run(  # noqa: S603
+            command,
+            input=unit,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NativeError(f"{compiler[0]} takes over {_SECONDS} s to compile for {variant}") from error
+    if outcome.returncode != 0:
+        raise NativeError(f"{compiler[0]} cannot compile the library for {variant}:\n{outcome.stderr}")
 
-    For another kind of processor or system there is nothing to build, and nothing fails.
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Build the library, or check it for warnings, and report the outcome on standard error.
+
+    Args:
+        arguments: `--warnings` to check, nothing to build.
+
+    Returns:
+        The exit status: 1 if the build or the check fails. On other processors and systems there is
+        nothing to build, and the status is 0.
     """
     place = platform.system(), platform.machine()
     if place != (_SYSTEM, _MACHINE):
         sys.stderr.write(f"There is no native library for {' on '.join(place)}: decoding will use PyTorch\n")
         return 0
     try:
+        if "--warnings" in arguments:
+            check_warnings()
+            return 0
         built = build()
     except (NativeError, OSError) as error:
         sys.stderr.write(f"The native library was not built, decoding will use PyTorch: {error}\n")
@@ -194,4 +209,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
-"""ⓔ What a training step computes in the native library: addresses in, numbers written in place.
+"""ⓔ The operators of a training step in the native library, which read and write tensors by address.
 
-The structures are laid out as in src/training/.
+src/training/operators.h has the same structs, and describes their fields.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class LossRows(Structure):
-    """Rows of scores and their labels; see smoothed_loss.h."""
+    """Rows of logits and their labels."""
 
     _fields_ = (
         ("logits", c_void_p),
@@ -35,13 +35,13 @@ class LossRows(Structure):
 
 
 class DropoutStruct(Structure):
-    """A mask that follows from its seed; see dropout.h."""
+    """Dropout with the mask of a seed."""
 
     _fields_ = (("seed", c_uint64), ("threshold", c_uint32), ("scale", c_float))
 
 
 class DropoutAdd(Structure):
-    """A stream and what is added to it; see residual.h."""
+    """A residual stream and the update that is added to it after dropout."""
 
     _fields_ = (
         ("stream", c_void_p),
@@ -56,7 +56,7 @@ class DropoutAdd(Structure):
 
 
 class NormedRows(Structure):
-    """Rows and their layer norm; see residual.h."""
+    """Rows and their layer norm."""
 
     _fields_ = (
         ("rows_in", c_void_p),
@@ -74,7 +74,7 @@ class NormedRows(Structure):
 
 
 class NormGradients(Structure):
-    """Where the gradients of a layer norm go; see residual.h."""
+    """The gradients of a layer norm."""
 
     _fields_ = (
         ("upstream", c_void_p),
@@ -85,7 +85,7 @@ class NormGradients(Structure):
 
 
 class SentenceAttention(Structure):
-    """Queries, keys and values of whole sentences; see sentence_attention.h."""
+    """Queries, keys and values of whole sentences."""
 
     _fields_ = (
         ("queries", c_void_p),
@@ -109,7 +109,7 @@ class SentenceAttention(Structure):
 
 
 class AttentionGradients(Structure):
-    """Where the gradients of attention go; see sentence_attention.h."""
+    """The gradients of attention: of its output, and of queries, keys and values."""
 
     _fields_ = (
         ("output", c_void_p),
@@ -120,7 +120,7 @@ class AttentionGradients(Structure):
 
 
 class Projection(Structure):
-    """The weight of a projection, and how many rows go through it; see projection.h."""
+    """A projection and the number of rows that it is applied to."""
 
     _fields_ = (
         ("weight", c_void_p),
@@ -148,15 +148,15 @@ _FUNCTIONS: Mapping[str, Sequence[Any]] = {
 
 
 class Operators:
-    """The functions of one library; calls release the interpreter's lock.
+    """The training operators of one library. Calls release the interpreter's lock.
 
-    Those that compute raise MemoryError where there is no memory for what they need on the way.
+    Operators raise MemoryError if the library cannot allocate memory.
 
     Args:
-        library: Where they are.
+        library: The library.
 
     Attributes:
-        has_bfloat16_products: Whether there is `project` with its gradients.
+        has_bfloat16_products: Whether the library has `project` and its gradients.
     """
 
     def __init__(self, library: Library) -> None:
@@ -168,57 +168,64 @@ class Operators:
         self.has_bfloat16_products = bool(library.function("dragoman_has_bfloat16_products", (), c_int32)())
 
     def lend_threads(self, address: int | None) -> None:
-        """Let a function that works as GOMP_parallel does lend its threads; None for the library's own."""
+        """Use the threads of a function like GOMP_parallel; None starts threads of the library's own."""
         self._lend_threads(address)
 
     def smoothed_loss(self, rows: LossRows) -> tuple[float, float]:
-        """Smoothed loss and cross entropy, summed; writes the normalisers."""
+        """Sums of smoothed loss and cross entropy. Writes the normalisers."""
         sums = (c_double * 2)()
         self._functions["smoothed_loss"](rows, sums)
         return sums[0], sums[1]
 
     def smoothed_loss_gradient(self, rows: LossRows, scale: float, gradient: int) -> None:
-        """Writes the gradient of `scale` times the smoothed loss."""
+        """Write the gradient of `scale` times the smoothed loss."""
         self._functions["smoothed_loss_gradient"](rows, scale, gradient)
 
     def dropout_add(self, dropped: DropoutAdd) -> None:
-        """Writes the sum."""
+        """Write the sum."""
         self._functions["dropout_add"](dropped)
 
     def norm_rows(self, norm: NormedRows) -> None:
-        """Writes the norm, and what its gradient needs."""
+        """Write the norm, and the means and factors for its gradient."""
         self._functions["norm_rows"](norm)
 
     def norm_rows_gradient(self, norm: NormedRows, gradients: NormGradients) -> None:
-        """Writes the gradients; `norm.normed` is that of what the norm gave."""
+        """Write the gradients; `norm.normed` is the gradient of the norm's result."""
         self._functions["norm_rows_gradient"](norm, gradients)
 
-    def attend_sentences(self, attention: SentenceAttention, joined: int) -> None:
-        """Writes the joined heads, and the shares that the gradient needs."""
-        self._functions["attend_sentences"](attention, joined)
+    def attend_sentences(self, attention: SentenceAttention, output: int) -> None:
+        """Write the concatenated heads, and the attention weights for the gradient."""
+        self._functions["attend_sentences"](attention, output)
 
     def attend_sentences_gradient(self, attention: SentenceAttention, gradients: AttentionGradients) -> None:
-        """Writes the gradients of queries, keys and values."""
+        """Write the gradients of queries, keys and values."""
         self._functions["attend_sentences_gradient"](attention, gradients)
 
     def project(self, projection: Projection, inputs: int, outputs: int) -> None:
-        """Writes the outputs, bfloat16 like the inputs."""
+        """Write the outputs, in bfloat16 like the inputs."""
         self._functions["project"](projection, inputs, outputs)
 
-    def project_gradient(self, projection: Projection, slope: int, of_inputs: int) -> None:
-        """Writes the gradient of the inputs, bfloat16 like that of the outputs."""
-        self._functions["project_gradient"](projection, slope, of_inputs)
+    def project_gradient(self, projection: Projection, output_gradient: int, input_gradient: int) -> None:
+        """Write the gradient of the inputs, in bfloat16 like that of the outputs."""
+        self._functions["project_gradient"](projection, output_gradient, input_gradient)
 
     def project_weight_gradient(
-        self, projection: Projection, slope: int, inputs: int, of_weight: int, of_bias: int | None
+        self,
+        projection: Projection,
+        output_gradient: int,
+        inputs: int,
+        weight_gradient: int,
+        bias_gradient: int | None,
     ) -> None:
-        """Writes the gradients of weight and bias, float32."""
-        self._functions["project_weight_gradient"](projection, slope, inputs, of_weight, of_bias)
+        """Write the gradients of weight and bias, in float32."""
+        self._functions["project_weight_gradient"](
+            projection, output_gradient, inputs, weight_gradient, bias_gradient
+        )
 
 
 @cache
 def load_operators() -> Operators | None:
-    """Of the fastest library; None where there is none, and then the log says why."""
+    """The operators of the fastest library, or None if no library works; the log has the reason."""
     try:
         return Operators(load_library())
     except NativeError as reason:

@@ -1,4 +1,4 @@
-"""⑤ Where the numbers of a tensor lie, whoever holds it: NumPy, PyTorch or a mapped file. Imports neither."""
+"""⑤ The addresses of tensors of NumPy, PyTorch or a mapped file. Imports neither of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from model.errors import NativeError
 
-_TYPES = {"float32": 0, "bfloat16": 1, "float16": 2}  # NumberType in tensors.h
+_TYPES = {"float32": 0, "bfloat16": 1, "float16": 2}  # NumberType in network/tensors.h
 _WORDS = {"float32": "<f4", "bfloat16": "<u2", "float16": "<f2"}
 _Place = tuple[int, str, Sequence[int]]
-"""Address, type and shape."""
+"""Address, number type and shape."""
 
 
 class Array(Protocol):
-    """A NumPy array, or what tells of its memory like one."""
+    """A NumPy array, or another object with its array interface."""
 
     @property
     def __array_interface__(self) -> Mapping[str, Any]:
@@ -22,11 +22,11 @@ class Array(Protocol):
 
 @runtime_checkable
 class ArrayTensor(Protocol):
-    """A tensor of a checkpoint, as its file has it."""
+    """A tensor of a checkpoint, in the number type of its file."""
 
     @property
     def values(self) -> Array:
-        """Its numbers; those of bfloat16, which NumPy does not know, as 16-bit words."""
+        """Its numbers. NumPy has no bfloat16, so that those numbers are 16-bit words."""
 
     @property
     def dtype(self) -> str:
@@ -34,11 +34,11 @@ class ArrayTensor(Protocol):
 
 
 class Device(Protocol):
-    """Where a PyTorch tensor lives."""
+    """The device of a PyTorch tensor."""
 
     @property
     def type(self) -> str:
-        """`cpu`, or another kind."""
+        """`cpu`, or another type of device."""
 
 
 @runtime_checkable
@@ -47,21 +47,21 @@ class TorchTensor(Protocol):
 
     @property
     def dtype(self) -> object:
-        """Type of its numbers."""
+        """Its number type."""
 
     @property
     def shape(self) -> Sequence[int]:
-        """Its sizes."""
+        """Its shape."""
 
     @property
     def device(self) -> Device:
-        """Where it lives."""
+        """Its device."""
 
     def is_contiguous(self) -> bool:
-        """Whether its numbers lie in row order."""
+        """Whether its numbers are contiguous in row order."""
 
     def data_ptr(self) -> int:
-        """Where they begin."""
+        """The address of the first number."""
 
 
 Weights = Mapping[str, ArrayTensor] | Mapping[str, TorchTensor]
@@ -69,12 +69,12 @@ Weights = Mapping[str, ArrayTensor] | Mapping[str, TorchTensor]
 
 @dataclass(frozen=True)
 class Block:
-    """A matrix or vector in memory, in row order.
+    """A matrix or vector in memory, contiguous in row order.
 
     Attributes:
-        address: Of its first number.
-        type: NumberType in tensors.h.
-        rows: 1 for a vector.
+        address: Address of the first number.
+        type: NumberType in network/tensors.h.
+        rows: Number of rows; 1 for a vector.
         columns: Numbers in a row.
     """
 
@@ -85,16 +85,16 @@ class Block:
 
     @classmethod
     def of(cls, name: str, tensor: ArrayTensor | TorchTensor, shape: Sequence[int]) -> Self:
-        """Where a tensor lies; it must live as long as the block is used.
+        """The block of a tensor, which must stay alive while the block is used.
 
         Args:
-            name: What messages call it.
+            name: Its name in error messages.
             tensor: A vector or a matrix.
-            shape: What it must have.
+            shape: The expected shape.
 
         Raises:
-            NativeError: If it has another shape, or a type, a place or a layout that the library does
-                not read.
+            NativeError: If the tensor has another shape, or a number type, device or layout that the
+                library cannot read.
         """
         found = _of_torch(tensor) if isinstance(tensor, TorchTensor) else _of_array(tensor)
         if found is None:

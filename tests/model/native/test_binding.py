@@ -7,14 +7,14 @@ import pytest
 from model.errors import ConfigError, NativeError
 from model.native import binding
 from model.native.binding import ABI_VERSION, ENVIRONMENT, Library, load_library, runnable_variants
-from model.native.build import VARIANTS, library_path, seal, seal_path
+from model.native.build import VARIANTS, checksum_path, library_path, write_checksum
 from tests.model.native_library import needs_compiler
 
 
 def compile_library(path: Path, program: str) -> None:
     command = ["c++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(path)]
     subprocess.run(command, input=program, text=True, check=True, timeout=300)
-    seal(path)
+    write_checksum(path)
 
 
 def test_each_instruction_set_has_its_own_library(library: Library) -> None:
@@ -76,7 +76,7 @@ def test_what_is_not_built_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
     (tmp_path / "library.so").write_text("not a library")
-    seal(tmp_path / "library.so")
+    write_checksum(tmp_path / "library.so")
     with pytest.raises(NativeError, match="cannot be loaded"):
         Library(tmp_path / "library.so")
 
@@ -96,7 +96,7 @@ def test_a_library_that_was_cut_short_is_refused_before_it_can_do_harm(
     whole = library_path(library.name.split("-")[1])
     cut = tmp_path / whole.name
     cut.write_bytes(whole.read_bytes()[:size])
-    shutil.copy(seal_path(whole), tmp_path)
+    shutil.copy(checksum_path(whole), tmp_path)
     with pytest.raises(NativeError, match="damaged"):
         Library(cut)
 
@@ -124,7 +124,7 @@ def test_a_library_whose_instructions_the_system_withholds_is_refused(tmp_path: 
         extern "C" int dragoman_request_instructions() {{ return 0; }}
     """
     compile_library(tmp_path / "library.so", program)
-    with pytest.raises(NativeError, match=r"does not let library\.so use"):
+    with pytest.raises(NativeError, match=r"denies library\.so the use"):
         Library(tmp_path / "library.so")
 
 

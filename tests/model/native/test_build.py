@@ -7,7 +7,7 @@ import pytest
 
 from model.errors import NativeError
 from model.native import build as builder
-from model.native.build import VARIANTS, build, is_whole, library_path, main, seal_path
+from model.native.build import VARIANTS, build, check_warnings, checksum_path, is_intact, library_path, main
 from tests.model.native_library import needs_compiler
 
 # Stands in for a compiler: notes its arguments, reads the program and writes what it was asked to.
@@ -51,23 +51,21 @@ def fresh_hashes() -> None:
 
 
 @needs_compiler
-def test_there_is_a_library_for_each_instruction_set_from_the_same_sources(
-    sources: Path, libraries: Path
-) -> None:
+def test_the_same_sources_make_a_library_for_each_instruction_set(sources: Path, libraries: Path) -> None:
     built = build(sources, libraries)
     assert built == [library_path(variant, sources, libraries) for variant in VARIANTS]
     assert all(path.read_bytes().startswith(b"\x7fELF") for path in built)
-    assert all(map(is_whole, built))
+    assert all(map(is_intact, built))
     assert sorted(libraries.glob("*.so")) == sorted(built)
 
 
-def test_nothing_is_compiled_that_is_there(sources: Path, libraries: Path, calls: Path) -> None:
+def test_libraries_that_exist_are_not_compiled_again(sources: Path, libraries: Path, calls: Path) -> None:
     assert len(build(sources, libraries)) == len(VARIANTS)
     assert build(sources, libraries) == []
     assert len(calls.read_text().splitlines()) == len(VARIANTS)
 
 
-def test_changed_sources_are_compiled_and_the_old_library_goes(
+def test_changed_sources_are_compiled_and_old_libraries_removed(
     sources: Path, libraries: Path, calls: Path
 ) -> None:
     before = build(sources, libraries)
@@ -75,11 +73,11 @@ def test_changed_sources_are_compiled_and_the_old_library_goes(
     builder._hash.cache_clear()
     after = build(sources, libraries)
     assert not set(before) & set(after)
-    assert sorted(libraries.iterdir()) == sorted([*after, *map(seal_path, after)])
+    assert sorted(libraries.iterdir()) == sorted([*after, *map(checksum_path, after)])
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda path: path.write_bytes(b"half"), lambda path: seal_path(path).unlink()]
+    "damage", [lambda path: path.write_bytes(b"half"), lambda path: checksum_path(path).unlink()]
 )
 def test_a_damaged_library_is_compiled_again(
     sources: Path, libraries: Path, calls: Path, damage: Callable[[Path], object]
@@ -87,20 +85,20 @@ def test_a_damaged_library_is_compiled_again(
     first, *others = build(sources, libraries)
     damage(first)
     assert build(sources, libraries) == [first]
-    assert all(map(is_whole, (first, *others)))
+    assert all(map(is_intact, (first, *others)))
 
 
-def test_who_reads_a_seal_while_it_is_replaced_reads_the_old_one(
+def test_a_reader_of_a_checksum_that_is_replaced_reads_the_old_one(
     sources: Path, libraries: Path, calls: Path
 ) -> None:
     first, *_ = build(sources, libraries)
     first.write_bytes(b"half")
-    with seal_path(first).open() as seal:
+    with checksum_path(first).open() as checksum:
         assert build(sources, libraries) == [first]
-        assert os.fstat(seal.fileno()).st_nlink == 0
+        assert os.fstat(checksum.fileno()).st_nlink == 0
 
 
-def test_an_instruction_set_that_the_compiler_lacks_leaves_the_others(
+def test_the_other_libraries_are_built_if_the_compiler_lacks_an_instruction_set(
     sources: Path,
     libraries: Path,
     calls: Path,
@@ -126,16 +124,22 @@ def test_the_compiler_is_the_one_that_cxx_names_with_its_arguments(
 
 
 @needs_compiler
-def test_a_failure_shows_the_compilers_words_and_leaves_nothing_behind(
-    sources: Path, libraries: Path
-) -> None:
+def test_warnings_are_errors_of_the_check_only(sources: Path, libraries: Path) -> None:
+    (sources / "answer.cpp").write_text("int answer() { int unused = 1; return 42; }\n")
+    with pytest.raises(NativeError, match="unused"):
+        check_warnings(sources)
+    assert len(build(sources, libraries)) == len(VARIANTS)
+
+
+@needs_compiler
+def test_a_failure_shows_the_compilers_output_and_leaves_no_file(sources: Path, libraries: Path) -> None:
     (sources / "answer.cpp").write_text("int answer() { return forty_two; }\n")
     with pytest.raises(NativeError, match="forty_two"):
         build(sources, libraries)
     assert list(libraries.iterdir()) == []
 
 
-def test_without_a_compiler_the_error_says_what_was_looked_for(
+def test_without_a_compiler_the_error_names_the_commands_tried(
     sources: Path, libraries: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", "")
@@ -158,7 +162,7 @@ def test_the_command_says_in_one_line_that_pytorch_will_be_used(
     assert "no C++ compiler" in line
 
 
-def test_the_command_is_silent_where_everything_is_there(
+def test_the_command_is_silent_if_all_libraries_exist(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(builder, "build", list)
@@ -167,7 +171,7 @@ def test_the_command_is_silent_where_everything_is_there(
 
 
 @pytest.mark.parametrize(("system", "machine"), [("Linux", "aarch64"), ("Darwin", "x86_64")])
-def test_for_another_kind_of_processor_or_system_there_is_nothing_to_build(
+def test_on_other_processors_and_systems_nothing_is_built(
     system: str, machine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(builder.platform, "system", lambda: system)
@@ -177,7 +181,7 @@ def test_for_another_kind_of_processor_or_system_there_is_nothing_to_build(
     assert line == f"There is no native library for {system} on {machine}: decoding will use PyTorch\n"
 
 
-def test_words_of_the_compiler_that_are_no_utf8_are_shown_as_far_as_they_are(
+def test_compiler_output_that_is_not_utf8_is_shown_with_replacements(
     sources: Path, libraries: Path, calls: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "my compiler").write_text("#!/bin/sh\nprintf 'caf\\351: no' >&2; exit 1\n")
