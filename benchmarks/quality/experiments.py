@@ -43,13 +43,13 @@ from benchmarks.quality.runs import (
     train,
 )
 from model.errors import DivergenceError
+from model.evaluation.tuning import translate_with, try_searches
 from model.files import write_text_whole
 from model.request import DecodeOptions
 from model.training.config.files import anchored, merged
 from model.training.config.train_config import TrainConfig
 from model.training.report.log import Journal
 from model.training.run_folder.folder import RunFolder
-from model.training.tuning import translate_with, try_searches
 from model.training.validation import held_out_texts
 from model.translation.translator import Translator
 

@@ -29,12 +29,12 @@ from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.manifest import record_evaluation
 from model.cli.tune import LENGTH_PENALTIES
 from model.evaluation.scores import score_translations
+from model.evaluation.tuning import keep_best_search, searches, translate_with, try_searches
 from model.training.config.data import CorpusConfig
 from model.training.config.train_config import TrainConfig
 from model.training.report.log import Journal
 from model.training.report.provenance import plain_config
 from model.training.run_folder.folder import RunFolder
-from model.training.tuning import keep_best_search, searches, translate_with, try_searches
 from model.training.validation import held_out_texts
 from model.translation.translator import Translator
 

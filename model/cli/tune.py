@@ -24,8 +24,8 @@ from model.cli.options import (
 if TYPE_CHECKING:
     from model.checkpoint.card import ModelCard
     from model.evaluation import Metric
-    from model.training.tuning import Trial
-    from model.training.validation import HeldOut
+    from model.evaluation.text import HeldOut
+    from model.evaluation.tuning import Trial
 
 LENGTH_PENALTIES = (0.4, 0.7, 1.0, 1.3, 1.6, 2.0)
 _SAMPLE_LINES = 200
@@ -97,7 +97,7 @@ def tune(
       dragoman tune runs/mine/checkpoints/best --source-file valid.en --reference-file valid.fr -s en -t fr
       dragoman tune runs/mine/checkpoints/best --corpus en-fr valid.tsv.gz --beam-size 4 --beam-size 6
     """
-    from model.training.tuning import best_trial, keep_best_search, searches, translate_with, try_searches
+    from model.evaluation.tuning import best_trial, keep_best_search, searches, translate_with, try_searches
 
     if (source_file is None) == (not corpora):
         raise Misuse("either --source-file or --corpus must be given")

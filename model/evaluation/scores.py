@@ -10,10 +10,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from model.evaluation import Metric
+from model.evaluation.text import EvaluationText, References
 from model.text.languages import canonical_code, has_unspaced_words
-
-References = Sequence[Sequence[str | None]]
-"""Columns: the first reference of every sentence, then the second, …; None where one has fewer."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class TranslationScores:
 def score_translations(
     translations: Sequence[str], references: References, target_language: str
 ) -> TranslationScores:
-    """Score translations against their references; case and punctuation count."""
+    """Scores translations against their references; case and punctuation count."""
     bleu, chrf = bleu_metric(target_language), CHRF()
     columns = cast(Sequence[Sequence[str]], references)  # sacreBLEU takes None, but does not say so
     return TranslationScores(
@@ -48,34 +46,35 @@ def score_translations(
 
 
 def mean_score(scores: Collection[TranslationScores], metric: Metric) -> float:
-    """Mean of a metric over directions."""
+    """Returns the mean of a metric over directions."""
     return sum(float(getattr(each, metric)) for each in scores) / len(scores)
 
 
 def bleu_metric(target_language: str, *, for_sentences: bool = False) -> BLEU:
-    """BLEU as it is counted in a language.
+    """Returns sacreBLEU's BLEU for a language.
 
     Args:
-        target_language: Code.
-        for_sentences: Leave out n-grams longer than a sentence, so that short ones can score at all.
+        target_language: Code; decides how words are counted.
+        for_sentences: Whether to leave out n-grams that are longer than a sentence, so that short sentences
+            do not all score 0.
     """
     return BLEU(tokenize=_tokenizer(target_language), effective_order=for_sentences)
 
 
 def _tokenizer(language: str) -> str:
-    """SacreBLEU's name for it; characters where spaces do not show words, or, in Korean, not these."""
+    """Returns sacreBLEU's tokenizer; characters for Korean, and where no spaces separate words."""
     if canonical_code(language) == "zh":
         return "zh"
     return "char" if has_unspaced_words(language) or canonical_code(language) == "ko" else "13a"
 
 
 def sentence_bleu(translation: str, reference: str, *, max_order: int = 2) -> float:
-    """How much of a translation's n-grams is in the reference; longer ones weigh more.
+    """Returns the share of a translation's n-grams that the reference has; longer n-grams weigh more.
 
     exp(min(0, 1 − r / t)) · ∏ pₙ^(1/2ⁿ) for n = 1 … min(k, t), with t and r words of the translation
     and the reference and pₙ the share of the translation's n-grams that match, each as often as the
-    reference has it (https://d2l.ai/chapter_recurrent-modern/seq2seq.html). It is kind to sentences
-    of a few words, where corpus BLEU with its four orders says little; compare it with no other BLEU.
+    reference has it (https://d2l.ai/chapter_recurrent-modern/seq2seq.html). It suits sentences of a few
+    words, for which corpus BLEU with its four orders says little. It is not comparable with other BLEU.
 
     Args:
         translation: Words separated by spaces; case and punctuation count.
@@ -83,7 +82,7 @@ def sentence_bleu(translation: str, reference: str, *, max_order: int = 2) -> fl
         max_order: Words of the longest n-grams, k; at least 1.
 
     Returns:
-        From 0 to 1; 1 for equal sentences, 0 where nothing was translated but should have been.
+        From 0 to 1; 1 for equal sentences, 0 for an empty translation of a sentence.
     """
     words, expected = translation.split(), reference.split()
     if not words:
@@ -96,12 +95,12 @@ def sentence_bleu(translation: str, reference: str, *, max_order: int = 2) -> fl
 
 @dataclass(frozen=True)
 class ScoredSentence:
-    """One translation beside its reference.
+    """A translation and its reference.
 
     Attributes:
-        source: What was translated.
-        reference: What it should become.
-        translation: What it became.
+        source: The sentence.
+        reference: Its reference translation.
+        translation: Its translation.
         bleu: `sentence_bleu`, from 0 to 1.
     """
 
@@ -112,6 +111,18 @@ class ScoredSentence:
 
     def __str__(self) -> str:
         return f"{self.source} → {self.translation}  {self.bleu:.3f}"
+
+
+def score_sentences(
+    text: EvaluationText, translations: Sequence[str], max_order: int
+) -> tuple[ScoredSentence, ...]:
+    """Returns each sentence with its own BLEU (`sentence_bleu`) against its first reference."""
+    return tuple(
+        ScoredSentence(
+            source, reference or "", line, sentence_bleu(line, reference or "", max_order=max_order)
+        )
+        for source, reference, line in zip(text.sources, text.references[0], translations, strict=True)
+    )
 
 
 def _precision(words: Sequence[str], expected: Sequence[str], order: int) -> float:

@@ -19,6 +19,7 @@ from model.decoding.runner import Result
 from model.errors import TranslationError
 from model.evaluation import Metric
 from model.evaluation.scores import TranslationScores, mean_score, score_translations
+from model.evaluation.text import HeldOut
 from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
 from model.text.tokenizer import Tokenizer
@@ -29,33 +30,6 @@ from model.training.data.corpus import read_pairs
 from model.training.distributed.world import ALONE, World
 from model.training.step import autocast, sequence_loss
 from model.training.validation_decoder import NewDecoder, ValidationDecoder
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Sentences of one direction, with their references.
-
-    Attributes:
-        source_language: Code.
-        target_language: Code.
-        sources: To translate.
-        references: One for each.
-    """
-
-    source_language: str
-    target_language: str
-    sources: tuple[str, ...]
-    references: tuple[str, ...]
-
-    @property
-    def direction(self) -> tuple[str, str]:
-        """(source, target) codes."""
-        return self.source_language, self.target_language
-
-    @property
-    def pair(self) -> str:
-        """The same as `source-target`."""
-        return "-".join(self.direction)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from model.evaluation.text import HeldOut
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig
 from model.training.config.train_config import TrainConfig
@@ -16,7 +17,7 @@ from model.training.data.token_store import PairDataset
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
 from model.training.run_folder.folder import RunFolder
-from model.training.validation import HeldOut, held_out_texts
+from model.training.validation import held_out_texts
 
 logger = logging.getLogger(__name__)
 

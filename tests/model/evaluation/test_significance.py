@@ -3,8 +3,9 @@ import random
 import pytest
 
 from model.errors import ConfigError
+from model.evaluation import METRIC_NAMES
 from model.evaluation.scores import score_translations
-from model.evaluation.significance import bootstrap, check_seed, compare
+from model.evaluation.significance import bootstrap, check_seed
 
 _WORDS = ("the", "cat", "dog", "house", "river", "sees", "finds", "small", "old", "green", "never")
 REFERENCES = [" ".join(random.Random(i).choices(_WORDS, k=8)) for i in range(60)]
@@ -22,54 +23,49 @@ def damaged(share: float, seed: int) -> list[str]:
 GOOD, BAD = damaged(0.1, 1), damaged(0.4, 2)
 
 
-def test_a_plain_difference_is_found() -> None:
-    found = compare(GOOD, BAD, [REFERENCES], "en")
+def p_values(translations: list[str], baseline: list[str], **options: int) -> list[float | None]:
+    system, _ = bootstrap(translations, [REFERENCES], "en", baseline=baseline, **options)
+    return [estimate.p_value for estimate in system.values()]
+
+
+def test_a_clear_difference_is_significant() -> None:
+    system, baseline = bootstrap(GOOD, [REFERENCES], "en", baseline=BAD)
+    assert baseline is not None
     plain = score_translations(GOOD, [REFERENCES], "en")
-    assert found.system["bleu"].score == pytest.approx(plain.bleu)
-    assert found.system["chrf"].score == pytest.approx(plain.chrf)
-    for metric in ("bleu", "chrf"):
-        system, baseline = found.system[metric], found.baseline[metric]
-        assert system.score > baseline.score + system.interval + baseline.interval
-        assert system.p_value is not None
-        assert system.p_value < 0.01
-        assert baseline.p_value is None
-        assert "bs:1000|seed:12345" in system.signature
+    assert (system["bleu"].score, system["chrf"].score) == pytest.approx((plain.bleu, plain.chrf))
+    for metric in METRIC_NAMES:
+        one, other = system[metric], baseline[metric]
+        assert one.score > other.score + one.interval + other.interval
+        assert one.p_value is not None
+        assert one.p_value < 0.01
+        assert other.p_value is None
+        assert "bs:1000|seed:12345" in one.signature
 
 
-def test_chance_is_taken_for_chance() -> None:
-    found = compare(damaged(0.2, 3), damaged(0.2, 4), [REFERENCES], "en")
-    assert found.system["bleu"].p_value is not None
-    assert found.system["bleu"].p_value > 0.05
+def test_a_difference_by_chance_is_not_significant() -> None:
+    bleu, _ = p_values(damaged(0.2, 3), damaged(0.2, 4))
+    assert bleu is not None
+    assert bleu > 0.05
 
 
-def test_nothing_differs_from_itself() -> None:
-    found = compare(GOOD, GOOD, [REFERENCES], "en")
-    assert [estimate.p_value for estimate in found.system.values()] == [1.0, 1.0]
-
-
-def test_what_no_metric_sees_is_no_difference() -> None:
+def test_equal_scores_do_not_differ() -> None:
     spaced = [text.replace(" ", "  ") for text in GOOD]
-    found = compare(spaced, GOOD, [REFERENCES], "en", resamples=40)
-    assert [estimate.p_value for estimate in found.system.values()] == [1.0, 1.0]
+    assert p_values(GOOD, GOOD, resamples=40) == p_values(spaced, GOOD, resamples=40) == [1.0, 1.0]
 
 
-def test_the_seed_decides_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    once = compare(GOOD, BAD, [REFERENCES], "en", resamples=100)
-    assert compare(GOOD, BAD, [REFERENCES], "en", resamples=100) == once
-    monkeypatch.setenv("SACREBLEU_SEED", "7")
-    other = compare(GOOD, BAD, [REFERENCES], "en", resamples=100)
-    assert other.system["bleu"].mean != once.system["bleu"].mean
-    assert "bs:100|seed:7" in other.system["bleu"].signature
-
-
-def test_a_seed_of_zero_is_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SACREBLEU_SEED", "0")
+@pytest.mark.parametrize("seed", ["0", "7"])
+def test_the_seed_decides_and_is_in_the_signature(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     texts = damaged(0.2, 3), damaged(0.2, 4)
-    once, again = (compare(*texts, [REFERENCES], "en", resamples=100) for _ in range(2))
+    default, _ = bootstrap(texts[0], [REFERENCES], "en", baseline=texts[1], resamples=100)
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    once, again = (
+        bootstrap(texts[0], [REFERENCES], "en", baseline=texts[1], resamples=100) for _ in range(2)
+    )
     assert once == again
-    assert "bs:100|seed:0" in once.system["bleu"].signature
-    alone = bootstrap(texts[0], [REFERENCES], "en", resamples=100)
-    assert alone["bleu"].mean == pytest.approx(once.system["bleu"].mean)
+    assert once[0]["bleu"].mean != default["bleu"].mean
+    assert f"bs:100|seed:{seed}" in once[0]["bleu"].signature
+    alone, _ = bootstrap(texts[0], [REFERENCES], "en", resamples=100)
+    assert alone["bleu"].mean == pytest.approx(once[0]["bleu"].mean)
 
 
 @pytest.mark.parametrize("seed", ["-1", "today", "1.5", ""])
@@ -85,17 +81,21 @@ def test_what_is_a_seed_is_left_alone(monkeypatch: pytest.MonkeyPatch, seed: str
     check_seed()
 
 
-def test_one_system_is_as_sure_alone_as_beside_another() -> None:
-    alone, beside = bootstrap(GOOD, [REFERENCES], "en"), compare(BAD, GOOD, [REFERENCES], "en")
-    for metric in ("bleu", "chrf"):
-        assert alone[metric].mean == pytest.approx(beside.baseline[metric].mean)
-        assert alone[metric].interval == pytest.approx(beside.baseline[metric].interval)
+def test_the_interval_of_one_system_is_the_same_alone_and_beside_another() -> None:
+    alone, nothing = bootstrap(GOOD, [REFERENCES], "en")
+    _, beside = bootstrap(BAD, [REFERENCES], "en", baseline=GOOD)
+    assert nothing is None
+    assert beside is not None
+    for metric in METRIC_NAMES:
+        assert alone[metric].mean == pytest.approx(beside[metric].mean)
+        assert alone[metric].interval == pytest.approx(beside[metric].interval)
         assert alone[metric].interval > 0
     assert "bs:1000|seed:12345" in alone["bleu"].signature
 
 
-def test_more_references_with_gaps() -> None:
+def test_several_references_with_gaps() -> None:
     second = [None if i % 2 else text for i, text in enumerate(GOOD)]
-    found = bootstrap(GOOD, [REFERENCES, second], "en", resamples=40)
-    assert found["bleu"].score > bootstrap(GOOD, [REFERENCES], "en", resamples=40)["bleu"].score
-    assert "nrefs:var" in found["bleu"].signature
+    two, _ = bootstrap(GOOD, [REFERENCES, second], "en", resamples=40)
+    one, _ = bootstrap(GOOD, [REFERENCES], "en", resamples=40)
+    assert two["bleu"].score > one["bleu"].score
+    assert "nrefs:var" in two["bleu"].signature

@@ -6,12 +6,13 @@ import torch
 from model.decoding.runner import Result
 from model.errors import DecodingError
 from model.evaluation.scores import TranslationScores
+from model.evaluation.text import HeldOut
 from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
-from model.training.validation import DirectionResult, HeldOut, TranslatedText, ValidationResult, Validator
+from model.training.validation import DirectionResult, TranslatedText, ValidationResult, Validator
 from model.training.validation_decoder import NewDecoder, new_decoder
 from tests.model.tiny_networks import tiny_config
 from tests.model.training.parallel_text import made_up_pairs

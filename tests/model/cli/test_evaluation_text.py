@@ -7,9 +7,9 @@ from typing import Any
 import click
 import pytest
 
-from model.cli.evaluation.columns import ReferenceColumns
-from model.cli.evaluation.text import EvaluationText, TextOptions
+from model.cli.evaluation_text import ReferenceColumns, TextOptions
 from model.errors import CorpusError
+from model.evaluation.text import EvaluationText
 
 ENGLISH = ["Where is the station?", "I have not seen him for a long time."]
 FRENCH = ["Où est la gare ?", "Je ne l'ai pas vu depuis longtemps."]
@@ -112,5 +112,25 @@ def test_what_names_no_text_is_refused(
 
 def test_references_that_are_the_sources_themselves_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "both", "one\teins")
-    with pytest.raises(click.UsageError, match="--reference-column names no column"):
+    with pytest.raises(click.UsageError, match="--reference-column names only the column"):
         read(source_file=path, source_column=2, reference_columns=ReferenceColumns((2,), is_open=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [("2", [2]), ("2,4", [2, 4]), ("2-", [2, 3, 4, 5]), ("1-", [2, 3, 4, 5]), ("1,3-", None), ("0", None),
+     ("b", None), ("", None)],
+)  # fmt: skip
+def test_reference_columns_are_parsed_and_leave_out_the_source(text: str, columns: list[int] | None) -> None:
+    if columns is None:
+        with pytest.raises(click.BadParameter, match="is not a column"):
+            ReferenceColumns.parse(None, None, text)
+    else:
+        parsed = ReferenceColumns.parse(None, None, text)
+        assert parsed is not None
+        assert parsed.among(5, leaving_out=1) == columns
+
+
+def test_the_default_reference_is_the_column_beside_the_source(corpus: str) -> None:
+    assert read(source_file=corpus, source_column=2) == EvaluationText(FRENCH, [ENGLISH])
+    assert read(source_file=corpus) == EvaluationText(ENGLISH, [FRENCH])

@@ -1,7 +1,7 @@
-"""ⓕ Which search suits a network: held-out text translated with one after the other, and scored.
+"""ⓕ Tuning of the search: held-out text is translated with each candidate and scored.
 
-A length penalty cannot be learnt and differs from network to network; on small data the best is often
-worth half a BLEU point. So it is chosen on validation text, never on the text that is reported.
+A length penalty cannot be learnt and differs from network to network. With little training data the best one
+is often worth half a BLEU point. It is chosen on validation text, never on the text that is reported.
 """
 
 import dataclasses
@@ -14,32 +14,32 @@ from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.editing import replace_card
 from model.evaluation import Metric
 from model.evaluation.scores import TranslationScores, mean_score, score_translations
+from model.evaluation.text import HeldOut
 from model.request import DecodeOptions
-from model.training.validation import HeldOut
 from model.translation.translator import Translator
 
 Translate = Callable[[Sequence[str], Pair, DecodeOptions], Sequence[str]]
-"""Texts of a direction, translated as the options say."""
+"""Translates texts of a direction with these options."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What one search gave.
+    """The scores of one search.
 
     Attributes:
-        options: How was searched.
-        scores: By direction.
+        options: The search.
+        scores: Scores by direction.
     """
 
     options: DecodeOptions
     scores: Mapping[Pair, TranslationScores]
 
     def score(self, metric: Metric) -> float:
-        """Mean of a metric over the directions."""
+        """Returns the mean of a metric over the directions."""
         return mean_score(self.scores.values(), metric)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
+        """Returns plain values, for JSON."""
         return {
             "beam_size": self.options.beam_size,
             "length_penalty": self.options.length_penalty,
@@ -50,13 +50,13 @@ class Trial:
 def searches(
     present: DecodeOptions, beam_sizes: Sequence[int], length_penalties: Sequence[float]
 ) -> list[DecodeOptions]:
-    """All combinations, as beam search; before them the present search, if it is one with beams.
+    """Returns all combinations as beam searches, after the present search if that is a beam search.
 
     Args:
-        present: What the checkpoint does by default; everything else stays as it is there, but for
-            hypotheses that a smaller beam has no room for.
-        beam_sizes: None given: the present one.
-        length_penalties: None given: the present one.
+        present: The checkpoint's default. The candidates differ from it in beam size and length penalty, and
+            in the number of hypotheses if the beam is smaller than that.
+        beam_sizes: The present one if empty.
+        length_penalties: The present one if empty.
     """
     grid = product(beam_sizes or [present.beam_size], length_penalties or [present.length_penalty])
     options = [
@@ -75,7 +75,7 @@ def searches(
 def try_searches(
     texts: Sequence[HeldOut], candidates: Sequence[DecodeOptions], translate: Translate
 ) -> Iterator[Trial]:
-    """Translate and score all texts with each candidate, one trial after the other."""
+    """Translates and scores all texts with each candidate."""
     for options in candidates:
         yield Trial(
             options,
@@ -89,24 +89,24 @@ def try_searches(
 
 
 def best_trial(trials: Sequence[Trial], metric: Metric) -> Trial:
-    """The highest score; of equal ones the first, so that what is there stays."""
+    """Returns the trial with the highest score; of equal ones the first, so that the present search stays."""
     return max(trials, key=lambda trial: trial.score(metric))
 
 
 def keep_best_search(
     folder: Path, card: ModelCard, trials: Sequence[Trial], metric: Metric, texts: Sequence[str]
 ) -> None:
-    """Make the best search a checkpoint's default; what was tried stays in `provenance.json`.
+    """Makes the best search a checkpoint's default, and records all trials in `provenance.json`.
 
     Args:
-        folder: The checkpoint; gets a new checksum.
-        card: Its card.
-        trials: On it.
-        metric: What chooses.
-        texts: Files that were translated; their names are noted.
+        folder: The checkpoint; its checksum changes.
+        card: The checkpoint's card.
+        trials: The searches that were tried.
+        metric: The metric that decides.
+        texts: Files that were translated; their names are recorded.
 
     Raises:
-        CheckpointError: If the folder cannot be read or written; it is as it was then.
+        CheckpointError: If the folder cannot be read or written; it is unchanged then.
     """
     noted = {
         "text": [Path(file).name for file in texts],
@@ -118,7 +118,7 @@ def keep_best_search(
 
 
 def translate_with(translator: Translator, progress: Callable[[int], object] | None = None) -> Translate:
-    """A checkpoint's own way, without second attempts: the search alone is to be judged."""
+    """Returns a function that translates with a checkpoint, without second attempts."""
 
     def translate(sources: Sequence[str], pair: Pair, options: DecodeOptions) -> list[str]:
         lines = [f"{'→'.join(pair)}, line {number} of the text" for number in range(1, len(sources) + 1)]

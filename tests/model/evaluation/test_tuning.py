@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from model.checkpoint.card import Pair
+from model.evaluation.text import HeldOut
+from model.evaluation.tuning import best_trial, searches, try_searches
 from model.request import DecodeOptions
-from model.training.tuning import best_trial, searches, try_searches
-from model.training.validation import HeldOut
 
 REFERENCES = ("one two three four five", "six seven eight nine ten")
 TEXTS = (

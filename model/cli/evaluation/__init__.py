@@ -1,1 +1,0 @@
-"""What `dragoman evaluate` is made of: a text, systems that translate it, and what is reported of them."""
