@@ -59,6 +59,8 @@ def served_folders(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         inside = checkpoint_folders(path) if path.is_dir() else []
         if not inside:
-            raise ConfigError("checkpoint", "a checkpoint folder, or a folder of them", str(path))
+            raise ConfigError(
+                "checkpoint", f"a checkpoint folder (with {CONFIG}), or a folder of them", str(path)
+            )
         folders.extend(inside)
     return folders

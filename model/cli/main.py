@@ -1,6 +1,8 @@
-"""`dragoman`: the commands, and the one place where an error becomes a line and an exit status."""
+"""`dragoman`: its commands, and how an error becomes one line and an exit status."""
 
+import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module, metadata
@@ -10,7 +12,7 @@ import click
 
 from model.errors import ConfigError, TranslationError, UnsupportedLanguageError
 
-# Other packages add commands of their own, as the service does with `serve`.
+# Other packages add commands, as the service does with `serve`.
 ENTRY_POINTS = "dragoman.commands"
 
 _COMMANDS: Mapping[str, str] = {
@@ -30,14 +32,14 @@ _COMMANDS: Mapping[str, str] = {
 
 
 class _Commands(click.Group):
-    """Commands that are imported when they are asked for, and errors of one line."""
+    """Commands that are imported only when they are needed, and whose errors are one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in order of the alphabet."""
+        """Returns the names in alphabetical order."""
         return sorted({*_COMMANDS, *metadata.entry_points(group=ENTRY_POINTS).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, imported now."""
+        """Imports and returns the command of this name."""
         if cmd_name in _COMMANDS:
             module, _, attribute = _COMMANDS[cmd_name].partition(":")
             found = getattr(import_module(module), attribute)
@@ -47,35 +49,47 @@ class _Commands(click.Group):
         if not isinstance(found, click.Command):
             return None
         if found.help:
-            # click's mark of a paragraph that keeps its lines, as a raw docstring spells it.
+            # click keeps the lines of a paragraph after the character \b, which raw docstrings spell out.
             found.help = found.help.replace("\\b\n", "\b\n")
+            # The list of commands shows the whole first sentence; click would cut its own summary.
+            found.short_help = found.short_help or _first_sentence(found.help)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command to run, or suggests one with a similar name."""
+        name = args[0]
+        similar = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+        if similar and self.get_command(ctx, name) is None:
+            ctx.fail(f"No such command {name!r}. Did you mean {similar[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
-        """Read what stands before the command's name."""
+        """Parses the arguments before the command's name."""
         with _one_line_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Read the rest and run the command."""
+        """Parses the other arguments and runs the command."""
         with _one_line_errors():
             return super().invoke(ctx)
 
 
 class Failure(click.ClickException):
-    """The command could not do what was asked: one line on standard error, status 1."""
+    """The command failed: one line on standard error, status 1."""
 
     exit_code = 1
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line."""
+        """Prints the line."""
         click.echo(f"dragoman: {self.message}", file=file, err=True)
 
 
 class Misuse(Failure):
-    """The command was asked for what it cannot understand: status 2."""
+    """The command was used wrongly: one line on standard error, status 2."""
 
     exit_code = 2
 
@@ -85,7 +99,7 @@ def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except (Failure, click.exceptions.Exit, click.exceptions.NoArgsIsHelpError, BrokenPipeError):
-        raise  # click ends the process for these, quietly where the reader of a pipe is gone
+        raise  # click ends the process for these, without a message if the reader of a pipe is gone
     except (KeyboardInterrupt, click.Abort) as interruption:
         raise Failure("interrupted") from interruption
     except Exception as error:
@@ -103,14 +117,19 @@ def _one_line_errors() -> Iterator[None]:
 )
 @click.version_option(package_name="dragoman", prog_name="dragoman", message="%(prog)s %(version)s")
 def main() -> None:
-    """Train, use, judge and serve translation models.
+    """Train, use, evaluate and serve translation models.
 
-    Each command explains itself: dragoman COMMAND --help.
+    Each command has its own help: dragoman COMMAND --help.
     """
 
 
+def _first_sentence(text: str) -> str:
+    paragraph = " ".join(text.split("\n\n", maxsplit=1)[0].split())
+    return re.split(r"\.(?:\s|$)", paragraph, maxsplit=1)[0]
+
+
 def _one_line(error: Exception) -> str:
-    """What happened, in one line that a person can act on."""
+    """Returns an error's message as one line."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message = f"{error.format_message()} (see {error.ctx.command_path} --help)"
     elif isinstance(error, click.ClickException):

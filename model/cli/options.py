@@ -287,8 +287,11 @@ def only_checkpoint(path: Path) -> Path:
     found = checkpoint_folders(path)
     if len(found) == 1:
         return found[0]
+    runs = run_folders(path)
+    if not found and not runs:
+        raise CheckpointError(f"{path} holds no checkpoint: {CONFIG} is missing")
     problem = "several checkpoints" if found else "no checkpoint"
-    choices = found or [good for run in run_folders(path) if (good := good_checkpoint(run))]
+    choices = found or [good for run in runs if (good := good_checkpoint(run))]
     advice = f": name one of {', '.join(map(str, choices))}" if choices else ""
     raise CheckpointError(f"{path} holds {problem}{advice}")
 

@@ -35,6 +35,15 @@ def test_every_command_explains_itself(run: Run, command: str) -> None:
     assert f"  {command} " in run("--help").output
 
 
+def test_summaries_are_whole_sentences(run: Run) -> None:
+    listed = run("--help").output.partition("Commands:\n")[2]
+    assert "..." not in listed
+    assert (
+        "  average    Write the mean of the weights of two or more CHECKPOINTs, with the card of the"
+        in listed
+    )
+
+
 def test_examples_keep_their_lines(run: Run) -> None:
     assert "\n    dragoman translate -s en -t fr --beam-size 8 book.txt" in run("translate", "--help").output
 
@@ -63,6 +72,8 @@ def test_help_does_not_load_the_heavy_libraries() -> None:
     [
         (["--novel"], "No such option '--novel'."),
         (["novel"], "No such command 'novel'."),
+        (["tranlate"], "No such command 'tranlate'. Did you mean 'translate'? (see"),
+        (["Serve"], "No such command 'Serve'. Did you mean 'serve'? (see"),
         (["translate", "--novel"], "No such option '--novel'."),
         (["translate", "nowhere.txt"], "Invalid value for '[FILE]': 'nowhere.txt': No such file"),
         (["translate", "--beam-size", "x"], "Invalid value for '--beam-size': 'x' is not a valid integer"),

@@ -116,7 +116,7 @@ def test_options_reach_the_decoder(run: Run) -> None:
 def test_a_choice_of_checkpoints_must_be_made(run: Run, tiny_checkpoint: Path, tmp_path: Path) -> None:
     text = ["-s", "en", "-t", "fr"]
     empty = run("translate", *text, "--checkpoint", tmp_path, stdin="Thank you.")
-    assert empty.stderr == f"dragoman: {tmp_path} holds no checkpoint\n"
+    assert empty.stderr == f"dragoman: {tmp_path} holds no checkpoint: config.json is missing\n"
     (tmp_path / "a").symlink_to(tiny_checkpoint)
     assert run("translate", *text, "--checkpoint", tmp_path, stdin="Thank you.").stdout == "Merci."
     (tmp_path / "b").symlink_to(tiny_checkpoint)
