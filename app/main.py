@@ -59,10 +59,24 @@ async def _serving(context: Context, backend: Backend | None, load: Load) -> Asy
     async with AsyncExitStack() as ending:
         if context.tracing is not None:
             ending.push_async_callback(asyncio.to_thread, context.tracing.close)
-        running = ActiveModels(context, load if backend is None else lambda _: backend)
+        running = ActiveModels(
+            load if backend is None else lambda _: backend,
+            settings=context.settings,
+            metrics=context.metrics,
+            lifecycle=context.lifecycle,
+            watchdog=context.watchdog,
+            serve=context.serve,
+        )
         ending.push_async_callback(running.stop)
         if backend is None:
-            await ending.enter_async_context(_beside(Reloader(running, context).run()))
+            reloader = Reloader(
+                running,
+                context.lifecycle,
+                context.metrics,
+                paths=context.settings.checkpoint,
+                watch_seconds=context.settings.watch_seconds,
+            )
+            await ending.enter_async_context(_beside(reloader.run()))
         else:
             await running.start()
         yield

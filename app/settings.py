@@ -90,7 +90,7 @@ class ModelSettings(BaseModel):
         ge=0,
         le=3600,
         description="Seconds between two looks at the checkpoint folders; a new or changed checkpoint is "
-        "loaded when two looks find the same files; 0 disables watching, and only SIGHUP reloads",
+        "loaded once two more looks have found the same files; 0 disables watching, and only SIGHUP reloads",
     )
 
     @field_validator("checkpoint", mode="before")

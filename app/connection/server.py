@@ -94,13 +94,13 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See Shutdown."""
-        if self._shutdown.ask():
+        if self._shutdown.request():
             self.should_exit = self.force_exit = True
 
     def _hang_up(self, had_terminal: bool) -> None:
         """Reload; but a terminal that was closed takes along what was started in it, as ever."""
         if had_terminal and not _has_terminal():
-            self._shutdown.ask()
+            self._shutdown.request()
         else:
             self._is_reload_due = True
 

@@ -1,1 +1,1 @@
-"""The life of the process: start, the set of loaded models and its reload, readiness, watchdog, shutdown."""
+"""The life of the process: start, the loaded models and their reload, readiness, watchdog, shutdown."""

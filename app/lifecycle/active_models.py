@@ -1,4 +1,4 @@
-"""What is being served, from loading to the end, and how another set of checkpoints takes its place."""
+"""The models that are being served, from loading to the end, and how others replace them."""
 
 import asyncio
 import logging
@@ -6,95 +6,128 @@ from collections.abc import Callable
 
 from app.backend import Backend
 from app.background import in_background
-from app.lifecycle.context import Context
 from app.lifecycle.model_set import ModelSet, warm_up
-from app.lifecycle.phase import InFlightEpoch
+from app.lifecycle.phase import InFlightEpoch, Lifecycle
+from app.lifecycle.watchdog import Watchdog
+from app.settings import Settings
+from app.telemetry.metrics import Metrics
+from app.translation.service import TranslationService
 from model.checkpoint.self_test import GoldenSentence
 from model.errors import TranslationError
 
 logger = logging.getLogger(__name__)
 
 Load = Callable[[Backend | None], Backend]
-"""Gives a backend; blocks. What is served already may lend it checkpoints that are unchanged."""
+"""Loads a backend; blocks. It may share unchanged checkpoints with the backend that is being served."""
 
 
 class ActiveModels:
-    """Brings a context to life, and ends it.
+    """Loads a model set, replaces it on a reload, and closes it at the end.
 
     Args:
-        context: Becomes ready once the checkpoints are loaded.
-        load: Gives what is to be served.
+        load: Loads what is to be served.
+        settings: All settings.
+        metrics: Where the models are shown.
+        lifecycle: Learns whether loading succeeded, and tells which requests are in flight.
+        watchdog: Watches the workers.
+        serve: Called with the service that answers requests from now on.
     """
 
-    def __init__(self, context: Context, load: Load) -> None:
-        self._context = context
+    def __init__(
+        self,
+        load: Load,
+        *,
+        settings: Settings,
+        metrics: Metrics,
+        lifecycle: Lifecycle,
+        watchdog: Watchdog,
+        serve: Callable[[TranslationService], None],
+    ) -> None:
         self._load = load
-        self._model_set: ModelSet | None = None
+        self._settings = settings
+        self._metrics = metrics
+        self._lifecycle = lifecycle
+        self._watchdog = watchdog
+        self._serve = serve
+        self._current: ModelSet | None = None
         self._retiring: tuple[ModelSet, InFlightEpoch] | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load and become ready; a failure is left in the lifecycle, for the server to end the process.
+        """Load and become ready; on a failure the lifecycle keeps it, and the server ends the process.
 
-        One that a person can act on is told by whoever ends the process, in one line.
+        Failures that a person can act on are not logged here: the server reports them in one line.
         """
-        self._watching = asyncio.create_task(self._context.watchdog.run())
+        self._watching = asyncio.create_task(self._watchdog.run())
         try:
-            backend = await in_background(lambda: self._load(None))
-            await self._serve(backend)
+            await self._activate(await in_background(lambda: self._load(None)))
         except Exception as failure:
             if not isinstance(failure, TranslationError):
                 logger.error("the model could not be loaded", exc_info=failure)
-            self._context.lifecycle.fail(failure)
+            self._lifecycle.fail(failure)
 
     async def replace(self) -> bool:
-        """Load again, beside what is served; once that is warm and verified, it answers what comes.
+        """Load again, next to the current models; once warm and verified, the new ones answer new requests.
 
         Returns:
-            Whether anything was different, and `retire` is due; if not, nothing has changed hands.
+            Whether the models differ and `retire` is due; otherwise nothing has changed.
 
         Raises:
-            Exception: Why it could not be loaded; what was served before goes on.
+            Exception: Why loading failed; the current models go on.
         """
-        before = self._model_set
-        lender = before.backend if before is not None else None
-        backend = await in_background(lambda: self._load(lender))
+        before = self._current
+        shared = before.backend if before is not None else None
+        backend = await in_background(lambda: self._load(shared))
         if before is not None and _identity(backend) == _identity(before.backend):
             await in_background(backend.close)
             return False
-        await self._serve(backend)
+        await self._activate(backend)
         if before is not None:
-            self._retiring = before, self._context.lifecycle.part()
+            self._retiring = before, self._lifecycle.start_epoch()
         return True
 
     async def retire(self) -> None:
-        """Let what was replaced answer what began with it, then let go of it."""
+        """Close the replaced models once the requests that began with them are answered."""
         if self._retiring is not None:
             (before, epoch), self._retiring = self._retiring, None
-            await epoch.gone()
-            await before.close(self._context.settings.drain_seconds)
+            await epoch.wait()
+            await before.close(self._settings.drain_seconds)
 
-    async def _serve(self, backend: Backend) -> None:
+    async def stop(self) -> None:
+        """Reject new work, finish the accepted work, and close the models."""
+        self._lifecycle.drain()
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._current is not None:
+            await self._current.close(self._settings.drain_seconds)
+
+    def describe(self) -> dict[str, str]:
+        """Names and versions of the current models, as log fields."""
+        models = self._current.backend.models() if self._current is not None else ()
+        return {
+            "model": ", ".join(model.card.name for model in models),
+            "version": ", ".join(model.version for model in models),
+        }
+
+    async def _activate(self, backend: Backend) -> None:
         try:
             await in_background(lambda: warm_up(backend))
-            model_set = ModelSet(backend, self._context)
+            model_set = ModelSet(
+                backend,
+                settings=self._settings,
+                metrics=self._metrics,
+                lifecycle=self._lifecycle,
+                watchdog=self._watchdog,
+            )
         except Exception:
             await in_background(backend.close)
             raise
         await model_set.start()
-        model_set.announce()
-        self._model_set = model_set
-        self._context.serve(model_set.service)
-
-    async def stop(self) -> None:
-        """Take no more work, finish what is admitted, let go of the engines."""
-        self._context.lifecycle.drain()
-        if self._watching is not None:
-            self._watching.cancel()
-        if self._model_set is not None:
-            await self._model_set.close(self._context.settings.drain_seconds)
+        model_set.publish()
+        self._current = model_set
+        self._serve(model_set.service)
 
 
 def _identity(backend: Backend) -> list[tuple[str, str, tuple[GoldenSentence, ...]]]:
-    """What is served, and what it was verified with: new golden sentences are to be translated, too."""
+    """What tells two backends apart; new golden sentences count, as they have to be translated too."""
     return [(model.card.name, model.checksum, model.golden) for model in backend.models()]

@@ -1,4 +1,4 @@
-"""What one application shares between its requests."""
+"""What the requests of one application share, put together from its settings."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Context:
-    """What one application shares between its requests.
+    """What the requests of one application share. Only the HTTP layer takes all of it.
 
     Attributes:
         settings: All settings.
-        lifecycle: Whether it is ready, and what is in flight.
-        metrics: Its own registry.
-        keys: Who may ask.
-        rates: How often.
+        keys: API keys.
+        rates: The rate limit of each client.
+        admission: The limits of requests and bytes in flight.
+        lifecycle: The phase of the process, and its requests in flight.
+        metrics: All metrics.
         watchdog: Whether the engines make progress.
-        admission: How many at a time.
-        usage: How much each has had translated.
-        tracing: Where traces go; None where nobody wants them.
+        usage: Characters translated, by client.
+        tracing: Where traces go; None if traces are off.
     """
 
     settings: Settings
@@ -53,10 +53,10 @@ class Context:
 
     @classmethod
     def of(cls, settings: Settings) -> "Context":
-        """The context that some settings ask for; it is not ready before `serve`.
+        """The context for these settings; it is not ready before `serve`.
 
         Raises:
-            ConfigError: If the file of API keys cannot be used, or traces are wanted that nobody can write.
+            ConfigError: If the API key file cannot be used, or traces are on and `otel` is not installed.
         """
         return cls(
             settings,
@@ -77,16 +77,16 @@ class Context:
         )
 
     def serve(self, service: TranslationService) -> None:
-        """Become ready, with this service."""
+        """Become ready; this service answers requests from now on."""
         self._service = service
         self.lifecycle.become_ready()
 
     @property
     def service(self) -> TranslationService:
-        """What translates.
+        """The service of the active models.
 
         Raises:
-            NotReadyError: While it loads.
+            NotReadyError: While they load.
         """
         if self._service is None:
             raise NotReadyError
@@ -94,7 +94,7 @@ class Context:
 
 
 def _tracing() -> "Tracing":
-    # It takes a while to load, and most do without.
+    # OpenTelemetry takes a while to load, and most services run without traces.
     try:
         from app.telemetry.tracing import Tracing
     except ModuleNotFoundError:

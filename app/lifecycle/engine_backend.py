@@ -1,4 +1,4 @@
-"""⑤ The real backend: checkpoints, and their engines. Only the lifespan imports it."""
+"""⑤ The backend that loads checkpoints and makes their engines. Only the lifespan imports it."""
 
 import logging
 import time
@@ -21,13 +21,13 @@ from model.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 _STATE_BYTES: Final = {"cpu": 2**28, "cuda": 2**32}
-# Natively a token takes as long to encode alone as in any company; in PyTorch company makes it cheaper.
+# In the native library, encoding a token costs the same in any batch; in PyTorch, large batches are cheaper.
 _NATIVE_ENCODE_TOKENS: Final = 256
 _TORCH_ENCODE_TOKENS: Final = 2048
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _LoadedCheckpoint:
     model: LoadedModel
     factory: EngineFactory
 
@@ -36,41 +36,41 @@ class _Loaded:
         return self.model.card.name
 
     def max_positions(self, state_bytes: int, num_checkpoints: int) -> int:
-        """Entries of decoder state that one engine may have.
+        """Positions of decoder state that one engine may have.
 
         Args:
-            state_bytes: What those of all checkpoints may occupy; 0 leaves it to the device.
-            num_checkpoints: How many share that.
+            state_bytes: Memory for the decoder state of all checkpoints; 0 leaves it to the device.
+            num_checkpoints: How many checkpoints share that.
 
         Raises:
-            ConfigError: If not even one sentence would find room.
+            ConfigError: If not even one sentence fits.
         """
         needed = _most_positions(self.model.card)
-        entry = self.factory.position_bytes
+        position_bytes = self.factory.position_bytes
         if state_bytes == 0:
-            return max(needed, _STATE_BYTES[self.factory.device.partition(":")[0]] // entry)
+            return max(needed, _STATE_BYTES[self.factory.device.partition(":")[0]] // position_bytes)
         share = state_bytes // num_checkpoints
-        if share < needed * entry:
-            requirement = f"at least {needed * entry} for each checkpoint, as {self.name} needs"
+        if share < needed * position_bytes:
+            requirement = f"at least {needed * position_bytes} for each checkpoint, as {self.name} needs"
             raise ConfigError("max_state_bytes", requirement, state_bytes)
-        return share // entry
+        return share // position_bytes
 
 
 class EngineBackend:
-    """Several checkpoints in this process; their workers share the weights.
+    """Checkpoints in this process; all workers share the weights.
 
     Args:
         loaded: The checkpoints, the preferred one of a language pair first.
-        settings: How many workers, and how much each of them may hold.
+        settings: The number of workers, and the limits of their engines.
 
     Attributes:
-        workers: How many threads are to drive engines.
+        workers: How many threads are to step engines.
 
     Raises:
-        ConfigError: If the decoder state has no room for one sentence.
+        ConfigError: If one sentence does not fit into the decoder state.
     """
 
-    def __init__(self, loaded: Sequence[_Loaded], settings: Settings) -> None:
+    def __init__(self, loaded: Sequence[_LoadedCheckpoint], settings: Settings) -> None:
         self.workers = settings.workers or _best_workers(loaded)
         self._loaded = tuple(loaded)
         self._models = tuple(each.model for each in loaded)
@@ -81,19 +81,19 @@ class EngineBackend:
         }
 
     @classmethod
-    def load(cls, settings: Settings, lender: "EngineBackend | None" = None) -> "EngineBackend":
+    def load(cls, settings: Settings, previous: "EngineBackend | None" = None) -> "EngineBackend":
         """Load the checkpoints that the settings name.
 
         Args:
-            settings: See there.
-            lender: Shares the weights of checkpoints that are the same still, and is not changed.
+            settings: All settings.
+            previous: Shares the weights of checkpoints that have not changed; itself unchanged.
 
         Raises:
-            CheckpointError: If a folder is not a whole, sound checkpoint.
-            ConfigError: If a path holds no checkpoint, two have one name, one has no shortlist where one is
-                asked for, or this machine cannot do what is asked.
+            CheckpointError: If a folder is not a complete, sound checkpoint.
+            ConfigError: If a path holds no checkpoint, if two checkpoints have the same name, if a required
+                shortlist is missing, or if this machine does not support the settings.
         """
-        known = {each.model.checksum: each for each in lender._loaded} if lender is not None else {}
+        known = {each.model.checksum: each for each in previous._loaded} if previous is not None else {}
         loaded = [_load(folder, settings, known) for folder in served_folders(settings.checkpoint)]
         names = [each.name for each in loaded]
         if len(set(names)) < len(names):
@@ -113,19 +113,19 @@ class EngineBackend:
         return accelerator_memory()
 
     def close(self) -> None:
-        """Give back what the engines hold."""
+        """Free the memory of the engines."""
         for engine in self._engines.values():
             engine.close()
 
 
-def _load(folder: Path, settings: Settings, known: Mapping[str, _Loaded]) -> _Loaded:
+def _load(folder: Path, settings: Settings, known: Mapping[str, _LoadedCheckpoint]) -> _LoadedCheckpoint:
     began = time.monotonic()
     checkpoint = load_checkpoint(folder)
     if checkpoint.checksum in known:
-        lent = known[checkpoint.checksum]
-        # The checksum is not of provenance.json, so what to verify it with may be new.
+        same = known[checkpoint.checksum]
+        # The checksum does not cover provenance.json, so the golden sentences may be new.
         seconds = time.monotonic() - began
-        return replace(lent, model=replace(lent.model, golden=_golden(checkpoint), load_seconds=seconds))
+        return replace(same, model=replace(same.model, golden=_golden(checkpoint), load_seconds=seconds))
     factory = engine_factory(
         checkpoint,
         device=settings.device,
@@ -142,18 +142,18 @@ def _load(folder: Path, settings: Settings, known: Mapping[str, _Loaded]) -> _Lo
         load_seconds=time.monotonic() - began,
         golden=_golden(checkpoint),
     )
-    return _Loaded(model, factory)
+    return _LoadedCheckpoint(model, factory)
 
 
 def _golden(checkpoint: Checkpoint) -> tuple[GoldenSentence, ...]:
     golden = golden_sentences(checkpoint.provenance)
     if not golden:
-        # It may still be a good one: one of an older release, or of languages that we have no text of.
+        # It may still be sound: from an older release, or of languages without golden sentences.
         logger.info("no golden sentences to verify with", extra={"model": checkpoint.card.name})
     return golden
 
 
-def _engine(loaded: _Loaded, settings: Settings, num_checkpoints: int) -> DecodingEngine:
+def _engine(loaded: _LoadedCheckpoint, settings: Settings, num_checkpoints: int) -> DecodingEngine:
     state_bytes = settings.max_state_bytes
     encode_tokens = _NATIVE_ENCODE_TOKENS if loaded.factory.is_native else _TORCH_ENCODE_TOKENS
     return loaded.factory.make(
@@ -163,10 +163,10 @@ def _engine(loaded: _Loaded, settings: Settings, num_checkpoints: int) -> Decodi
     )
 
 
-def _best_workers(loaded: Iterable[_Loaded]) -> int:
+def _best_workers(loaded: Iterable[_LoadedCheckpoint]) -> int:
     return available_cores() if all(each.factory.is_native for each in loaded) else 1
 
 
 def _most_positions(card: ModelCard) -> int:
-    """What one sentence may come to occupy if it is as long as the card permits."""
+    """Positions that one sentence occupies if it is as long as the card permits."""
     return card.max_source_length + card.decoding.lanes * card.max_target_length

@@ -1,4 +1,4 @@
-"""One set of loaded checkpoints in service, from loading and warm-up to the end."""
+"""One set of loaded checkpoints in service: warm-up, start and end."""
 
 import ctypes
 import dataclasses
@@ -8,9 +8,11 @@ from collections.abc import Sequence
 
 from app.backend import Backend, Engine, LoadedModel
 from app.background import in_background
-from app.lifecycle.context import Context
-from app.lifecycle.phase import Phase
+from app.lifecycle.phase import Lifecycle, Phase
+from app.lifecycle.watchdog import Watchdog
 from app.scheduling.scheduler import Scheduler
+from app.settings import Settings
+from app.telemetry.metrics import Metrics
 from app.translation.service import TranslationService
 from model.checkpoint.self_test import require_alike
 from model.decoding.runner import SilentObserver
@@ -20,10 +22,10 @@ from model.request import DecodeRequest
 
 
 def reclaim_memory() -> None:
-    """Free what nobody can reach, and give free memory back; takes some hundredths of a second."""
-    # A scheduler and its workers know each other, and through them everything down to the weights.
+    """Collect garbage, and return free memory to the system; takes some hundredths of a second."""
+    # A scheduler and its workers form a reference cycle, which keeps everything down to the weights alive.
     gc.collect()
-    # glibc keeps what it may need again; other C libraries have no such function.
+    # glibc keeps free memory for later; other C libraries have no such function.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -34,12 +36,12 @@ _LONGEST = 16
 
 
 def warm_up(backend: Backend) -> None:
-    """Let each worker's engine of each checkpoint translate; no thread may drive them yet.
+    """Let each worker's engine of each checkpoint translate, before any worker starts.
 
-    Golden sentences must come out as they did when the checkpoint was written.
+    The translations of golden sentences must be those of when the checkpoint was written.
 
     Raises:
-        CheckpointError: If one cannot, or does otherwise; the checkpoint is named.
+        CheckpointError: If an engine cannot translate, or translates otherwise; the checkpoint is named.
     """
     for model in backend.models():
         for worker in range(backend.workers):
@@ -78,103 +80,113 @@ def _decode(engine: Engine, requests: Sequence[DecodeRequest], model: LoadedMode
 
 logger = logging.getLogger(__name__)
 
-# How long the steps at hand may take: while another generation serves, nobody waits for them; at the end of
-# the process somebody does, and far more than a step takes is enough.
+# How long to wait for the current calls of the engines: after a reload, at the end of the process, and at the
+# end of a process that must end at once. A call takes a few milliseconds.
 _PATIENT_SECONDS = 60.0
 _STEP_SECONDS = 2.0
-_HURRIED_SECONDS = 0.1
+_FORCED_SECONDS = 0.1
 
 _FREE_ROWS_ON_GPU = 64
 
 
 class ModelSet:
-    """Serves what was loaded; a reload puts another one in its place.
+    """Loaded checkpoints in service, with their scheduler; a reload puts another model set in their place.
 
     Args:
         backend: Loaded, warm and verified; closed at the end.
-        context: What the application shares.
+        settings: All settings.
+        metrics: Where everything is counted.
+        lifecycle: Cancels the work of this model set if the process must end at once.
+        watchdog: Watches the workers.
 
     Attributes:
         backend: As given.
-        service: What translates with it.
+        service: Translates with these checkpoints.
     """
 
-    def __init__(self, backend: Backend, context: Context) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        settings: Settings,
+        metrics: Metrics,
+        lifecycle: Lifecycle,
+        watchdog: Watchdog,
+    ) -> None:
         self.backend = backend
-        self._context = context
-        settings = context.settings
+        self._metrics = metrics
+        self._lifecycle = lifecycle
+        self._watchdog = watchdog
         self._scheduler = Scheduler(
             backend,
-            context.metrics,
+            metrics,
             max_queued_tokens=settings.max_queued_tokens,
             fair_rows=settings.fair_rows or _fair_rows(backend),
         )
         self.service = TranslationService(
             backend.models(),
             self._scheduler,
-            context.metrics,
+            metrics,
             pivots=settings.pivot == "on",
             retries=settings.retry_degenerate == "on",
         )
 
     async def start(self) -> None:
-        """Work, and be watched.
+        """Start the workers, and have them watched.
 
         Raises:
-            Exception: If that cannot be; it has let go of everything then.
+            Exception: If that is not possible; everything is closed then.
         """
-        self._context.watchdog.watch(self._scheduler.workers)
-        self._context.lifecycle.cancel_callbacks.add(self._scheduler.cancel_all)
+        self._watchdog.watch(self._scheduler.workers)
+        self._lifecycle.cancel_callbacks.add(self._scheduler.cancel_all)
         try:
             self._scheduler.start()
             await in_background(self.service.warm_up)
         except Exception:
-            self._abandon()
+            # There may be no thread to do this in, and no worker has work yet.
+            if self._scheduler.stop(_STEP_SECONDS):
+                self.backend.close()
+                self._watchdog.forget(self._scheduler.workers)
+            self._lifecycle.cancel_callbacks.discard(self._scheduler.cancel_all)
             raise
 
-    def announce(self) -> None:
-        """Tell of its checkpoints, workers and queue, in the place of those before."""
-        metrics, models = self._context.metrics, self.backend.models()
+    def publish(self) -> None:
+        """Show these checkpoints, workers and queue in metrics and log, in place of those before."""
+        models = self.backend.models()
         self._scheduler.publish_metrics()
-        metrics.watch_memory(self.backend.memory)
-        metrics.show_models(models)
+        self._metrics.watch_memory(self.backend.memory)
+        self._metrics.show_models(models)
         for model in models:
-            logger.info("model loaded", extra={"model": model.card.name, "seconds": model.load_seconds})
+            fields = {"model": model.card.name, "version": model.version, "seconds": model.load_seconds}
+            logger.info("model loaded", extra=fields)
 
     async def close(self, drain_seconds: float) -> None:
-        """Take no more work, finish what is admitted, let go of the engines and their memory.
+        """Reject new work, finish the accepted work, and free the engines and their memory.
 
-        Engines that are stuck in a step are left alone: nothing may be taken from under them.
+        Engines that are stuck in a step are left alone: their memory is still in use.
 
         Args:
-            drain_seconds: How long the work that was admitted may take.
+            drain_seconds: How long the accepted work may take.
         """
         await self._scheduler.drain(drain_seconds)
         if await in_background(lambda: self._scheduler.stop(self._patience)):
             await in_background(self.backend.close)
-            self._context.watchdog.forget(self._scheduler.workers)
-        self._context.lifecycle.cancel_callbacks.discard(self._scheduler.cancel_all)
-
-    def _abandon(self) -> None:
-        """Let go of everything at once: there may be no thread to do it in, and no worker has work."""
-        if self._scheduler.stop(_STEP_SECONDS):
-            self.backend.close()
-            self._context.watchdog.forget(self._scheduler.workers)
-        self._context.lifecycle.cancel_callbacks.discard(self._scheduler.cancel_all)
+            self._watchdog.forget(self._scheduler.workers)
+        self._lifecycle.cancel_callbacks.discard(self._scheduler.cancel_all)
 
     @property
     def _patience(self) -> float:
-        lifecycle = self._context.lifecycle
-        if lifecycle.is_forced:
-            return _HURRIED_SECONDS
-        return _STEP_SECONDS if lifecycle.phase is Phase.DRAINING else _PATIENT_SECONDS
+        """Seconds to wait for the current calls of the engines."""
+        if self._lifecycle.is_forced:
+            return _FORCED_SECONDS
+        return _STEP_SECONDS if self._lifecycle.phase is Phase.DRAINING else _PATIENT_SECONDS
 
 
 def _fair_rows(backend: Backend) -> int:
     """Rows that hardly slow another client down.
 
-    On a CPU, what keeps all workers but one busy; on a GPU, where a step with few rows takes as long as one
-    with dozens, as many as that.
+    On a CPU that is as many as keep all workers but one busy. On a GPU a step with dozens of rows takes as
+    long as a step with few.
     """
     models = backend.models()
     if any(model.device != "cpu" for model in models):

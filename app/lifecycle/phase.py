@@ -1,4 +1,4 @@
-"""Where the process stands: loading, ready, draining or failed; and the requests that are in flight."""
+"""The phase of the process (loading, ready, draining or failed), and its requests in flight."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class Phase(Enum):
 
 
 class InFlightEpoch:
-    """Requests that came while one and the same service answered.
+    """Requests that started under the same model set.
 
     Attributes:
         size: How many of them are in flight.
@@ -25,19 +25,19 @@ class InFlightEpoch:
 
     def __init__(self) -> None:
         self.size = 0
-        self._all_gone: asyncio.Event | None = None
+        self._is_empty: asyncio.Event | None = None
 
     def leave(self) -> None:
-        """One of them has its answer."""
+        """Record that one of them is answered."""
         self.size -= 1
-        if self.size == 0 and self._all_gone is not None:
-            self._all_gone.set()
+        if self.size == 0 and self._is_empty is not None:
+            self._is_empty.set()
 
-    async def gone(self) -> None:
-        """Wait until all of them have their answers; nobody may join any more."""
+    async def wait(self) -> None:
+        """Wait until all of them are answered; none may be added any more."""
         if self.size:
-            self._all_gone = asyncio.Event()
-            await self._all_gone.wait()
+            self._is_empty = asyncio.Event()
+            await self._is_empty.wait()
 
 
 class Lifecycle:
@@ -46,9 +46,9 @@ class Lifecycle:
     Attributes:
         phase: What the process is doing.
         failure: Why loading failed; None otherwise.
-        is_cut_short: Whether what is in flight is refused too, because the process must end now.
-        refusers: What to call for that: each refuses the work that it holds.
-        reload_asked: Set when somebody wants the checkpoints to be read again.
+        is_forced: Whether requests in flight are rejected too, because the process must end now.
+        cancel_callbacks: Called for that; each rejects the work of one scheduler.
+        reload_requested: Set to have the checkpoints loaded again.
     """
 
     def __init__(self) -> None:
@@ -62,63 +62,67 @@ class Lifecycle:
 
     @property
     def in_flight(self) -> int:
-        """Requests whose answer is not out yet."""
+        """Requests that are not answered yet."""
         return len(self._epochs)
 
     @property
     def unfinished(self) -> int:
-        """Those of them that came before the process began to drain; who comes later is refused anyway."""
+        """Requests in flight that arrived before draining began; later ones are rejected anyway."""
         return len(self._epochs) - self._epoch.size if self.phase is Phase.DRAINING else len(self._epochs)
 
     def enter(self) -> None:
-        """A request came; the current task answers it."""
-        # A signal may begin to drain between any two of these steps.
+        """Record a new request, which the current task answers."""
+        # A signal handler may start to drain between any two of these lines.
         epoch = self._epoch
         epoch.size += 1
         self._epochs[asyncio.current_task()] = epoch
 
     def leave(self) -> None:
-        """The current task's request has its answer."""
+        """Record that the current task's request is answered."""
         self._epochs.pop(asyncio.current_task()).leave()
 
-    def part(self) -> InFlightEpoch:
-        """The requests that came so far; those to come are others."""
+    def start_epoch(self) -> InFlightEpoch:
+        """Start a new epoch.
+
+        Returns:
+            The epoch of the requests that have started so far.
+        """
         epoch, self._epoch = self._epoch, InFlightEpoch()
         return epoch
 
     def become_ready(self) -> None:
-        """Loading is done; a process that drains already stays so."""
+        """Leave the loading phase; a process that drains already goes on draining."""
         if self.phase is Phase.LOADING:
             self.phase = Phase.READY
 
     def drain(self) -> None:
-        """Take no more traffic."""
+        """Reject new requests from now on."""
         self.phase = Phase.DRAINING
-        self.part()
+        self.start_epoch()
 
     def cancel_work(self) -> None:
-        """Refuse what waits for an engine or is in one; its clients are told so, streams included."""
+        """Reject all work that waits for an engine or runs in one; clients get an error, also in streams."""
         self.is_forced = True
-        for refuse in self.cancel_callbacks:
-            refuse()
+        for cancel in self.cancel_callbacks:
+            cancel()
 
     def cancel_requests(self) -> None:
-        """End every request that is still in flight, wherever it is."""
+        """Cancel the task of every request in flight."""
         for task in self._epochs:
             if task is not None:
                 task.cancel()
 
     def fail(self, failure: Exception) -> None:
-        """Loading did not work; the server ends the process."""
+        """Record that loading failed; the server then ends the process."""
         self.phase = Phase.FAILED
         self.failure = failure
 
     def require_ready(self) -> None:
-        """Refuse unless traffic can be served.
+        """Reject a request unless the process is ready.
 
         Raises:
             NotReadyError: While loading, or if loading failed.
-            DrainingError: Before the end.
+            DrainingError: While draining.
         """
         if self.phase is Phase.DRAINING:
             raise DrainingError

@@ -1,123 +1,158 @@
-"""Reads the checkpoints again when somebody asks for it (SIGHUP), or when their files have changed.
+"""Reloads the checkpoints on request (SIGHUP), or when their files have changed.
 
-Files may still be on their way: they count as changed once nothing has happened to them for as long as
-between two looks. What could not be loaded is tried again when the files change again, and not before.
+Files may still be on their way: changed files are only loaded once STABLE_LOOKS looks in a row after the
+last change have found the same files. Files that could not be loaded are tried again when they change again,
+and not before.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from app.background import in_background
 from app.lifecycle.active_models import ActiveModels
-from app.lifecycle.context import Context
 from app.lifecycle.model_set import reclaim_memory
-from app.lifecycle.phase import Phase
+from app.lifecycle.phase import Lifecycle, Phase
 from app.telemetry.logs import describe_fault
+from app.telemetry.metrics import Metrics
 from model.checkpoint.paths import served_folders
 from model.errors import ConfigError, TranslationError
 
 logger = logging.getLogger(__name__)
 
+STABLE_LOOKS: Final = 2
+
 Listing = frozenset[tuple[str, int, int, int]]
-"""Of each file its path, its size, when it was written last, and its number on the disk."""
+"""For each file its path, size, time of the last change in nanoseconds, and inode."""
 
 
 class Reloader:
-    """Lets what is being served be replaced.
+    """Decides when the active models are loaded again.
 
     Args:
-        running: What is being served.
-        context: Where a reload is asked for and counted.
+        active_models: What is being served.
+        lifecycle: Where a reload is requested; only a ready process reloads.
+        metrics: Where reloads are counted.
+        paths: Checkpoint folders, or folders of those.
+        watch_seconds: Time between two looks at the files; 0 disables watching.
     """
 
-    def __init__(self, running: ActiveModels, context: Context) -> None:
-        self._active_models = running
-        self._lifecycle = context.lifecycle
-        self._metrics = context.metrics
-        self._paths = context.settings.checkpoint
-        self._seconds = context.settings.watch_seconds or None
+    def __init__(
+        self,
+        active_models: ActiveModels,
+        lifecycle: Lifecycle,
+        metrics: Metrics,
+        *,
+        paths: Sequence[Path],
+        watch_seconds: float,
+    ) -> None:
+        self._active_models = active_models
+        self._lifecycle = lifecycle
+        self._metrics = metrics
+        self._paths = paths
+        self._watch_seconds = watch_seconds or None
+        # What was loaded last, or tried; and what the last look found.
+        self._loaded: Listing = frozenset()
+        self._found: Listing = frozenset()
+        self._num_stable_looks = 0
+        self._is_requested = False
 
     async def run(self) -> None:
         """Load, then reload whenever that is due, until cancelled."""
-        loaded = before = await self._first_listing()
-        await self._active_models.start()
-        is_asked = False
+        await self.start()
         while True:
-            is_asked |= await self._pause()
-            try:
-                now = await self._listing()
-                is_due, is_asked = is_asked or now == before != loaded, False
-                before = now
-                if is_due and self._lifecycle.phase is Phase.READY:
-                    loaded = now
-                    await self._reload()
-            except Exception as fault:
-                # For want of a thread, for instance: the next look, or the next reload, makes up for it.
-                logger.error("looking for changed checkpoints failed", exc_info=fault)
+            await self.look(is_requested=await self._wait_for_request())
 
-    async def _pause(self) -> bool:
-        """Wait for the next look.
-
-        Returns:
-            Whether somebody asked for a reload.
-        """
+    async def start(self) -> None:
+        """Load what is there."""
         try:
-            async with asyncio.timeout(self._seconds):
+            self._loaded = self._found = await self._list()
+        except RuntimeError as fault:
+            # Without a thread to look with. The files count as changed, so they are loaded again later.
+            logger.error("looking for changed checkpoints failed", exc_info=fault)
+        await self._active_models.start()
+
+    async def look(self, *, is_requested: bool = False) -> None:
+        """Look at the files once, and reload if that is due.
+
+        Args:
+            is_requested: Whether to reload now, changed or not.
+        """
+        self._is_requested |= is_requested
+        try:
+            found = await self._list()
+            self._num_stable_looks = self._num_stable_looks + 1 if found == self._found else 0
+            self._found = found
+            has_settled = found != self._loaded and self._num_stable_looks >= STABLE_LOOKS
+            is_requested, self._is_requested = self._is_requested, False
+            if (is_requested or has_settled) and self._lifecycle.phase is Phase.READY:
+                self._loaded = found
+                await self._reload()
+        except Exception as fault:
+            # For want of a thread, for instance; the next look makes up for it.
+            logger.error("looking for changed checkpoints failed", exc_info=fault)
+
+    async def _wait_for_request(self) -> bool:
+        """Whether a reload was requested before the next look was due."""
+        try:
+            async with asyncio.timeout(self._watch_seconds):
                 await self._lifecycle.reload_requested.wait()
         except TimeoutError:
             return False
         self._lifecycle.reload_requested.clear()
         return True
 
-    async def _first_listing(self) -> Listing:
-        """What is about to be loaded; nothing if nobody can look, so that it is loaded again later."""
-        try:
-            return await self._listing()
-        except RuntimeError as fault:
-            logger.error("looking for changed checkpoints failed", exc_info=fault)
-            return frozenset()
-
-    async def _listing(self) -> Listing:
-        return await in_background(lambda: list_files(self._paths)) if self._seconds else frozenset()
+    async def _list(self) -> Listing:
+        return await in_background(lambda: list_files(self._paths)) if self._watch_seconds else frozenset()
 
     async def _reload(self) -> None:
         try:
             is_new = await self._active_models.replace()
         except Exception as failure:
-            logger.error("reload failed; what was served before goes on", extra=_reason(failure))
-            outcome = "failed"
+            if await self._is_still_changing():
+                logger.info("reload postponed; checkpoint files changed while they were loaded")
+            else:
+                logger.error("reload failed; the current models go on", extra=_reason(failure))
+                self._metrics.count_reload("failed")
         else:
             outcome = "replaced" if is_new else "unchanged"
-            logger.info("reloaded", extra={"outcome": outcome})
-        self._metrics.count_reload(outcome)
-        await self._let_go()
+            logger.info("reloaded", extra={"outcome": outcome, **self._active_models.describe()})
+            self._metrics.count_reload(outcome)
+        await self._retire()
 
-    async def _let_go(self) -> None:
+    async def _is_still_changing(self) -> bool:
+        """Whether the files have changed since the look before the reload."""
+        try:
+            return await self._list() != self._loaded
+        except RuntimeError:
+            return False
+
+    async def _retire(self) -> None:
         try:
             await self._active_models.retire()
         except Exception as fault:
-            # It answers nobody any more, and must not be in the way of the next reload.
-            logger.error("what was served before could not be closed", exc_info=fault)
+            # The replaced models answer no request any more, and must not prevent the next reload.
+            logger.error("the replaced models could not be closed", exc_info=fault)
         await in_background(reclaim_memory)
 
 
 def _reason(failure: Exception) -> dict[str, object]:
-    """What a person can act on; of other faults the places they came through."""
+    """Log fields of a failure: the message if a person can act on it, else type and traceback."""
     is_plain = isinstance(failure, (TranslationError, OSError))
     return {"reason": str(failure)} if is_plain else describe_fault(failure)
 
 
 def list_files(paths: Iterable[Path]) -> Listing:
-    """What lies in the checkpoint folders; nothing if there are none."""
+    """The files of all checkpoint folders; empty without any."""
     try:
         folders = served_folders(paths)
         files = (file for folder in folders for file in folder.iterdir())
-        # A link that leads nowhere must not hide the others.
+        # A dangling link must not hide the other files.
         return frozenset(_entry(file) for file in files if file.exists())
     except (ConfigError, OSError):
-        # Somebody is just moving them; the next look tells more.
+        # Files are being moved at this moment; the next look finds them.
         return frozenset()
 
 

@@ -1,8 +1,8 @@
-"""How the process ends: not ready; refuse new work; answer what was accepted; close; status 0.
+"""Graceful shutdown: not ready, reject new requests, answer the accepted ones, close, exit status 0.
 
-SIGTERM or SIGINT   begins it; it is over when nothing is in flight, or after DRAIN_SECONDS
-the second one      refuses what is in flight too, with an answer; that is over within a second
-the third one       closes every connection as it is
+The first SIGTERM or SIGINT starts the shutdown, which ends when no request is in flight or after
+DRAIN_SECONDS. The second signal answers the requests in flight with an error, which takes less than a second.
+The third signal closes all connections at once.
 """
 
 import time
@@ -11,22 +11,22 @@ from typing import Final
 
 from app.lifecycle.phase import Lifecycle
 
-# Load balancers look at /readyz about once a second: they must see the refusal before the socket closes.
+# Load balancers ask /readyz about once a second: they must see a 503 before the socket closes.
 _NOTICE_SECONDS: Final = 1.0
-# `make` passes on a signal that its whole process group has been sent: the two are one.
+# `make` forwards a signal that its whole process group gets: the two count as one.
 _ECHO_SECONDS: Final = 0.2
-# What is refused gets this long to be told so where it can be told best, for instance within a stream.
-_WORK_SECONDS: Final = 0.2
-_CUT_SECONDS: Final = 0.8
+# Cancelled work has this long to answer by itself, which a stream does with an error event.
+_CANCEL_SECONDS: Final = 0.2
+_FORCE_SECONDS: Final = 0.8
 
 
 class Shutdown:
-    """Decides when to stop listening; on the event loop, save for `ask`.
+    """Decides when to stop listening. Only `request` may be called outside the event loop.
 
     Args:
-        lifecycle: Is told to drain, and to refuse what is in flight.
-        drain_seconds: How long what was accepted may take.
-        clock: Seconds that never go back.
+        lifecycle: Drains, and cancels the requests in flight.
+        drain_seconds: How long the accepted requests may take.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -36,47 +36,47 @@ class Shutdown:
         self._drain_seconds = drain_seconds
         self._clock = clock
         self._began: float | None = None
-        self._asked_again: float | None = None
-        self._cut: float | None = None
-        self._is_rest_refused = False
+        self._repeated: float | None = None
+        self._forced: float | None = None
+        self._has_cancelled_requests = False
 
     @property
     def is_urgent(self) -> bool:
-        """Whether what is in flight is no longer waited for."""
-        return self._asked_again is not None or self._cut is not None
+        """Whether the shutdown no longer waits for the requests in flight."""
+        return self._repeated is not None or self._forced is not None
 
-    def ask(self) -> bool:
-        """Somebody wants the process to end.
+    def request(self) -> bool:
+        """Request a shutdown; each signal calls this once.
 
         Returns:
-            Whether even refusals are too slow for them.
+            Whether to close all connections at once.
         """
         now = self._clock()
         if self._began is None:
             self._began = now
             self._lifecycle.drain()
-        elif self._asked_again is None:
+        elif self._repeated is None:
             if now - self._began >= _ECHO_SECONDS:
-                self._asked_again = now
+                self._repeated = now
         else:
-            return now - self._asked_again >= _ECHO_SECONDS
+            return now - self._repeated >= _ECHO_SECONDS
         return False
 
     def is_over(self) -> bool:
-        """Whether to stop listening; to be asked several times a second."""
+        """Whether to stop listening; called several times a second."""
         if self._began is None:
             return False
         elapsed = self._clock() - self._began
-        if self._cut is None and (self._asked_again is not None or elapsed >= self._drain_seconds):
-            self._cut = self._clock()
+        if self._forced is None and (self._repeated is not None or elapsed >= self._drain_seconds):
+            self._forced = self._clock()
             self._lifecycle.cancel_work()
-        if self._cut is not None:
-            return self._is_cut_short(self._clock() - self._cut)
+        if self._forced is not None:
+            return self._is_forced_over(self._clock() - self._forced)
         return self._lifecycle.unfinished == 0 and elapsed >= _NOTICE_SECONDS
 
-    def _is_cut_short(self, elapsed: float) -> bool:
-        if elapsed >= _WORK_SECONDS and not self._is_rest_refused:
-            # Only once: a second time would interrupt the refusal itself.
-            self._is_rest_refused = True
+    def _is_forced_over(self, elapsed: float) -> bool:
+        if elapsed >= _CANCEL_SECONDS and not self._has_cancelled_requests:
+            # Only once: a second time would cancel the error response itself.
+            self._has_cancelled_requests = True
             self._lifecycle.cancel_requests()
-        return self._lifecycle.unfinished == 0 or elapsed >= _CUT_SECONDS
+        return self._lifecycle.unfinished == 0 or elapsed >= _FORCE_SECONDS

@@ -1,6 +1,6 @@
-"""Notices an engine that has work and makes no step: liveness fails, and all stacks are on standard error.
+"""Watches for engines that have work but make no step: then /livez fails, and the log has all stacks.
 
-An event loop that stalls needs no watching: then /livez itself is not answered.
+A stalled event loop needs no watchdog: /livez itself is not answered then.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from app.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-_LOOKS_IN_TIME = 10
-_LEAST_PAUSE = 0.05
+_CHECKS_PER_PERIOD = 10
+_MIN_PAUSE = 0.05
 
 
 class WatchedWorker(Protocol):
@@ -26,22 +26,22 @@ class WatchedWorker(Protocol):
 
     @property
     def name(self) -> str:
-        """Of its thread."""
+        """Name of its thread."""
 
     def silent_since(self) -> float | None:
-        """When it last made a step, seconds of the monotonic clock; minus infinity once it has died.
+        """When the worker last made a step, seconds of the monotonic clock.
 
-        None while it has nothing to do.
+        None while it has nothing to do; minus infinity once it has died.
         """
 
 
 class Watchdog:
-    """Looks after the workers of every service that still has requests.
+    """Watches the workers of every model set that still has requests.
 
     Args:
-        seconds: How long a step may take; with 0 for ever, and only who died is noticed.
-        metrics: Where engines that were found stuck are counted.
-        dump: Writes the stacks of all threads: places only, nothing of a request.
+        seconds: How long a step may take; 0 disables the limit, and only dead workers are noticed.
+        metrics: Where stuck engines are counted.
+        dump: Writes the stacks of all threads: code places only, nothing of a request.
     """
 
     def __init__(self, seconds: float, metrics: Metrics, dump: Callable[[], None] | None = None) -> None:
@@ -52,31 +52,31 @@ class Watchdog:
         self._stuck: set[WatchedWorker] = set()
 
     def watch(self, workers: Sequence[WatchedWorker]) -> None:
-        """Look after these workers too."""
+        """Watch these workers too."""
         self._watched.append(workers)
 
     def forget(self, workers: Sequence[WatchedWorker]) -> None:
-        """They have ended as they should."""
+        """Stop watching these workers, which have ended as they should."""
         self._watched.remove(workers)
         self._stuck.difference_update(workers)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nobody was stuck at the last look."""
+        """Whether no worker was stuck at the last check."""
         return not self._stuck
 
     def require_progress(self) -> None:
-        """Refuse while an engine is stuck.
+        """Check all workers.
 
         Raises:
-            EngineStuckError: Until it goes on.
+            EngineStuckError: While an engine is stuck.
         """
-        self.look()
+        self.check()
         if self._stuck:
             raise EngineStuckError
 
-    def look(self) -> None:
-        """Find out who is stuck now; whoever was not before is told of, once."""
+    def check(self) -> None:
+        """Find the workers that are stuck now; each is logged and counted once."""
         latest = time.monotonic() - (self._seconds or math.inf)
         workers = [worker for each in self._watched for worker in each]
         stuck = {worker for worker in workers if _is_silent(worker, latest)}
@@ -90,10 +90,10 @@ class Watchdog:
         self._stuck = stuck
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Check regularly, until cancelled."""
         while self._seconds:
-            self.look()
-            await asyncio.sleep(max(self._seconds / _LOOKS_IN_TIME, _LEAST_PAUSE))
+            self.check()
+            await asyncio.sleep(max(self._seconds / _CHECKS_PER_PERIOD, _MIN_PAUSE))
 
 
 def _is_silent(worker: WatchedWorker, latest: float) -> bool:
@@ -102,5 +102,5 @@ def _is_silent(worker: WatchedWorker, latest: float) -> bool:
 
 
 def _dump_stacks() -> None:
-    # It writes files, lines and functions, and takes no lock that a stuck thread may hold.
+    # faulthandler writes files, lines and functions, and takes no lock that a stuck thread may hold.
     faulthandler.dump_traceback(file=sys.stderr, all_threads=True)

@@ -31,7 +31,7 @@ async def test_a_fault_beside_the_requests_is_told_at_once_and_everything_is_sti
 ) -> None:
     backend, let_go = DoubleBackend(), []
     monkeypatch.setattr(backend, "close", lambda: let_go.append("engines"))
-    monkeypatch.setattr(Reloader, "_pause", _fail)
+    monkeypatch.setattr(Reloader, "_wait_for_request", _fail)
     app = create_app(Settings(_env_file=None, watch_seconds=0), load=lambda _: backend)
     app.state.context.tracing = SimpleNamespace(close=lambda: let_go.append("traces"))
     async with app.router.lifespan_context(app):

@@ -1,4 +1,4 @@
-"""Who is in flight, and who came before what."""
+"""Phases of the process, requests in flight, and their epochs."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from app.lifecycle.phase import Lifecycle
 pytestmark = pytest.mark.anyio
 
 
-async def visit(lifecycle: Lifecycle, end: asyncio.Event) -> None:
+async def answer(lifecycle: Lifecycle, end: asyncio.Event) -> None:
     lifecycle.enter()
     try:
         await end.wait()
@@ -18,12 +18,12 @@ async def visit(lifecycle: Lifecycle, end: asyncio.Event) -> None:
         lifecycle.leave()
 
 
-async def test_a_cohort_is_gone_when_the_last_of_it_has_left_and_not_when_later_ones_do() -> None:
+async def test_an_epoch_ends_with_its_last_request_and_not_with_later_ones() -> None:
     lifecycle, end, later = Lifecycle(), asyncio.Event(), asyncio.Event()
-    first = asyncio.create_task(visit(lifecycle, end))
+    first = asyncio.create_task(answer(lifecycle, end))
     await asyncio.sleep(0)
-    gone = asyncio.create_task(lifecycle.part().gone())
-    second = asyncio.create_task(visit(lifecycle, later))
+    gone = asyncio.create_task(lifecycle.start_epoch().wait())
+    second = asyncio.create_task(answer(lifecycle, later))
     await asyncio.sleep(0)
     assert (lifecycle.in_flight, gone.done()) == (2, False)
     end.set()
@@ -36,18 +36,18 @@ async def test_a_cohort_is_gone_when_the_last_of_it_has_left_and_not_when_later_
     assert lifecycle.in_flight == 0
 
 
-async def test_nobody_is_waited_for_where_nobody_is() -> None:
+async def test_an_empty_epoch_ends_at_once() -> None:
     async with asyncio.timeout(60):
-        await Lifecycle().part().gone()
+        await Lifecycle().start_epoch().wait()
 
 
-async def test_what_comes_while_draining_is_not_to_be_finished() -> None:
+async def test_requests_that_arrive_while_draining_do_not_delay_the_end() -> None:
     lifecycle, end = Lifecycle(), asyncio.Event()
-    before = asyncio.create_task(visit(lifecycle, end))
+    before = asyncio.create_task(answer(lifecycle, end))
     await asyncio.sleep(0)
     assert lifecycle.unfinished == 1
     lifecycle.drain()
-    after = asyncio.create_task(visit(lifecycle, end))
+    after = asyncio.create_task(answer(lifecycle, end))
     await asyncio.sleep(0)
     assert (lifecycle.in_flight, lifecycle.unfinished) == (2, 1)
     end.set()
@@ -55,9 +55,9 @@ async def test_what_comes_while_draining_is_not_to_be_finished() -> None:
     assert lifecycle.unfinished == 0
 
 
-async def test_a_signal_may_come_while_a_request_does(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_signal_may_interrupt_the_arrival_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     lifecycle, end = Lifecycle(), asyncio.Event()
-    task = asyncio.create_task(visit(lifecycle, end))
+    task = asyncio.create_task(answer(lifecycle, end))
     current_task = asyncio.current_task
 
     def interrupted() -> asyncio.Task[object] | None:
@@ -85,9 +85,9 @@ async def test_only_a_ready_process_serves_and_a_draining_one_never_again() -> N
         lifecycle.require_ready()
 
 
-async def test_the_rest_is_ended_wherever_it_is() -> None:
+async def test_all_requests_can_be_cancelled() -> None:
     lifecycle = Lifecycle()
-    task = asyncio.create_task(visit(lifecycle, asyncio.Event()))
+    task = asyncio.create_task(answer(lifecycle, asyncio.Event()))
     await asyncio.sleep(0)
     lifecycle.cancel_requests()
     with pytest.raises(asyncio.CancelledError):

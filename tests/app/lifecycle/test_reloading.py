@@ -1,4 +1,4 @@
-"""Another set of checkpoints takes the place of the one that is served; nobody notices but by the version."""
+"""Reloads replace the models; clients notice nothing but the version."""
 
 import asyncio
 import dataclasses
@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Self
 
 import httpx
 import pytest
@@ -14,13 +15,15 @@ from starlette.applications import Starlette
 
 from app.backend import Backend
 from app.background import in_background
-from app.lifecycle.reloading import list_files
+from app.lifecycle.context import Context
+from app.lifecycle.reloading import Reloader, list_files
 from app.main import create_app
 from app.settings import Settings
 from model.checkpoint.self_test import GoldenSentence
 from model.errors import CheckpointError, ConfigError
 from tests.app.conftest import Lines, client_of
 from tests.app.double import DoubleBackend, DoubleEngine
+from tests.app.lifecycle.conftest import active_models_of
 
 pytestmark = pytest.mark.anyio
 REQUEST = {"q": "one two three", "source": "en", "target": "fr"}
@@ -33,21 +36,21 @@ def edition(letter: str) -> DoubleBackend:
     return backend
 
 
-class Shelf:
-    """What loading gives, in order; what is no backend is raised.
+class Loads:
+    """What each loading returns, in order; exceptions are raised.
 
     Attributes:
-        lenders: The backend that was served at each loading.
-        closed: Backends that were let go of, in order.
+        shared: The backend that was served at each loading.
+        closed: Backends that were closed, in order.
     """
 
     def __init__(self, *editions: DoubleBackend | Exception) -> None:
         self.editions = list(editions)
-        self.lenders: list[Backend | None] = []
+        self.shared: list[Backend | None] = []
         self.closed: list[Backend] = []
 
-    def load(self, lender: Backend | None) -> Backend:
-        self.lenders.append(lender)
+    def load(self, shared: Backend | None) -> Backend:
+        self.shared.append(shared)
         found = self.editions.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -57,10 +60,10 @@ class Shelf:
 
 
 @asynccontextmanager
-async def serving(shelf: Shelf, **settings: object) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
+async def serving(loads: Loads, **settings: object) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
     """An application that has loaded what comes first."""
     values = {"watch_seconds": 0} | settings
-    app = create_app(Settings(_env_file=None, **values), load=shelf.load)
+    app = create_app(Settings(_env_file=None, **values), load=loads.load)
     async with app.router.lifespan_context(app), client_of(app) as client:
         async with asyncio.timeout(10):
             while (await client.get("/readyz")).status_code != 200:
@@ -68,7 +71,7 @@ async def serving(shelf: Shelf, **settings: object) -> AsyncIterator[tuple[Starl
         yield app, client
 
 
-def ask(app: Starlette) -> None:
+def request_reload(app: Starlette) -> None:
     app.state.context.lifecycle.reload_requested.set()
 
 
@@ -81,10 +84,10 @@ async def reloads(app: Starlette, outcome: str, count: int = 1) -> None:
             await asyncio.sleep(0.005)
 
 
-async def closed(shelf: Shelf, *backends: Backend) -> None:
-    """Wait until exactly these were let go of."""
+async def closed(loads: Loads, *backends: Backend) -> None:
+    """Wait until exactly these were closed."""
     async with asyncio.timeout(10):
-        while shelf.closed != list(backends):
+        while loads.closed != list(backends):
             await asyncio.sleep(0.005)
 
 
@@ -94,41 +97,41 @@ async def version(client: httpx.AsyncClient) -> str:
     return str(response.json()["model_version"])
 
 
-async def test_what_is_asked_for_takes_the_place_of_what_was(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_requested_reload_replaces_the_models(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     old, new = edition("a"), edition("b")
-    shelf = Shelf(old, new)
-    async with serving(shelf) as (app, client):
+    loads = Loads(old, new)
+    async with serving(loads) as (app, client):
         assert await version(client) == "1+aaaaaaaa"
-        ask(app)
+        request_reload(app)
         await reloads(app, "replaced")
         assert await version(client) == "1+bbbbbbbb"
-        assert shelf.lenders == [None, old]
-        await closed(shelf, old)
+        assert loads.shared == [None, old]
+        await closed(loads, old)
         metrics = (await client.get("/metrics")).text
         assert f'checksum="{"b" * 64}"' in metrics
         assert "a" * 64 not in metrics
         assert "dragoman_model_load_seconds 0.5" in metrics
-    assert shelf.closed == [old, new]
+    assert loads.closed == [old, new]
 
 
-async def test_whoever_came_before_is_answered_by_what_was_served_then() -> None:
+async def test_earlier_requests_are_answered_by_the_old_models() -> None:
     old, new = edition("a"), edition("b")
-    shelf = Shelf(old, new)
-    async with serving(shelf) as (app, client):
+    loads = Loads(old, new)
+    async with serving(loads) as (app, client):
         old.gate.clear()
         early = asyncio.create_task(client.post("/translate", json=REQUEST))
         async with asyncio.timeout(10):
             while not old.entered.is_set():
                 await asyncio.sleep(0.002)
-        ask(app)
+        request_reload(app)
         await reloads(app, "replaced")
         assert await version(client) == "1+bbbbbbbb"
-        assert shelf.closed == []
+        assert loads.closed == []
         old.gate.set()
         response = await early
         assert (response.status_code, response.json()["model_version"]) == (200, "1+aaaaaaaa")
-        await closed(shelf, old)
+        await closed(loads, old)
 
 
 async def client_version(client: httpx.AsyncClient) -> str:
@@ -141,7 +144,7 @@ async def test_no_request_fails_while_versions_change() -> None:
     editions = [edition(letter) for letter in "abcdef"]
     for each in editions:
         each.seconds = 0.002
-    async with serving(Shelf(*editions)) as (app, client):
+    async with serving(Loads(*editions)) as (app, client):
         found: list[str] = []
         is_over = asyncio.Event()
 
@@ -157,7 +160,7 @@ async def test_no_request_fails_while_versions_change() -> None:
         clients = [asyncio.create_task(go_on()) for _ in range(8)]
         await until_found("1+aaaaaaaa")
         for count in range(1, len(editions)):
-            ask(app)
+            request_reload(app)
             await reloads(app, "replaced", count)
         await until_found("1+ffffffff")
         is_over.set()
@@ -173,29 +176,31 @@ async def test_no_request_fails_while_versions_change() -> None:
         (RuntimeError("secret"), "RuntimeError"),
     ],
 )
-async def test_what_cannot_be_loaded_leaves_what_was(
+async def test_models_that_cannot_be_loaded_change_nothing(
     failure: Exception, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     old, newer = edition("a"), edition("c")
-    async with serving(Shelf(old, failure, newer)) as (app, client):
-        ask(app)
+    async with serving(Loads(old, failure, newer)) as (app, client):
+        request_reload(app)
         await reloads(app, "failed")
         assert await version(client) == "1+aaaaaaaa"
         (line,) = [record for record in caplog.records if record.message.startswith("reload failed")]
         assert (vars(line).get("reason") or vars(line)["fault"]) == reason
-        ask(app)
+        request_reload(app)
         await reloads(app, "replaced")
         assert await version(client) == "1+cccccccc"
 
 
-async def test_what_cannot_translate_is_closed_and_leaves_what_was(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_models_that_cannot_translate_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     old, broken = edition("a"), edition("b")
-    shelf = Shelf(old, broken)
-    async with serving(shelf) as (app, client):
+    loads = Loads(old, broken)
+    async with serving(loads) as (app, client):
         monkeypatch.setattr(broken, "engine", lambda *_: _Broken(broken))
-        ask(app)
+        request_reload(app)
         await reloads(app, "failed")
-        assert shelf.closed == [broken]
+        assert loads.closed == [broken]
         assert await version(client) == "1+aaaaaaaa"
 
 
@@ -204,19 +209,19 @@ class _Broken(DoubleEngine):
         raise CheckpointError("not a number")
 
 
-async def test_what_cannot_be_closed_is_in_nobodys_way(
+async def test_models_that_cannot_be_closed_do_not_prevent_reloads(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     old, new, newer = map(edition, "abc")
-    async with serving(Shelf(old, new, newer)) as (app, client):
+    async with serving(Loads(old, new, newer)) as (app, client):
         monkeypatch.setattr(old, "close", _fail)
-        ask(app)
+        request_reload(app)
         await reloads(app, "replaced")
-        ask(app)
+        request_reload(app)
         await reloads(app, "replaced", 2)
         assert await version(client) == "1+cccccccc"
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        "what was served before could not be closed"
+        "the replaced models could not be closed"
     ]
 
 
@@ -224,15 +229,15 @@ def _fail() -> None:
     raise OSError("the device is gone")
 
 
-async def test_what_is_the_same_changes_nothing() -> None:
+async def test_the_same_models_change_nothing() -> None:
     old, same = edition("a"), edition("a")
-    shelf = Shelf(old, same)
-    async with serving(shelf) as (app, client):
+    loads = Loads(old, same)
+    async with serving(loads) as (app, client):
         service = app.state.context.service
-        ask(app)
+        request_reload(app)
         await reloads(app, "unchanged")
         assert app.state.context.service is service
-        assert shelf.closed == [same]
+        assert loads.closed == [same]
         assert await version(client) == "1+aaaaaaaa"
 
 
@@ -243,39 +248,28 @@ async def test_new_golden_sentences_are_verified_although_the_weights_are_the_sa
             source_language="en", target_language="fr", source="one two", translation=translation
         )
         each._models = [dataclasses.replace(model, golden=(golden,)) for model in each.models()]
-    shelf = Shelf(*editions)
-    async with serving(shelf) as (app, client):
+    loads = Loads(*editions)
+    async with serving(loads) as (app, client):
         for outcome in ("replaced", "unchanged", "failed"):
-            ask(app)
+            request_reload(app)
             await reloads(app, outcome)
         assert await version(client) == "1+aaaaaaaa"
 
 
-async def test_asking_while_it_loads_or_drains_is_harmless() -> None:
-    shelf = Shelf(edition("a"), edition("a"), edition("b"))
-    app = create_app(Settings(_env_file=None, watch_seconds=0), load=shelf.load)
+async def test_requests_while_loading_or_draining_are_harmless() -> None:
+    loads = Loads(edition("a"), edition("a"), edition("b"))
+    app = create_app(Settings(_env_file=None, watch_seconds=0), load=loads.load)
     async with app.router.lifespan_context(app), client_of(app) as client:
-        ask(app)
+        request_reload(app)
         await reloads(app, "unchanged")
         app.state.context.lifecycle.drain()
-        ask(app)
+        request_reload(app)
         await asyncio.sleep(0.05)
         assert (await client.get("/readyz")).json()["code"] == "draining"
-    assert len(shelf.lenders) == 2
+    assert len(loads.shared) == 2
 
 
-async def test_a_loading_that_failed_ends_the_process_and_is_not_tried_again() -> None:
-    shelf = Shelf(CheckpointError("no"))
-    app = create_app(Settings(_env_file=None, watch_seconds=0.01), load=shelf.load)
-    async with app.router.lifespan_context(app):
-        async with asyncio.timeout(10):
-            while app.state.context.lifecycle.failure is None:
-                await asyncio.sleep(0.005)
-        await asyncio.sleep(0.05)
-    assert len(shelf.lenders) == 1
-
-
-# A watched folder
+# A watched folder; the tests decide when the reloader looks.
 
 
 def put(folder: Path, *names: str, content: str = "{}") -> None:
@@ -284,92 +278,155 @@ def put(folder: Path, *names: str, content: str = "{}") -> None:
         (folder / name).write_text(content)
 
 
-async def test_changed_files_are_loaded_once_they_rest(tmp_path: Path) -> None:
+class Watched:
+    """A reloader that watches one folder, and what it has loaded."""
+
+    def __init__(self, folder: Path, *editions: DoubleBackend | Exception) -> None:
+        self.loads = Loads(*editions)
+        self.context = Context.of(Settings(_env_file=None, checkpoint=(folder,)))
+        self._active_models = active_models_of(lambda shared: self.loads.load(shared), self.context)
+        self.reloader = Reloader(
+            self._active_models,
+            self.context.lifecycle,
+            self.context.metrics,
+            paths=(folder,),
+            watch_seconds=1.0,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.reloader.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._active_models.stop()
+
+    async def look(self, count: int = 1, *, is_requested: bool = False) -> str:
+        """Look so many times; gives the version that is served then."""
+        for _ in range(count):
+            await self.reloader.look(is_requested=is_requested)
+        return self.context.service.catalogue.models[0].version
+
+    def count(self, outcome: str) -> float | None:
+        registry = self.context.metrics.registry
+        return registry.get_sample_value("dragoman_reloads_total", {"outcome": outcome})
+
+
+async def test_changed_files_are_loaded_after_two_looks_without_change(tmp_path: Path, lines: Lines) -> None:
     put(tmp_path / "one", "config.json", "provenance.json")
-    shelf = Shelf(edition("a"), edition("b"), CheckpointError("half of it"), edition("c"))
-    async with serving(shelf, checkpoint=(tmp_path,), watch_seconds=0.05) as (app, client):
+    editions = edition("a"), edition("b"), CheckpointError("half of it"), edition("c")
+    async with Watched(tmp_path, *editions) as watched:
+        assert await watched.look(5) == "1+aaaaaaaa"
         put(tmp_path / "two", "config.json")
-        await reloads(app, "replaced", 1)
-        assert await client_version(client) == "1+bbbbbbbb"
+        assert await watched.look(2) == "1+aaaaaaaa"
+        assert await watched.look() == "1+bbbbbbbb"
         put(tmp_path / "two", "model.safetensors", content="half")
-        await reloads(app, "failed")
-        await asyncio.sleep(0.3)
-        assert len(shelf.lenders) == 3  # not tried again as long as nothing changes
+        assert await watched.look(10) == "1+bbbbbbbb"
+        assert (watched.count("failed"), len(watched.loads.shared)) == (1, 3), "tried once for each change"
         put(tmp_path / "two", "model.safetensors", content="the whole of it")
-        await reloads(app, "replaced", 2)
-        assert await client_version(client) == "1+cccccccc"
+        assert await watched.look(3) == "1+cccccccc"
+    assert [line["reason"] for line in lines() if line["level"] == "error"] == ["half of it"]
+    loaded = [line["version"] for line in lines() if line["event"] == "model loaded"]
+    assert loaded == ["1+aaaaaaaa", "1+bbbbbbbb", "1+cccccccc"]
+    reloaded = [(line["model"], line["version"]) for line in lines() if line["event"] == "reloaded"]
+    assert reloaded == [("tiny", "1+bbbbbbbb"), ("tiny", "1+cccccccc")]
 
 
-async def test_files_on_their_way_are_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("looks_between_writes", [1, 2])
+async def test_a_slow_copy_logs_no_error(tmp_path: Path, lines: Lines, looks_between_writes: int) -> None:
     put(tmp_path, "config.json", "provenance.json")
-    shelf = Shelf(edition("a"), edition("b"))
-    async with serving(shelf, checkpoint=(tmp_path,), watch_seconds=0.4) as (app, _):
-        for size in range(20):
+    async with Watched(tmp_path, edition("a"), edition("b")) as watched:
+        for size in range(10):
             put(tmp_path, "model.safetensors", content="x" * size)
-            await asyncio.sleep(0.05)
-            assert len(shelf.lenders) == 1
-        await reloads(app, "replaced")
+            assert await watched.look(looks_between_writes) == "1+aaaaaaaa"
+        assert await watched.look(2) == "1+bbbbbbbb"
+    assert [line for line in lines() if line["level"] == "error"] == []
+
+
+async def test_files_that_change_while_they_are_loaded_log_no_error(
+    tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "config.json")
+    async with Watched(tmp_path, edition("a"), CheckpointError("half of it"), edition("b")) as watched:
+        load = watched.loads.load
+
+        def load_during_a_copy(shared: Backend | None) -> Backend:
+            put(tmp_path, "model.safetensors", content="the whole of it")
+            return load(shared)
+
+        monkeypatch.setattr(watched.loads, "load", load_during_a_copy)
+        put(tmp_path, "model.safetensors", content="half")
+        assert await watched.look(3) == "1+aaaaaaaa"
+        assert (watched.count("failed"), len(watched.loads.shared)) == (0, 2)
+        monkeypatch.undo()
+        assert await watched.look(3) == "1+bbbbbbbb"
+    assert [line for line in lines() if line["level"] == "error"] == []
+
+
+async def test_a_failed_start_is_not_tried_again(tmp_path: Path) -> None:
+    put(tmp_path, "config.json")
+    watched = Watched(tmp_path, CheckpointError("no"))
+    await watched.reloader.start()
+    put(tmp_path, "model.safetensors")
+    for _ in range(5):
+        await watched.reloader.look()
+    assert len(watched.loads.shared) == 1
+    assert isinstance(watched.context.lifecycle.failure, CheckpointError)
 
 
 class Threads:
-    """Stands in for the system's: gives none as long as there is to be none."""
+    """Stands in for the system's threads; there are none while `are_short` is set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.are_short = False
-        self.refusals = 0
         monkeypatch.setattr("app.lifecycle.reloading.in_background", self._in_background)
 
     async def _in_background(self, work: Callable[[], object]) -> object:
         if self.are_short:
-            self.refusals += 1
             raise RuntimeError("can't start new thread")
         return await in_background(work)
 
 
-async def test_a_look_for_which_there_is_no_thread_is_told_and_not_the_last(
+async def test_a_look_without_a_thread_is_logged_and_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
     put(tmp_path, "config.json")
-    threads, shelf = Threads(monkeypatch), Shelf(*map(edition, "abc"))
-    async with serving(shelf, checkpoint=(tmp_path,), watch_seconds=0.05) as (app, client):
+    threads = Threads(monkeypatch)
+    async with Watched(tmp_path, *map(edition, "abc")) as watched:
         threads.are_short = True
-        ask(app)
-        async with asyncio.timeout(10):
-            while threads.refusals < 2:
-                await asyncio.sleep(0.005)
-        assert len(shelf.lenders) == 1
+        assert await watched.look(is_requested=True) == "1+aaaaaaaa"
         threads.are_short = False
-        await reloads(app, "replaced")  # what was asked for then is not forgotten
+        assert await watched.look() == "1+bbbbbbbb", "the request is not forgotten"
         put(tmp_path, "model.safetensors")
-        await reloads(app, "replaced", 2)
-        assert await client_version(client) == "1+cccccccc"
-    faults = {(line["event"], line["fault"]) for line in lines() if line["level"] == "error"}
-    assert faults == {("looking for changed checkpoints failed", "RuntimeError")}
+        assert await watched.look(3) == "1+cccccccc"
+    faults = [(line["event"], line["fault"]) for line in lines() if line["level"] == "error"]
+    assert faults == [("looking for changed checkpoints failed", "RuntimeError")]
 
 
 async def test_without_a_thread_for_the_first_look_it_serves_and_loads_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, "config.json")
-    threads, shelf = Threads(monkeypatch), Shelf(*map(edition, "ab"))
+    threads, watched = Threads(monkeypatch), Watched(tmp_path, *map(edition, "ab"))
     threads.are_short = True
-    async with serving(shelf, checkpoint=(tmp_path,), watch_seconds=0.05) as (app, client):
-        assert await client_version(client) == "1+aaaaaaaa"
+    async with watched:
+        assert watched.context.service.catalogue.models[0].version == "1+aaaaaaaa"
         threads.are_short = False
-        await reloads(app, "replaced")
+        assert await watched.look(3) == "1+bbbbbbbb"
 
 
-async def test_memory_that_nobody_can_reclaim_is_in_nobodys_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = Threads(monkeypatch)
-    async with serving(Shelf(*map(edition, "abc"))) as (app, client):
-        threads.are_short = True
-        for count in (1, 2):
-            ask(app)
-            await reloads(app, "replaced", count)
-        assert await version(client) == "1+cccccccc"
+async def test_memory_that_cannot_be_reclaimed_does_not_prevent_reloads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("app.lifecycle.reloading.reclaim_memory", fail)
+    async with Watched(tmp_path, *map(edition, "abc")) as watched:
+        assert await watched.look(is_requested=True) == "1+bbbbbbbb"
+        assert await watched.look(is_requested=True) == "1+cccccccc"
 
 
-def test_the_listing_sees_new_changed_exchanged_and_missing_files(tmp_path: Path) -> None:
+def test_the_listing_shows_new_changed_replaced_and_missing_files(tmp_path: Path) -> None:
     put(tmp_path / "one", "config.json", "model.safetensors")
     (tmp_path / ".one.writing").mkdir()
     seen = [list_files([tmp_path])]

@@ -1,4 +1,4 @@
-"""When the process stops listening, by a clock that the test moves."""
+"""When the process stops listening, with a clock that the test moves."""
 
 import pytest
 
@@ -15,20 +15,20 @@ class Clock:
 
 
 class Watched(Lifecycle):
-    """Writes down what it is told, and has as much in flight as the test says."""
+    """Records its calls, and has as many requests in flight as the test sets."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.count = 0
-        self.cancel_callbacks.add(lambda: self.told.append("work"))
+        self.cancel_callbacks.add(lambda: self.calls.append("work"))
 
     @property
     def unfinished(self) -> int:
         return self.count
 
     def cancel_requests(self) -> None:
-        self.told.append("rest")
+        self.calls.append("rest")
 
 
 @pytest.fixture
@@ -46,23 +46,23 @@ def shutdown(lifecycle: Watched, clock: Clock) -> Shutdown:
     return Shutdown(lifecycle, 30.0, clock)
 
 
-def test_nothing_is_over_before_somebody_asks(shutdown: Shutdown, lifecycle: Watched) -> None:
+def test_nothing_ends_before_a_request(shutdown: Shutdown, lifecycle: Watched) -> None:
     assert not shutdown.is_over()
     assert lifecycle.phase is Phase.LOADING
 
 
 def test_an_idle_process_gives_notice_and_ends(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
-    assert not shutdown.ask()
+    assert not shutdown.request()
     assert lifecycle.phase is Phase.DRAINING
     assert not shutdown.is_over()
     clock.now += 1.1
     assert shutdown.is_over()
-    assert lifecycle.told == []
+    assert lifecycle.calls == []
 
 
-def test_what_is_in_flight_is_waited_for(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
+def test_requests_in_flight_are_waited_for(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
     lifecycle.count = 1
-    shutdown.ask()
+    shutdown.request()
     clock.now += 29
     assert not shutdown.is_over()
     lifecycle.count = 0
@@ -70,49 +70,46 @@ def test_what_is_in_flight_is_waited_for(shutdown: Shutdown, lifecycle: Watched,
     assert not shutdown.is_urgent
 
 
-def test_after_the_time_for_it_what_is_in_flight_is_refused(
+def test_after_drain_seconds_requests_in_flight_are_rejected(
     shutdown: Shutdown, lifecycle: Watched, clock: Clock
 ) -> None:
     lifecycle.count = 1
-    shutdown.ask()
+    shutdown.request()
     clock.now += 30
     assert not shutdown.is_over()
-    assert (lifecycle.told, lifecycle.is_forced, shutdown.is_urgent) == (["work"], True, True)
+    assert (lifecycle.calls, lifecycle.is_forced, shutdown.is_urgent) == (["work"], True, True)
     clock.now += 0.3
     assert not shutdown.is_over()
     assert not shutdown.is_over()
-    assert lifecycle.told == ["work", "rest"]
+    assert lifecycle.calls == ["work", "rest"]
     clock.now += 1
     assert shutdown.is_over()
 
 
-def test_the_second_time_everybody_is_refused_at_once(
-    shutdown: Shutdown, lifecycle: Watched, clock: Clock
-) -> None:
+def test_the_second_signal_rejects_all_requests(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
     lifecycle.count = 1
-    shutdown.ask()
+    shutdown.request()
     clock.now += 0.5
-    assert not shutdown.ask()
+    assert not shutdown.request()
     assert not shutdown.is_over()
-    assert lifecycle.told == ["work"]
+    assert lifecycle.calls == ["work"]
     lifecycle.count = 0
     assert shutdown.is_over()
 
 
-def test_the_third_time_nobody_waits_even_for_that(shutdown: Shutdown, clock: Clock) -> None:
+def test_the_third_signal_closes_at_once(shutdown: Shutdown, clock: Clock) -> None:
     answers = []
     for _ in range(3):
-        answers.append(shutdown.ask())
+        answers.append(shutdown.request())
         clock.now += 0.5
     assert answers == [False, False, True]
 
 
-def test_one_signal_that_comes_twice_is_one(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
-    """`make` passes on what its whole group has been sent."""
+def test_a_forwarded_signal_counts_once(shutdown: Shutdown, lifecycle: Watched, clock: Clock) -> None:
     lifecycle.count = 1
-    shutdown.ask()
+    shutdown.request()
     clock.now += 0.05
-    assert not shutdown.ask()
+    assert not shutdown.request()
     clock.now += 1
     assert not shutdown.is_over()
     assert not shutdown.is_urgent

@@ -61,7 +61,7 @@ def test_a_single_scrambled_layer_is_refused_too(tmp_path: Path, monkeypatch: py
 
 
 def scramble(folder: Path, prefix: str) -> None:
-    """StepResults weights of such names upside down."""
+    """Reverse the weights whose names begin so."""
     for file in folder.glob("*.safetensors"):
         weights = load_file(file)
         turned = {

@@ -1,4 +1,4 @@
-"""An engine that makes no step: liveness fails, stacks are written down once, and it may go on."""
+"""An engine that makes no step: liveness fails, the stacks are logged once, and the engine may go on."""
 
 import asyncio
 import math
@@ -20,8 +20,8 @@ from tests.app.double import DoubleBackend
 REQUEST = {"q": "canary two three", "source": "en", "target": "fr", "timeout_ms": 20_000}
 
 
-class Heart:
-    """A worker whose pulse the test sets."""
+class FakeWorker:
+    """A worker whose silence the test sets."""
 
     name = "engine-0"
 
@@ -33,13 +33,13 @@ class Heart:
 
 
 class Watch:
-    """A watchdog, its metrics, and how often it wrote stacks down."""
+    """A watchdog, its metrics, and how often it wrote the stacks."""
 
-    def __init__(self, *hearts: Heart, seconds: float = 30) -> None:
+    def __init__(self, *workers: FakeWorker, seconds: float = 30) -> None:
         self.metrics = Metrics()
         self.dumps = 0
-        self.dog = Watchdog(seconds, self.metrics, self._dump)
-        self.dog.watch(hearts)
+        self.watchdog = Watchdog(seconds, self.metrics, self._dump)
+        self.watchdog.watch(workers)
 
     def _dump(self) -> None:
         self.dumps += 1
@@ -49,59 +49,54 @@ class Watch:
         return self.metrics.registry.get_sample_value("dragoman_engine_stuck_total")
 
 
-def test_idle_and_busy_engines_are_well() -> None:
-    watch = Watch(Heart(None), Heart(time.monotonic() - 29))
-    watch.dog.require_progress()
+def test_idle_and_busy_workers_are_healthy() -> None:
+    watch = Watch(FakeWorker(None), FakeWorker(time.monotonic() - 29))
+    watch.watchdog.require_progress()
     assert (watch.dumps, watch.counted) == (0, 0)
 
 
-def test_a_silent_one_is_told_of_once() -> None:
-    watch = Watch(Heart(None), Heart(time.monotonic() - 31))
+def test_a_silent_worker_is_reported_once() -> None:
+    watch = Watch(FakeWorker(None), FakeWorker(time.monotonic() - 31))
+    assert watch.watchdog.is_healthy
     for _ in range(3):
         with pytest.raises(EngineStuckError):
-            watch.dog.require_progress()
+            watch.watchdog.require_progress()
+    assert not watch.watchdog.is_healthy
     assert (watch.dumps, watch.counted) == (1, 1)
 
 
-def test_one_that_died_is_silent_at_once() -> None:
-    watch = Watch(Heart(-math.inf))
+def test_a_dead_worker_is_reported_at_once() -> None:
+    watch = Watch(FakeWorker(-math.inf))
     with pytest.raises(EngineStuckError):
-        watch.dog.require_progress()
+        watch.watchdog.require_progress()
 
 
-def test_it_may_go_on_and_get_stuck_again() -> None:
-    heart = Heart(time.monotonic() - 31)
-    watch = Watch(heart)
-    watch.dog.look()
-    heart.since = time.monotonic()
-    watch.dog.require_progress()
-    heart.since = time.monotonic() - 31
-    watch.dog.look()
+def test_a_worker_may_go_on_and_get_stuck_again() -> None:
+    worker = FakeWorker(time.monotonic() - 31)
+    watch = Watch(worker)
+    watch.watchdog.check()
+    worker.since = time.monotonic()
+    watch.watchdog.require_progress()
+    worker.since = time.monotonic() - 31
+    watch.watchdog.check()
     assert (watch.dumps, watch.counted) == (2, 2)
 
 
-def test_nobody_looks_after_those_that_ended() -> None:
-    hearts = (Heart(-math.inf),)
+def test_ended_workers_are_not_watched() -> None:
+    workers = (FakeWorker(-math.inf),)
     watch = Watch()
-    watch.dog.watch(hearts)
-    watch.dog.look()
-    watch.dog.forget(hearts)
-    watch.dog.require_progress()
+    watch.watchdog.watch(workers)
+    watch.watchdog.check()
+    watch.watchdog.forget(workers)
+    watch.watchdog.require_progress()
 
 
-def test_without_a_limit_only_the_dead_are_noticed() -> None:
-    Watch(Heart(0.0), seconds=0).dog.require_progress()
-    watch = Watch(Heart(0.0), Heart(-math.inf), seconds=0)
+def test_without_a_limit_only_dead_workers_are_noticed() -> None:
+    Watch(FakeWorker(0.0), seconds=0).watchdog.require_progress()
+    watch = Watch(FakeWorker(0.0), FakeWorker(-math.inf), seconds=0)
     with pytest.raises(EngineStuckError):
-        watch.dog.require_progress()
+        watch.watchdog.require_progress()
     assert watch.counted == 1
-
-
-def test_it_is_content_until_somebody_is_stuck() -> None:
-    watch = Watch(Heart(time.monotonic() - 31))
-    assert watch.dog.is_healthy
-    watch.dog.look()
-    assert not watch.dog.is_healthy
 
 
 @pytest.mark.anyio
