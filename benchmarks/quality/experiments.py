@@ -48,7 +48,7 @@ from model.files import write_text_whole
 from model.request import DecodeOptions
 from model.training.config.files import anchored, merged
 from model.training.config.train_config import TrainConfig
-from model.training.report.log import Journal
+from model.training.report.log import RunLog
 from model.training.run_folder.folder import RunFolder
 from model.training.validation import held_out_texts
 from model.translation.translator import Translator
@@ -188,7 +188,7 @@ def run_variant(
         variant=variant,
         seed=config.run.seed,
         ending=ending,
-        cross_entropy=Journal(folder.log).events("validation")[-1]["cross_entropy"],
+        cross_entropy=RunLog(folder.log).events("validation")[-1]["cross_entropy"],
         judgements=[Judgement(**each) for each in answer["judgements"]],
     )
 

@@ -32,7 +32,7 @@ from model.evaluation.scores import score_translations
 from model.evaluation.tuning import keep_best_search, searches, translate_with, try_searches
 from model.training.config.data import CorpusConfig
 from model.training.config.train_config import TrainConfig
-from model.training.report.log import Journal
+from model.training.report.log import RunLog
 from model.training.report.provenance import plain_config
 from model.training.run_folder.folder import RunFolder
 from model.training.validation import held_out_texts
@@ -175,7 +175,7 @@ def main(
     # Figures alone: samples are text of the corpus, which may not be passed on.
     validations = [
         {key: value for key, value in event.items() if isinstance(value, int | float)}
-        for event in Journal(run.log).events("validation")
+        for event in RunLog(run.log).events("validation")
     ]
     report.add("Validation", [_point(event) for event in validations], "validation", validations)
     deliver(report, output)

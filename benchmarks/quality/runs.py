@@ -20,7 +20,7 @@ from model.training.config.files import load_train_config, merged, read_config_f
 from model.training.config.train_config import LISTS, TrainConfig
 from model.training.device import prepared_processor
 from model.training.report.report import report_if_possible
-from model.training.run import Run
+from model.training.run import open_run
 from model.training.run_folder.folder import RunFolder
 from model.training.run_folder.resume_checks import require_unchanged
 
@@ -154,7 +154,7 @@ def train(config: TrainConfig, deadline: Deadline) -> Ending | None:
     others by then.
 
     Raises:
-        TranslationError: As Run; and if the run has ended, but under another configuration.
+        TranslationError: As open_run; and if the run has ended, but under another configuration.
     """
     folder = RunFolder(Path(config.run.folder))
     note = folder.root / _ENDED
@@ -167,7 +167,9 @@ def train(config: TrainConfig, deadline: Deadline) -> Ending | None:
     # A report takes time that a call may not have; it is made once, at the end.
     quiet = replace(config, run=replace(config.run, plots=False))
     with prepared_processor(config.run.threads):
-        run = Run(quiet, resume=True, hook=lambda *_: run.trainer.interrupt() if deadline.is_past else None)
+        run = open_run(
+            quiet, resume=True, hook=lambda *_: run.trainer.interrupt() if deadline.is_past else None
+        )
         reason = run.run()
     if reason == "interrupted":
         return None

@@ -138,11 +138,11 @@ def _train(
     config = load_train_config(files, nested(options))
     from model.training.device import prepared_processor
     from model.training.distributed.world import ALONE
-    from model.training.run import Run
+    from model.training.run import open_run
 
     world = world or ALONE
     with prepared_processor(config.run.threads):
-        run = Run(config, resume=resume, world=world)
+        run = open_run(config, resume=resume, world=world)
         with _first_signal_calls(run.trainer.interrupt, is_silent=not world.is_first):
             reason = run.run()
     step = run.trainer.position.step

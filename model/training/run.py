@@ -1,38 +1,31 @@
-"""ⓐ–ⓕ A whole run, from corpora to checkpoint folders: the parts are put together here."""
+"""ⓐ–ⓕ A whole run, from corpora to checkpoint folders."""
 
 import json
 import logging
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
 
-from model.checkpoint.folder import save_checkpoint
-from model.checkpoint.self_test import GOLDEN
 from model.config import TransformerConfig
 from model.errors import DivergenceError, TrainingError
-from model.files import restore, write_text_whole
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from model.training.config.train_config import TrainConfig, require_one_vocabulary
 from model.training.data.batches import BatchStream
 from model.training.data.piece_dropout import PieceDropouts
-from model.training.data.preparation import PreparedData, one_pass, prepare_data, text_fingerprints
+from model.training.data.preparation import PreparedData, one_pass, prepare_data
 from model.training.device import choose_device, require_batches_for_all, require_precision
 from model.training.distributed.world import ALONE, World
-from model.training.report.log import Journal, tensorboard_writer
-from model.training.report.provenance import describe_data, provenance
-from model.training.report.report import conclude
+from model.training.report.provenance import RunDescription, describe_data
 from model.training.report.utilisation import measured_peak
-from model.training.run_folder.checkpoint_retention import CheckpointShelf
-from model.training.run_folder.folder import FolderLock, RunFolder
-from model.training.run_folder.resume_checks import require_same_text, require_unchanged
-from model.training.run_folder.state import has_run_state, seed_everything
+from model.training.run_folder.folder import FolderLock, RunFolder, lock_folder
+from model.training.run_folder.resume_checks import is_resumable
+from model.training.run_folder.state import seed_everything
+from model.training.run_folder.writer import RunWriter
 from model.training.step import Updater
 from model.training.trainer import EndReason, Hook, Trainer
 from model.training.validation import Validator
@@ -42,67 +35,36 @@ from model.training.warm_start import require_start, start_from
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Run:
-    """A training run in its folder.
-
-    Args:
-        config: Everything about it.
-        resume: Go on from the saved state; without one yet, say so and begin.
-        hook: Called after every update.
-        world: The processes that train together; the first of them alone writes into the folder, which
-            all of them must see.
+    """A run that is ready to train; `open_run` makes it. Its folder is locked until `run` returns.
 
     Attributes:
-        shape: Of the network.
+        config: Every value of the run.
+        folder: Where it writes.
+        data: What it reads.
         network: In training.
-        trainer: Runs the loop.
-        journal: The run's log.
-
-    Raises:
-        ConfigError: If the configuration cannot work here, or differs from what the run began with.
-        TrainingError: If the folder holds a run already and `resume` is not given, or files that are no
-            run's where a run writes.
-        CorpusError: If the data cannot be used.
+        batches: What the network is trained on.
+        validator: None if there is no held-out text.
+        trainer: The loop.
+        writer: Writes into the folder; None in all processes except the first.
+        lock: None in all processes except the first.
     """
 
-    def __init__(
-        self, config: TrainConfig, *, resume: bool = False, hook: Hook | None = None, world: World = ALONE
-    ) -> None:
-        self.config = config
-        self.folder = RunFolder(Path(config.run.folder))
-        self._world = world
-        self._lock: FolderLock | None = None
-        with ExitStack() as undo:
-            undo.callback(self._unlock)
-            world.require_same("configuration", json.dumps(config.to_dict()))
-            require_batches_for_all(config, world)
-            self._device = choose_device(config.run.device, world)
-            require_precision(config.run.precision, self._device)
-            resuming = bool(world.highest(self._claim_folder(resume) if world.is_first else False))
-            if config.run.start_from is not None and not resuming:
-                require_start(Path(config.run.start_from), config.network)
-            seed_everything(config.run.seed)
-            with world.in_turn():
-                self._data = prepare_data(config, self.folder, keep_tokenizer=resuming, writes=world.is_first)
-                self._described = self._describe_data()
-            world.require_same("data", json.dumps(self._data.fingerprints))
-            self.shape = network_config(config, self._data.tokenizer)
-            self.journal = self._open_journal(resuming)
-            self.network = self._first_network(resuming).to(self._device)
-            world.copy_from_first(list(self.network.parameters()))
-            self.trainer = self._build_trainer(hook)
-            if resuming:
-                self.trainer.resume()
-                world.require_same("saved state", str(self.trainer.position))
-                logger.info("resuming at step %d", self.trainer.position.step)
-            if world.is_first:
-                self._note_configuration()
-            undo.pop_all()
+    config: TrainConfig
+    folder: RunFolder
+    data: PreparedData
+    network: Transformer
+    batches: BatchStream
+    validator: Validator | None
+    trainer: Trainer
+    writer: RunWriter | None
+    lock: FolderLock | None
 
     def run(self) -> EndReason:
-        """Train to the end, then leave `provenance.json` and a report in the folder.
+        """Train to the end, then write `provenance.json` and a report.
 
-        A run that is interrupted leaves no report: what is about to end a process may not wait for one.
+        An interrupted run writes no report, because the process may be killed at any moment.
 
         Raises:
             TrainingError: As Trainer.run.
@@ -111,37 +73,18 @@ class Run:
             try:
                 reason = self.trainer.run()
             except DivergenceError:
-                self._conclude("divergence")
+                self._finish("divergence")
                 raise
-            self._conclude(reason)
+            self._finish(reason)
         return reason
 
-    def _conclude(self, ended_by: str) -> None:
-        if not self._world.is_first:
-            return
-        validations = self.journal.events("validation")
-        described = self.describe(validations[-1] if validations else None)
-        has_ended = ended_by != "interrupted"
-        if self.config.run.plots and not has_ended:
-            logger.info("no report of an interrupted run; `dragoman report %s` writes one", self.folder.root)
-        conclude(self.folder, described | {"ended_by": ended_by}, report=self.config.run.plots and has_ended)
-
-    def _first_network(self, resuming: bool) -> Transformer:
-        network = Transformer(self.shape)
-        origin = self.config.run.start_from
-        if origin is not None and not resuming:
-            known = start_from(Path(origin), network, self._data.tokenizer)
-            logger.info(
-                "starting from %s, which knows %d of the %d pieces",
-                origin,
-                known,
-                self.shape.target_vocab_size,
-            )
-        return network
+    def _finish(self, ended_by: str) -> None:
+        if self.writer is not None:
+            self.writer.finish(self.trainer.position, ended_by)
 
     @contextmanager
     def _closing(self) -> Iterator[None]:
-        """Let go of files and threads afterwards, and say what the disk's refusal means for the run."""
+        """Close files and threads at the end; an OSError becomes a TrainingError that names the folder."""
         try:
             yield
         except OSError as error:
@@ -149,150 +92,98 @@ class Run:
             kept = "what was saved before is kept, continue it with --resume"
             raise TrainingError(f"cannot write to {self.folder.root}: {reason}; {kept}") from error
         finally:
-            self._batches.close()
-            self.journal.close()
-            self._unlock()
+            self.batches.close()
+            if self.writer is not None:
+                self.writer.close()
+            if self.lock is not None:
+                self.lock.release()
 
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
 
-    def _claim_folder(self, resume: bool) -> bool:
-        """Make the folder ours; True if there is a state to go on from."""
-        if foreign := self.folder.foreign_parts:
-            names = ", ".join(part.name for part in foreign)
-            kept = f"{self.folder.root} holds {names}, which no run has written"
-            raise TrainingError(f"{kept}: name a new or an empty folder")
-        try:
-            self.folder.root.mkdir(parents=True, exist_ok=True)
-            self._lock = FolderLock(self.folder.lock)
-        except OSError as error:
-            raise TrainingError(f"cannot write to {self.folder.root}: {error.strerror}") from error
-        restore(self.folder.state)
-        has_state = has_run_state(self.folder.state)
-        if has_state and not resume:
-            raise TrainingError(f"{self.folder.root} holds a run already: give --resume, or another folder")
-        if has_state:
-            require_unchanged(self.folder, self.config)
-            require_same_text(self.folder, text_fingerprints(self.config, self.folder))
-        elif self.folder.checkpoints.exists():
-            kept = f"{self.folder.root} holds checkpoints, but no state to go on from"
-            raise TrainingError(f"{kept}: remove it, or name another folder")
-        elif resume:
-            logger.warning("%s holds no state to resume from: the run begins", self.folder.root)
-        return has_state
+def open_run(
+    config: TrainConfig, *, resume: bool = False, hook: Hook | None = None, world: World = ALONE
+) -> Run:
+    """Lock the run's folder, prepare the data, build everything, and restore the saved state.
 
-    def _note_configuration(self) -> None:
-        try:
-            text = json.dumps(self.config.to_dict(), indent=2, ensure_ascii=False)
-            write_text_whole(self.folder.config, text + "\n")
-        except OSError as error:
-            raise TrainingError(f"cannot write to {self.folder.root}: {error.strerror}") from error
+    Args:
+        config: Every value of the run.
+        resume: Continue from the saved state; if there is none, log that and begin.
+        hook: Called after every update.
+        world: The processes that train together. The first alone writes into the folder, which all of them
+            must see.
 
-    def _describe_data(self) -> dict[str, object]:
-        if not self._world.is_first:
-            return {}
-        index = self._data.pairs.index
-        return {
-            "train": describe_data(self.config.corpora),
-            "validation": describe_data(self.config.validation_corpora),
-            "pairs_kept": index.kept,
-            "pairs_dropped": index.dropped,
-            "copies_added": index.augmented,
-        }
-
-    def _open_journal(self, resuming: bool) -> Journal:
-        if not self._world.is_first:
-            return Journal(self.folder.log)
-        if not resuming:
-            self.folder.log.unlink(missing_ok=True)
-            shutil.rmtree(self.folder.translations, ignore_errors=True)
-        wanted = self.config.run.tensorboard
-        return Journal(self.folder.log, tensorboard_writer(self.folder.tensorboard) if wanted else None)
-
-    def _build_trainer(self, hook: Hook | None) -> Trainer:
-        config, device = self.config, self._device
-        self._batches = BatchStream(
-            self._data.pairs,
-            config.batches,
-            seed=config.run.seed,
-            rank=self._world.rank,
-            world_size=self._world.size,
-            decoder_start_id=self.shape.decoder_start_id,
-            dropout=PieceDropouts.of(self._data.tokenizer, config.batches, seed=config.run.seed),
-            device=device,
-        )
-        self._peak = measured_peak(device, config.run.precision)
-        self._validator = self._build_validator(self._data)
-        logger.info("%s parameters on %s", f"{self.network.num_parameters():,}", device)
-        return Trainer(
+    Raises:
+        ConfigError: If the configuration cannot work here, or differs from the one the run began with.
+        TrainingError: If the folder holds a run already and `resume` is false, or files that no run wrote.
+        CorpusError: If the data cannot be used.
+    """
+    folder = RunFolder(Path(config.run.folder))
+    world.require_same("configuration", json.dumps(config.to_dict()))
+    require_batches_for_all(config, world)
+    device = choose_device(config.run.device, world)
+    require_precision(config.run.precision, device)
+    with ExitStack() as undo:
+        lock = lock_folder(folder) if world.is_first else None
+        if lock is not None:
+            undo.callback(lock.release)
+        resuming = bool(world.highest(is_resumable(folder, config, resume) if world.is_first else False))
+        if config.run.start_from is not None and not resuming:
+            require_start(Path(config.run.start_from), config.network)
+        seed_everything(config.run.seed)
+        with world.in_turn():
+            data = prepare_data(config, folder, keep_tokenizer=resuming, writes=world.is_first)
+            described = _described_data(config, data) if world.is_first else {}
+        world.require_same("data", json.dumps(data.fingerprints))
+        shape = network_config(config, data.tokenizer)
+        network = _first_network(config, shape, data.tokenizer, resuming=resuming).to(device)
+        world.copy_from_first(list(network.parameters()))
+        batches = _batches(config, shape, data, device, world)
+        peak = measured_peak(device, config.run.precision)
+        validator = _validator(config, shape, data, device, world)
+        writer = None
+        if world.is_first:
+            writer = RunWriter(
+                folder,
+                RunDescription(config=config, data=described, device=device, processes=world.size, peak=peak),
+                shape=shape,
+                text=data.fingerprints,
+                resuming=resuming,
+            )
+        logger.info("%s parameters on %s", f"{network.num_parameters():,}", device)
+        trainer = Trainer(
             config,
-            Updater(self.network, self.shape, config, device, self._world),
-            self._batches,
-            validator=self._validator,
-            folder=self.folder,
-            shelf=CheckpointShelf(
-                self.folder.checkpoints, self._save_checkpoint, config.validation.keep_best
-            ),
-            journal=self.journal,
-            text=self._data.fingerprints,
+            Updater(network, shape, config, device, world),
+            batches,
+            validator=validator,
+            writer=writer,
             hook=hook,
-            world=self._world,
-            peak=self._peak * self._world.size,
+            world=world,
+            peak=peak * world.size,
         )
-
-    def _build_validator(self, data: PreparedData) -> Validator | None:
-        if not data.held_out:
-            return None
-        tags = data.tokenizer.target_tag_ids
-        return Validator(
-            Transformer(self.shape).to(self._device),
-            partial(new_decoder, never_produced=tags),
-            tokenizer=data.tokenizer,
-            held_out=data.held_out,
-            loss_batches=one_pass(data.held_out_pairs, self.config.validation.batch_tokens, self._device),
-            options=self.config.decoding,
-            precision=self.config.run.precision,
-            world=self._world,
-        )
-
-    def _save_checkpoint(self, folder: Path, weights: Mapping[str, Tensor], step: int) -> None:
-        scores = [event for event in self.journal.events("validation") if event["step"] == step]
-        save_checkpoint(
-            folder,
-            config=self.shape,
-            weights=weights,
-            card=self.config.model_card(),
-            tokenizer_folder=self.folder.tokenizer,
-            provenance=self.describe(scores[-1] if scores else None) | self._golden(),
-            storage_dtype=getattr(torch, self.config.run.checkpoint_precision),
-        )
-
-    def _golden(self) -> dict[str, object]:
-        """Golden sentences of the weights that are being kept; those were just judged."""
-        if self._validator is None:
-            return {}
-        return {GOLDEN: [sentence.to_dict() for sentence in self._validator.golden_sentences()]}
-
-    def describe(self, scores: Mapping[str, Any] | None) -> dict[str, object]:
-        """Provenance of the weights as they are now."""
-        return provenance(
-            self.config,
-            self._described,
-            position=self.trainer.position,
-            scores=scores,
-            device=self._device,
-            processes=self._world.size,
-            peak=self._peak,
-            mfu=[event["mfu"] for event in self.journal.events("update") if "mfu" in event],
-        )
+        if resuming:
+            trainer.resume()
+            world.require_same("saved state", str(trainer.position))
+            logger.info("resuming at step %d", trainer.position.step)
+        if writer is not None:
+            writer.write_config()
+        undo.pop_all()
+    return Run(
+        config=config,
+        folder=folder,
+        data=data,
+        network=network,
+        batches=batches,
+        validator=validator,
+        trainer=trainer,
+        writer=writer,
+        lock=lock,
+    )
 
 
 def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConfig:
-    """The network's configuration, with the vocabulary's sizes and ids.
+    """The network's configuration, with the sizes and ids of the vocabularies.
 
     Raises:
-        ConfigError: If one table of embeddings is to serve two vocabularies.
+        ConfigError: If one embedding table is shared by two different vocabularies.
     """
     shape = config.network.transformer(
         source_vocab_size=tokenizer.source_vocab_size,
@@ -305,3 +196,59 @@ def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConf
     )
     require_one_vocabulary(shape, is_shared=tokenizer.is_shared)
     return shape
+
+
+def _described_data(config: TrainConfig, data: PreparedData) -> dict[str, object]:
+    return {
+        "train": describe_data(config.corpora),
+        "validation": describe_data(config.validation_corpora),
+        "pairs_kept": data.pairs.index.kept,
+        "pairs_dropped": data.pairs.index.dropped,
+        "copies_added": data.pairs.index.augmented,
+    }
+
+
+def _first_network(
+    config: TrainConfig, shape: TransformerConfig, tokenizer: Tokenizer, *, resuming: bool
+) -> Transformer:
+    """The network with its first weights, random or from a checkpoint."""
+    network = Transformer(shape)
+    origin = config.run.start_from
+    if origin is not None and not resuming:
+        known = start_from(Path(origin), network, tokenizer)
+        logger.info(
+            "starting from %s, which knows %d of the %d pieces", origin, known, shape.target_vocab_size
+        )
+    return network
+
+
+def _batches(
+    config: TrainConfig, shape: TransformerConfig, data: PreparedData, device: torch.device, world: World
+) -> BatchStream:
+    return BatchStream(
+        data.pairs,
+        config.batches,
+        seed=config.run.seed,
+        rank=world.rank,
+        world_size=world.size,
+        decoder_start_id=shape.decoder_start_id,
+        dropout=PieceDropouts.of(data.tokenizer, config.batches, seed=config.run.seed),
+        device=device,
+    )
+
+
+def _validator(
+    config: TrainConfig, shape: TransformerConfig, data: PreparedData, device: torch.device, world: World
+) -> Validator | None:
+    if not data.held_out:
+        return None
+    return Validator(
+        Transformer(shape).to(device),
+        partial(new_decoder, never_produced=data.tokenizer.target_tag_ids),
+        tokenizer=data.tokenizer,
+        held_out=data.held_out,
+        loss_batches=one_pass(data.held_out_pairs, config.validation.batch_tokens, device),
+        options=config.decoding,
+        precision=config.run.precision,
+        world=world,
+    )

@@ -1,9 +1,9 @@
-"""ⓔ The optimisation loop: batches in, checkpoints out, at any moment ready to be killed and resumed."""
+"""ⓔ The optimisation loop: batches in, checkpoints out; it can be killed and resumed at any moment."""
 
-import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from torch import Tensor
@@ -12,69 +12,37 @@ from model.errors import DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import BatchStream
 from model.training.distributed.world import ALONE, World
-from model.training.report.log import Journal
 from model.training.report.measurements import Measurements
-from model.training.report.progress import Progress
-from model.training.report.translations import KeptTranslations, Translations
-from model.training.run_folder.checkpoint_retention import CheckpointShelf
+from model.training.report.provenance import Position
 from model.training.run_folder.folder import RunFolder
-from model.training.run_folder.state import (
-    RunState,
-    capture_random_state,
-    load_run_state,
-    restore_random_state,
-    save_run_state,
-)
+from model.training.run_folder.state import capture_random_state, load_run_state, restore_random_state
+from model.training.run_folder.writer import RunWriter
 from model.training.step import Update, Updater
-from model.training.validation import EarlyStopping, ValidationResult, Validator
+from model.training.validation import EarlyStopping, Validator
 from model.training.weight_averages import WeightAverages
-
-logger = logging.getLogger(__name__)
 
 EndReason = Literal["max_steps", "max_minutes", "max_epochs", "early_stopping", "interrupted"]
 _END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
 Hook = Callable[[int, Update], None]
 
 
-@dataclass
-class Position:
-    """How far a run is; what it has seen so far is exactly what is saved.
-
-    Attributes:
-        step: Updates done.
-        epoch: Passes over the data, with the share of the current one.
-        tokens: Source and target tokens trained on.
-        seconds: Time spent, over all resumptions.
-        validated_step: Step of the newest validation.
-    """
-
-    step: int = 0
-    epoch: float = 0.0
-    tokens: int = 0
-    seconds: float = 0.0
-    validated_step: int = 0
-
-
 class Trainer:
-    """Runs updates, logs, validates, saves, and knows when to end.
+    """Updates, validates and saves until the run ends.
 
     Args:
         config: The run's.
         updater: Network and optimiser.
-        batches: Where batches come from.
-        validator: None if there is nothing to validate on.
-        folder: Where the run writes.
-        shelf: Keeps checkpoints.
-        journal: Keeps events.
-        text: Fingerprints of what is trained and validated on, to be kept with the state.
-        hook: Called after every update, for callers who want to watch or meddle.
-        world: The processes that train together. All update, measure, validate and agree when to end; the
-            first alone logs and saves.
-        peak: Multiplications and additions a second that their devices could do.
+        batches: What to train on.
+        validator: None if there is no held-out text.
+        writer: Writes into the run's folder; None in all processes except the first.
+        hook: Called after every update.
+        world: The processes that train together. All of them update, measure and validate, and they agree on
+            when to end.
+        peak: Multiplications and additions per second that their devices reach together.
 
     Attributes:
-        position: How far it is.
-        stopping: The scores' history, as far as it decides when to end.
+        position: How far the run is.
+        stopping: Decides whether scores still rise.
     """
 
     def __init__(
@@ -84,10 +52,7 @@ class Trainer:
         batches: BatchStream,
         *,
         validator: Validator | None,
-        folder: RunFolder,
-        shelf: CheckpointShelf,
-        journal: Journal,
-        text: Mapping[str, str],
+        writer: RunWriter | None,
         hook: Hook | None = None,
         world: World = ALONE,
         peak: float,
@@ -96,17 +61,12 @@ class Trainer:
         self._updater = updater
         self._batches = batches
         self._validator = validator
-        self._folder = folder
-        self._shelf = shelf
-        self._journal = journal
-        self._text = text
+        self._writer = writer
         self._hook = hook
         self._world = world
-        self._kept_translations = KeptTranslations(folder.translations)
         self._averages = WeightAverages(updater.network, config.optimisation)
         overflows = config.run.precision == "float16"
         self._measurements = Measurements(forgives_overflow=overflows, peak=peak)
-        self._progress = Progress(config.run, is_silent=not world.is_first)
         self._interrupted = False
         self._is_saved = False
         self.stopping = EarlyStopping(config.validation.patience)
@@ -124,7 +84,7 @@ class Trainer:
             TrainingError: If a state cannot be saved.
             CheckpointError: If a checkpoint cannot be written.
         """
-        with self._progress:
+        with nullcontext() if self._writer is None else self._writer.progress:
             if self.position.step == 0:
                 self.save()
             elif self._is_due(self._config.validation.every) and not self._is_validated:
@@ -192,7 +152,7 @@ class Trainer:
         return next((reason for reason, applies in reasons if applies), None)
 
     def _log(self, *, check_weights: bool) -> None:
-        """Note what the updates measured; always before anything is kept, so that no NaN is."""
+        """Log what the updates measured; called before anything is saved, so that no NaN is saved."""
         try:
             values = self._measurements.read()
             if check_weights:
@@ -201,91 +161,72 @@ class Trainer:
             kept = self._folder.good_checkpoint or "none yet"
             advice = "try a lower learning rate or a longer warm-up"
             raise DivergenceError(f"{error}; last good checkpoint: {kept}; {advice}") from error
-        if values is not None and self._world.is_first:
-            position = self.position
-            reached = {
-                "epoch": round(position.epoch, 4),
-                "tokens": position.tokens,
-                "seconds": round(position.seconds, 1),
-            }
-            self._journal.record("update", position.step, values | reached)
-            self._progress.show(position.step, position.seconds / 60, position.epoch, values)
+        if values is not None and self._writer is not None:
+            self._writer.write_update(self.position, values)
+
+    @property
+    def _folder(self) -> RunFolder:
+        return RunFolder(Path(self._config.run.folder))
 
     def _validate(self) -> None:
-        """Judge the weights, keep them if they deserve it, and save what came out.
+        """Validate the weights, write the checkpoints they deserve, and save the state.
 
-        The state was saved before: a process that is killed meanwhile, as some are half a minute after they
-        were asked to end, validates again when it resumes.
+        The state was also saved before the validation, because a process that is asked to end may be killed
+        half a minute later: the resumed run then repeats the validation.
         """
         started = time.monotonic()
-        position = self.position
         self._averages.take_snapshot()
         weights = self._averages.current()
         result = None if self._validator is None else self._validator.validate(weights)
-        position.validated_step = position.step
-        if self._world.is_first:
-            self._keep(weights, result)
-        position.seconds += time.monotonic() - started
+        self.position.validated_step = self.position.step
+        if self._writer is not None:
+            metric = self._config.validation.metric
+            is_best = result is not None and self.stopping.record(result.score(metric))
+            self._writer.write_validation(self.position, weights, result, is_best=is_best)
+        self.position.seconds += time.monotonic() - started
         self.save()
 
-    def _keep(self, weights: Mapping[str, Tensor], result: ValidationResult | None) -> None:
-        step, score = self.position.step, None
-        if result is not None:
-            score = result.score(self._config.validation.metric)
-            reached = {"epoch": round(self.position.epoch, 4)}
-            values = result.to_dict(self._config.validation.samples)
-            self._journal.record("validation", step, values | reached)
-            logger.info("step %d: %s", step, result.summary())
-        is_best = score is not None and self.stopping.record(score)
-        if result is not None:
-            self._kept_translations.keep(Translations(step, result.texts), is_best=is_best)
-        self._shelf.put(step, weights, score, is_best=is_best)
-
     def save(self) -> None:
-        """Save the run's state; what it holds is exactly what `resume` brings back.
+        """Save everything that `resume` restores.
 
         Raises:
-            TrainingError: If it cannot be written; the one before is kept.
+            TrainingError: If it cannot be written; the previous state is kept.
         """
         self._is_saved = True
-        if not self._world.is_first:
+        if self._writer is None:
             return
         random_tensors, random_values = capture_random_state()
         tensors = self._updater.state_tensors() | self._averages.state_tensors() | random_tensors
         values = {
             "position": vars(self.position),
-            "text": dict(self._text),
             "data": self._batches.state_dict(),
             "random": random_values,
             "updater": self._updater.state_values(),
             "stopping": vars(self.stopping),
-            "shelf": {str(step): score for step, score in self._shelf.scores.items()},
         }
-        save_run_state(self._folder.state, RunState(self.position.step, tensors, values))
+        self._writer.save_state(self.position.step, tensors, values)
 
     def resume(self) -> None:
-        """Go back to the saved state.
+        """Restore the saved state.
 
         Raises:
             TrainingError: If there is none, it cannot be read, or it lacks something.
-            CorpusError: If the data, or the order of the batches, is not as it was.
+            CorpusError: If the data, or the order of the batches, has changed.
         """
         state = load_run_state(self._folder.state)
         try:
-            self._take_up(dict(state.tensors), dict(state.values))
+            self._restore(dict(state.tensors), dict(state.values))
+            if self._writer is not None:
+                self._writer.resume(state.step, self.position.validated_step, state.values)
         except (KeyError, TypeError) as error:
             place = self._folder.state
             raise TrainingError(f"the run's state {place} is of another layout: {error}") from error
-        if self._world.is_first:
-            self._journal.rewind(state.step, self.position.validated_step)
-            self._kept_translations.rewind(self.position.validated_step)
 
-    def _take_up(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         self._updater.load_state(tensors, values["updater"])
         self._averages.load_tensors(tensors)
         self._batches.load_state_dict(values["data"])
         self.position = Position(**values["position"])
         self.stopping.best = values["stopping"]["best"]
         self.stopping.validations_since_best = values["stopping"]["validations_since_best"]
-        self._shelf.scores = {int(step): score for step, score in values["shelf"].items()}
         restore_random_state(tensors, values["random"])

@@ -135,12 +135,14 @@ class ValidationResult:
         directions: One for each direction translated.
         decoder: What translated, and in what precision.
         seconds: How long it took.
+        golden: Sentences that these weights are sure of, for the checkpoint's self-test.
     """
 
     cross_entropy: float
     directions: tuple[DirectionResult, ...]
     decoder: str
     seconds: float
+    golden: tuple[GoldenSentence, ...] = ()
 
     @property
     def texts(self) -> tuple[TranslatedText, ...]:
@@ -206,7 +208,6 @@ class Validator:
         self._options = options
         self._precision = precision
         self._world = world
-        self._golden: tuple[GoldenSentence, ...] = ()
 
     @torch.inference_mode()
     def validate(self, weights: Mapping[str, Tensor]) -> ValidationResult:
@@ -217,14 +218,10 @@ class Validator:
         cross_entropy = self._measure_loss()
         with closing(self._new_decoder(self._network)) as decoder:
             directions = tuple(self._translate(texts, decoder) for texts in self._held_out)
-            self._golden = find_golden(
-                [text.direction for text in self._held_out], decoder.decode, self._tokenizer
-            )
-        return ValidationResult(cross_entropy, directions, decoder.name, time.monotonic() - started)
-
-    def golden_sentences(self) -> tuple[GoldenSentence, ...]:
-        """Those of the weights that were judged last."""
-        return self._golden
+            pairs = [text.direction for text in self._held_out]
+            golden = find_golden(pairs, decoder.decode, self._tokenizer)
+        seconds = time.monotonic() - started
+        return ValidationResult(cross_entropy, directions, decoder.name, seconds, golden)
 
     def _measure_loss(self) -> float:
         sums = torch.zeros(2, dtype=torch.float64)  # of the loss and of the tokens

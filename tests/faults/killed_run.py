@@ -14,7 +14,7 @@ from typing import Any
 
 from model import files
 from model.training.data.batches import Batch
-from model.training.run import Run
+from model.training.run import open_run
 from model.training.run_folder import state
 from model.training.step import Update, Updater
 from tests.model.training.tiny_runs import tiny_run
@@ -69,13 +69,13 @@ def before_the_old_state_is_gone() -> None:
         swap(one, other)
         die()
 
-    swap = files._dispatcher
-    files._dispatcher = after(2, swap, dispatcher)
+    swap = files._exchange
+    files._exchange = after(2, swap, dispatcher)
 
 
 def between_two_renames() -> None:
     """Where the file system cannot exchange folders."""
-    files._dispatcher = lambda *_: False
+    files._exchange = lambda *_: False
     rename, seen = Path.rename, iter(range(3))
 
     def renamed(self: Path, target: Path) -> Path:
@@ -99,7 +99,7 @@ def while_a_checkpoint_is_written() -> None:
 
 def train(folder: Path) -> None:
     folder.mkdir()
-    Run(tiny_run(folder, **SECTIONS)).run()
+    open_run(tiny_run(folder, **SECTIONS)).run()
 
 
 def killed_run(folder: Path, point: Callable[[], None]) -> int:

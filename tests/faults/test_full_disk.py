@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.folder import load_checkpoint
-from model.training.run import Run
+from model.training.report.log import RunLog
+from model.training.run import open_run
 from model.training.run_folder.state import load_run_state
 from tests.app.remote import ROOT
 from tests.model.training.tiny_runs import tiny_run
@@ -33,9 +34,9 @@ main(["train", "--resume"], prog_name="dragoman")
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
-    run = Run(tiny_run(folder))
+    run = open_run(tiny_run(folder))
     run.run()
-    run.journal.record("note", 8, {"text": "longer than all that is written before it" * 250})
+    RunLog(run.folder.log).record("note", 8, {"text": "longer than all that is written before it" * 250})
     return folder
 
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from model.checkpoint.folder import load_checkpoint
-from model.training.run import Run
+from model.training.run import open_run
 from tests.app.remote import ROOT
 from tests.faults.killed_run import POINTS, SECTIONS, UNDISTURBED
 from tests.model.training.tiny_runs import tiny_run
@@ -30,7 +30,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_what_was_killed_resumes_to_the_same_bits(killed: Path, point: str) -> None:
-    resumed = Run(tiny_run(killed / point, **SECTIONS), resume=True)
+    resumed = open_run(tiny_run(killed / point, **SECTIONS), resume=True)
     assert 0 < resumed.trainer.position.step < 8
     resumed.run()
     found = load_file(resumed.folder.state / "tensors.safetensors")

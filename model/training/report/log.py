@@ -24,7 +24,7 @@ class Scalars(Protocol):
         """Let go of the file."""
 
 
-class Journal:
+class RunLog:
     """Appends events; each has a `kind` and a `step`.
 
     Args:
@@ -36,15 +36,17 @@ class Journal:
         self._file = file
         self._scalars = scalars
 
-    def record(self, kind: str, step: int, values: Event) -> None:
-        """Append one event."""
+    def record(self, kind: str, step: int, values: Event) -> Event:
+        """Append an event, and return it."""
+        event = {"kind": kind, "step": step, **values}
         with self._file.open("a", encoding="utf-8") as opened:
-            opened.write(json.dumps({"kind": kind, "step": step, **values}, ensure_ascii=False) + "\n")
+            opened.write(json.dumps(event, ensure_ascii=False) + "\n")
         if self._scalars is not None:
             for name, value in values.items():
                 if isinstance(value, (int, float)):
                     self._scalars.add_scalar(f"{kind}/{name}", value, step)
             self._scalars.flush()
+        return event
 
     def close(self) -> None:
         """Let go of TensorBoard's file; the log is open only while it is written to."""

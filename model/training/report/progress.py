@@ -34,14 +34,13 @@ class Progress:
 
     Args:
         limits: When the run ends.
-        is_silent: Show nothing, as all but one of several processes do.
     """
 
-    def __init__(self, limits: RunConfig, *, is_silent: bool = False) -> None:
+    def __init__(self, limits: RunConfig) -> None:
         self._limits = limits
         self._share_at_start: float | None = None
         self._started = 0.0
-        hidden = is_silent or sys.stderr is None or not sys.stderr.isatty()
+        hidden = sys.stderr is None or not sys.stderr.isatty()
         self._bar = tqdm(total=limits.max_steps or None, unit=" steps", disable=hidden)
         self._redirection = logging_redirect_tqdm()
 

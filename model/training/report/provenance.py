@@ -5,6 +5,7 @@ import importlib.metadata
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -19,6 +20,25 @@ from model.training.data.corpus import corpus_files
 
 _SOURCE = Path(model.__file__).resolve().parents[1]
 """The root of the checkout, or the folder that the package is installed in."""
+
+
+@dataclass
+class Position:
+    """How far a run is; saved and restored with its state.
+
+    Attributes:
+        step: Updates done.
+        epoch: Passes over the data, with the fraction of the current one.
+        tokens: Source and target tokens trained on.
+        seconds: Training time, over all resumptions.
+        validated_step: Step of the newest validation.
+    """
+
+    step: int = 0
+    epoch: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+    validated_step: int = 0
 
 
 def describe_data(corpora: Sequence[CorpusConfig]) -> list[dict[str, object]]:
@@ -93,42 +113,47 @@ def plain_config(config: TrainConfig) -> dict[str, Any]:
     return values
 
 
-def provenance(
-    config: TrainConfig,
-    data: Mapping[str, object],
-    *,
-    position: object,
-    scores: Mapping[str, Any] | None,
-    device: torch.device,
-    processes: int = 1,
-    peak: float | None = None,
-    mfu: Sequence[float] = (),
-) -> dict[str, object]:
-    """Everything to know about weights.
+@dataclass(frozen=True, kw_only=True)
+class RunDescription:
+    """What is known of a run before its first update.
 
-    Args:
+    Attributes:
         config: The run's.
         data: What `describe_data` found, and how the corpus was cleaned.
-        position: The trainer's: steps, epochs, tokens, seconds.
-        scores: Those of these very weights, as the journal has them; None if there are none.
-        device: Where they were trained.
-        processes: How many trained them together, each on such a device.
-        peak: Multiplications and additions a second of a large matrix product, measured on the device.
-        mfu: The share of it that training reached, several times.
+        device: Where the run trains.
+        processes: How many train together, each on such a device.
+        peak: Multiplications and additions per second of a large matrix product, measured on the device.
     """
-    reached = vars(position)
-    return {
-        "data": dict(data),
-        "steps": reached["step"],
-        "epochs": round(reached["epoch"], 3),
-        "tokens": reached["tokens"],
-        "seconds": round(reached["seconds"], 1),
-        "scores": None if scores is None else _without_samples(scores),
-        "code": code_version(),
-        "machine": describe_machine(device) | {"processes": processes, "peak_flops": peak},
-        "mfu": median(mfu) if mfu else None,
-        "config": plain_config(config),
-    }
+
+    config: TrainConfig
+    data: Mapping[str, object]
+    device: torch.device
+    processes: int = 1
+    peak: float | None = None
+
+    def provenance(
+        self, position: Position, *, scores: Mapping[str, Any] | None, mfu: Sequence[float] = ()
+    ) -> dict[str, object]:
+        """Everything to know about the weights at a position.
+
+        Args:
+            position: How far the run is.
+            scores: Those of the weights, as the log has them; None if there are none.
+            mfu: Model FLOPs utilisations that were logged.
+        """
+        machine = {"processes": self.processes, "peak_flops": self.peak}
+        return {
+            "data": dict(self.data),
+            "steps": position.step,
+            "epochs": round(position.epoch, 3),
+            "tokens": position.tokens,
+            "seconds": round(position.seconds, 1),
+            "scores": None if scores is None else _without_samples(scores),
+            "code": code_version(),
+            "machine": describe_machine(self.device) | machine,
+            "mfu": median(mfu) if mfu else None,
+            "config": plain_config(self.config),
+        }
 
 
 def _without_samples(scores: Mapping[str, Any]) -> dict[str, Any]:

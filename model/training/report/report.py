@@ -2,14 +2,14 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from model.errors import TranslationError
 from model.evaluation import METRIC_NAMES
-from model.files import write_text_whole, written_whole
+from model.files import written_whole
 from model.training.report.attention import draw_attention
 from model.training.report.curves import write_curves
 from model.training.report.run_record import RunRecord, summarise
@@ -25,6 +25,8 @@ from model.training.report.translations import (
 )
 from model.training.run_folder.folder import RunFolder
 from model.training.validation import TranslatedText
+
+logger = logging.getLogger(__name__)
 
 PAGE = "index.html"
 
@@ -105,27 +107,9 @@ def _remarkable(record: RunRecord, after: TranslatedText) -> dict[str, Sequence[
     }
 
 
-logger = logging.getLogger(__name__)
-
-
-def conclude(folder: RunFolder, description: Mapping[str, object], *, report: bool) -> None:
-    """Write `provenance.json` and, if asked for, the report.
-
-    Args:
-        folder: The run's.
-        description: The provenance.
-        report: Whether to write one; see `report_if_possible`.
-    """
-    write_text_whole(folder.provenance, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-    if report:
-        report_if_possible(folder)
-
-
 def report_if_possible(folder: RunFolder) -> None:
     """Write the report of a run; where that cannot be, the log says why: a run is not worth less without."""
     try:
-        from model.training.report.report import write_report
-
         page = write_report(folder)
     except ModuleNotFoundError as missing:
         advice = f"`dragoman report {folder.root}` writes it once dragoman[train] is installed"

@@ -11,7 +11,7 @@ from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.paths import is_run_folder
 from model.errors import TrainingError
 from model.evaluation import METRIC_NAMES, Metric
-from model.training.report.log import Event, Journal
+from model.training.report.log import Event, RunLog
 from model.training.report.translations import KeptTranslations, Translations
 from model.training.run_folder.folder import RunFolder
 
@@ -52,7 +52,7 @@ class RunRecord:
             raise TrainingError(f"{folder.root} is not the folder of a run: it has no {folder.config.name}")
         if not is_run_folder(folder.root):
             raise TrainingError(f"{folder.root} is not the folder of a run: {folder.config} is not a run's")
-        events = Journal(folder.log).events()
+        events = RunLog(folder.log).events()
         ending = _json(folder.provenance)
         if ending is not None and ending["steps"] < max((event["step"] for event in events), default=0):
             ending = None  # the run has been resumed since

@@ -1,53 +1,52 @@
 """ⓕ Which checkpoints of a run are kept: the last, the best, and the n best."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-from torch import Tensor
-
-Save = Callable[[Path, Mapping[str, Tensor], int], None]
-"""Writes a checkpoint folder of the given weights at the given step, whole or not at all."""
+Save = Callable[[Path], None]
+"""Writes the current weights into a checkpoint folder, atomically."""
 
 
-class CheckpointShelf:
-    """Keeps `last`, `best` and `step-N` folders.
+class CheckpointRetention:
+    """Keeps the folders `last`, `best` and `step-N`.
 
     Args:
-        folder: Where they stand.
-        save: Writes one of them.
+        folder: Their parent folder.
         keep_best: How many `step-N` folders to keep; those with the highest scores.
+
+    Attributes:
+        scores: Score of each `step-N` folder, by step.
     """
 
-    def __init__(self, folder: Path, save: Save, keep_best: int) -> None:
+    def __init__(self, folder: Path, keep_best: int) -> None:
         self._folder = folder
-        self._save = save
         self._keep_best = keep_best
         self.scores: dict[int, float] = {}
 
-    def put(self, step: int, weights: Mapping[str, Tensor], score: float | None, *, is_best: bool) -> None:
-        """Write the checkpoints that these weights deserve.
+    def put(self, step: int, score: float | None, save: Save, *, is_best: bool) -> None:
+        """Save the current weights in every folder that they belong in.
 
         Args:
             step: When the weights were reached.
-            weights: To keep.
             score: What ranks them; None if nothing was translated.
+            save: Writes one folder.
             is_best: Whether no earlier score was as good.
         """
-        self._save(self._folder / "last", weights, step)
+        save(self._folder / "last")
         if is_best:
-            self._save(self._folder / "best", weights, step)
+            save(self._folder / "best")
         if score is not None and self._keep_best:
-            self._rank(step, weights, score)
+            self._rank(step, score, save)
 
-    def _rank(self, step: int, weights: Mapping[str, Tensor], score: float) -> None:
+    def _rank(self, step: int, score: float, save: Save) -> None:
         ranked = sorted({**self.scores, step: score}.items(), key=lambda item: item[1], reverse=True)
         kept = dict(ranked[: self._keep_best])
         if step in kept:
-            self._save(self._place(step), weights, step)
+            save(self._step_folder(step))
         for dropped in self.scores.keys() - kept.keys():
-            shutil.rmtree(self._place(dropped), ignore_errors=True)
+            shutil.rmtree(self._step_folder(dropped), ignore_errors=True)
         self.scores = kept
 
-    def _place(self, step: int) -> Path:
+    def _step_folder(self, step: int) -> Path:
         return self._folder / f"step-{step:08d}"

@@ -152,3 +152,21 @@ class RunFolder:
     def provenance(self) -> Path:
         """What was trained on what."""
         return self.root / "provenance.json"
+
+
+def lock_folder(folder: RunFolder) -> FolderLock:
+    """Make the folder of a run if need be, and lock it.
+
+    Raises:
+        TrainingError: If the folder holds files that no run wrote where a run writes, if another process
+            trains there, or if it cannot be written to.
+    """
+    if foreign := folder.foreign_parts:
+        names = ", ".join(part.name for part in foreign)
+        kept = f"{folder.root} holds {names}, which no run has written"
+        raise TrainingError(f"{kept}: name a new or an empty folder")
+    try:
+        folder.root.mkdir(parents=True, exist_ok=True)
+        return FolderLock(folder.lock)
+    except OSError as error:
+        raise TrainingError(f"cannot write to {folder.root}: {error.strerror}") from error

@@ -1,13 +1,18 @@
 """ⓔ What may differ between the configuration a run began with and the one it is resumed with."""
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from model.errors import ConfigError, CorpusError, TrainingError
+from model.files import restore
 from model.training.config.train_config import TrainConfig
+from model.training.data.preparation import text_fingerprints
 from model.training.run_folder.folder import RunFolder
-from model.training.run_folder.state import load_state_values
+from model.training.run_folder.state import has_run_state, load_state_values
+
+logger = logging.getLogger(__name__)
 
 _FREE_IN_RUN = {
     "folder",
@@ -25,6 +30,29 @@ _FIXED_IN_VALIDATION = {"metric", "max_sentences"}
 """Scores of another metric, another text or another search cannot be compared with the best one so far."""
 _FREE_IN_BATCHES = "prefetch"
 _WHERE_DATA_IS = ("path", "target_path")
+
+
+def is_resumable(folder: RunFolder, config: TrainConfig, resume: bool) -> bool:
+    """Whether the folder holds a state to continue from, which `config` and `resume` allow.
+
+    Raises:
+        ConfigError: If the configuration differs from the one the run began with.
+        CorpusError: If the text has changed.
+        TrainingError: If there is a state, but `resume` is false; or checkpoints without a state.
+    """
+    restore(folder.state)
+    if has_run_state(folder.state):
+        if not resume:
+            raise TrainingError(f"{folder.root} holds a run already: give --resume, or another folder")
+        require_unchanged(folder, config)
+        require_same_text(folder, text_fingerprints(config, folder))
+        return True
+    if folder.checkpoints.exists():
+        kept = f"{folder.root} holds checkpoints, but no state to go on from"
+        raise TrainingError(f"{kept}: remove it, or name another folder")
+    if resume:
+        logger.warning("%s holds no state to resume from: the run begins", folder.root)
+    return False
 
 
 def require_unchanged(folder: RunFolder, config: TrainConfig) -> None:

@@ -112,7 +112,7 @@ def test_what_has_ended_is_not_loaded_again_unless_it_may_go_on(
     config = tiny_run(tmp_path, run={"max_steps": 4})
     ending = train(config, Deadline.after(0))
     with monkeypatch.context() as patched:
-        patched.setattr(runs, "Run", None)
+        patched.setattr(runs, "open_run", None)
         assert train(config, Deadline.after(0)) == ending
     longer = train(tiny_run(tmp_path, run={"max_steps": 6}), Deadline.after(0))
     assert longer is not None

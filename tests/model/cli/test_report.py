@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from model.training.run import Run as TrainingRun
+from model.training.run import open_run
 from tests.model.cli.conftest import Run
 from tests.model.training.tiny_runs import tiny_run
 
 
 def test_it_names_the_page_it_has_written(run: Run, tmp_path: Path) -> None:
-    training = TrainingRun(tiny_run(tmp_path))
+    training = open_run(tiny_run(tmp_path))
     training.run()
     assert not training.folder.report.exists()
     result = run("report", training.folder.root, "--attention", "1")

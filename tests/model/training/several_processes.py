@@ -13,7 +13,7 @@ from torch.distributed import TCPStore
 
 from model.training.config.train_config import TrainConfig
 from model.training.distributed.process_group import joined
-from model.training.run import Run
+from model.training.run import open_run
 from tests.model.training.waiting import PATIENCE_SECONDS
 
 CLI = ("-c", "from model.cli import main; main()")
@@ -88,4 +88,4 @@ def train_together(configs: Sequence[TrainConfig], folder: Path) -> None:
 if __name__ == "__main__":
     with joined() as world:
         for file in sys.argv[1:]:
-            Run(TrainConfig.from_dict(json.loads(Path(file).read_text())), world=world).run()
+            open_run(TrainConfig.from_dict(json.loads(Path(file).read_text())), world=world).run()

@@ -6,7 +6,7 @@ import torch
 from model.errors import ConfigError
 from model.training.device import choose_device, require_batches_for_all
 from model.training.distributed.world import ALONE, World
-from model.training.run import Run
+from model.training.run import open_run
 from tests.model.training.tiny_runs import tiny_run
 
 
@@ -32,7 +32,7 @@ def test_batches_that_cannot_be_divided_evenly_are_told(
 
 def test_a_precision_that_the_processor_lacks_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"`run\.precision` must be float32 or bfloat16 on a CPU"):
-        Run(tiny_run(tmp_path, run={"precision": "float16"}))
+        open_run(tiny_run(tmp_path, run={"precision": "float16"}))
     assert not (tmp_path / "run").exists()
 
 

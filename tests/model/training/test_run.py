@@ -11,9 +11,10 @@ from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.self_test import golden_sentences
 from model.errors import ConfigError, DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
+from model.training.report.log import RunLog
 from model.training.report.report import write_report
-from model.training.run import Run
-from model.training.run_folder.checkpoint_retention import CheckpointShelf
+from model.training.run import Run, open_run
+from model.training.run_folder.checkpoint_retention import CheckpointRetention
 from model.training.run_folder.state import load_run_state
 from model.training.step import Update
 from model.training.trainer import EndReason, Hook
@@ -30,7 +31,7 @@ class Killed(BaseException):
 def train(
     folder: Path, *, resume: bool = False, hook: Hook | None = None, **sections: dict[str, Any]
 ) -> tuple[Run, EndReason]:
-    run = Run(tiny_run(folder, **sections), resume=resume, hook=hook)
+    run = open_run(tiny_run(folder, **sections), resume=resume, hook=hook)
     return run, run.run()
 
 
@@ -84,7 +85,10 @@ def test_a_run_leaves_what_its_folder_promises(finished: Run) -> None:
 
 
 def test_its_journal_has_updates_and_validations(finished: Run) -> None:
-    updates, validations = finished.journal.events("update"), finished.journal.events("validation")
+    updates, validations = (
+        RunLog(finished.folder.log).events("update"),
+        RunLog(finished.folder.log).events("validation"),
+    )
     assert [event["step"] for event in updates] == [2, 3, 4, 6, 8]
     assert [event["step"] for event in validations] == [4, 8]
     assert {"en-fr", "fr-en"} == set(validations[-1]["directions"])
@@ -150,7 +154,7 @@ def test_a_killed_run_resumes_to_the_same_bits(finished: Run, tmp_path: Path, st
     different = [name for name, tensor in expected.items() if not torch.equal(tensor, found[name])]
     assert different == []
     for kind in ("update", "validation"):
-        ours, theirs = finished.journal.events(kind), resumed.journal.events(kind)
+        ours, theirs = RunLog(finished.folder.log).events(kind), RunLog(resumed.folder.log).events(kind)
         assert [event["cross_entropy"] for event in ours] == [event["cross_entropy"] for event in theirs]
 
 
@@ -176,7 +180,8 @@ def test_altered_and_newly_cut_text_resumes_to_the_same_bits(tmp_path: Path) -> 
         "batches": {"piece_dropout": 0.3, "target_piece_dropout": 0.1},
     }
     expected, _ = train(whole, **sections)
-    assert expected.describe(None)["data"]["copies_added"] == {"no_final_stop": 120}  # type: ignore[index]
+    provenance = json.loads(expected.folder.provenance.read_text())
+    assert provenance["data"]["copies_added"] == {"no_final_stop": 120}
     with pytest.raises(Killed):
         train(halves, hook=kill_at(5), **sections)
     found, _ = train(halves, resume=True, **sections)
@@ -184,7 +189,9 @@ def test_altered_and_newly_cut_text_resumes_to_the_same_bits(tmp_path: Path) -> 
 
 
 def test_an_interrupted_run_saves_and_goes_on(tmp_path: Path) -> None:
-    run = Run(tiny_run(tmp_path), hook=lambda step, update: run.trainer.interrupt() if step == 2 else None)
+    run = open_run(
+        tiny_run(tmp_path), hook=lambda step, update: run.trainer.interrupt() if step == 2 else None
+    )
     assert run.run() == "interrupted"
     assert run.trainer.position.step == 2
     resumed, reason = train(tmp_path, resume=True)
@@ -213,7 +220,7 @@ def test_resuming_what_never_began_begins_and_says_so(
 def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
     train(tmp_path)
     with pytest.raises(TrainingError, match="holds a run already: give --resume"):
-        Run(tiny_run(tmp_path))
+        open_run(tiny_run(tmp_path))
 
 
 def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
@@ -225,9 +232,9 @@ def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
     values["validation_corpora"][0]["weight"] = 3.0
     with (tmp_path / "valid.tsv").open("a") as file:
         file.write("a" * 99 + "\t" + "b" * 99 + "\n")
-    run = Run(TrainConfig.from_dict(values))
+    run = open_run(TrainConfig.from_dict(values))
     assert "left out of the validation loss: 2 too long" in caplog.text
-    pairs, validator = run._data.held_out_pairs, run._validator
+    pairs, validator = run.data.held_out_pairs, run.validator
     assert pairs is not None
     assert validator is not None
     assert sum(batch.source_NS.shape[0] for batch in validator._loss_batches) == len(pairs) == 10
@@ -237,7 +244,7 @@ def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
 def test_another_configuration_does_not_resume(tmp_path: Path) -> None:
     train(tmp_path)
     with pytest.raises(ConfigError, match=r"batches\.max_tokens"):
-        Run(tiny_run(tmp_path, batches={"max_tokens": 500}), resume=True)
+        open_run(tiny_run(tmp_path, batches={"max_tokens": 500}), resume=True)
 
 
 def test_a_state_of_another_layout_is_one_clear_line(tmp_path: Path) -> None:
@@ -247,21 +254,21 @@ def test_a_state_of_another_layout_is_one_clear_line(tmp_path: Path) -> None:
     values["position"]["pace"] = 1
     file.write_text(json.dumps(values))
     with pytest.raises(TrainingError, match=r"the run's state \S+/state is of another layout: .*'pace'"):
-        Run(tiny_run(tmp_path), resume=True)
+        open_run(tiny_run(tmp_path), resume=True)
 
 
 def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
     run, _ = train(tmp_path)
     run.folder.config.write_text("{")
     with pytest.raises(TrainingError, match=r"cannot resume: \S+/config\.json, .* cannot be read"):
-        Run(tiny_run(tmp_path), resume=True)
+        open_run(tiny_run(tmp_path), resume=True)
 
 
 def test_an_interrupted_run_leaves_its_report_to_whoever_asks(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sections: dict[str, Any] = {"validation": {"heat_maps": 1}, "run": {"plots": True}}
-    run = Run(tiny_run(tmp_path, **sections), hook=lambda step, update: run.trainer.interrupt())
+    run = open_run(tiny_run(tmp_path, **sections), hook=lambda step, update: run.trainer.interrupt())
     with caplog.at_level(logging.INFO, "model"):
         assert run.run() == "interrupted"
     assert not run.folder.report.exists()
@@ -277,23 +284,23 @@ def test_a_kill_during_a_validation_costs_that_alone(
 ) -> None:
     """Killed once the validation is in the log, and before its checkpoints are written."""
 
-    def put(shelf: CheckpointShelf, current: int, *arguments: Any, **named: Any) -> None:
+    def put(shelf: CheckpointRetention, current: int, *arguments: Any, **named: Any) -> None:
         if current == step:
             raise Killed
         kept(shelf, current, *arguments, **named)
 
     sections: dict[str, Any] = {"optimisation": AVERAGES, "validation": {"keep_best": 1}}
-    kept = CheckpointShelf.put
-    monkeypatch.setattr(CheckpointShelf, "put", put)
+    kept = CheckpointRetention.put
+    monkeypatch.setattr(CheckpointRetention, "put", put)
     with pytest.raises(Killed):
         train(tmp_path, **sections)
     monkeypatch.undo()
-    resumed = Run(tiny_run(tmp_path, **sections), resume=True)
+    resumed = open_run(tiny_run(tmp_path, **sections), resume=True)
     assert resumed.trainer.position.step == step
     resumed.run()
     expected, found = state_of(finished), state_of(resumed)
     assert [name for name, tensor in expected.items() if not torch.equal(tensor, found[name])] == []
-    assert [event["step"] for event in resumed.journal.events("validation")] == [4, 8]
+    assert [event["step"] for event in RunLog(resumed.folder.log).events("validation")] == [4, 8]
 
 
 def test_translations_are_kept_over_a_kill_as_without_one(tmp_path: Path) -> None:
@@ -323,7 +330,7 @@ def test_divergence_names_the_step_and_keeps_what_was_good(
             with torch.no_grad():
                 next(iter(run.network.parameters())).fill_(float("nan"))
 
-    run = Run(tiny_run(tmp_path, run={"plots": True}), hook=poison)
+    run = open_run(tiny_run(tmp_path, run={"plots": True}), hook=poison)
     with pytest.raises(DivergenceError, match=message):
         run.run()
     assert "ended by divergence" in (run.folder.report / "index.html").read_text()
@@ -359,22 +366,22 @@ def test_scores_that_no_longer_rise_end_a_run(tmp_path: Path) -> None:
 
 def test_without_held_out_text_the_last_weights_are_kept(tmp_path: Path) -> None:
     config = tiny_run(tmp_path)
-    run = Run(type(config).from_dict({**config.to_dict(), "validation_corpora": []}))
+    run = open_run(type(config).from_dict({**config.to_dict(), "validation_corpora": []}))
     run.run()
     assert [path.name for path in run.folder.checkpoints.iterdir()] == ["last"]
-    assert run.journal.events("validation") == []
+    assert RunLog(run.folder.log).events("validation") == []
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainingError, match=r"cannot write to .*file/run"):
-        Run(tiny_run(tmp_path, run={"folder": str(tmp_path / "file/run")}))
+        open_run(tiny_run(tmp_path, run={"folder": str(tmp_path / "file/run")}))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"run\.device"):
-        Run(tiny_run(tmp_path, run={"device": "cuda"}))
+        open_run(tiny_run(tmp_path, run={"device": "cuda"}))
 
 
 def test_the_log_says_what_happens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

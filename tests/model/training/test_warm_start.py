@@ -12,7 +12,7 @@ from model.text.tokenizer import Tokenizer
 from model.training.config.data import BatchConfig
 from model.training.data.batches import BatchStream
 from model.training.data.token_store import PairDataset
-from model.training.run import Run
+from model.training.run import Run, open_run
 from model.training.step import Update, sequence_loss
 from model.training.warm_start import start_from
 from tests.model.training.tiny_runs import tiny_run
@@ -21,14 +21,14 @@ from tests.model.training.tiny_runs import tiny_run
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of a run of two steps."""
-    run = Run(tiny_run(tmp_path_factory.mktemp("origin"), run={"max_steps": 2}))
+    run = open_run(tiny_run(tmp_path_factory.mktemp("origin"), run={"max_steps": 2}))
     run.run()
     return run.folder.checkpoints / "last"
 
 
 def started(folder: Path, origin: Path, **sections: dict[str, Any]) -> Run:
     run = {"start_from": str(origin), **sections.pop("run", {})}
-    return Run(tiny_run(folder, run=run, **sections))
+    return open_run(tiny_run(folder, run=run, **sections))
 
 
 def weights(of: Transformer) -> dict[str, Tensor]:
@@ -50,7 +50,7 @@ def test_the_loss_at_the_start_is_the_checkpoints(origin: Path, tmp_path: Path) 
     run = started(tmp_path, origin)
     with BatchStream(PairDataset(run.folder.data / "train"), BatchConfig(max_tokens=800), seed=0) as stream:
         batch = next(stream)
-    losses = [sequence_loss(each, batch, run.shape, 0.0) for each in (network, run.network.eval())]
+    losses = [sequence_loss(each, batch, run.network.config, 0.0) for each in (network, run.network.eval())]
     assert torch.equal(losses[0].cross_entropy, losses[1].cross_entropy)
 
 
@@ -73,7 +73,7 @@ def test_new_pieces_keep_their_first_values(origin: Path, tmp_path: Path) -> Non
         corpus.writelines(f"{number} dog Ω\t{number} chien Ω\n" for number in range(100, 150))
     run = started(tmp_path, origin, vocabulary={"size": 80})
     torch.manual_seed(run.config.run.seed)
-    first = Transformer(run.shape).target_embedding.tokens.weight
+    first = Transformer(run.network.config).target_embedding.tokens.weight
     row = pieces(Tokenizer.load(run.folder.tokenizer)).index("Ω")
     assert torch.equal(run.network.target_embedding.tokens.weight[row], first[row])
 
@@ -95,7 +95,7 @@ def test_it_is_refused_before_any_text_is_read(
 
 
 def test_another_dropout_is_not(origin: Path, tmp_path: Path) -> None:
-    assert started(tmp_path, origin, network={"residual_dropout": 0.3}).shape.residual_dropout == 0.3
+    assert started(tmp_path, origin, network={"residual_dropout": 0.3}).network.config.residual_dropout == 0.3
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -105,13 +105,13 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
 
 def test_resuming_does_not_start_again(origin: Path, tmp_path: Path) -> None:
     limits: dict[str, Any] = {"start_from": str(origin), "max_steps": 2}
-    Run(tiny_run(tmp_path, run=limits)).run()
+    open_run(tiny_run(tmp_path, run=limits)).run()
     begun: list[int] = []
 
     def note(step: int, update: Update) -> None:
         begun.append(step)
 
-    resumed = Run(tiny_run(tmp_path, run=limits | {"max_steps": 3}), resume=True, hook=note)
+    resumed = open_run(tiny_run(tmp_path, run=limits | {"max_steps": 3}), resume=True, hook=note)
     before = weights(load_checkpoint(origin).network())
     assert any(not torch.equal(before[name], weight) for name, weight in weights(resumed.network).items())
     resumed.run()

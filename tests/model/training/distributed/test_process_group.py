@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from model.training.config.train_config import TrainConfig
-from model.training.run import Run
+from model.training.report.log import RunLog
+from model.training.run import open_run
 from tests.model.training.several_processes import (
     CLI,
     outcome,
@@ -131,7 +132,7 @@ def test_the_loss_curve_is_that_of_one_process(
     together: Sequence[TrainConfig], tmp_path: Path, place: int, layer_drop: float
 ) -> None:
     alone = shared_run(tmp_path / "alone", dropout=0.0, layer_drop=layer_drop)
-    Run(alone).run()
+    open_run(alone).run()
     expected, found = events(alone), events(together[place])
     assert found[-1]["epoch"] > 2
     assert len(found) == len(expected)
@@ -152,14 +153,14 @@ def test_few_sentences_leave_a_process_without_one(together: Sequence[TrainConfi
 
 def test_one_process_goes_on_where_two_were(together: Sequence[TrainConfig], tmp_path: Path) -> None:
     longer = {"max_steps": 15}
-    alone = Run(shared_run(tmp_path / "alone", dropout=0.0, **longer))
+    alone = open_run(shared_run(tmp_path / "alone", dropout=0.0, **longer))
     alone.run()
     begun = shared_run(tmp_path / "begun", dropout=0.0, **longer)
     shutil.copytree(together[0].run.folder, begun.run.folder)
-    resumed = Run(begun, resume=True)
+    resumed = open_run(begun, resume=True)
     assert resumed.trainer.position.step == 13
     resumed.run()
-    expected, found = (run.journal.events("update")[-1] for run in (alone, resumed))
+    expected, found = (RunLog(run.folder.log).events("update")[-1] for run in (alone, resumed))
     assert (found["step"], found["tokens"]) == (15, expected["tokens"])
     assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from model.training.report.log import Journal, tensorboard_writer
+from model.training.report.log import RunLog, tensorboard_writer
 
 
 class Points:
@@ -24,7 +24,7 @@ class Points:
 
 
 def test_events_come_back_in_order_and_by_kind(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "log.jsonl")
+    journal = RunLog(tmp_path / "log.jsonl")
     journal.record("update", 1, {"loss": 2.5})
     journal.record("validation", 1, {"text": "né"})
     journal.record("update", 2, {"loss": 2.0})
@@ -34,7 +34,7 @@ def test_events_come_back_in_order_and_by_kind(tmp_path: Path) -> None:
 
 
 def test_rewinding_forgets_what_will_happen_again(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "log.jsonl")
+    journal = RunLog(tmp_path / "log.jsonl")
     for step in (1, 2, 3):
         journal.record("update", step, {})
     journal.rewind(2, validated_step=0)
@@ -48,7 +48,7 @@ def test_rewinding_forgets_what_will_happen_again(tmp_path: Path) -> None:
 
 def test_rewinding_forgets_a_validation_that_the_state_does_not_know(tmp_path: Path) -> None:
     """The state is saved before a validation, too."""
-    journal = Journal(tmp_path / "log.jsonl")
+    journal = RunLog(tmp_path / "log.jsonl")
     for step in (2, 4):
         journal.record("update", step, {})
         journal.record("validation", step, {})
@@ -62,7 +62,7 @@ def test_rewinding_forgets_a_validation_that_the_state_does_not_know(tmp_path: P
 
 def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    journal = Journal(log)
+    journal = RunLog(log)
     journal.record("update", 1, {})
     log.write_text(log.read_text() + '{"kind": "upd')
     journal.rewind(5, validated_step=0)
@@ -71,27 +71,27 @@ def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
 
 
 def test_an_empty_journal_has_no_events(tmp_path: Path) -> None:
-    assert Journal(tmp_path / "log.jsonl").events() == []
+    assert RunLog(tmp_path / "log.jsonl").events() == []
 
 
 def test_numbers_become_points_of_curves(tmp_path: Path) -> None:
     points = Points()
-    Journal(tmp_path / "log.jsonl", points).record("update", 4, {"loss": 2.5, "samples": ["a"]})
+    RunLog(tmp_path / "log.jsonl", points).record("update", 4, {"loss": 2.5, "samples": ["a"]})
     assert points.points == [("update/loss", 2.5, 4)]
     assert points.flushed == 1
 
 
 def test_closing_lets_go_of_the_curves(tmp_path: Path) -> None:
     points = Points()
-    Journal(tmp_path / "log.jsonl", points).close()
+    RunLog(tmp_path / "log.jsonl", points).close()
     assert points.is_closed
-    Journal(tmp_path / "log.jsonl").close()
+    RunLog(tmp_path / "log.jsonl").close()
 
 
 def test_tensorboard_writes_event_files(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     writer = tensorboard_writer(tmp_path)
-    journal = Journal(tmp_path / "log.jsonl", writer)
+    journal = RunLog(tmp_path / "log.jsonl", writer)
     journal.record("update", 1, {"loss": 2.5})
     journal.close()
     assert list(tmp_path.glob("events.out.tfevents.*"))

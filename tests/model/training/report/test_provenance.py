@@ -9,8 +9,13 @@ import pytest
 import torch
 
 from model.training.report import provenance as module
-from model.training.report.provenance import code_version, describe_data, describe_machine, provenance
-from model.training.trainer import Position
+from model.training.report.provenance import (
+    Position,
+    RunDescription,
+    code_version,
+    describe_data,
+    describe_machine,
+)
 from tests.embedded import ROOT
 from tests.model.training.tiny_runs import tiny_run
 
@@ -34,12 +39,10 @@ def test_data_is_named_by_its_checksum(tmp_path: Path) -> None:
 def test_everything_to_know_and_no_place_or_corpus_text(tmp_path: Path) -> None:
     config = tiny_run(tmp_path, vocabulary={"reuse": str(tmp_path / "pieces")})
     samples = {"en-fr": {"bleu": 30.0, "bleu_signature": "s", "samples": [{"source": "secret sentence"}]}}
-    described = provenance(
-        config,
-        {"train": describe_data(config.corpora)},
-        position=Position(step=7, epoch=1.5, tokens=900, seconds=12.34),
+    description = RunDescription(config=config, data={"train": describe_data(config.corpora)}, device=CPU)
+    described = description.provenance(
+        Position(step=7, epoch=1.5, tokens=900, seconds=12.34),
         scores={"bleu": 30.0, "directions": samples},
-        device=CPU,
     )
     text = json.dumps(described)
     assert str(tmp_path.parent) not in text

@@ -1,6 +1,7 @@
-"""The report of runs in every state: whole, resumed, without validation, interrupted, under way."""
+"""The report of runs in every state: finished, resumed, without validation, interrupted, under way."""
 
 import json
+import logging
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Any
 import pytest
 
 from model.errors import TrainingError
-from model.training.report.report import write_report
+from model.training.report.report import report_if_possible, write_report
 from model.training.report.translations import KeptTranslations, Translations
-from model.training.run import Run
+from model.training.run import Run, open_run
 from model.training.run_folder.folder import RunFolder
 from model.training.validation import TranslatedText
 from tests.model.training.tiny_runs import tiny_run, tiny_values
@@ -44,7 +45,9 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = Run(tiny_run(tmp_path_factory.mktemp("run"), validation={"heat_maps": 1}, run={"plots": True}))
+    made = open_run(
+        tiny_run(tmp_path_factory.mktemp("run"), validation={"heat_maps": 1}, run={"plots": True})
+    )
     made.run()
     return made
 
@@ -63,7 +66,7 @@ def test_a_finished_run_has_everything(run: Run) -> None:
 def test_attention_is_drawn_up_to_the_last_position_that_was_learned(tmp_path: Path) -> None:
     limits = {"max_source_length": 64, "max_target_length": 64}
     network, cleaning = {"positions": "learned", "max_positions": 64}, {"max_length_tokens": 64}
-    run = Run(tiny_run(tmp_path, network=network, cleaning=cleaning, card=limits))
+    run = open_run(tiny_run(tmp_path, network=network, cleaning=cleaning, card=limits))
     run.run()
     text = TranslatedText("en", "fr", ("good day",), ("bonjour",), ("bon" * 50,))
     KeptTranslations(run.folder.translations).keep(Translations(8, (text,)), is_best=True)
@@ -112,8 +115,8 @@ def test_a_run_from_before_translations_were_kept(run: Run) -> None:
 
 
 def test_a_resumed_run_goes_on_in_the_same_report(tmp_path: Path) -> None:
-    Run(tiny_run(tmp_path)).run()
-    longer = Run(tiny_run(tmp_path, run={"max_steps": 12, "plots": True}), resume=True)
+    open_run(tiny_run(tmp_path)).run()
+    longer = open_run(tiny_run(tmp_path, run={"max_steps": 12, "plots": True}), resume=True)
     longer.run()
     page = Page(longer.folder.report / "index.html")
     assert "12 (" in page.text
@@ -123,7 +126,7 @@ def test_a_resumed_run_goes_on_in_the_same_report(tmp_path: Path) -> None:
 
 def test_a_run_without_held_out_text(tmp_path: Path) -> None:
     values = tiny_values(tmp_path, run={"plots": True})
-    run = Run(type(tiny_run(tmp_path)).from_dict({**values, "validation_corpora": []}))
+    run = open_run(type(tiny_run(tmp_path)).from_dict({**values, "validation_corpora": []}))
     run.run()
     assert "Nothing has been validated." in Page(run.folder.report / "index.html").text
 
@@ -137,3 +140,20 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.config.write_text(json.dumps(tiny_run(tmp_path).to_dict()))
     assert "Nothing has been measured yet." in Page(write_report(folder)).text
+
+
+def test_a_report_that_cannot_be_written_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither a folder without a log nor any error of the drawing library ends the process."""
+
+    def draw(folder: RunFolder) -> Path:
+        raise RuntimeError("a broken font")
+
+    with caplog.at_level(logging.ERROR):
+        report_if_possible(RunFolder(tmp_path))
+    assert "no report: " in caplog.text
+    monkeypatch.setattr("model.training.report.report.write_report", draw)
+    report_if_possible(RunFolder(tmp_path))
+    assert "a broken font" in caplog.text
+    assert caplog.text.count(f"dragoman report {tmp_path}") == 2

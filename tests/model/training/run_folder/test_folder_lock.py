@@ -7,32 +7,32 @@ from pathlib import Path
 import pytest
 
 from model.errors import CorpusError, TrainingError
-from model.training.run import Run
+from model.training.run import open_run
 from tests.model.training.tiny_runs import tiny_run
 
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_results_without_their_state_are_not_overwritten(tmp_path: Path, resume: bool) -> None:
-    run = Run(tiny_run(tmp_path))
+    run = open_run(tiny_run(tmp_path))
     run.run()
     shutil.rmtree(run.folder.state)
     with pytest.raises(TrainingError, match="holds checkpoints, but no state to go on from: remove it"):
-        Run(tiny_run(tmp_path), resume=resume)
+        open_run(tiny_run(tmp_path), resume=resume)
 
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path) -> None:
-    first = Run(tiny_run(tmp_path))
+    first = open_run(tiny_run(tmp_path))
     with pytest.raises(TrainingError, match="another process trains in"):
-        Run(tiny_run(tmp_path), resume=True)
+        open_run(tiny_run(tmp_path), resume=True)
     first.run()
-    Run(tiny_run(tmp_path), resume=True).run()
+    open_run(tiny_run(tmp_path), resume=True).run()
 
 
 def test_a_run_that_is_never_run_lets_others_in_when_it_goes(tmp_path: Path) -> None:
-    forgotten = Run(tiny_run(tmp_path))
+    forgotten = open_run(tiny_run(tmp_path))
     del forgotten
     gc.collect()
-    assert Run(tiny_run(tmp_path)).run() == "max_steps"
+    assert open_run(tiny_run(tmp_path)).run() == "max_steps"
 
 
 def test_files_that_no_run_has_written_are_not_overwritten(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_files_that_no_run_has_written_are_not_overwritten(tmp_path: Path) -> No
         with pytest.raises(
             TrainingError, match=r"holds config\.json, data, tokenizer, which no run has written"
         ):
-            Run(tiny_run(tmp_path, run={"folder": str(tmp_path)}), resume=resume)
+            open_run(tiny_run(tmp_path, run={"folder": str(tmp_path)}), resume=resume)
     assert [file.read_text() for file in others] == ["mine"] * 3
     assert not (tmp_path / "lock").exists()
 
@@ -56,7 +56,7 @@ def test_files_that_no_run_has_written_are_not_overwritten(tmp_path: Path) -> No
 def test_files_that_are_in_no_runs_way_may_be_there(tmp_path: Path) -> None:
     """Such as the training file, or where the shell writes the log."""
     (tmp_path / "recipe.toml").write_text("mine")
-    Run(tiny_run(tmp_path, run={"folder": str(tmp_path)})).run()
+    open_run(tiny_run(tmp_path, run={"folder": str(tmp_path)})).run()
     assert (tmp_path / "recipe.toml").read_text() == "mine"
 
 
@@ -67,17 +67,17 @@ def test_what_failed_early_begins_anew_in_its_folder(tmp_path: Path) -> None:
     text = corpus.read_text()
     corpus.write_text("")
     with pytest.raises(CorpusError):
-        Run(config)
+        open_run(config)
     corpus.write_text(text)
-    assert Run(config).run() == "max_steps"
+    assert open_run(config).run() == "max_steps"
 
 
 def test_a_run_of_before_there_were_locks_goes_on(tmp_path: Path) -> None:
-    run = Run(tiny_run(tmp_path))
+    run = open_run(tiny_run(tmp_path))
     run.run()
     run.folder.lock.unlink()
     with pytest.raises(TrainingError, match="holds a run already"):
-        Run(tiny_run(tmp_path))
+        open_run(tiny_run(tmp_path))
     assert run.folder.lock.exists()
     run.folder.lock.unlink()
-    Run(tiny_run(tmp_path, run={"max_steps": 9}), resume=True).run()
+    open_run(tiny_run(tmp_path, run={"max_steps": 9}), resume=True).run()

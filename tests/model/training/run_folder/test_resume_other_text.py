@@ -8,31 +8,31 @@ import pytest
 from model.errors import CorpusError
 from model.training.data.preparation import prepare_data, text_fingerprints
 from model.training.data.token_store import PairDataset
-from model.training.run import Run
+from model.training.run import open_run
 from model.training.run_folder.folder import RunFolder
 from tests.model.training.tiny_runs import tiny_run
 
 
 @pytest.mark.parametrize(("name", "which"), [("train.tsv", "train"), ("valid.tsv", "validation")])
 def test_other_text_does_not_resume_and_replaces_nothing(tmp_path: Path, name: str, which: str) -> None:
-    run = Run(tiny_run(tmp_path))
+    run = open_run(tiny_run(tmp_path))
     run.run()
     with (tmp_path / name).open("a") as file:
         file.write("a new dog\tun chien nouveau\n")
     kept = {file: file.read_bytes() for file in run.folder.root.rglob("*") if file.is_file()}
     with pytest.raises(CorpusError, match=f"cannot resume: the {which} text, or the tokenizer, has changed"):
-        Run(tiny_run(tmp_path, run={"log_every": 1}), resume=True)
+        open_run(tiny_run(tmp_path, run={"log_every": 1}), resume=True)
     assert {file: file.read_bytes() for file in run.folder.root.rglob("*") if file.is_file()} == kept
 
 
 def test_a_state_that_does_not_tell_its_text_resumes(tmp_path: Path) -> None:
-    run = Run(tiny_run(tmp_path))
+    run = open_run(tiny_run(tmp_path))
     run.run()
     file = run.folder.state / "state.json"
     values = json.loads(file.read_text())
     del values["text"]
     file.write_text(json.dumps(values))
-    assert Run(tiny_run(tmp_path), resume=True).run() == "max_steps"
+    assert open_run(tiny_run(tmp_path), resume=True).run() == "max_steps"
 
 
 def test_a_process_that_sees_other_text_makes_nothing_of_it(tmp_path: Path) -> None:

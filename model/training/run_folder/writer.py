@@ -1,0 +1,171 @@
+"""ⓔ–ⓕ Writes everything that a run leaves in its folder: log, states, checkpoints, provenance and report."""
+
+import json
+import logging
+import shutil
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.checkpoint.folder import save_checkpoint
+from model.checkpoint.self_test import GOLDEN
+from model.config import TransformerConfig
+from model.errors import TrainingError
+from model.files import write_text_whole
+from model.training.report.log import Event, RunLog, tensorboard_writer
+from model.training.report.progress import Progress
+from model.training.report.provenance import Position, RunDescription
+from model.training.report.report import report_if_possible
+from model.training.report.translations import KeptTranslations, Translations
+from model.training.run_folder.checkpoint_retention import CheckpointRetention
+from model.training.run_folder.folder import RunFolder
+from model.training.run_folder.state import RunState, save_run_state
+from model.training.validation import ValidationResult
+
+logger = logging.getLogger(__name__)
+
+
+class RunWriter:
+    """Writes into the folder of a run; of several processes only the first has one.
+
+    Args:
+        folder: The run's.
+        description: What the provenance says about the run.
+        shape: The network's configuration.
+        text: Fingerprints of the training and validation text, saved with every state.
+        resuming: Keep the log and the translations of the run so far.
+
+    Attributes:
+        log: Updates and validations.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        description: RunDescription,
+        *,
+        shape: TransformerConfig,
+        text: Mapping[str, str],
+        resuming: bool,
+    ) -> None:
+        if not resuming:
+            folder.log.unlink(missing_ok=True)
+            shutil.rmtree(folder.translations, ignore_errors=True)
+        config = description.config
+        self._folder = folder
+        self._description = description
+        self._config = config
+        self._shape = shape
+        self._text = text
+        self.log = RunLog(
+            folder.log, tensorboard_writer(folder.tensorboard) if config.run.tensorboard else None
+        )
+        self.progress = Progress(config.run)
+        self._translations = KeptTranslations(folder.translations)
+        self._retention = CheckpointRetention(folder.checkpoints, config.validation.keep_best)
+        self._newest_scores: Event | None = None
+
+    def write_config(self) -> None:
+        """Write the merged configuration.
+
+        Raises:
+            TrainingError: If it cannot be written.
+        """
+        try:
+            text = json.dumps(self._config.to_dict(), indent=2, ensure_ascii=False)
+            write_text_whole(self._folder.config, text + "\n")
+        except OSError as error:
+            raise TrainingError(f"cannot write to {self._folder.root}: {error.strerror}") from error
+
+    def write_update(self, position: Position, values: Mapping[str, float]) -> None:
+        """Log and show the means over the updates since the last call."""
+        reached = {
+            "epoch": round(position.epoch, 4),
+            "tokens": position.tokens,
+            "seconds": round(position.seconds, 1),
+        }
+        self.log.record("update", position.step, {**values, **reached})
+        self.progress.show(position.step, position.seconds / 60, position.epoch, values)
+
+    def write_validation(
+        self,
+        position: Position,
+        weights: Mapping[str, Tensor],
+        result: ValidationResult | None,
+        *,
+        is_best: bool,
+    ) -> None:
+        """Log a validation, keep its translations, and write the checkpoints that the weights deserve.
+
+        Args:
+            position: When the weights were validated.
+            weights: What was validated.
+            result: None if there is no held-out text.
+            is_best: Whether no earlier score was as good.
+        """
+        score = None
+        if result is not None:
+            score = result.score(self._config.validation.metric)
+            values = result.to_dict(self._config.validation.samples) | {"epoch": round(position.epoch, 4)}
+            self._newest_scores = self.log.record("validation", position.step, values)
+            logger.info("step %d: %s", position.step, result.summary())
+            self._translations.keep(Translations(position.step, result.texts), is_best=is_best)
+        provenance = self._provenance(position)
+        if result is not None:
+            provenance[GOLDEN] = [sentence.to_dict() for sentence in result.golden]
+        save = partial(self._save_checkpoint, weights=weights, provenance=provenance)
+        self._retention.put(position.step, score, save, is_best=is_best)
+
+    def _save_checkpoint(
+        self, folder: Path, weights: Mapping[str, Tensor], provenance: dict[str, object]
+    ) -> None:
+        save_checkpoint(
+            folder,
+            config=self._shape,
+            weights=weights,
+            card=self._config.model_card(),
+            tokenizer_folder=self._folder.tokenizer,
+            provenance=provenance,
+            storage_dtype=getattr(torch, self._config.run.checkpoint_precision),
+        )
+
+    def _provenance(self, position: Position) -> dict[str, object]:
+        mfu = [event["mfu"] for event in self.log.events("update") if "mfu" in event]
+        return self._description.provenance(position, scores=self._newest_scores, mfu=mfu)
+
+    def save_state(self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, object]) -> None:
+        """Save the state of the run.
+
+        Raises:
+            TrainingError: If it cannot be written; the previous state is kept.
+        """
+        kept = {str(step): score for step, score in self._retention.scores.items()}
+        values = {**values, "text": dict(self._text), "shelf": kept}
+        save_run_state(self._folder.state, RunState(step, tensors, values))
+
+    def resume(self, step: int, validated_step: int, values: Mapping[str, Any]) -> None:
+        """Return to a saved state: forget what was logged and translated after it."""
+        self._retention.scores = {int(step): score for step, score in values["shelf"].items()}
+        self.log.rewind(step, validated_step)
+        self._translations.rewind(validated_step)
+        self._newest_scores = next(reversed(self.log.events("validation")), None)
+
+    def finish(self, position: Position, ended_by: str) -> None:
+        """Write `provenance.json` and, unless the run was interrupted, the report if the run wants one."""
+        described = {**self._provenance(position), "ended_by": ended_by}
+        write_text_whole(self._folder.provenance, json.dumps(described, indent=2, ensure_ascii=False) + "\n")
+        if not self._config.run.plots:
+            return
+        if ended_by == "interrupted":
+            root = self._folder.root
+            logger.info("no report of an interrupted run; `dragoman report %s` writes one", root)
+        else:
+            report_if_possible(self._folder)
+
+    def close(self) -> None:
+        """Close TensorBoard's file."""
+        self.log.close()
