@@ -29,7 +29,14 @@ from benchmarks.harness.options import (
 from benchmarks.harness.report import Plot, Report, Row, rounded
 from benchmarks.harness.texts import MIXED, STEADY, SizedText, real_texts, word_texts
 from benchmarks.harness.timing import median, percentile, ratio_of
-from benchmarks.services import Service, ServiceSpec, ctranslate2_service, dragoman_service, echo_service
+from benchmarks.services import (
+    Service,
+    ServiceSpec,
+    ctranslate2_service,
+    dragoman_service,
+    echo_service,
+    null_service,
+)
 from benchmarks.services.traffic import Traffic, Workload, send
 from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.formats.export import export_checkpoint
@@ -46,7 +53,8 @@ _METHOD = (
     "connections produces, each with its next request as soon as it has an answer. The cores are shared by "
     "the services, the generator and this command. Latencies are medians of the rounds' percentiles. "
     "*Changed under load*: texts whose translation was not always the one they get alone. *As the "
-    "reference*: those that are translated as by our PyTorch path in float32."
+    "reference*: those that are translated as by our PyTorch path in float32. *Computing a request*: seconds "
+    "of the service's process, not of the time that passes."
 )
 
 
@@ -66,6 +74,13 @@ class Result:
         """Good answers a second."""
         return median([each.rate for each in self.rounds])
 
+    @property
+    def computing(self) -> float:
+        """Seconds of the service's computing for a good answer."""
+        return median(
+            [each.processor_share / each.rate if each.rate else float("nan") for each in self.rounds]
+        )
+
     def latency(self, share: float, *, short: bool = False) -> float:
         """Seconds that this share of the answers took at most."""
         return median([_latency(each, share, short=short) for each in self.rounds])
@@ -80,6 +95,7 @@ class Result:
             "p50, ms": rounded(self.latency(0.5) * 1e3),
             "p99, ms": rounded(self.latency(0.99) * 1e3),
             "p99 of short ones, ms": rounded(self.latency(0.99, short=True) * 1e3),
+            "computing a request, ms": rounded(self.computing * 1e3),
             "cores used": f"{median([each.processor_share for each in self.rounds]):.2f}",
             "failed": str(sum(each.failures for each in self.rounds)),
             "changed under load": f"{self.changed} of {len(self.load.texts)}",
@@ -203,6 +219,9 @@ def reference_translations(checkpoint: Checkpoint, load: Workload) -> list[str]:
     help="Precision of all services; in float32 their answers must be equal.",
 )
 @click.option("--search", default="greedy", type=click.Choice(list(SEARCHES)), help="How.")
+@click.option(
+    "--null-backend", is_flag=True, help="Also ours with an engine that returns the source at once."
+)
 @device_option
 @timing_options
 def main(
@@ -217,6 +236,7 @@ def main(
     seconds: float,
     precision: str,
     search: str,
+    null_backend: bool,
     device: str,
     timing: Timing,
 ) -> None:
@@ -257,7 +277,8 @@ def main(
             for source, texts in [_texts(served, source_file, target, _KINDS[kind], count, timing.seed)]
             for connections in concurrency
         ]
-        services = [running.enter_context(Service(spec)) for spec in (*specs, echo_service())]
+        specs += [*([null_service(folder)] if null_backend else []), echo_service()]
+        services = [running.enter_context(Service(spec)) for spec in specs]
         results = measure(services, loads, served, timing.rounds)
         costs = {service.spec.name: service.footprint() for service in services}
     report.add("Ours divided by theirs", _ratios(results, workers))

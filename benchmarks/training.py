@@ -1,7 +1,7 @@
 """How fast weights are updated: our training step beside that of Hugging Face, on the same batches.
 
 python -m benchmarks.training --output runs/bench
-python -m benchmarks.training --corpus tatoeba-en-fr/train.tsv.gz --shape base --device cuda
+python -m benchmarks.training --shape base --device cuda --compile
 """
 
 import copy
@@ -9,8 +9,6 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 from typing import Protocol
 
 import click
@@ -20,10 +18,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.engines import OURS
-from benchmarks.engines.weights import EMBEDDED, FIRST_WORD, SHAPES, untrained_network
+from benchmarks.engines.weights import FIRST_WORD, SHAPES, untrained_network
 from benchmarks.harness.machine import installed_version, pin
 from benchmarks.harness.options import (
-    FILE,
     Timing,
     benchmark,
     counted,
@@ -36,13 +33,11 @@ from benchmarks.harness.report import Report, Row, rounded
 from benchmarks.harness.timing import Clock, Duration, Ratio, speed_ratio, take_turns, timed
 from model.config import TransformerConfig
 from model.network.transformer import Transformer
-from model.text.tokenizer import Tokenizer
-from model.training.config.data import BatchConfig, CorpusConfig
+from model.training.config.data import BatchConfig
 from model.training.config.optimisation import OptimisationConfig
 from model.training.config.run import Precision, RunConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, plan_epoch
-from model.training.data.corpus import read_pairs
 from model.training.data.token_store import Lengths
 from model.training.device import prepare_processor
 from model.training.report.utilisation import measured_peak, operations_of_pair, wait_for
@@ -300,23 +295,6 @@ def usual_lengths(seed: int) -> PairLengths:
     return _whole(sources), _whole(targets)
 
 
-def corpus_lengths(file: Path, tokenizer_folder: Path = EMBEDDED) -> PairLengths:
-    """Lengths of the first pairs of a tab-separated file, in a tokenizer's pieces.
-
-    Raises:
-        CorpusError: If the file cannot be read.
-    """
-    # The codes only name the columns.
-    config = CorpusConfig(path=str(file), source_language="source", target_language="target")
-    pairs = list(islice(read_pairs(config), _NUM_PAIRS))
-    tokenizer = Tokenizer.load(tokenizer_folder)
-    sources, targets = (tokenizer.encode_target_batch([pair[side] for pair in pairs]) for side in (0, 1))
-    # A source has a tag besides.
-    return _whole(np.array([len(ids) + 1 for ids in sources])), _whole(
-        np.array([len(ids) for ids in targets])
-    )
-
-
 def _whole(lengths: "np.typing.NDArray[np.float64]") -> Lengths:
     return np.clip(np.rint(lengths), _SHORTEST, _LONGEST).astype(np.int32)
 
@@ -357,12 +335,6 @@ def _sentences(config: TransformerConfig, lengths: Lengths, generator: torch.Gen
 @counted("max-tokens", 4096, "Tokens of a batch, padding charged.")
 @counted("threads", 2, "Numeric threads, on as many cores.")
 @click.option("--compile", "compiled", is_flag=True, help="Measure our step under torch.compile as well.")
-@click.option(
-    "--corpus",
-    type=FILE,
-    help="Tab-separated pairs whose lengths the batches have, in pieces of the embedded tokenizer; "
-    "by default lengths as in news and talks.",
-)
 @device_option
 @timing_options
 def main(
@@ -371,7 +343,6 @@ def main(
     max_tokens: int,
     threads: int,
     compiled: bool,
-    corpus: Path | None,
     device: str,
     timing: Timing,
 ) -> None:
@@ -379,14 +350,14 @@ def main(
 
     Exit status 1 if a trainer's loss is not ours.
     """
-    settings = {"max_tokens": max_tokens, "device": device, "corpus": corpus, "timing": timing}
+    settings = {"max_tokens": max_tokens, "device": device, "timing": timing}
     report, place = Report(timing.name or "training", settings, [threads]), torch.device(device)
     report.notes += [timing.note(), _SAME_WORK]
     if device == "cpu":
         pin(threads)
     prepare_processor(threads)
     results: list[Result] = []
-    lengths = usual_lengths(timing.seed) if corpus is None else corpus_lengths(corpus)
+    lengths = usual_lengths(timing.seed)
     for shape in shapes:
         config = SHAPES[shape]
         pairs = pair_batches(config, WARM_UP + timing.rounds, max_tokens, timing.seed, lengths)

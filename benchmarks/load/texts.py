@@ -2,38 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
-ENGLISH = (
-    "Good morning.",
-    "Thank you very much.",
-    "Where is the nearest pharmacy?",
-    "I would like a table for two.",
-    "The train leaves in ten minutes.",
-    "Could you speak more slowly, please?",
-    "She has been learning the violin since spring.",
-    "My brother forgot his umbrella at the office.",
-    "It rained all night, but the garden is still dry.",
-    "We should call them before they go to bed.",
-    "He told me that the shop closes at noon on Saturdays.",
-    "If you had asked me yesterday, I would have said yes without thinking twice.",
-    "The children built a castle of sand, and the tide carried it away before their parents came back.",
-)
-FRENCH = (
-    "Bonsoir.",
-    "Merci beaucoup.",
-    "Où est la pharmacie la plus proche ?",
-    "Je voudrais une table pour deux.",
-    "Le bus part dans cinq minutes.",
-    "Pouvez-vous répéter, s'il vous plaît ?",
-    "Elle apprend le violon depuis le printemps.",
-    "Mon frère a oublié son parapluie au bureau.",
-    "Il a plu toute la nuit, mais le jardin est encore sec.",
-    "Nous devrions les appeler avant qu'ils se couchent.",
-    "Il m'a dit que le magasin ferme à midi le samedi.",
-    "Si tu me l'avais demandé hier, j'aurais dit oui sans réfléchir.",
-)
-TEXTS = {"en": ENGLISH, "fr": FRENCH}
+_LINES = [
+    line.split("\t") for line in Path(__file__).with_name("sentences.tsv").read_text("utf-8").splitlines()
+]
+TEXTS = {code: [text for language, text in _LINES if language == code] for code in ("en", "fr")}
+"""Sentences by language."""
 DIRECTIONS = (("en", "fr"), ("fr", "en"))
 PARAGRAPH_BREAK = "\n\n"
 

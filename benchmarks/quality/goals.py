@@ -182,21 +182,13 @@ def main(
     click.echo(f"Checkpoint: {best}", err=True)
 
 
-def tune(
-    folder: Path,
-    config: TrainConfig,
-    *,
-    device: str,
-    sentences: int = 0,
-    beam_sizes: Sequence[int] = BEAM_SIZES,
-    length_penalties: Sequence[float] = LENGTH_PENALTIES,
-) -> None:
+def tune(folder: Path, config: TrainConfig, *, device: str, sentences: int = 0) -> None:
     """Give a checkpoint the search with the best BLEU on its run's validation text, unless it has one."""
     if "tuning" in load_checkpoint(folder).provenance:
         return
     translator = Translator.load(folder, device=device)
     texts = held_out_texts(config.validation_corpora, sentences)
-    candidates = searches(translator.card.decoding, beam_sizes, length_penalties)
+    candidates = searches(translator.card.decoding, BEAM_SIZES, LENGTH_PENALTIES)
     trials = list(try_searches(texts, candidates, translate_with(translator)))
     files = [corpus.path for corpus in config.validation_corpora]
     keep_best_search(folder, translator.card, trials, "bleu", files)

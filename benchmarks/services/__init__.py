@@ -77,7 +77,7 @@ def echo_service() -> ServiceSpec:
 def null_service(checkpoint: Path) -> ServiceSpec:
     """Ours, with an engine that gives the source back at once."""
     command = _module("null_backend", f"--checkpoint={checkpoint}")
-    return ServiceSpec(name=f"{OURS}, nothing decoded", command=command, environment={})
+    return ServiceSpec(name=f"{OURS}, nothing decoded", command=command, environment={}, translates=False)
 
 
 def _module(name: str, *options: str) -> Sequence[str]:

@@ -54,8 +54,7 @@ class Traffic:
     short_latencies: Sequence[float]  # those of short texts
     failures: int  # answers with another status than 200
     answers: Mapping[int, frozenset[str]]  # the different translations of each text, by its number
-    processor: float  # seconds of the service's computing
-    processor_share: float  # those a second
+    processor_share: float  # seconds of the service's computing a second
     generator_share: float  # seconds of the generator's computing a second
 
 
@@ -94,7 +93,6 @@ def send(service: Service, load: Workload) -> Traffic:
         short_latencies=sorted(seconds for which, seconds in good if load.texts[which].tokens <= SHORT),
         failures=len(busy["samples"]) - len(good),
         answers={int(which): frozenset(map(_translation, seen)) for which, seen in busy["answers"].items()},
-        processor=computed,
         processor_share=computed / elapsed,
         generator_share=busy["processor"] / elapsed,
     )

@@ -12,12 +12,13 @@ def test_services_answer_alike_under_load(tmp_path: Path, tiny_checkpoint: Path)
     text = tmp_path / "text.tsv"
     text.write_text("Good morning.\tBonjour.\nThank you.\tMerci.\nThe cat sleeps.\tLe chat dort.\n")
     options = ["--checkpoint", str(tiny_checkpoint), "--source-file", str(text), "--precision", "float32"]
-    size = ["--concurrency", "3", "--workers", "1", "--seconds", "0.5", "--texts", "steady"]
+    size = ["--concurrency", "3", "--workers", "1", "--seconds", "0.5", "--texts", "steady", "--null-backend"]
     results = run("serve", tmp_path / "report", *options, *size)["results"]
     showings = [result for result in results if result["kind"] == "service"]
     assert [each["service"] for each in showings] == [
         "dragoman, 1 worker",
         "fastapi + ctranslate2, 1 worker",
+        "dragoman, nothing decoded",
         "fastapi echo",
     ]
     for each in showings:
@@ -49,7 +50,6 @@ def traffic(slowness: float, *, second: str = "deux", short: bool = True) -> Tra
         short_latencies=[0.01 * slowness] if short else [],
         failures=0,
         answers={0: frozenset({"un"}), 1: frozenset({second})},
-        processor=1.0,
         processor_share=1.0,
         generator_share=0.1,
     )

@@ -7,9 +7,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.engines.weights import SHAPES
-from benchmarks.training import corpus_lengths, operations, pair_batches, usual_lengths
+from benchmarks.training import operations, pair_batches, usual_lengths
 from model.network.transformer import Transformer
-from model.text.tokenizer import Tokenizer
 from model.training.step import sequence_loss
 from tests.benchmarks.commands import run
 
@@ -42,14 +41,6 @@ def test_there_are_as_many_as_asked_for_and_the_same_for_the_same_seed(count: in
     )
     assert len(first) == count
     assert first[-1].source_NS.equal(second[-1].source_NS)
-
-
-def test_lengths_are_those_of_a_text(tmp_path: Path, tiny_tokenizer_folder: Path) -> None:
-    (tmp_path / "text.tsv").write_text("Good morning.\tBonjour.\nThank you.\tMerci.\n")
-    sources, targets = corpus_lengths(tmp_path / "text.tsv", tiny_tokenizer_folder)
-    tokenizer = Tokenizer.load(tiny_tokenizer_folder)
-    assert sources[1] == len(tokenizer.encode("Thank you.", target_language="fr"))
-    assert targets[0] == max(3, len(tokenizer.encode_target("Bonjour.")))
 
 
 def test_products_are_counted_as_pytorch_counts_them() -> None:

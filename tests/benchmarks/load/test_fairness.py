@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.load.generator import Stream, send
 from benchmarks.load.target import Client, Target, scrape
-from benchmarks.load.texts import ENGLISH
+from benchmarks.load.texts import TEXTS
 from tests.app.remote import JSON, Live, running, wait_for
 
 REQUESTS = 60
@@ -54,13 +54,13 @@ def require_waiting(live: Live, least: int) -> None:
 
 
 def test_a_modest_client_is_answered_before_a_greedy_one_has_all_it_wants(slow: Live) -> None:
-    with asked_by_another(slow, ENGLISH[:12]):
+    with asked_by_another(slow, TEXTS["en"][:12]):
         assert slow.translate()[0] == 200
         assert waiting(slow) > 0
 
 
 def test_a_long_text_is_answered_while_short_ones_keep_waiting(slow: Live) -> None:
-    long = json.dumps({"q": " ".join(ENGLISH), "source": "en", "target": "fr"}).encode()
+    long = json.dumps({"q": " ".join(TEXTS["en"]), "source": "en", "target": "fr"}).encode()
     with asked_by_another(slow, ["one", "two", "three"] * 12):
         assert slow.post(long, JSON)[0] == 200
         assert waiting(slow) > 0

@@ -69,6 +69,5 @@ def test_a_load_that_ends_by_its_number_is_told_by_the_time_it_took(server: Serv
     traffic = send(server, load.alone())
     seconds = 2 / traffic.rate
     assert sum(traffic.latencies) <= seconds < 300
-    assert traffic.processor == _COMPUTED
     assert traffic.processor_share == pytest.approx(_COMPUTED / seconds)
     assert traffic.answers == {0: {"un"}, 1: {"un"}}
