@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from model.checkpoint.card import ModelCard
-from model.checkpoint.self_test import GoldenSentence
+from model.checkpoint.self_test import SelfTestSentence
 from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
 from model.request import DecodeRequest
@@ -24,7 +24,7 @@ class LoadedModel:
         precision: Of its arithmetic, e.g. `float32`.
         parameters: Number of trained values.
         load_seconds: How long loading took.
-        golden: Texts whose translation is known; older checkpoints have none.
+        self_test: Sentences whose translation is known; older checkpoints have none.
     """
 
     card: ModelCard
@@ -34,7 +34,7 @@ class LoadedModel:
     precision: str
     parameters: int
     load_seconds: float
-    golden: tuple[GoldenSentence, ...] = ()
+    self_test: tuple[SelfTestSentence, ...] = ()
 
     @property
     def version(self) -> str:

@@ -15,7 +15,7 @@ _RENAME_EXCHANGE = 2
 
 
 @contextmanager
-def written_whole(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path) -> Iterator[Path]:
     """Give a temporary folder beside `folder`, and put it in its place when the block ends well.
 
     Where `folder` is a link, what it leads to is written, and the link stays.
@@ -48,7 +48,7 @@ def written_whole(folder: Path) -> Iterator[Path]:
         raise
 
 
-def write_text_whole(path: Path, text: str) -> None:
+def write_text_atomically(path: Path, text: str) -> None:
     """Write a file that is never seen half written, and is on the disk afterwards.
 
     Raises:

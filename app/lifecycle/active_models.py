@@ -12,7 +12,7 @@ from app.lifecycle.watchdog import Watchdog
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from app.translation.service import TranslationService
-from model.checkpoint.self_test import GoldenSentence
+from model.checkpoint.self_test import SelfTestSentence
 from model.errors import TranslationError
 
 logger = logging.getLogger(__name__)
@@ -128,6 +128,6 @@ class ActiveModels:
         self._serve(model_set.service)
 
 
-def _identity(backend: Backend) -> list[tuple[str, str, tuple[GoldenSentence, ...]]]:
-    """What tells two backends apart; new golden sentences count, as they have to be translated too."""
-    return [(model.card.name, model.checksum, model.golden) for model in backend.models()]
+def _identity(backend: Backend) -> list[tuple[str, str, tuple[SelfTestSentence, ...]]]:
+    """What tells two backends apart; new self-test sentences count, as they have to be translated too."""
+    return [(model.card.name, model.checksum, model.self_test) for model in backend.models()]

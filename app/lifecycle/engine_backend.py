@@ -12,7 +12,7 @@ from app.settings import Settings
 from model.checkpoint.card import ModelCard
 from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.paths import served_folders
-from model.checkpoint.self_test import GoldenSentence, golden_sentences
+from model.checkpoint.self_test import SelfTestSentence, self_test_sentences
 from model.decoding.device import accelerator_memory, available_cores
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import EngineFactory, engine_factory
@@ -123,9 +123,11 @@ def _load(folder: Path, settings: Settings, known: Mapping[str, _LoadedCheckpoin
     checkpoint = load_checkpoint(folder)
     if checkpoint.checksum in known:
         same = known[checkpoint.checksum]
-        # The checksum does not cover provenance.json, so the golden sentences may be new.
+        # The checksum does not cover provenance.json, so the self-test sentences may be new.
         seconds = time.monotonic() - began
-        return replace(same, model=replace(same.model, golden=_golden(checkpoint), load_seconds=seconds))
+        return replace(
+            same, model=replace(same.model, self_test=_self_test(checkpoint), load_seconds=seconds)
+        )
     factory = engine_factory(
         checkpoint,
         device=settings.device,
@@ -140,17 +142,17 @@ def _load(folder: Path, settings: Settings, known: Mapping[str, _LoadedCheckpoin
         precision=factory.precision,
         parameters=checkpoint.num_parameters,
         load_seconds=time.monotonic() - began,
-        golden=_golden(checkpoint),
+        self_test=_self_test(checkpoint),
     )
     return _LoadedCheckpoint(model, factory)
 
 
-def _golden(checkpoint: Checkpoint) -> tuple[GoldenSentence, ...]:
-    golden = golden_sentences(checkpoint.provenance)
-    if not golden:
-        # It may still be sound: from an older release, or of languages without golden sentences.
-        logger.info("no golden sentences to verify with", extra={"model": checkpoint.card.name})
-    return golden
+def _self_test(checkpoint: Checkpoint) -> tuple[SelfTestSentence, ...]:
+    sentences = self_test_sentences(checkpoint.provenance)
+    if not sentences:
+        # It may still be sound: from an older release, or of languages without self-test sentences.
+        logger.info("no self-test sentences to verify with", extra={"model": checkpoint.card.name})
+    return sentences
 
 
 def _engine(loaded: _LoadedCheckpoint, settings: Settings, num_checkpoints: int) -> DecodingEngine:

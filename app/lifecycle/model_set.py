@@ -14,7 +14,7 @@ from app.scheduling.scheduler import Scheduler
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from app.translation.service import TranslationService
-from model.checkpoint.self_test import require_alike
+from model.checkpoint.self_test import require_self_test
 from model.decoding.runner import SilentObserver
 from model.decoding.sentence import Sentence
 from model.errors import CheckpointError, TranslationError
@@ -52,11 +52,11 @@ def warm_up(backend: Backend) -> None:
 
 
 def _try_out(model: LoadedModel, engine: Engine) -> None:
-    if not model.golden:
+    if not model.self_test:
         _decode(engine, [_request(model)], model)
         return
-    translations = _decode(engine, [golden.request(model.tokenizer) for golden in model.golden], model)
-    require_alike(model.golden, translations)
+    translations = _decode(engine, [each.request(model.tokenizer) for each in model.self_test], model)
+    require_self_test(model.self_test, translations)
 
 
 def _request(model: LoadedModel) -> DecodeRequest:

@@ -44,7 +44,7 @@ from benchmarks.quality.runs import (
 )
 from model.errors import DivergenceError
 from model.evaluation.tuning import translate_with, try_searches
-from model.files import write_text_whole
+from model.files import write_text_atomically
 from model.request import DecodeOptions
 from model.training.config.files import anchored, merged
 from model.training.config.train_config import TrainConfig
@@ -183,7 +183,7 @@ def run_variant(
     if answer is None or answer["question"] != question:
         judgements = _judge(folder.checkpoints / "last", config, wanted, sentences, device)
         answer = {"question": question, "judgements": [asdict(each) for each in judgements]}
-        write_text_whole(kept, json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
+        write_text_atomically(kept, json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
     return Outcome(
         variant=variant,
         seed=config.run.seed,

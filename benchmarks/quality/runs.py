@@ -15,7 +15,7 @@ import click
 from benchmarks.harness.options import FILE, FOLDER
 from model.cli.options import Command, Option, grouped
 from model.errors import ConfigError
-from model.files import write_text_whole
+from model.files import write_text_atomically
 from model.training.config.files import load_train_config, merged, read_config_files
 from model.training.config.train_config import LISTS, TrainConfig
 from model.training.device import prepared_processor
@@ -177,7 +177,7 @@ def train(config: TrainConfig, deadline: Deadline) -> Ending | None:
         report_if_possible(run.folder)
     position = run.trainer.position
     ending = Ending(reason, position.step, position.seconds / 60, position.tokens)
-    write_text_whole(note, json.dumps({"limits": limits, "ending": vars(ending)}, indent=1) + "\n")
+    write_text_atomically(note, json.dumps({"limits": limits, "ending": vars(ending)}, indent=1) + "\n")
     return ending
 
 

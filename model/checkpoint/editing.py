@@ -23,7 +23,7 @@ from model.checkpoint.manifest import (
 from model.checkpoint.shortlist import SHORTLIST, Shortlist, shortlist_bytes
 from model.config import ONLY_FOR_TRAINING
 from model.errors import CheckpointError
-from model.files import written_whole
+from model.files import atomic_folder
 from model.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def rewritten(folder: Path, noted: Mapping[str, object]) -> Iterator[Path]:
     """
     listed = verify_files(folder)
     provenance = {key: value for key, value in read_json(folder / PROVENANCE).items() if key != "files"}
-    with refusals(folder), written_whole(folder) as temporary:
+    with refusals(folder), atomic_folder(folder) as temporary:
         for name in listed:
             shutil.copyfile(folder / name, temporary / name)
         yield temporary
@@ -160,7 +160,7 @@ _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
 _OUTPUT = re.compile(r"(attention|cross|feed_forward)\.output\.(weight|bias)")
 
 
-def grow_checkpoint(
+def deepen_checkpoint(
     checkpoint: Checkpoint, folder: Path, *, num_encoder_layers: int, num_decoder_layers: int
 ) -> None:
     """Write a deeper network that translates as this one does, to be trained further.

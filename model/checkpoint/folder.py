@@ -26,7 +26,7 @@ from model.checkpoint.shortlist import SHORTLIST, Shortlist, read_shortlist
 from model.checkpoint.weights import StoredTensor, read_weights
 from model.config import TransformerConfig
 from model.errors import CheckpointError, TokenizerError
-from model.files import written_whole
+from model.files import atomic_folder
 from model.network.parameters import count_parameters, parameter_names
 from model.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, Tokenizer, copy_tokenizer
 
@@ -132,7 +132,7 @@ def save_checkpoint(
 
     ready = prepare(config, weights, storage_dtype)
     _load_tokenizer(Path(tokenizer_folder), config)
-    with refusals(Path(folder)), written_whole(Path(folder)) as temporary:
+    with refusals(Path(folder)), atomic_folder(Path(folder)) as temporary:
         write_config(temporary, config, card)
         write_weights(temporary, ready)
         copy_tokenizer(Path(tokenizer_folder), temporary)

@@ -12,7 +12,7 @@ from model.checkpoint.card import ModelCard
 from model.checkpoint.paths import CONFIG, good_checkpoint, is_run_folder
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
-from model.files import write_text_whole
+from model.files import write_text_atomically
 from model.validators import require_choice
 
 FORMAT_VERSION = 1
@@ -132,7 +132,7 @@ def record(folder: Path, key: str, value: object) -> None:
     """
     provenance = read_json(folder / PROVENANCE)
     with refusals(folder / PROVENANCE):
-        write_text_whole(folder / PROVENANCE, _to_text({**provenance, key: value}))
+        write_text_atomically(folder / PROVENANCE, _to_text({**provenance, key: value}))
 
 
 def verify_files(folder: Path) -> Mapping[str, FileRecord]:

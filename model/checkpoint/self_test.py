@@ -1,12 +1,12 @@
-"""ⓕ Self-test sentences: what a network made of a few short texts when its checkpoint was written.
+"""ⓕ Self-test sentences: short texts and their translations when the checkpoint was written.
 
-Checksums vouch for files, not for what comes out of them. So whoever serves a checkpoint lets the very
-engines that are to serve translate these texts again, and compares. No torch.
+Checksums verify files, not what is computed from them. So the service lets each engine translate these texts
+before it is ready, and compares the translations. No torch.
 
-Only texts of whose translation the network was sure are kept: each token had at least half of the
-probability. Another order of summation, or int8 weights, shifts a probability by some hundredths; so
-what an engine makes of such a text is equal, or nearly so. Weights that are scrambled, packed wrongly or
-of another tokenizer give something else entirely.
+A sentence is recorded only if the network was sure of its translation: each token had a probability of at
+least one half. Another order of summation, or int8 weights, shifts a probability by some hundredths, so that
+an engine's translation is equal or almost equal. Weights that are corrupt, packed wrongly or of another
+tokenizer give entirely different translations.
 """
 
 import math
@@ -34,30 +34,30 @@ PLAIN_SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "ru": ("Где вокзал?", "Я голоден.", "Книга лежит на столе.", "Который час?"),
     "zh": ("车站在哪里？", "我饿了。", "书在桌子上。", "现在几点了？"),
 }
-"""By language code; in each language the same four."""
+"""The same four sentences in each language, by language code."""
 
 
 def plain_sentences(language: str) -> tuple[str, ...]:
-    """Some of a language, `pt-BR` being `pt`; none where we have none."""
+    """Returns the plain sentences of a language; none for an unknown language."""
     return PLAIN_SENTENCES.get(canonical_code(language), ())
 
 
-GOLDEN: Final = "golden"
-"""Where provenance.json keeps them."""
+PROVENANCE_KEY: Final = "golden"
+"""The key of provenance.json that holds self-test sentences."""
 
 MIN_SIMILARITY: Final = 0.6
 _LEAST_SURE: Final = math.log(0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoldenSentence:
+class SelfTestSentence:
     """A short text and its greedy translation.
 
     Attributes:
         source_language: Code.
         target_language: Code.
-        source: Nobody's: neither a user's nor of a corpus.
-        translation: Of the network as it was when the checkpoint was written.
+        source: The text; it comes neither from a user nor from a corpus.
+        translation: The translation by the network when the checkpoint was written.
     """
 
     source_language: str
@@ -66,69 +66,70 @@ class GoldenSentence:
     translation: str
 
     def to_dict(self) -> dict[str, str]:
-        """Plain values, for JSON."""
+        """Returns plain values, for JSON."""
         return asdict(self)
 
     def request(self, tokenizer: Tokenizer) -> DecodeRequest:
-        """What an engine is asked for the translation."""
-        return golden_request(tokenizer, self.source, self.target_language)
+        """Returns the decode request for the text."""
+        return self_test_request(tokenizer, self.source, self.target_language)
 
 
-def golden_request(tokenizer: Tokenizer, source: str, target_language: str) -> DecodeRequest:
-    """A text, to be translated as golden sentences are: the likeliest token each step."""
+def self_test_request(tokenizer: Tokenizer, source: str, target_language: str) -> DecodeRequest:
+    """Returns the decode request of a self-test: greedy search."""
     ids = tokenizer.encode(source, target_language=target_language)
     return DecodeRequest(tuple(ids), DecodeOptions(strategy="greedy"))
 
 
 def is_sure(hypothesis: Hypothesis) -> bool:
-    """Whether no token had a rival, the end included."""
+    """Returns whether every token, EOS included, had a probability of at least one half."""
     return hypothesis.finished and min(hypothesis.token_log_probabilities) >= _LEAST_SURE
 
 
-def golden_sentences(provenance: Mapping[str, object]) -> tuple[GoldenSentence, ...]:
-    """Those that a checkpoint's provenance names; older ones have none.
+def self_test_sentences(provenance: Mapping[str, object]) -> tuple[SelfTestSentence, ...]:
+    """Returns the self-test sentences of a checkpoint's provenance; older checkpoints have none.
 
     Raises:
-        CheckpointError: If they are not as they should be.
+        CheckpointError: If the entry is malformed.
     """
-    entries = provenance.get(GOLDEN, [])
+    entries = provenance.get(PROVENANCE_KEY, [])
     try:
         if not isinstance(entries, list):
             raise TypeError
-        sentences = tuple(GoldenSentence(**entry) for entry in entries)
+        sentences = tuple(SelfTestSentence(**entry) for entry in entries)
         if not all(isinstance(value, str) for each in sentences for value in asdict(each).values()):
             raise TypeError
     except TypeError:
-        raise CheckpointError(f"provenance.json: `{GOLDEN}` must be a list of golden sentences") from None
+        raise CheckpointError(
+            f"provenance.json: `{PROVENANCE_KEY}` must be a list of self-test sentences"
+        ) from None
     return sentences
 
 
-def require_alike(golden: Sequence[GoldenSentence], translations: Sequence[str]) -> None:
-    """Refuse an engine that translates golden sentences otherwise than they were.
+def require_self_test(sentences: Sequence[SelfTestSentence], translations: Sequence[str]) -> None:
+    """Compares an engine's translations of self-test sentences with the recorded ones.
 
     Args:
-        golden: Of one checkpoint.
-        translations: What the engine made of them.
+        sentences: Self-test sentences of one checkpoint.
+        translations: The engine's translation of each.
 
     Raises:
-        CheckpointError: If the similarity of one direction is below MIN_SIMILARITY: the mean over its
-            sentences of the share of characters that both texts have in the same order.
+        CheckpointError: If the mean `similarity` of one direction is below MIN_SIMILARITY.
     """
     by_direction: dict[str, list[float]] = {}
-    for sentence, translation in zip(golden, translations, strict=True):
+    for sentence, translation in zip(sentences, translations, strict=True):
         direction = f"{sentence.source_language}-{sentence.target_language}"
         by_direction.setdefault(direction, []).append(similarity(sentence.translation, translation))
     for direction, similarities in by_direction.items():
         mean = sum(similarities) / len(similarities)
         if mean < MIN_SIMILARITY:
             raise CheckpointError(
-                f"its golden sentences {direction} come out otherwise than when it was written: "
+                f"its self-test sentences {direction} are translated otherwise than when it was written: "
                 f"similarity {mean:.2f}, but at least {MIN_SIMILARITY} is needed"
             )
 
 
 def similarity(one: str, other: str) -> float:
-    """Share of characters that two texts have in the same order, 0 to 1."""
+    """Returns the share of characters that two texts have in the same order, 0 to 1."""
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
@@ -139,15 +140,15 @@ References = Mapping[Pair, Mapping[str, Collection[str]]]
 """For each direction, texts and all their right translations."""
 
 
-def find_golden(
+def find_self_test(
     pairs: Sequence[Pair],
     decode: Decode,
     tokenizer: Tokenizer,
     *,
     texts: Mapping[Pair, Sequence[str]] | None = None,
     references: References | None = None,
-) -> tuple[GoldenSentence, ...]:
-    """Find golden sentences of a network with its present weights.
+) -> tuple[SelfTestSentence, ...]:
+    """Finds self-test sentences of a network with its present weights.
 
     Args:
         pairs: The directions that the network translates.
@@ -165,9 +166,9 @@ def find_golden(
     else:
         choices = {pair: tuple(references.get(pair, {})) for pair in pairs}
     candidates = [(pair, text) for pair in pairs for text in choices[pair]]
-    results = decode([golden_request(tokenizer, text, pair[1]) for pair, text in candidates])
+    results = decode([self_test_request(tokenizer, text, pair[1]) for pair, text in candidates])
     found = (
-        GoldenSentence(
+        SelfTestSentence(
             source_language=pair[0],
             target_language=pair[1],
             source=text,
@@ -179,6 +180,6 @@ def find_golden(
     return tuple(each for each in found if references is None or _is_right(each, references))
 
 
-def _is_right(sentence: GoldenSentence, references: References) -> bool:
+def _is_right(sentence: SelfTestSentence, references: References) -> bool:
     pair = (sentence.source_language, sentence.target_language)
     return sentence.translation in references[pair][sentence.source]

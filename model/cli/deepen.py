@@ -21,13 +21,13 @@ def grow(checkpoint: Path, encoder_layers: int | None, decoder_layers: int | Non
 
     It translates as before, so that training goes on where it was. Only pre-norm networks can grow.
     """
-    from model.checkpoint.editing import grow_checkpoint
+    from model.checkpoint.editing import deepen_checkpoint
     from model.checkpoint.folder import load_checkpoint
 
     source = only_checkpoint(checkpoint)
     require_replaceable(output, [source])
     origin = load_checkpoint(source)
-    grow_checkpoint(
+    deepen_checkpoint(
         origin,
         output,
         num_encoder_layers=encoder_layers or origin.config.num_encoder_layers,

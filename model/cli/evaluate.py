@@ -46,7 +46,14 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--confidence",
     is_flag=True,
-    help="Show 95 % intervals by bootstrap resampling, seeded by SACREBLEU_SEED; implied by --against.",
+    help="Show 95 % intervals, by bootstrap resampling; implied by --against.",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=40),
+    default=1000,
+    show_default=True,
+    help="How many texts the bootstrap draws; SACREBLEU_SEED seeds it.",
 )
 @click.option(
     "--sentence-bleu",
@@ -74,6 +81,7 @@ def evaluate(
     against: Path | None,
     against_file: Path | None,
     confidence: bool,
+    resamples: int,
     sentence_bleu: int | None,
     output: Path | None,
     record: str | None,
@@ -118,7 +126,7 @@ def evaluate(
             direction,
             system.translate(each, direction, decoding, text.limit),
             baseline=baseline and baseline.translate(each, direction, decoding, text.limit),
-            confidence=confidence,
+            resamples=resamples if confidence or baseline else 0,
             sentence_bleu=sentence_bleu,
         )
         for each, direction in ((read, pair), (read.reversed(), (pair[1], pair[0])))[: 1 + both]

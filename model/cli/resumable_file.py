@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from model.cli.main import Misuse
 from model.cli.text_files import GZIP_LEVEL
-from model.files import write_text_whole
+from model.files import write_text_atomically
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class ResumableFile:
             self._refuse(f"the first {done.lines} lines of the input are not those it was begun with")
         self._cut(done.lines)
         notes = [dict(command), *map(vars, kept)]
-        write_text_whole(self._notes, "".join(f"{json.dumps(note)}\n" for note in notes))
+        write_text_atomically(self._notes, "".join(f"{json.dumps(note)}\n" for note in notes))
         return done.lines
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""`dragoman golden`: record golden sentences, which `dragoman serve` translates and compares at its start."""
+"""`dragoman golden`: records self-test sentences, which `dragoman serve` translates at its start."""
 
 import re
 from collections import defaultdict
@@ -50,7 +50,7 @@ def golden(checkpoint: Path, texts: tuple[tuple[str, str], ...], references: Pat
     """
     from model.checkpoint.folder import load_checkpoint
     from model.checkpoint.manifest import record
-    from model.checkpoint.self_test import GOLDEN, find_golden
+    from model.checkpoint.self_test import PROVENANCE_KEY, find_self_test
     from model.decoding.factory import torch_engine
 
     if texts and references is not None:
@@ -59,7 +59,7 @@ def golden(checkpoint: Path, texts: tuple[tuple[str, str], ...], references: Pat
     folder = only_checkpoint(checkpoint)
     loaded = load_checkpoint(folder)
     engine = torch_engine(loaded.network(), never_produced=loaded.tokenizer.target_tag_ids)
-    found = find_golden(
+    found = find_self_test(
         loaded.card.pairs,
         engine.decode,
         loaded.tokenizer,
@@ -69,7 +69,7 @@ def golden(checkpoint: Path, texts: tuple[tuple[str, str], ...], references: Pat
     if not found:
         wanted = "is not sure of any" if known is None else "is not sure of a right translation of any"
         raise Failure(f"checkpoint {folder} {wanted} of these texts: nothing was recorded")
-    record(folder, GOLDEN, [sentence.to_dict() for sentence in found])
+    record(folder, PROVENANCE_KEY, [sentence.to_dict() for sentence in found])
     for each in found:
         pair = f"{each.source_language}-{each.target_language}"
         click.echo(f"{pair}\t{each.source}\t{each.translation}")

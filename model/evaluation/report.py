@@ -90,7 +90,7 @@ def evaluate(
     output: SystemOutput,
     *,
     baseline: SystemOutput | None = None,
-    confidence: bool = False,
+    resamples: int = 0,
     sentence_bleu: int | None = None,
 ) -> Evaluation:
     """Scores the translations of a text.
@@ -100,14 +100,16 @@ def evaluate(
         pair: The direction.
         output: Translations of the system.
         baseline: Translations of another system to compare with.
-        confidence: Whether to estimate confidence intervals; implied by a baseline.
+        resamples: Texts that the bootstrap draws for confidence intervals and p-values; 0 leaves them out.
         sentence_bleu: Length of the longest n-grams of each line's own BLEU; None leaves it out.
     """
     translations, target = output.translations, pair[1]
     estimates = baseline_scores = None
-    if confidence or baseline is not None:
+    if resamples:
         others = None if baseline is None else baseline.translations
-        estimates, baseline_scores = bootstrap(translations, text.references, target, baseline=others)
+        estimates, baseline_scores = bootstrap(
+            translations, text.references, target, baseline=others, resamples=resamples
+        )
     return Evaluation(
         pair="-".join(pair),
         output=output,

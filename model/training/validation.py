@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.checkpoint.self_test import GoldenSentence, find_golden
+from model.checkpoint.self_test import SelfTestSentence, find_self_test
 from model.decoding.runner import Result
 from model.errors import TranslationError
 from model.evaluation import Metric
@@ -142,7 +142,7 @@ class ValidationResult:
     directions: tuple[DirectionResult, ...]
     decoder: str
     seconds: float
-    golden: tuple[GoldenSentence, ...] = ()
+    golden: tuple[SelfTestSentence, ...] = ()
 
     @property
     def texts(self) -> tuple[TranslatedText, ...]:
@@ -219,7 +219,7 @@ class Validator:
         with closing(self._new_decoder(self._network)) as decoder:
             directions = tuple(self._translate(texts, decoder) for texts in self._held_out)
             pairs = [text.direction for text in self._held_out]
-            golden = find_golden(pairs, decoder.decode, self._tokenizer)
+            golden = find_self_test(pairs, decoder.decode, self._tokenizer)
         seconds = time.monotonic() - started
         return ValidationResult(cross_entropy, directions, decoder.name, seconds, golden)
 

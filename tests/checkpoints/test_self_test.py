@@ -6,11 +6,11 @@ from itertools import permutations
 import pytest
 
 from model.checkpoint.manifest import read_config
-from model.checkpoint.self_test import golden_sentences
+from model.checkpoint.self_test import self_test_sentences
 from tests.embedded import EMBEDDED, RECIPE
 
 PROVENANCE = json.loads((EMBEDDED / "provenance.json").read_text("utf-8"))
-GOLDEN = golden_sentences(PROVENANCE)
+GOLDEN = self_test_sentences(PROVENANCE)
 
 
 def rows(name: str) -> list[list[str]]:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from model import files
-from model.files import restore, write_text_whole, written_whole
+from model.files import atomic_folder, restore, write_text_atomically
 
 
 def write(folder: Path, content: str) -> None:
-    with written_whole(folder) as temporary:
+    with atomic_folder(folder) as temporary:
         (temporary / "file").write_text(content)
 
 
@@ -83,7 +83,7 @@ def test_any_fault_leaves_what_was_there(tmp_path: Path) -> None:
     write(tmp_path / "model", "old")
 
     def interrupted() -> None:
-        with written_whole(tmp_path / "model") as temporary:
+        with atomic_folder(tmp_path / "model") as temporary:
             (temporary / "file").write_text("half")
             raise KeyboardInterrupt
 
@@ -97,8 +97,8 @@ def test_a_killed_writer_leaves_what_was_there(tmp_path: Path) -> None:
     write(tmp_path / "model", "old")
     script = (
         "import os, signal, sys, pathlib\n"
-        "from model.files import written_whole\n"
-        "with written_whole(pathlib.Path(sys.argv[1])) as temporary:\n"
+        "from model.files import atomic_folder\n"
+        "with atomic_folder(pathlib.Path(sys.argv[1])) as temporary:\n"
         "    (temporary / 'file').write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -167,7 +167,7 @@ def test_all_that_lies_in_a_folder_is_on_the_disk_before_it_has_its_name(
     flushed: list[Path] = []
     flush = files._flush
     monkeypatch.setattr(files, "_flush", lambda path: (flushed.append(path), flush(path)))
-    with written_whole(tmp_path / "model") as temporary:
+    with atomic_folder(tmp_path / "model") as temporary:
         (temporary / "deep" / "deeper").mkdir(parents=True)
         (temporary / "deep" / "deeper" / "file").touch()
         (temporary / "nowhere").symlink_to(tmp_path / "nowhere")
@@ -178,11 +178,11 @@ def test_all_that_lies_in_a_folder_is_on_the_disk_before_it_has_its_name(
 
 def test_a_file_is_replaced_whole_or_kept(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_text_whole(path, "né\n")
+    write_text_atomically(path, "né\n")
     with largest_file(1000), pytest.raises(OSError, match="File too large"):
-        write_text_whole(path, "x" * 5000)
+        write_text_atomically(path, "x" * 5000)
     assert path.read_text(encoding="utf-8") == "né\n"
-    write_text_whole(path, "new")
+    write_text_atomically(path, "new")
     assert path.read_text() == "new"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
@@ -194,5 +194,5 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(
     flush, replace = files._flush, Path.replace
     monkeypatch.setattr(files, "_flush", lambda path: (order.append(path.name), flush(path)))
     monkeypatch.setattr(Path, "replace", lambda old, new: (order.append("renamed"), replace(old, new))[1])
-    write_text_whole(tmp_path / "file", "text")
+    write_text_atomically(tmp_path / "file", "text")
     assert order == [".file.writing", "renamed", tmp_path.name]

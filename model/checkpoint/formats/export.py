@@ -10,7 +10,7 @@ from model.checkpoint.formats.instructions import instructions
 from model.checkpoint.formats.quantizations import DESCRIPTION, QUANTIZATIONS
 from model.checkpoint.manifest import write_json
 from model.errors import ConfigError
-from model.files import written_whole
+from model.files import atomic_folder
 from model.validators import require_choice
 
 INSTRUCTIONS = "README.md"
@@ -94,7 +94,7 @@ def export_checkpoint(
     """
     require_choice("format", export_format, tuple(QUANTIZATIONS))
     require_choice("quantization", quantization, QUANTIZATIONS[export_format])
-    with written_whole(folder) as temporary:
+    with atomic_folder(folder) as temporary:
         _write(checkpoint, temporary, export_format, quantization)
         text = instructions(checkpoint, export_format, quantization, preparation(checkpoint))
         (temporary / INSTRUCTIONS).write_text(text, encoding="utf-8")

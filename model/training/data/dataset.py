@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import CorpusError
-from model.files import written_whole
+from model.files import atomic_folder
 from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
 from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.augmentation.augmenter import AUGMENTATION_VERSION
@@ -72,7 +72,7 @@ def prepare(
     report = CleaningReport()
     chunks = tokenised_chunks(corpora, tokenizer, cleaning, report, augmentation)
     try:
-        with written_whole(folder) as unfinished:
+        with atomic_folder(folder) as unfinished:
             _write(chunks, report, tokenizer, fingerprint, unfinished)
     except OSError as error:
         raise CorpusError(f"{folder}: tokenised text cannot be written ({error.strerror})") from error

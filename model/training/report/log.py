@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from model.errors import ConfigError
-from model.files import write_text_whole
+from model.files import write_text_atomically
 
 Event = Mapping[str, Any]
 
@@ -65,7 +65,7 @@ class RunLog:
             for event in self._read()
             if event["step"] <= newest.get(event["kind"], step)
         ]
-        write_text_whole(self._file, "".join(line + "\n" for line in kept))
+        write_text_atomically(self._file, "".join(line + "\n" for line in kept))
 
     def _read(self) -> Iterator[Event]:
         if not self._file.exists():

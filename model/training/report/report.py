@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from model.errors import TranslationError
 from model.evaluation import METRIC_NAMES
-from model.files import written_whole
+from model.files import atomic_folder
 from model.training.report.attention import draw_attention
 from model.training.report.curves import write_curves
 from model.training.report.run_record import RunRecord, summarise
@@ -53,7 +53,7 @@ def write_report(folder: RunFolder, *, attention: int | None = None) -> Path:
     record = RunRecord.read(folder)
     if attention is None:
         attention = int(record.config.get("validation", {}).get("heat_maps", 0))
-    with written_whole(folder.report) as place:
+    with atomic_folder(folder.report) as place:
         page = _render(record, place, attention)
         (place / PAGE).write_text(page, encoding="utf-8")
     return folder.report / PAGE

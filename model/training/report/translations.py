@@ -14,7 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from model.evaluation import METRIC_NAMES, Metric
 from model.evaluation.scores import TranslationScores, bleu_metric, score_translations
-from model.files import write_text_whole
+from model.files import write_text_atomically
 from model.text.scripts import count_words
 from model.training.report.curves import write_picture
 from model.training.validation import Row, TranslatedText
@@ -65,7 +65,7 @@ class KeptTranslations:
         wanted = {"first": not self._file("first").exists(), "best": is_best}
         for moment in _MOMENTS:
             if wanted[moment]:
-                write_text_whole(self._file(moment), translations.to_json())
+                write_text_atomically(self._file(moment), translations.to_json())
 
     def read(self, moment: Moment) -> Translations | None:
         """Those of a moment; None if there are none."""

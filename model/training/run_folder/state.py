@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from model.errors import TrainingError
-from model.files import written_whole
+from model.files import atomic_folder
 
 
 def seed_everything(seed: int) -> None:
@@ -85,7 +85,7 @@ def save_run_state(folder: Path, state: RunState) -> None:
         TrainingError: If it cannot be written (a full disk); the last good state is untouched.
     """
     try:
-        with written_whole(folder) as unfinished:
+        with atomic_folder(folder) as unfinished:
             _write(unfinished, state)
     except OSError as error:
         kept = _describe_kept(folder)

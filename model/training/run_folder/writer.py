@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from model.checkpoint.folder import save_checkpoint
-from model.checkpoint.self_test import GOLDEN
+from model.checkpoint.self_test import PROVENANCE_KEY
 from model.config import TransformerConfig
 from model.errors import TrainingError
-from model.files import write_text_whole
+from model.files import write_text_atomically
 from model.training.report.log import Event, RunLog, tensorboard_writer
 from model.training.report.progress import Progress
 from model.training.report.provenance import Position, RunDescription
@@ -77,7 +77,7 @@ class RunWriter:
         """
         try:
             text = json.dumps(self._config.to_dict(), indent=2, ensure_ascii=False)
-            write_text_whole(self._folder.config, text + "\n")
+            write_text_atomically(self._folder.config, text + "\n")
         except OSError as error:
             raise TrainingError(f"cannot write to {self._folder.root}: {error.strerror}") from error
 
@@ -116,7 +116,7 @@ class RunWriter:
             self._translations.keep(Translations(position.step, result.texts), is_best=is_best)
         provenance = self._provenance(position)
         if result is not None:
-            provenance[GOLDEN] = [sentence.to_dict() for sentence in result.golden]
+            provenance[PROVENANCE_KEY] = [sentence.to_dict() for sentence in result.golden]
         save = partial(self._save_checkpoint, weights=weights, provenance=provenance)
         self._retention.put(position.step, score, save, is_best=is_best)
 
@@ -157,7 +157,9 @@ class RunWriter:
     def finish(self, position: Position, ended_by: str) -> None:
         """Write `provenance.json` and, unless the run was interrupted, the report if the run wants one."""
         described = {**self._provenance(position), "ended_by": ended_by}
-        write_text_whole(self._folder.provenance, json.dumps(described, indent=2, ensure_ascii=False) + "\n")
+        write_text_atomically(
+            self._folder.provenance, json.dumps(described, indent=2, ensure_ascii=False) + "\n"
+        )
         if not self._config.run.plots:
             return
         if ended_by == "interrupted":

@@ -11,7 +11,7 @@ from app.settings import Settings
 from model.checkpoint.editing import add_shortlist
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.manifest import PROVENANCE, read_json
-from model.checkpoint.self_test import GOLDEN, GoldenSentence
+from model.checkpoint.self_test import PROVENANCE_KEY, SelfTestSentence
 from model.decoding.device import available_cores
 from model.decoding.engine import DecodingEngine
 from model.errors import ConfigError
@@ -84,17 +84,17 @@ def test_decoder_state_must_hold_a_sentence(tiny_checkpoint: Path) -> None:
         load(tiny_checkpoint, max_state_bytes=enough - 1)
 
 
-def test_a_checkpoint_that_is_lent_comes_with_its_new_golden_sentences(
+def test_a_checkpoint_that_is_lent_comes_with_its_new_self_test_sentences(
     tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
     settings = Settings(_env_file=None, checkpoint=(folder,), device="cpu", workers=1)
     backend = EngineBackend.load(settings)
-    golden = GoldenSentence(source_language="en", target_language="fr", source="one", translation="un")
+    golden = SelfTestSentence(source_language="en", target_language="fr", source="one", translation="un")
     provenance = read_json(folder / PROVENANCE)
-    (folder / PROVENANCE).write_text(json.dumps(provenance | {GOLDEN: [golden.to_dict()]}))
+    (folder / PROVENANCE).write_text(json.dumps(provenance | {PROVENANCE_KEY: [golden.to_dict()]}))
     following = EngineBackend.load(settings, backend)
-    assert (backend.models()[0].golden, following.models()[0].golden) == ((), (golden,))
+    assert (backend.models()[0].self_test, following.models()[0].self_test) == ((), (golden,))
     assert following._loaded[0].factory is backend._loaded[0].factory
     following.close()
     backend.close()

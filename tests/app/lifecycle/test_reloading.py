@@ -19,7 +19,7 @@ from app.lifecycle.context import Context
 from app.lifecycle.reloading import Reloader, list_files
 from app.main import create_app
 from app.settings import Settings
-from model.checkpoint.self_test import GoldenSentence
+from model.checkpoint.self_test import SelfTestSentence
 from model.errors import CheckpointError, ConfigError
 from tests.app.conftest import Lines, client_of
 from tests.app.double import DoubleBackend, DoubleEngine
@@ -241,13 +241,13 @@ async def test_the_same_models_change_nothing() -> None:
         assert await version(client) == "1+aaaaaaaa"
 
 
-async def test_new_golden_sentences_are_verified_although_the_weights_are_the_same() -> None:
+async def test_new_self_test_sentences_are_verified_although_the_weights_are_the_same() -> None:
     editions = [edition("a") for _ in range(4)]
     for each, translation in zip(editions[1:], ("ONE TWO", "ONE TWO", "quite another"), strict=True):
-        golden = GoldenSentence(
+        golden = SelfTestSentence(
             source_language="en", target_language="fr", source="one two", translation=translation
         )
-        each._models = [dataclasses.replace(model, golden=(golden,)) for model in each.models()]
+        each._models = [dataclasses.replace(model, self_test=(golden,)) for model in each.models()]
     loads = Loads(*editions)
     async with serving(loads) as (app, client):
         for outcome in ("replaced", "unchanged", "failed"):

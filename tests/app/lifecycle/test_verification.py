@@ -1,4 +1,4 @@
-"""What a checkpoint makes of its golden sentences, through the engines that are to serve it."""
+"""What a checkpoint makes of its self-test sentences, through the engines that are to serve it."""
 
 import shutil
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_the_embedded_checkpoint_translates_as_when_it_was_written(
     native: str, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = backend_of(EMBEDDED, native, precision, monkeypatch)
-    directions = {(each.source_language, each.target_language) for each in backend.models()[0].golden}
+    directions = {(each.source_language, each.target_language) for each in backend.models()[0].self_test}
     assert directions == set(backend.models()[0].card.pairs)
     warm_up(backend)
     backend.close()
@@ -46,7 +46,7 @@ def test_scrambled_weights_with_the_right_checksums_are_refused(
     folder = shutil.copytree(EMBEDDED, tmp_path / "scrambled")
     scramble(folder, "")
     backend = backend_of(folder, "auto", "auto", monkeypatch)
-    with pytest.raises(CheckpointError, match=f"{NAME} cannot be served: its golden sentences"):
+    with pytest.raises(CheckpointError, match=f"{NAME} cannot be served: its self-test sentences"):
         warm_up(backend)
     backend.close()
 
@@ -55,7 +55,7 @@ def test_a_single_scrambled_layer_is_refused_too(tmp_path: Path, monkeypatch: py
     folder = shutil.copytree(EMBEDDED, tmp_path / "scrambled")
     scramble(folder, "decoder.layers.0.")
     backend = backend_of(folder, "auto", "auto", monkeypatch)
-    with pytest.raises(CheckpointError, match="golden sentences"):
+    with pytest.raises(CheckpointError, match="self-test sentences"):
         warm_up(backend)
     backend.close()
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.checkpoint.self_test import PLAIN_SENTENCES, find_golden, plain_sentences
+from model.checkpoint.self_test import PLAIN_SENTENCES, find_self_test, plain_sentences
 from model.request import DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 
@@ -31,7 +31,7 @@ def test_only_what_is_sure_is_kept(tiny_tokenizer_folder: Path) -> None:
     tokenizer = Tokenizer.load(tiny_tokenizer_folder)
     decode = Decoder(-0.1, -2.0, -0.1)
     texts = {("en", "fr"): ("one", "two"), ("fr", "en"): ("three",)}
-    found = find_golden(tuple(texts), decode, tokenizer, texts=texts)
+    found = find_self_test(tuple(texts), decode, tokenizer, texts=texts)
     assert [(each.source_language, each.target_language, each.source) for each in found] == [
         ("en", "fr", "one"),
         ("fr", "en", "three"),
@@ -45,7 +45,7 @@ def test_a_sure_translation_that_no_reference_equals_is_left_out(tiny_tokenizer_
     decode = Decoder(-0.1, -0.1, -2.0)
     references = {("en", "fr"): {"one": {"other", "one"}, "two": {"deux"}, "three": {"three"}}}
     pairs = [("en", "fr"), ("fr", "en")]
-    found = find_golden(pairs, decode, Tokenizer.load(tiny_tokenizer_folder), references=references)
+    found = find_self_test(pairs, decode, Tokenizer.load(tiny_tokenizer_folder), references=references)
     assert [(each.source, each.translation) for each in found] == [("one", "one")]
     assert len(decode.requests) == 3
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from model.checkpoint.editing import grow_checkpoint
+from model.checkpoint.editing import deepen_checkpoint
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.cli.main import main
 from model.errors import CheckpointError
@@ -62,7 +62,7 @@ def test_provenance_names_what_has_grown_and_says_nothing_of_answers(
         provenance={"steps": 120, **dict.fromkeys(answers, "told")},
     )
     origin = load_checkpoint(folder)
-    grow_checkpoint(origin, tmp_path / "grown", num_encoder_layers=2, num_decoder_layers=2)
+    deepen_checkpoint(origin, tmp_path / "grown", num_encoder_layers=2, num_decoder_layers=2)
     grown = load_checkpoint(tmp_path / "grown")
     assert answers <= origin.provenance.keys()
     assert not answers & grown.provenance.keys()
@@ -75,7 +75,7 @@ def test_provenance_names_what_has_grown_and_says_nothing_of_answers(
 def test_layers_lie_between_those_that_there_were_and_can_learn(
     tiny_checkpoint: Path, tmp_path: Path
 ) -> None:
-    grow_checkpoint(load_checkpoint(tiny_checkpoint), tmp_path, num_encoder_layers=4, num_decoder_layers=1)
+    deepen_checkpoint(load_checkpoint(tiny_checkpoint), tmp_path, num_encoder_layers=4, num_decoder_layers=1)
     old, network = load_checkpoint(tiny_checkpoint).network(), load_checkpoint(tmp_path).network()
     for place, layer in enumerate(network.encoder.layers):
         below = old.encoder.layers[place // 2]
@@ -107,11 +107,11 @@ def test_a_stack_that_is_not_there_does_not_grow(tiny_checkpoint: Path, tmp_path
     with pytest.raises(
         CheckpointError, match="`num_encoder_layers` must be 0, as there are none to copy, but is 2"
     ):
-        grow_checkpoint(lacking, tmp_path / "grown", num_encoder_layers=2, num_decoder_layers=2)
+        deepen_checkpoint(lacking, tmp_path / "grown", num_encoder_layers=2, num_decoder_layers=2)
 
 
 def test_a_post_norm_network_cannot_grow(tiny_checkpoint: Path, tmp_path: Path) -> None:
     """There norm(x + 0) is not x."""
     post = with_config(load_checkpoint(tiny_checkpoint), tmp_path / "post", norm_position="post")
     with pytest.raises(CheckpointError, match="must be pre-norm to grow, but is post-norm"):
-        grow_checkpoint(post, tmp_path / "grown", num_encoder_layers=4, num_decoder_layers=1)
+        deepen_checkpoint(post, tmp_path / "grown", num_encoder_layers=4, num_decoder_layers=1)

@@ -9,47 +9,47 @@ import pytest
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.manifest import record
 from model.checkpoint.self_test import (
-    GOLDEN,
-    GoldenSentence,
-    golden_sentences,
+    PROVENANCE_KEY,
+    SelfTestSentence,
     is_sure,
-    require_alike,
+    require_self_test,
+    self_test_sentences,
     similarity,
 )
 from model.errors import CheckpointError
 from model.request import Hypothesis
 
 
-def sentence(translation: str, source: str = "en", target: str = "fr") -> GoldenSentence:
-    return GoldenSentence(
+def sentence(translation: str, source: str = "en", target: str = "fr") -> SelfTestSentence:
+    return SelfTestSentence(
         source_language=source, target_language=target, source="a text", translation=translation
     )
 
 
 def test_they_come_back_from_provenance_as_they_went() -> None:
     golden = (sentence("un texte"), sentence("ein Text", target="de"))
-    assert golden_sentences({GOLDEN: [each.to_dict() for each in golden]}) == golden
-    assert golden_sentences({"steps": 7}) == ()
+    assert self_test_sentences({PROVENANCE_KEY: [each.to_dict() for each in golden]}) == golden
+    assert self_test_sentences({"steps": 7}) == ()
 
 
 @pytest.mark.parametrize(
     "broken", [{}, "text", [1], [{}], [{**sentence("a").to_dict(), "source": 1}], [["a"]]]
 )
 def test_what_is_malformed_is_refused(broken: object) -> None:
-    with pytest.raises(CheckpointError, match="`golden` must be a list of golden sentences"):
-        golden_sentences({GOLDEN: broken})
+    with pytest.raises(CheckpointError, match="`golden` must be a list of self-test sentences"):
+        self_test_sentences({PROVENANCE_KEY: broken})
 
 
 def test_equal_and_nearly_equal_translations_pass() -> None:
     golden = (sentence("Où est la gare ?"), sentence("J'ai faim."))
-    require_alike(golden, ["Où est la gare ?", "J'ai faim."])
-    require_alike(golden, ["Où se trouve la gare ?", "J'ai très faim."])
+    require_self_test(golden, ["Où est la gare ?", "J'ai faim."])
+    require_self_test(golden, ["Où se trouve la gare ?", "J'ai très faim."])
 
 
 def test_other_translations_are_refused_by_direction() -> None:
     golden = (sentence("Où est la gare ?"), sentence("Where is it?", "fr", "en"))
-    with pytest.raises(CheckpointError, match="golden sentences fr-en come out otherwise"):
-        require_alike(golden, ["Où est la gare ?", "é é é zut zut"])
+    with pytest.raises(CheckpointError, match="self-test sentences fr-en are translated otherwise"):
+        require_self_test(golden, ["Où est la gare ?", "é é é zut zut"])
 
 
 def test_similarity_is_between_nothing_and_all() -> None:
@@ -67,8 +67,8 @@ def test_a_network_is_sure_where_no_token_has_a_rival() -> None:
 def test_recording_them_changes_nothing_but_provenance(tiny_checkpoint: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
     before = load_checkpoint(folder)
-    record(folder, GOLDEN, [sentence("un texte").to_dict()])
+    record(folder, PROVENANCE_KEY, [sentence("un texte").to_dict()])
     after = load_checkpoint(folder)
     assert after.checksum == before.checksum
-    assert golden_sentences(after.provenance) == (sentence("un texte"),)
-    assert {**after.provenance, GOLDEN: None} == {**before.provenance, GOLDEN: None}
+    assert self_test_sentences(after.provenance) == (sentence("un texte"),)
+    assert {**after.provenance, PROVENANCE_KEY: None} == {**before.provenance, PROVENANCE_KEY: None}

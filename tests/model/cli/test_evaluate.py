@@ -146,11 +146,11 @@ def test_both_directions_of_a_corpus(run: Run, corpus: Path) -> None:
 
 def test_a_checkpoint_against_itself(run: Run, corpus: Path, tiny_checkpoint: Path) -> None:
     asked = ["evaluate", "--corpus", corpus, "-s", "en", "-t", "fr", "--against", tiny_checkpoint]
-    report = json.loads(run(*asked, "--json").stdout)
+    report = json.loads(run(*asked, "--resamples", "50", "--json").stdout)
     assert report["against"]["model"] == "tiny 1"
     assert report["confidence"]["bleu"]["p_value"] == 1
     assert report["confidence"]["chrf"]["mean"] == pytest.approx(100)
-    assert "bs:1000|seed:12345" in report["confidence"]["bleu"]["signature"]
+    assert "bs:50|seed:12345" in report["confidence"]["bleu"]["signature"]
     lines = run(*asked).stdout.splitlines()
     assert lines[2].startswith("chrF  100.00  (mean 100.00 ± 0.00)  nrefs:1|bs:1000|seed:12345")
     assert lines[4] == f"against tiny 1 ({tiny_checkpoint})"

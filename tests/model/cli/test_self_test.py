@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from model.checkpoint.folder import load_checkpoint
-from model.checkpoint.self_test import golden_sentences
+from model.checkpoint.self_test import self_test_sentences
 from model.cli.main import main
 from tests.conftest import PHRASES
 
@@ -22,7 +22,7 @@ def test_what_the_network_is_sure_of_is_recorded(folder: Path) -> None:
     result = CliRunner().invoke(main, ["golden", str(folder), "--text", "en-fr", english])
     assert result.exit_code == 0
     assert f"en-fr\t{english}\t{french}" in result.stdout
-    (first, *_) = golden_sentences(load_checkpoint(folder).provenance)
+    (first, *_) = self_test_sentences(load_checkpoint(folder).provenance)
     assert (first.source, first.translation) == (english, french)
 
 
@@ -45,7 +45,7 @@ def test_without_a_sure_translation_nothing_is_recorded(
     result = CliRunner().invoke(main, ["golden", str(folder)])
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert "not sure of any" in result.stderr
-    assert golden_sentences(load_checkpoint(folder).provenance) == ()
+    assert self_test_sentences(load_checkpoint(folder).provenance) == ()
 
 
 def test_only_translations_that_equal_a_reference_are_recorded(folder: Path, tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def references(folder: Path, *rows: str) -> Path:
 def recorded(folder: Path, file: Path) -> set[tuple[str, str, str]]:
     result = CliRunner().invoke(main, ["golden", str(folder), "--references", str(file)])
     assert result.exit_code == 0, result.stderr
-    found = golden_sentences(load_checkpoint(folder).provenance)
+    found = self_test_sentences(load_checkpoint(folder).provenance)
     return {(each.source_language, each.source, each.translation) for each in found}

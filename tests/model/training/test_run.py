@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from model.checkpoint.folder import load_checkpoint
-from model.checkpoint.self_test import golden_sentences
+from model.checkpoint.self_test import self_test_sentences
 from model.errors import ConfigError, DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
 from model.training.report.log import RunLog
@@ -116,7 +116,7 @@ def test_its_checkpoints_record_golden_sentences_of_their_own_weights(
     for name in ("best", "last"):
         folder = run.folder.checkpoints / name
         translator = Translator.load(folder, device="cpu", precision="float32")
-        golden = golden_sentences(load_checkpoint(folder).provenance)
+        golden = self_test_sentences(load_checkpoint(folder).provenance)
         assert {(each.source_language, each.target_language) for each in golden} == {
             ("en", "fr"),
             ("fr", "en"),
