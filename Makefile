@@ -20,6 +20,13 @@ $(BENCH_READY): EXTRAS := [bench]
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest \
 	--override-ini faulthandler_timeout=600 --override-ini faulthandler_exit_on_timeout=true
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4
+# Of `make sanitize`. At -O3 the sanitized library compiles for over ten minutes. Tests that ask for more memory than there
+# is are left out: AddressSanitizer ends the process then.
+SANITIZED := build/sanitize
+SANITIZING_CXX := g++ -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1
+NATIVE_TESTS := tests/model/native tests/model/network/native_ops tests/model/decoding/test_session.py \
+	tests/model/decoding/test_native_network.py tests/model/decoding/test_native_runner.py
+
 # Draws new examples for the properties; the seed is printed, and `make explore SEED=…` draws them again.
 SEED ?= $(shell date +%s)
 
@@ -39,7 +46,7 @@ SOAK_SECONDS ?= 600
 # Compiles the network for this kind of processor, once; without a compiler it says so, and decoding uses PyTorch.
 BUILD_NATIVE := $(BIN)/python -m model.native.build || true
 
-.PHONY: help serve test explore check train-demo bench goals load soak clean
+.PHONY: help serve test explore check sanitize train-demo bench goals load soak clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -64,6 +71,16 @@ check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
 	$(BIN)/python -m model.native.build --warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+sanitize: $(DEVELOP_READY) ## Run the native library's tests under AddressSanitizer and UBSan, in a copy; needs g++
+	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
+	@cp -r app model tests pyproject.toml $(SANITIZED) && rm -rf $(SANITIZED)/model/native/lib
+	@sed -i 's/"-O3"/"-O1"/' $(SANITIZED)/model/native/build.py
+	cd $(SANITIZED) && CXX="$(SANITIZING_CXX)" $(CURDIR)/$(BIN)/python -m model.native.build
+	cd $(SANITIZED) && \
+	  LD_PRELOAD="$$(g++ -print-file-name=libasan.so):$$(g++ -print-file-name=libubsan.so)" OMP_NUM_THREADS=1 \
+	  ASAN_OPTIONS=detect_leaks=0 $(CURDIR)/$(BIN)/python -m pytest --capture=sys -p no:cacheprovider \
+	  -k "not memory and not build" $(NATIVE_TESTS) $(PYTEST_ARGS)
 
 train-demo: $(DEVELOP_READY) ## Train the Transformer of Dive into Deep Learning, in a minute or two; translate, score, draw
 	@rm -rf $(DEMO)
