@@ -1,1 +1,1 @@
-"""② … ⑧ One request: texts become sentences, translations become texts."""
+"""② … ⑧ One request's texts: split, encode, decode, rebuild; with pivots, partial results."""

@@ -1,4 +1,4 @@
-"""② Which checkpoints translate which pair of languages, directly or through a language in between."""
+"""② The checkpoints that translate a language pair, directly or through a pivot language."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from model.text.languages import canonical_code, known_code
 
 @dataclass(frozen=True)
 class Hop:
-    """One translation on the way: which checkpoint, and from which language into which."""
+    """One translation of a route: the checkpoint, and its source and target language."""
 
     model: LoadedModel
     pair: Pair
@@ -20,63 +20,63 @@ class Hop:
 
 @dataclass(frozen=True)
 class Route:
-    """A way from one language into another.
+    """How a text is translated from one language into another.
 
     Attributes:
-        legs: In order of use, at least one; each begins in the language that the one before ends in.
+        hops: In order, at least one; the target of each is the source of the next.
     """
 
     hops: tuple[Hop, ...]
 
     @cached_property
     def models(self) -> str:
-        """Names of the checkpoints in order of use: `de-en>en-fr`."""
+        """Names of the checkpoints in order: `de-en>en-fr`."""
         return ">".join(hop.model.card.name for hop in self.hops)
 
     @cached_property
     def versions(self) -> str:
-        """Which weights those are, in the same form."""
+        """Versions of the checkpoints, in the same form."""
         return ">".join(hop.model.version for hop in self.hops)
 
     @cached_property
     def pivot(self) -> str | None:
-        """The language on the way; None on a direct one."""
+        """The pivot language; None on a direct route."""
         return ">".join(hop.pair[0] for hop in self.hops[1:]) or None
 
 
 class Catalogue:
-    """The loaded checkpoints, the preferred one of a pair first.
+    """The loaded checkpoints by language pair.
 
-    A pair that none of them translates goes through a language between, if two together can: through
-    English where that is possible, else through the first that the checkpoints name.
+    A pair that no checkpoint translates goes through a pivot language if two checkpoints together can:
+    through English if possible, else through the first possible language that the checkpoints name.
 
     Args:
         models: In order of preference.
-        pivots: Whether texts may go through a language between.
+        pivots: Whether texts may go through a pivot language.
 
     Attributes:
         models: All checkpoints, in order of preference.
-        sources: Every language that some checkpoint reads.
-        languages: Every language that some checkpoint reads or writes.
+        sources: Every source language of some checkpoint.
+        languages: Every source or target language of some checkpoint.
     """
 
     def __init__(self, models: Sequence[LoadedModel], *, pivots: bool = True) -> None:
         self.models = tuple(models)
         self._routes: dict[Pair, Route] = {}
-        self._written: dict[str, dict[str, None]] = {}
+        self._direct_targets: dict[str, dict[str, None]] = {}
         for model in models:
             for source, target in model.card.pairs:
                 self._routes.setdefault((source, target), _direct(model, (source, target)))
-                self._written.setdefault(source, {})[target] = None
-        self.sources = tuple(self._written)
-        targets = [target for written in self._written.values() for target in written]
+                self._direct_targets.setdefault(source, {})[target] = None
+        self.sources = tuple(self._direct_targets)
+        targets = [target for direct in self._direct_targets.values() for target in direct]
         self.languages = tuple(dict.fromkeys([*self.sources, *targets]))
         named = dict.fromkeys(code for pair in self._routes for code in pair)
-        self._between = sorted(named, key=lambda code: canonical_code(code) != "en") if pivots else []
-        self._targets = {source: self._reachable(source) for source in self.sources}
+        self._pivots = sorted(named, key=lambda code: canonical_code(code) != "en") if pivots else []
+        self._targets = {source: self._all_targets(source) for source in self.sources}
 
     def targets(self, source: str, model: str | None = None) -> tuple[str, ...]:
-        """Languages that `source` is translated into: by the named checkpoint, else by any way."""
+        """Target languages of `source`: of the named checkpoint, else on any route."""
         return self._targets.get(source, ()) if model is None else self.named(model).card.targets(source)
 
     def language(self, field: str, code: str) -> str:
@@ -103,11 +103,11 @@ class Catalogue:
         raise InputError(f"`model` must be one of {names}", "model")
 
     def route(self, pair: Pair, name: str | None) -> Route:
-        """The way from a language into another: by the named checkpoint, else the shortest.
+        """The route of a language pair: through the named checkpoint, else the shortest.
 
         Raises:
             InputError: If no checkpoint has this name.
-            UnsupportedLanguageError: If it, or all of them together, cannot.
+            UnsupportedLanguageError: If that checkpoint, or all of them together, cannot.
         """
         source, target = pair
         if name is not None:
@@ -117,24 +117,24 @@ class Catalogue:
         if pair in self._routes:
             return self._routes[pair]
         if target in self.targets(source):
-            return self._detour(source, target)
+            return self._pivot_route(source, target)
         if source not in self.sources:
             raise UnsupportedLanguageError("source", source, self.sources)
         raise UnsupportedLanguageError("target", target, self.targets(source))
 
-    def _detour(self, source: str, target: str) -> Route:
-        ways = (((source, between), (between, target)) for between in self._between)
-        first, second = next(way for way in ways if way[0] in self._routes and way[1] in self._routes)
+    def _pivot_route(self, source: str, target: str) -> Route:
+        routes = (((source, pivot), (pivot, target)) for pivot in self._pivots)
+        first, second = next(pairs for pairs in routes if all(pair in self._routes for pair in pairs))
         return Route(self._routes[first].hops + self._routes[second].hops)
 
-    def _reachable(self, source: str) -> tuple[str, ...]:
-        """Languages that a text may come to be in: those written at once first."""
-        written = self._written[source]
+    def _all_targets(self, source: str) -> tuple[str, ...]:
+        """Target languages of a source language: those of a direct route first."""
+        direct = self._direct_targets[source]
         reachable = {source}.union(
-            *(self._written.get(code, ()) for code in self._between if code in written)
+            *(self._direct_targets.get(code, ()) for code in self._pivots if code in direct)
         )
         reachable.remove(source)
-        return (*written, *(code for code in self.languages if code in reachable and code not in written))
+        return (*direct, *(code for code in self.languages if code in reachable and code not in direct))
 
 
 def _direct(model: LoadedModel, pair: Pair) -> Route:

@@ -1,12 +1,12 @@
-"""② The syntax of HTML and XML: tags, special elements, end tags that may be missing.
+"""② The syntax of HTML and XML: tags, special elements, and end tags that may be missing.
 
-All that https://html.spec.whatwg.org/#optional-tags names but `html` and `body`, behind which nothing comes;
-the obsolete `rb` and `rtc` besides. Each ends before the tags that the standard names there and before
-others where a browser ends it (a `p` before `<center>`, say), and with the end of a parent that it may have.
+ENDED_BY covers the elements of https://html.spec.whatwg.org/#optional-tags except `html` and `body`, which
+nothing follows, and the obsolete `rb` and `rtc`. Each element ends before the tags that the standard names,
+before other tags where a browser ends it (a `p` before `<center>`, say), and at the end of its parent.
 
-Three things are not as in a browser. Nothing ends an element while another one is open inside. A tag counts
-also where a browser ignores it, as `</div>` does without `<div>`. `head` and `colgroup` end only at the tags
-given here, not at all that cannot stand in them.
+There are three differences from browsers. An element does not end while another one is open inside it. A tag
+counts even where a browser ignores it, as `</div>` does without `<div>`. `head` and `colgroup` only end at
+the tags given here, not at every tag that they cannot contain.
 """
 
 import re
@@ -23,9 +23,9 @@ _ATTRIBUTE = re.compile(
 )
 
 
-def says_no(attributes: str) -> bool:
+def has_translate_no(attributes: str) -> bool:
     """Whether `translate="no"` is among a tag's attributes."""
-    # Few tags have it, and none without this word.
+    # Few tags have the attribute; this check is faster than parsing all attributes.
     if "translate" not in attributes.lower():
         return False
     found = _ATTRIBUTE.finditer(attributes)
@@ -34,9 +34,9 @@ def says_no(attributes: str) -> bool:
 
 
 def closes_itself(attributes: str) -> bool:
-    """Whether a tag ends with a slash of its own: not one of a URL without quotes.
+    """Whether a tag ends with a slash that is not part of an unquoted attribute value.
 
-    In HTML a browser heeds it no more than that, but who writes `<x/>` means an empty element.
+    Browsers ignore the slash in HTML, but an author who writes `<x/>` means an empty element.
     """
     if not attributes.endswith("/"):
         return False
@@ -89,16 +89,17 @@ ENDED_BY: Final = {
     "td": frozenset(_CELLS),
     "th": frozenset(_CELLS),
 }
-"""Each with the tags that end it where no element inside it is open; end tags begin with a slash."""
+"""For each element the tags that end it while no element is open inside it; end tags start with a slash."""
 
 
 # Python's own HTML parser takes seconds for 10,000 characters of `<a <a <a`; this takes milliseconds.
-# A quote that nothing closes does not count as one. Possessive quantifiers keep all of it from going back.
+# A quote that is never closed does not count. Possessive quantifiers prevent backtracking.
 _TAG = r"""
     <[!?][^>]*+>
     | <(?P<closing>/?)(?P<name>{initial}[^\s/>]*+)(?P<attributes>(?:"[^"]*+"|'[^']*+'|[^'">])*+|[^>]*+)>
 """
-# Sections, by what they begin and end with. One that nothing ends runs to the end of all, as in a browser.
+# Sections by their start and end. A section that is never closed extends to the end of the document, as in a
+# browser.
 _COMMENTS = {"<!--": "-->", r"<!\[CDATA\[": r"\]\]>"}
 # In HTML `<!-->` and `<!--->` are whole comments, and `--!>` ends one too:
 # https://html.spec.whatwg.org/multipage/parsing.html#comment-start-state.
@@ -119,15 +120,15 @@ _INLINE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class MarkupSyntax:
-    """What is special in a markup language.
+    """The syntax of a markup language; names of elements are in lower case.
 
     Attributes:
-        tag: Matches what is no text; of a section without an end only the beginning, as its group `endless`.
-        section: Matches the beginning of any section: of a comment, say, in which nothing is text or tag.
-        untranslated: Elements whose text is left alone, in lower case.
-        void: Elements that have no end, in lower case.
-        ended_by: Elements that need no end tag, each with the tags that end it as well.
-        inline: Elements within a line, in lower case: a sentence may go on beyond their tags.
+        tag: Matches a tag or section; of a section that is never closed only its start, as group `endless`.
+        section: Matches the start of a section, such as a comment, which contains neither text nor tags.
+        untranslated: Elements whose text is not translated.
+        void: Elements without an end tag.
+        ended_by: Elements that need no end tag, each with the other tags that end it.
+        inline: Elements within a line of text: a sentence may continue across their tags.
         has_entities: Whether a document may declare entities of its own.
     """
 
@@ -140,17 +141,17 @@ class MarkupSyntax:
     has_entities: bool = False
 
     def is_inline(self, tag: str) -> bool:
-        """Whether this is the tag of an element within a line of text."""
+        """Whether this is the tag of an inline element."""
         name = _NAME.match(tag)
         return name is not None and name[1].lower() in self.inline
 
     def ignoring(self, names: Iterable[str]) -> Self:
-        """The same, with more elements left alone."""
+        """The same syntax, with more untranslated elements."""
         return replace(self, untranslated=self.untranslated | {name.lower() for name in names})
 
 
 def _tag(sections: Mapping[str, str], *, initial: str) -> re.Pattern[str]:
-    """Matches what is no text, with what the name of an element begins with."""
+    """The pattern `MarkupSyntax.tag`; `initial` matches the first character of an element's name."""
     whole = (f"{begin}.*?{end}" for begin, end in sections.items())
     endless = f"(?P<endless>{'|'.join(sections)})"
     return _pattern("|".join((*whole, endless, _TAG.replace("{initial}", initial))))

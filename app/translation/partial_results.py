@@ -1,4 +1,4 @@
-"""⑥ ⑦ ⑧ Translations while they grow: what can be shown already and will not change."""
+"""⑥ ⑦ ⑧ Translations while they grow: the part that is certain and will not change."""
 
 import asyncio
 import dataclasses
@@ -13,10 +13,10 @@ from model.translation.document_translation import DocumentTranslation
 
 
 class PartialResults:
-    """Follows the sentences of one order; the event loop only. Builds texts only when they are asked for.
+    """Follows the sentences of one request; for the event loop only. Builds texts only in `take`.
 
     Attributes:
-        news: Set when something may have grown; whoever waits for it clears it.
+        changed: Set when a text may have grown; the waiting task clears it.
     """
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class PartialResults:
         self._places: list[tuple[_PartialResult | None, int]] = []
 
     def begin(self, jobs: Sequence[TextJob]) -> None:
-        """These are the order's texts; the sentences of their next legs, in order, are what will be followed.
+        """Follow the sentences of the next hop of these texts, in order.
 
-        Of a text that goes through another language, only the last leg shows.
+        Only the last hop of a text is shown.
         """
         self._results = {
             index: _PartialResult(job, job.remaining[0].model.tokenizer)
@@ -50,7 +50,7 @@ class PartialResults:
             self._grow(index, hypotheses[0].token_ids, is_finished=True)
 
     def take(self) -> list[tuple[int, str]]:
-        """Texts that have grown since this was last called: index and all that is certain of each."""
+        """The texts that have grown since the last call: the index, and all that is certain of the text."""
         grown = ((index, result.take()) for index, result in self._results.items())
         return [(index, text) for index, text in grown if text is not None]
 
@@ -62,10 +62,10 @@ class PartialResults:
 
 
 class _PartialResult:
-    """One text.
+    """The certain part of one text.
 
-    Sentences are decoded side by side, but shown in order: those that are finished, and the
-    beginning of the one behind them, unless it has an address, which is put right at the end.
+    Sentences are decoded in parallel, but shown in order: the finished ones, and the beginning of the next
+    one. A sentence with an address is only shown at its end, as the address is corrected then.
     """
 
     def __init__(self, job: TextJob, tokenizer: Tokenizer) -> None:
@@ -77,20 +77,20 @@ class _PartialResult:
         self._finished: set[int] = set()
         self._texts: list[str] = []
         self._shown = ""
-        self._has_news = False
+        self._has_grown = False
 
     def grow(self, place: int, token_ids: Sequence[int], *, is_finished: bool) -> None:
-        """One of its sentences begins with these tokens, or consists of them."""
+        """Record that a sentence begins with these tokens, or is finished and consists of them."""
         self._token_ids[place] = token_ids
         if is_finished:
             self._finished.add(place)
-        self._has_news = True
+        self._has_grown = True
 
     def take(self) -> str | None:
-        """What is certain, if that is more than before."""
-        if not self._has_news:
+        """The certain part of the text, if it is longer than before."""
+        if not self._has_grown:
             return None
-        self._has_news = False
+        self._has_grown = False
         text = _beginning(self._job, self._certain())
         if len(text) <= len(self._shown) or not text.strip():
             return None
@@ -111,16 +111,16 @@ class _PartialResult:
 
 
 def _beginning(job: TextJob, texts: Sequence[str]) -> str:
-    """The text up to the end of the last of these translations of its first sentences."""
+    """The text up to the end of the last of its first sentences, of which these are the translations."""
     remaining = iter(texts)
     runs: list[str] = []
-    num_left = len(texts)
+    num_remaining = len(texts)
     for passage in job.passages:
-        if num_left == 0:
+        if num_remaining == 0:
             break
-        count = min(num_left, len(passage.requests))
-        num_left -= count
-        runs.append(_run(passage, list(islice(remaining, count)), is_last=num_left == 0))
+        count = min(num_remaining, len(passage.requests))
+        num_remaining -= count
+        runs.append(_run(passage, list(islice(remaining, count)), is_last=num_remaining == 0))
     return job.layout.beginning(runs)
 
 

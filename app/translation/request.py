@@ -1,4 +1,4 @@
-"""① ⑨ What one client asks for and what it gets, free of HTTP."""
+"""① ⑨ A translation request and its answers, independent of HTTP."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ from model.translation.result import SentenceTranslation
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationRequest:
-    """What one client asks for.
+    """Texts of one client, and how to translate them.
 
     Attributes:
-        texts: In order.
-        fields: Where each stands in the request, e.g. `q[3]`.
-        source: Language of the texts; None detects it text by text.
+        texts: In the client's order.
+        fields: Where each text stands in the HTTP request, e.g. `q[3]`.
+        source: Language of the texts; None detects it for each text.
         target: Language to translate into.
         deadline: When the answers become worthless, seconds of the monotonic clock.
-        client: Whose it is, for a fair share of the engines: no two clients have the same.
-        markup: What markup is to be kept apart from text, if any.
+        client: Name of the client, for fair scheduling; no two clients share one.
+        markup: Syntax of the markup that is kept apart from the text; None for plain text.
         splitting: Where the sentences of a text end.
         decoding: Options that differ from the checkpoint's own.
-        alternatives: Further translations of each text.
+        alternatives: Number of further translations of each text.
         model: Name of the checkpoint; None takes the first that can.
     """
 
@@ -41,22 +41,27 @@ class TranslationRequest:
     model: str | None = None
 
     @property
+    def num_characters(self) -> int:
+        """Characters of all texts."""
+        return sum(map(len, self.texts))
+
+    @property
     def uses_default_search(self) -> bool:
-        """Whether how to search is left to us; an alignment only tells what was found."""
+        """Whether the client leaves the search to the service; an alignment does not change the search."""
         return self.decoding.keys() <= {"return_alignment"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What became of one text.
+    """The translation of one text.
 
     Attributes:
         text: The translation.
-        alternatives: Further ones, best first.
-        detection: Its language, where it had to be detected.
-        route: By which checkpoints it went; None if it came back unchanged.
-        sentences: What each sentence became, on the last leg.
-        is_finished: Whether every sentence ended by itself, on every leg, not at its length limit.
+        alternatives: Further translations, best first.
+        detection: The detected language, if it was not given.
+        route: The checkpoints that translated; None if the text came back unchanged.
+        sentences: The translation of each sentence, on the last hop.
+        is_finished: Whether every sentence ended by itself, on every hop, not at its length limit.
     """
 
     text: str

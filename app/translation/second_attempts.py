@@ -1,4 +1,4 @@
-"""⑤ A second attempt at sentences whose translation looks broken, where there is time and room for one."""
+"""⑤ A second attempt at sentences whose translation looks broken, if there is time and room for one."""
 
 import asyncio
 import time
@@ -8,18 +8,16 @@ from app.backend import LoadedModel
 from app.errors import DeadlinePassedError, UnavailableError
 from app.scheduling.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
-from app.translation.request import TranslationRequest
-from app.translation.text_job import TextJob
 from model.errors import TranslationError
 from model.translation.result import SentenceTranslation
 from model.translation.second_attempt import better_of, second_request
 
-# Of the time that is left when the first attempts are there: what comes after them needs some of it.
-_SHARE_OF_TIME = 0.5
+# Second attempts may take this part of the time that is left; what comes after them needs the rest.
+_TIME_SHARE = 0.5
 
 
 class SecondAttempts:
-    """Asks the engines once more, for each sentence by itself.
+    """Decodes broken sentences once more, each by itself.
 
     Args:
         scheduler: Decodes sentences.
@@ -32,31 +30,28 @@ class SecondAttempts:
 
     async def improve(
         self,
-        order: TranslationRequest,
-        jobs: Sequence[TextJob],
         sentences: Sequence[SentenceTranslation],
+        models: Sequence[LoadedModel | None],
         *,
-        is_watched: bool,
+        deadline: float,
+        client: str,
     ) -> list[SentenceTranslation]:
-        """The sentences, each that looked broken as its second attempt has it where that is better.
+        """The sentences, with the second attempt in place of each broken one that it improves.
 
         Args:
-            order: Whose they are; second attempts get half of the time that is left to it.
-            jobs: Its texts.
-            sentences: What became of the requests of all of them.
-            is_watched: Whether the client has seen them grow: then those of a last leg stay as they are.
+            sentences: First attempts.
+            models: The checkpoint that is to try each sentence again; None leaves the sentence as it is.
+            deadline: The request's; second attempts get half of the time until then.
+            client: The client's name.
         """
-        if not any(sentence.diagnosis for sentence in sentences):
-            return list(sentences)
-        owners = [job for job in jobs for _ in job.requests]
         now = time.monotonic()
-        deadline = now + _SHARE_OF_TIME * (order.deadline - now)
+        deadline = now + _TIME_SHARE * (deadline - now)
         attempts = {
-            place: self._try_again(sentence, job.remaining[0].model, order.client, deadline)
-            for place, (job, sentence) in enumerate(zip(owners, sentences, strict=True))
-            if sentence.diagnosis and not (is_watched and len(job.remaining) == 1)
+            place: self._try_again(sentence, model, client, deadline)
+            for place, (sentence, model) in enumerate(zip(sentences, models, strict=True))
+            if sentence.diagnosis and model is not None
         }
-        improved = dict(zip(attempts, await _together(attempts.values()), strict=True))
+        improved = dict(zip(attempts, await _gather(attempts.values()), strict=True)) if attempts else {}
         return [improved.get(place, each) for place, each in enumerate(sentences)]
 
     async def _try_again(
@@ -77,14 +72,14 @@ class SecondAttempts:
         return sentence
 
 
-async def _together(
+async def _gather(
     attempts: Iterable[Coroutine[object, object, SentenceTranslation]],
 ) -> list[SentenceTranslation]:
-    """What came of each, in order; the first fault ends all of them, and is raised as it is."""
+    """The results in order; the first fault cancels the other attempts and is raised as it is."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(attempt) for attempt in attempts]
     except ExceptionGroup as faults:
-        # Whoever answers and logs it looks at its type, and at where it happened.
+        # Error handling depends on the fault's type, and the log on its traceback.
         raise faults.exceptions[0] from None
     return [task.result() for task in tasks]

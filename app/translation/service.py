@@ -1,15 +1,14 @@
-"""② … ⑧ The conductor: a text is split and encoded, decoded, and put together again."""
+"""② … ⑧ Conducts one request: reads its texts, has them decoded hop by hop, and builds the answers."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextvars import copy_context
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import TypeVar
 
 from app.backend import LoadedModel
 from app.errors import DeadlinePassedError
-from app.scheduling.scheduler import Scheduler
+from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
@@ -19,29 +18,24 @@ from app.translation.request import Answer, TranslationRequest
 from app.translation.second_attempts import SecondAttempts
 from app.translation.text_job import TextJob
 from app.translation.text_threads import TextThreads
-from model.request import Hypothesis
 from model.text.languages import Detection
 from model.translation.result import SentenceTranslation
 
 Result = TypeVar("Result")
 
-# Detecting, splitting and encoding 2,000 characters takes a few milliseconds, which the event loop
-# can spare; more goes to a thread. Handing over costs about 0.1 ms, so short texts stay.
-_INLINE_CHARS = 2_000
-
 
 class TranslationService:
-    """Translates and detects; everything HTTP is somewhere else.
+    """Translates texts and detects languages; independent of HTTP.
 
     Args:
-        models: The loaded checkpoints, the preferred one of a pair first.
+        models: The loaded checkpoints, the preferred one of a language pair first.
         scheduler: Decodes sentences.
         metrics: Where tokens and broken translations are counted.
-        pivots: Whether texts may go through a language between.
-        retries: Whether what looks broken is translated a second time.
+        pivots: Whether texts may be translated through a third language.
+        retries: Whether translations that look broken get a second attempt.
 
     Attributes:
-        catalogue: The loaded checkpoints, by language pair.
+        catalogue: The loaded checkpoints by language pair.
     """
 
     def __init__(
@@ -57,40 +51,49 @@ class TranslationService:
         self._reader = Reader(self.catalogue, scheduler.max_queued_tokens)
         self._scheduler = scheduler
         self._metrics = metrics
-        self._retries = SecondAttempts(scheduler, metrics) if retries else None
+        self._second_attempts = SecondAttempts(scheduler, metrics) if retries else None
         self._threads = TextThreads(2)
 
     def warm_up(self) -> None:
-        """Load what the first request would otherwise wait for: statistics of letters, by word length."""
+        """Load the statistics of language detection, which the first request would otherwise wait for."""
         self._reader.detect("Congratulations, everything is ready")
 
     async def translate(
-        self, order: TranslationRequest, partial_results: PartialResults | None = None
+        self, request: TranslationRequest, partial_results: PartialResults | None = None
     ) -> list[Answer]:
-        """Translate every text of an order, or none.
+        """Translate every text of a request, or none.
 
         Args:
-            order: What one client asks for.
-            partial_results: Are kept up to date while the translations grow.
+            request: The texts, and how to translate them.
+            partial_results: Kept up to date while the translations grow.
 
         Raises:
             InputError: If a language, pair, model or text cannot be served.
             ConfigError: If the decoding options contradict each other or the checkpoint's limits.
-            UnavailableError: If there is no room for it now.
+            UnavailableError: If there is no room for the request now.
             DeadlinePassedError: If its deadline came first.
             TranslationError: If a sentence could not be decoded.
         """
-        self._scheduler.require_room(order.client, order.deadline)
-        size = sum(map(len, order.texts))
-        timings = current()
-        timings.items, timings.characters = len(order.texts), size
+        self._scheduler.require_room(request.client, request.deadline)
+        timings, client, size = current(), request.client, request.num_characters
+        timings.items, timings.characters = len(request.texts), size
         with timings.during("split"):
-            jobs = await self._beside_loop(order.client, size, lambda: self._reader.read(order))
+            jobs = await self._run(client, size, lambda: self._reader.read(request))
         timings.split_off("encode", sum(job.encode_seconds for job in jobs))
         while any(job.remaining for job in jobs):
-            jobs = await self._go_on(order, jobs, partial_results)
+            results = await self._decode(request, jobs, partial_results)
+            with timings.during("finish"):
+                sentences = await self._run(client, size, partial(_sentences, jobs, results))
+            if self._second_attempts is not None and request.uses_default_search:
+                # What the client has seen grow must not change.
+                models = _models(jobs, is_last_hop_fixed=partial_results is not None)
+                sentences = await self._second_attempts.improve(
+                    sentences, models, deadline=request.deadline, client=client
+                )
+            with timings.during("finish"):
+                jobs = await self._run(client, size, partial(self._advance, jobs, sentences))
         with timings.during("finish"):
-            return await self._beside_loop(order.client, size, lambda: [job.answer() for job in jobs])
+            return await self._run(client, size, lambda: [job.answer() for job in jobs])
 
     async def detect(self, text: str, client: str, deadline: float) -> list[Detection]:
         """Languages that a client's text may be in, likeliest first.
@@ -100,64 +103,64 @@ class TranslationService:
         """
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._beside_loop(client, len(text), lambda: self._reader.detect(text))
+                return await self._run(client, len(text), lambda: self._reader.detect(text))
         except TimeoutError:
             raise DeadlinePassedError from None
 
-    async def _beside_loop(self, client: str, size: int, work: Callable[[], Result]) -> Result:
-        """Run work on a client's text of this many characters where the event loop does not stall."""
-        if size <= _INLINE_CHARS:
-            return work()
-        # The thread is to find the request at hand, too.
-        run = partial(copy_context().run, work)
-        return await self._threads.run(run, client=client, cost=size)
+    async def _run(self, client: str, size: int, work: Callable[[], Result]) -> Result:
+        return await self._threads.run(work, client=client, size=size)
 
-    async def _go_on(
-        self, order: TranslationRequest, jobs: Sequence[TextJob], partial_results: PartialResults | None
-    ) -> list[TextJob]:
-        """All items, those that were under way a leg further."""
+    async def _decode(
+        self, request: TranslationRequest, jobs: Sequence[TextJob], partial_results: PartialResults | None
+    ) -> Results:
+        """Hypotheses of all sentences on the next hop of their text."""
         if partial_results is not None:
             partial_results.begin(jobs)
-        # To find out what is certain costs the engines something in each turn.
+        # Finding out which tokens are certain costs the engines time in each step.
         is_shown = any(len(job.remaining) == 1 for job in jobs)
-        results = await self._scheduler.submit(
-            [(job.remaining[0].model.card.name, request) for job in jobs for request in job.requests],
-            order.deadline,
+        return await self._scheduler.submit(
+            [(job.remaining[0].model.card.name, sentence) for job in jobs for sentence in job.requests],
+            request.deadline,
             partial_results if is_shown else None,
-            client=order.client,
+            client=request.client,
         )
-        size = sum(map(len, order.texts))
-        with current().during("finish"):
-            sentences = await self._beside_loop(order.client, size, lambda: _sentences(jobs, iter(results)))
-        if self._retries is not None and order.uses_default_search:
-            is_watched = partial_results is not None
-            sentences = await self._retries.improve(order, jobs, sentences, is_watched=is_watched)
-        with current().during("finish"):
-            return await self._beside_loop(order.client, size, lambda: self._arrive(jobs, iter(sentences)))
 
-    def _arrive(self, jobs: Sequence[TextJob], sentences: Iterator[SentenceTranslation]) -> list[TextJob]:
+    def _advance(self, jobs: Sequence[TextJob], sentences: Iterable[SentenceTranslation]) -> list[TextJob]:
+        """All texts, those with a hop to go one hop further."""
+        remaining = iter(sentences)
         return [
-            self._counted(job, list(islice(sentences, len(job.requests)))) if job.remaining else job
+            self._count(job, list(islice(remaining, len(job.requests)))) if job.remaining else job
             for job in jobs
         ]
 
-    def _counted(self, job: TextJob, sentences: Sequence[SentenceTranslation]) -> TextJob:
-        label = "-".join(job.remaining[0].pair)
+    def _count(self, job: TextJob, sentences: Sequence[SentenceTranslation]) -> TextJob:
+        """A text one hop further; counts its tokens and its broken sentences."""
+        pair = "-".join(job.remaining[0].pair)
         source = sum(len(sentence.request.source_ids) for sentence in sentences)
         target = sum(len(sentence.best.token_ids) for sentence in sentences)
-        current().count_tokens(label, source, target)
-        self._metrics.count_translated(label, source, target)
+        current().count_tokens(pair, source, target)
+        self._metrics.count_translated(pair, source, target)
         for sentence in sentences:
             if sentence.diagnosis is not None:
                 self._metrics.count_degenerate(sentence.diagnosis.kind)
-        return job.go_on(sentences)
+        return job.advance(sentences)
 
 
-def _sentences(jobs: Sequence[TextJob], results: Iterator[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
-    """What became of the sentences of all items, in order."""
+def _sentences(jobs: Sequence[TextJob], results: Results) -> list[SentenceTranslation]:
+    """The translations of the sentences of all texts, in order."""
+    remaining = iter(results)
     return [
         sentence
         for job in jobs
         if job.remaining
-        for sentence in job.sentences(list(islice(results, len(job.requests))))
+        for sentence in job.sentences(list(islice(remaining, len(job.requests))))
+    ]
+
+
+def _models(jobs: Sequence[TextJob], *, is_last_hop_fixed: bool) -> list[LoadedModel | None]:
+    """For each sentence the checkpoint that may try it again."""
+    return [
+        None if is_last_hop_fixed and len(job.remaining) == 1 else job.remaining[0].model
+        for job in jobs
+        for _ in job.requests
     ]

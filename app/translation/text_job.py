@@ -1,4 +1,4 @@
-"""② ③ ⑧ One text on its way: as it was read, behind each leg of its route, and at the end as an answer."""
+"""② ③ ⑧ One text on its way: after reading, after each hop of its route, and at the end as an answer."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from model.translation.result import SentenceTranslation, Translation
 
 @dataclass(frozen=True, kw_only=True)
 class TextJob:
-    """One text on its way.
+    """One text on its way; each hop of its route makes a new one.
 
     Attributes:
-        field: Where it stands in the request, e.g. `q[3]`.
+        field: Where the text stands in the request, e.g. `q[3]`.
         layout: Its runs of text, and what stands between them.
-        detection: How its language was found, where it was.
+        detection: The detected language, if it was not given.
         splitting: Where its sentences end.
-        route: By which checkpoints it goes; None where it comes back unchanged.
-        options: How each leg is to be decoded.
-        passages: Its runs of text, read for the next leg; none once it has arrived.
-        behind: What the sentences of each leg became that lies behind it.
-        runs: What the runs of text are after those legs.
+        route: The checkpoints that are to translate it; None if it comes back unchanged.
+        options: How to decode each hop.
+        passages: Its runs of text, read for the next hop; none after the last hop.
+        done: For each hop so far, the translations of its sentences.
+        runs: The runs of text after those hops.
     """
 
     field: str
@@ -44,12 +44,12 @@ class TextJob:
 
     @property
     def remaining(self) -> tuple[Hop, ...]:
-        """Legs that it has yet to go; none once it has arrived."""
+        """The hops that are still to come; none after the last."""
         return self.route.hops[len(self.done) :] if self.route else ()
 
     @property
     def requests(self) -> list[DecodeRequest]:
-        """The sentences of the next leg, in order."""
+        """The sentences of the next hop, in order."""
         return [request for passage in self.passages for request in passage.requests]
 
     @property
@@ -59,12 +59,12 @@ class TextJob:
 
     @property
     def target(self) -> str:
-        """The language that the next leg leads to; empty where none is ahead."""
+        """The target language of the next hop; empty after the last."""
         return self.passages[0].target if self.passages else ""
 
     @property
     def encode_seconds(self) -> float:
-        """How long encoding them took."""
+        """How long it took to encode them."""
         return sum(passage.encode_seconds for passage in self.passages)
 
     @classmethod
@@ -78,7 +78,7 @@ class TextJob:
         detection: Detection | None,
         splitting: Splitting,
     ) -> Self:
-        """A text that is ready for the first leg.
+        """A text that is ready for its first hop.
 
         Raises:
             TextTooLongError: If a sentence has more tokens than its checkpoint reads.
@@ -95,15 +95,18 @@ class TextJob:
         )
 
     def sentences(self, results: Sequence[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
-        """What became of its sentences on the next leg, from one result a request.
+        """The translations of its sentences on the next hop, from one result for each request.
 
         Raises:
             DecodingError: If a sentence has no hypothesis.
         """
         return sentences_of(self.passages, results, self.remaining[0].model.tokenizer)
 
-    def go_on(self, sentences: Sequence[SentenceTranslation]) -> Self:
-        """Behind the next leg, where this became of its sentences, and ready for the one after it.
+    def advance(self, sentences: Sequence[SentenceTranslation]) -> Self:
+        """The text after the next hop, ready for the one after that.
+
+        Args:
+            sentences: The translations of its sentences on the next hop.
 
         Raises:
             TextTooLongError: If a sentence became longer than the next checkpoint reads.
@@ -117,7 +120,7 @@ class TextJob:
         return dataclasses.replace(self, done=done, runs=runs, passages=passages)
 
     def answer(self) -> Answer:
-        """What its client gets, once it has arrived."""
+        """The answer, after the last hop."""
         texts = [run.text for run in self.runs] if self.route else self.layout.texts
         return Answer(
             text=self.layout.rebuild(texts),
@@ -129,18 +132,18 @@ class TextJob:
         )
 
     def _alternatives(self) -> tuple[str, ...]:
-        """Alternative i of the whole: alternative i of each run of text, or its best where it has fewer."""
-        most = max((len(run.alternatives) for run in self.runs), default=0)
+        """Alternative i of the text: alternative i of each run of text, or its best if it has fewer."""
+        count = max((len(run.alternatives) for run in self.runs), default=0)
         return tuple(
             self.layout.rebuild([(*run.alternatives[i : i + 1], run.text)[0] for run in self.runs])
-            for i in range(most)
+            for i in range(count)
         )
 
 
 def _read(
     texts: Sequence[str], hop: Hop, options: DecodeOptions, field: str, splitting: Splitting
 ) -> tuple[DocumentTranslation, ...]:
-    """Runs of text, ready for a leg."""
+    """Runs of text, ready for a hop."""
     return tuple(
         DocumentTranslation.read(
             text,

@@ -26,9 +26,9 @@ def read(
     splitting: Splitting = "sentences",
     decoding: Mapping[str, object] | None = None,
     alternatives: int = 0,
-    most_tokens: float = float("inf"),
+    max_tokens: float = float("inf"),
 ) -> list[TextJob]:
-    order = TranslationRequest(
+    request = TranslationRequest(
         texts=texts,
         fields=tuple(f"q[{i}]" for i in range(len(texts))),
         source=source,
@@ -40,7 +40,7 @@ def read(
         alternatives=alternatives,
         model=model,
     )
-    return Reader(CATALOGUE, most_tokens).read(order)
+    return Reader(CATALOGUE, max_tokens).read(request)
 
 
 def sentences(job: TextJob) -> list[str]:
@@ -90,7 +90,7 @@ def test_lengths_hold_on_the_last_leg_alone_and_other_options_on_both() -> None:
 
 def test_what_could_never_be_decoded_is_read_no_further() -> None:
     with pytest.raises(TextTooLongError, match="MAX_QUEUED_TOKENS: 8, at most 7"):
-        read("one two three", "four five six", "seven", most_tokens=7)
+        read("one two three", "four five six", "seven", max_tokens=7)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Second attempts: who gets one, for how long, and that none ever costs the first."""
+"""Second attempts: which sentences get one, for how long, and that the first attempt is never lost."""
 
 import asyncio
 import time
@@ -20,15 +20,15 @@ from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
 BACKEND = DoubleBackend()
-ORDER = TranslationRequest(
+REQUEST = TranslationRequest(
     texts=("Fine. It goes round and on",),
     fields=("q",),
     source="en",
     target="fr",
     deadline=time.monotonic() + 1e6,
-    client="somebody",
+    client="alice",
 )
-(ITEM,) = Reader(Catalogue(BACKEND.models())).read(ORDER)
+(JOB,) = Reader(Catalogue(BACKEND.models())).read(REQUEST)
 
 
 def found(text: str) -> list[Hypothesis]:
@@ -36,7 +36,7 @@ def found(text: str) -> list[Hypothesis]:
 
 
 class Engines:
-    """Stands in for the scheduler: gives what it was told to, and remembers what it was asked."""
+    """Stands in for the scheduler: returns a given outcome, and records its calls."""
 
     def __init__(self, outcome: list[Hypothesis] | Exception) -> None:
         self.outcome = outcome
@@ -53,30 +53,33 @@ class Engines:
 
 
 async def improve(
-    engines: Engines, *results: list[Hypothesis], is_watched: bool = False
+    engines: Engines, *results: list[Hypothesis], has_no_model: bool = False
 ) -> tuple[list[SentenceTranslation], dict[str, float | None]]:
     metrics = Metrics()
-    retries = SecondAttempts(engines, metrics)  # type: ignore[arg-type]
-    sentences = await retries.improve(ORDER, [ITEM], ITEM.sentences(results), is_watched=is_watched)
+    second_attempts = SecondAttempts(engines, metrics)  # type: ignore[arg-type]
+    models = [None if has_no_model else BACKEND.models()[0]] * len(results)
+    sentences = await second_attempts.improve(
+        JOB.sentences(results), models, deadline=REQUEST.deadline, client=REQUEST.client
+    )
     registry, name = metrics.registry, "dragoman_degenerate_retries_total"
     outcomes = ("kept", "discarded", "impossible")
     return sentences, {each: registry.get_sample_value(name, {"outcome": each}) for each in outcomes}
 
 
-async def test_what_looks_broken_is_tried_once_more_alone_and_for_its_client() -> None:
+async def test_a_broken_sentence_is_tried_once_more_for_its_client() -> None:
     engines = Engines(found("around"))
     sentences, outcomes = await improve(engines, found("bien."), found("rond " * 9))
     assert [sentence.texts[0] for sentence in sentences] == ["BIEN.", "AROUND"]
     assert outcomes == {"kept": 1, "discarded": 0, "impossible": 0}
     (((model, request),), deadline, client) = engines.asked[0]
-    assert (model, client) == ("tiny", "somebody")
-    assert request.source_ids == ITEM.requests[1].source_ids
-    left = ORDER.deadline - time.monotonic()
+    assert (model, client) == ("tiny", "alice")
+    assert request.source_ids == JOB.requests[1].source_ids
+    left = REQUEST.deadline - time.monotonic()
     assert deadline - time.monotonic() == pytest.approx(left / 2, rel=0.01)
     assert len(engines.asked) == 1
 
 
-async def test_what_is_no_better_is_discarded() -> None:
+async def test_a_second_attempt_that_is_no_better_is_discarded() -> None:
     sentences, outcomes = await improve(Engines(found("rund " * 9)), found("bien."), found("rond " * 9))
     assert sentences[1].texts[0].startswith("ROND")
     assert outcomes == {"kept": 0, "discarded": 1, "impossible": 0}
@@ -85,21 +88,21 @@ async def test_what_is_no_better_is_discarded() -> None:
 @pytest.mark.parametrize(
     "fault", [QueueFullError(1), DrainingError(), DeadlinePassedError(), DecodingError("no")], ids=repr
 )
-async def test_whatever_stands_against_it_the_first_one_is_given(fault: Exception) -> None:
+async def test_a_second_attempt_that_fails_leaves_the_first(fault: Exception) -> None:
     sentences, outcomes = await improve(Engines(fault), found("bien."), found("rond " * 9))
     assert sentences[1].texts[0].startswith("ROND")
     assert outcomes == {"kept": 0, "discarded": 0, "impossible": 1}
 
 
-async def test_nobody_asks_where_all_is_well_or_was_seen_to_grow() -> None:
+async def test_sound_sentences_and_those_without_a_model_get_no_second_attempt() -> None:
     engines = Engines(found("never"))
     await improve(engines, found("bien."), found("tourne"))
-    sentences, _ = await improve(engines, found("bien."), found("rond " * 9), is_watched=True)
+    sentences, _ = await improve(engines, found("bien."), found("rond " * 9), has_no_model=True)
     assert sentences[1].diagnosis is not None
     assert engines.asked == []
 
 
-async def test_a_fault_keeps_its_type_and_its_place() -> None:
+async def test_a_fault_keeps_its_type_and_traceback() -> None:
     with pytest.raises(MemoryError) as fault:
         await improve(Engines(MemoryError()), found("rond " * 9), found("rond " * 9))
     places = [entry.name for entry in fault.traceback]
@@ -107,7 +110,7 @@ async def test_a_fault_keeps_its_type_and_its_place() -> None:
     assert "improve" in places
 
 
-async def test_whoever_gives_up_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelling_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     engines, ended = Engines(found("around")), asyncio.Event()
 
     async def submit(*_: object, **__: object) -> list[list[Hypothesis]]:

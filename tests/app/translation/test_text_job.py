@@ -14,8 +14,8 @@ from tests.app.double import DoubleBackend
 BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"),)))
 
 
-def item_of(text: str, *, source: str = "de", is_html: bool = False) -> TextJob:
-    order = TranslationRequest(
+def job_of(text: str, *, source: str = "de", is_html: bool = False) -> TextJob:
+    request = TranslationRequest(
         texts=(text,),
         fields=("q",),
         source=source,
@@ -23,7 +23,7 @@ def item_of(text: str, *, source: str = "de", is_html: bool = False) -> TextJob:
         deadline=0.0,
         markup=HTML if is_html else None,
     )
-    return Reader(Catalogue(BACKEND.models())).read(order)[0]
+    return Reader(Catalogue(BACKEND.models())).read(request)[0]
 
 
 def found(*texts: str, finished: bool = True) -> list[Hypothesis]:
@@ -34,18 +34,18 @@ def found(*texts: str, finished: bool = True) -> list[Hypothesis]:
     ]
 
 
-def go_on(job: TextJob, *results: list[Hypothesis]) -> TextJob:
-    return job.go_on(job.sentences(results))
+def advance(job: TextJob, *results: list[Hypothesis]) -> TextJob:
+    return job.advance(job.sentences(results))
 
 
 def test_what_the_first_leg_gave_is_read_for_the_second() -> None:
-    job = item_of("eins zwei.\n\ndrei")
+    job = job_of("eins zwei.\n\ndrei")
     assert [hop.pair for hop in job.remaining] == [("de", "en"), ("en", "fr")]
-    job = go_on(job, found("one two."), found("three"))
+    job = advance(job, found("one two."), found("three"))
     assert [hop.pair for hop in job.remaining] == [("en", "fr")]
     sources = [BACKEND.tokenizer.decode(request.source_ids[:-1]) for request in job.requests]
     assert sources == ["ONE TWO.", "THREE"]
-    job = go_on(job, found("un deux."), found("trois"))
+    job = advance(job, found("un deux."), found("trois"))
     assert (job.remaining, job.requests) == ((), [])
     answer = job.answer()
     assert (answer.text, answer.is_finished) == ("UN DEUX.\n\nTROIS", True)
@@ -53,29 +53,29 @@ def test_what_the_first_leg_gave_is_read_for_the_second() -> None:
 
 
 def test_it_is_unfinished_if_any_leg_was() -> None:
-    job = go_on(item_of("eins"), found("one", finished=False))
-    assert not go_on(job, found("un")).answer().is_finished
+    job = advance(job_of("eins"), found("one", finished=False))
+    assert not advance(job, found("un")).answer().is_finished
 
 
 def test_alternatives_fall_back_on_the_best_where_a_run_of_text_has_fewer() -> None:
-    job = item_of("<b>one</b> <i>two</i>", source="en", is_html=True)
-    answer = go_on(job, found("un", "le"), found("deux")).answer()
+    job = job_of("<b>one</b> <i>two</i>", source="en", is_html=True)
+    answer = advance(job, found("un", "le"), found("deux")).answer()
     assert answer.text == "<b>UN</b> <i>DEUX</i>"
     assert answer.alternatives == ("<b>LE</b> <i>DEUX</i>",)
 
 
 def test_what_needed_no_checkpoint_names_none() -> None:
-    job = go_on(item_of(" \n"))
-    answer = go_on(job).answer()
+    job = advance(job_of(" \n"))
+    answer = advance(job).answer()
     assert (answer.text, answer.route, answer.sentences) == (" \n", None, ())
 
 
 def test_a_sentence_without_any_result_is_a_fault() -> None:
     with pytest.raises(DecodingError):
-        item_of("eins").sentences([[]])
+        job_of("eins").sentences([[]])
 
 
 def test_what_became_too_long_on_the_way_is_refused() -> None:
     with pytest.raises(TextTooLongError) as refusal:
-        go_on(item_of("eins"), found("one " * 50))
+        advance(job_of("eins"), found("one " * 50))
     assert refusal.value.field == "q"

@@ -20,8 +20,8 @@ def model(backend: DoubleBackend) -> LoadedModel:
     return backend.models()[0]
 
 
-def items_of(model: LoadedModel, *texts: str, is_html: bool = False) -> list[TextJob]:
-    order = TranslationRequest(
+def jobs_of(model: LoadedModel, *texts: str, is_html: bool = False) -> list[TextJob]:
+    request = TranslationRequest(
         texts=texts,
         fields=tuple(f"q[{i}]" for i in range(len(texts))),
         source="en",
@@ -29,7 +29,7 @@ def items_of(model: LoadedModel, *texts: str, is_html: bool = False) -> list[Tex
         deadline=0.0,
         markup=HTML if is_html else None,
     )
-    return Reader(Catalogue([model])).read(order)
+    return Reader(Catalogue([model])).read(request)
 
 
 def ids(model: LoadedModel, words: str) -> tuple[int, ...]:
@@ -40,14 +40,14 @@ def hypotheses(model: LoadedModel, words: str) -> Sequence[Hypothesis]:
     return [Hypothesis(ids(model, words), -1.0, -1.0, (), finished=True)]
 
 
-def drafts_of(model: LoadedModel, *texts: str, is_html: bool = False) -> PartialResults:
+def partial_results_of(model: LoadedModel, *texts: str, is_html: bool = False) -> PartialResults:
     partial_results = PartialResults()
-    partial_results.begin(items_of(model, *texts, is_html=is_html))
+    partial_results.begin(jobs_of(model, *texts, is_html=is_html))
     return partial_results
 
 
 def test_a_sentence_behind_waits_for_the_one_before(model: LoadedModel) -> None:
-    partial_results = drafts_of(model, "  First one.\n\nSecond one.")
+    partial_results = partial_results_of(model, "  First one.\n\nSecond one.")
     assert partial_results.take() == []
     partial_results.finished(1, hypotheses(model, "second done."))
     assert partial_results.changed.is_set()
@@ -63,7 +63,7 @@ def test_a_sentence_behind_waits_for_the_one_before(model: LoadedModel) -> None:
 
 
 def test_texts_grow_each_for_itself(model: LoadedModel) -> None:
-    partial_results = drafts_of(model, "One.", "", "42", "Two. Three.")
+    partial_results = partial_results_of(model, "One.", "", "42", "Two. Three.")
     partial_results.grew(2, ids(model, "three x"))
     partial_results.grew(1, ids(model, "two x"))
     partial_results.grew(0, ids(model, "one x"))
@@ -73,7 +73,7 @@ def test_texts_grow_each_for_itself(model: LoadedModel) -> None:
 
 
 def test_markup_is_cut_behind_what_is_certain(model: LoadedModel) -> None:
-    partial_results = drafts_of(model, "<p>One.</p> <b>42</b><i>Two. Three.</i>", is_html=True)
+    partial_results = partial_results_of(model, "<p>One.</p> <b>42</b><i>Two. Three.</i>", is_html=True)
     partial_results.grew(0, ids(model, "a & b"))
     assert partial_results.take() == [(0, "<p>A &amp;")]
     partial_results.finished(0, hypotheses(model, "a & b"))
@@ -86,7 +86,7 @@ def test_markup_is_cut_behind_what_is_certain(model: LoadedModel) -> None:
 
 
 def test_nothing_shows_that_the_spelling_of_an_unchanged_text_would_take_back(model: LoadedModel) -> None:
-    partial_results = drafts_of(model, "<p>&#79;NE. Two.</p>", is_html=True)
+    partial_results = partial_results_of(model, "<p>&#79;NE. Two.</p>", is_html=True)
     partial_results.finished(0, hypotheses(model, "one."))
     assert partial_results.take() == []
     partial_results.grew(1, ids(model, "two x"))
@@ -94,7 +94,7 @@ def test_nothing_shows_that_the_spelling_of_an_unchanged_text_would_take_back(mo
 
 
 def test_a_sentence_with_an_address_waits_until_that_is_right(model: LoadedModel) -> None:
-    partial_results = drafts_of(model, "Write to max@example.org today.", "Write today.")
+    partial_results = partial_results_of(model, "Write to max@example.org today.", "Write today.")
     partial_results.grew(0, ids(model, "schreib an mx@example.org x"))
     partial_results.grew(1, ids(model, "schreib heute x"))
     assert partial_results.take() == [(1, "SCHREIB HEUTE")]
@@ -103,7 +103,7 @@ def test_a_sentence_with_an_address_waits_until_that_is_right(model: LoadedModel
 
 
 def test_an_address_counts_as_the_network_reads_it(model: LoadedModel) -> None:
-    partial_results = drafts_of(model, "Write to max@exam\u00adple.org today.")
+    partial_results = partial_results_of(model, "Write to max@exam\u00adple.org today.")
     partial_results.grew(0, ids(model, "schreib an max@exam ple.org x"))
     assert partial_results.take() == []
     partial_results.finished(0, hypotheses(model, "schreib an max@exam ple.org."))
@@ -112,7 +112,7 @@ def test_an_address_counts_as_the_network_reads_it(model: LoadedModel) -> None:
 
 @pytest.mark.parametrize("is_html", [False, True])
 def test_the_last_draft_is_the_answer_but_for_tags_behind_it(model: LoadedModel, is_html: bool) -> None:
-    (job,) = items_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)
+    (job,) = jobs_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)
     results = [hypotheses(model, words) for words in ("an mx@example.org & x", "siehe ww.example.org.", "x")]
     results = results[: len(job.requests)]
     partial_results = PartialResults()
@@ -120,13 +120,13 @@ def test_the_last_draft_is_the_answer_but_for_tags_behind_it(model: LoadedModel,
     for place, result in enumerate(results):
         partial_results.finished(place, result)
     ((_, text),) = partial_results.take()
-    answer = job.go_on(job.sentences(results)).answer().text
+    answer = job.advance(job.sentences(results)).answer().text
     assert answer == text + ("</b>" if is_html else "")
     assert "max@example.org" in text
 
 
 def test_a_search_that_found_nothing_shows_nothing(model: LoadedModel) -> None:
-    partial_results = drafts_of(model, "One.")
+    partial_results = partial_results_of(model, "One.")
     partial_results.finished(0, [])
     assert not partial_results.changed.is_set()
     assert partial_results.take() == []

@@ -1,30 +1,61 @@
-"""Where an element ends whose end tag was left out: all of it is left alone, and no more."""
+"""Attributes, and missing end tags, mean what they mean to a browser."""
+
+import time
 
 import pytest
 
 from app.translation.markup import Markup
-from app.translation.markup_syntax import ENDED_BY
+from app.translation.markup_syntax import ENDED_BY, closes_itself, has_translate_no
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_untranslated"),
+    [
+        *((each, True) for each in (' translate="no"', " translate='no'", " translate=no")),
+        *((each, True) for each in (" TRANSLATE = 'No' ", " a translate=no", "/translate=no")),
+        *((each, True) for each in (" a=b/ translate=no", " a='>'translate=no")),
+        (' translate="no" translate="yes"', True),
+        *((each, False) for each in ("", " translate", " translate=yes", ' translate=""')),
+        *((each, False) for each in (" translate=nobody", ' translate="no way"', ' title="translate=no"')),
+        *((each, False) for each in (" title=translate=no", " title='a translate=no b'", " x:translate=no")),
+        *((each, False) for each in (" data-translate=no", " translate=no/", " translate=no.")),
+        *((each, False) for each in (" translate = 'no", ' translate="yes" translate="no"')),
+        (' title="translate=no', False),
+    ],
+)
+def test_translate_no_is_found_among_attributes(attributes: str, is_untranslated: bool) -> None:
+    assert has_translate_no(attributes) is is_untranslated
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_closed"),
+    [
+        *((each, True) for each in ("/", " /", " a/", " a=b /", " a='b'/", ' a="b/"/', " href='/' b/")),
+        *((each, False) for each in ("", " a", " a=b", " a=b/", " href=http://x.org/", " a='b' href=/")),
+        (" a='/'", False),
+    ],
+)
+def test_a_slash_closes_an_element_unless_it_belongs_to_a_value(attributes: str, is_closed: bool) -> None:
+    assert closes_itself(attributes) is is_closed
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", " ", "=", "a ", "a= ", "='", '="', "'\"", "a='", "/", "translate", "translate="]
+)
+def test_no_attributes_take_long(piece: str) -> None:
+    attributes = f"translate {piece * 100_000}/"
+    began = time.process_time()
+    has_translate_no(attributes)
+    closes_itself(attributes)
+    assert time.process_time() - began < 5  # quadratic time would be minutes
 
 
 @pytest.mark.parametrize(
     "tag",
     [
         *("address", "article", "aside", "blockquote", "details", "dialog", "div", "dl", "fieldset"),
-        *(
-            "figcaption",
-            "figure",
-            "footer",
-            "form",
-            "h1",
-            "h6",
-            "header",
-            "hgroup",
-            "hr",
-            "main",
-            "menu",
-            "nav",
-        ),
-        *("ol", "p", "search", "section", "table", "ul", "center", "summary", "li", "dd"),
+        *("figcaption", "figure", "footer", "form", "h1", "h6", "header", "hgroup", "hr", "main", "menu"),
+        *("nav", "ol", "p", "search", "section", "table", "ul", "center", "summary", "li", "dd"),
         *("/article", "/hgroup", "/search", "/dialog", "/li", "/td", "/button", "/object", "/body"),
     ],
 )
@@ -33,7 +64,7 @@ def test_a_paragraph_ends_before_blocks_and_with_its_parent(tag: str) -> None:
 
 
 @pytest.mark.parametrize("tag", ["b", "a", "span", "br", "button", "/a", "/b", "/ins"])
-def test_a_paragraph_goes_on_behind_what_may_stand_in_it(tag: str) -> None:
+def test_a_paragraph_continues_after_inline_tags(tag: str) -> None:
     assert texts(f"<p translate=no>x<{tag}>x</p>y") == "y"
 
 
@@ -88,11 +119,11 @@ def test_an_element_ends_with_the_next_one_of_its_kind_or_with_its_parent(
         "<rt translate=no>x<ruby>x<rt>x</ruby>x</rt>y",
     ],
 )
-def test_what_stands_inside_ends_nothing_outside(source: str) -> None:
+def test_an_element_inside_does_not_end_its_parent(source: str) -> None:
     assert texts(source) == "y"
 
 
-def test_all_elements_of_the_standard_are_there_but_those_that_nothing_follows() -> None:
+def test_all_elements_of_the_standard_are_covered() -> None:
     optional = {
         *("head", "li", "dt", "dd", "p", "rt", "rp", "optgroup", "option", "colgroup", "caption"),
         *("thead", "tbody", "tfoot", "tr", "td", "th"),
@@ -101,5 +132,5 @@ def test_all_elements_of_the_standard_are_there_but_those_that_nothing_follows()
 
 
 def texts(source: str) -> str:
-    """All that is to be translated."""
+    """All text to translate."""
     return "".join(Markup.split(source).texts)
