@@ -287,12 +287,8 @@ def main(
 
     Exit status 1 if an engine in float32 gives other translations than the reference.
     """
-    settings = {
-        "tokens": tokens,
-        "sentences": sentences,
-        "checkpoint": checkpoint,
-        "source_file": source_file,
-    }
+    settings = {"tokens": tokens, "sentences": sentences, "checkpoint": checkpoint, "text": source_file}
+    field = choose(engines, device)
     report = Report(timing.name or "decode", {**settings, "device": device, "timing": timing}, threads)
     report.notes += [timing.note(), *([] if checkpoint else [_RANDOM_WEIGHTS])]
     report.notes += [f"Left out, this machine lacks it: {name}." for name in absent(engines, device)]
@@ -316,9 +312,9 @@ def main(
     with TemporaryDirectory() as scratch:
         for folder, plans in sessions(Path(scratch)):
             weights = Weights(folder, Path(scratch) / "exported" / folder.name)
-            found, paid = carry_out(plans, weights, choose(engines, device), device, timing)
+            report.notes += weights.left_out(field)
+            found, paid = carry_out(plans, weights, field, device, timing)
             results, costs = [*results, *found], [*costs, *paid]
-            report.notes += weights.left_out(choose(engines, device))
     report.add(*overview(results, timing.clock))
     report.add("All engines", [each.row(timing.clock) for each in results], "speed", results)
     report.add(

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import click
+
 from benchmarks.harness.machine import installed_version
-from model.errors import ConfigError, NativeError
+from model.errors import NativeError
 from model.request import DecodeOptions
 
 Ids = Sequence[int]
@@ -124,13 +126,14 @@ def choose(names: Sequence[str], device: str) -> list[EngineSpec]:
     """The named engines, or all, that this machine has on a device; ours first.
 
     Raises:
-        ConfigError: If none of them is ours, to compare the others with.
+        click.UsageError: If none of them is ours, to compare the others with.
     """
     chosen = [
         spec for spec in ENGINES.values() if (not names or spec.name in names) and spec.is_present(device)
     ]
     if not chosen or not chosen[0].is_ours:
-        raise ConfigError("engine", f"given with one of {OURS}'s that this machine has", ", ".join(names))
+        named = ", ".join(names)
+        raise click.UsageError(f"--engine must name one of {OURS}'s that this machine has, but is {named}")
     return chosen
 
 

@@ -23,7 +23,7 @@ from model.text.casing import upper
 from model.training.data.corpus import read_lines
 from model.translation.translator import Translator
 
-_EVERYDAY = ROOT / "examples" / "everyday.tsv"
+_PHRASES = ROOT / "checkpoints" / "recipe" / "phrases.tsv"
 # Of a language with fewer entries in small letters than one in this many, none has a capital, as in Chinese.
 _RARE = 20
 _NOTE = "Capitals and final stops do not count; what any entry of the list has beside the same text is right."
@@ -40,7 +40,7 @@ class Trial(NamedTuple):
 
 @benchmark
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--list", "file", type=FILE, default=_EVERYDAY, help="Tab-separated, a language a column.")
+@click.option("--list", "file", type=FILE, default=_PHRASES, help="Tab-separated, a language a column.")
 @click.option("--languages", default="en,fr,de,es,zh", help="A code for each of its columns, in their order.")
 @counted("entries", 400, "Entries that are drawn at most.")
 @counted("most-words", 2, "Words in an entry's first column at most.")

@@ -156,3 +156,8 @@ def test_a_checkpoint_that_cannot_be_read_is_told_in_a_line(tmp_path: Path) -> N
     result = call(tmp_path, tmp_path, "dog\tchien\n", "--languages", "en,fr")
     assert (result.exit_code, isinstance(result.exception, SystemExit)) == (1, True)
     assert result.stderr.startswith("Error: ")
+
+
+def test_the_default_list_has_a_column_for_each_default_language() -> None:
+    defaults = {option.name: option.default for option in main.params}
+    assert listed_rows(Path(str(defaults["file"])), str(defaults["languages"]).split(","))
