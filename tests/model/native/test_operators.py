@@ -50,13 +50,17 @@ def operators(request: pytest.FixtureRequest) -> Operators:
 
 
 @pytest.mark.parametrize("call", WIDE.values(), ids=WIDE)
-def test_an_operator_without_memory_raises_an_error(operators: Operators, call: Callable[[Operators], object]) -> None:
+def test_an_operator_without_memory_raises_an_error(
+    operators: Operators, call: Callable[[Operators], object]
+) -> None:
     with pytest.raises(MemoryError, match="no memory for this in the native library"):
         call(operators)
 
 
 @pytest.mark.parametrize("call", PRODUCTS.values(), ids=PRODUCTS)
-def test_a_product_without_memory_raises_an_error(operators: Operators, call: Callable[[Operators], object]) -> None:
+def test_a_product_without_memory_raises_an_error(
+    operators: Operators, call: Callable[[Operators], object]
+) -> None:
     if not operators.has_bfloat16_products:
         pytest.skip("this library has no bfloat16 products")
     with pytest.raises(MemoryError, match="no memory for this in the native library"):
