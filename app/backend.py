@@ -86,7 +86,7 @@ class Engine(Protocol):
     def interrupt(self) -> None:
         """Let the step that is going on return soon."""
 
-    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """Target tokens that every result of a running sentence is sure to begin with."""
 
 

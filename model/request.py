@@ -107,10 +107,10 @@ class DecodeOptions:
         require_number("min_length_ratio", self.min_length_ratio, 0, 100)
 
     @property
-    def lanes(self) -> int:
+    def rows(self) -> int:
         """Rows of the running batch that one sentence occupies."""
-        lanes = {"greedy": 1, "beam": self.beam_size, "sample": self.num_hypotheses}
-        return lanes[self.strategy]
+        rows = {"greedy": 1, "beam": self.beam_size, "sample": self.num_hypotheses}
+        return rows[self.strategy]
 
     def length_bounds(self, source_length: int, limit: int) -> tuple[int, int]:
         """Fewest and most target tokens (EOS included) for a source of this many tokens.

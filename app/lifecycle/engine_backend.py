@@ -13,7 +13,7 @@ from model.checkpoint.card import ModelCard
 from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.paths import served_folders
 from model.checkpoint.self_test import SelfTestSentence, self_test_sentences
-from model.decoding.device import accelerator_memory, available_cores
+from model.decoding.device import available_cores, gpu_memory
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import EngineFactory, engine_factory
 from model.errors import ConfigError
@@ -110,7 +110,7 @@ class EngineBackend:
 
     def memory(self) -> Mapping[str, int]:
         """Bytes of accelerator memory by kind; empty on a CPU."""
-        return accelerator_memory()
+        return gpu_memory()
 
     def close(self) -> None:
         """Free the memory of the engines."""
@@ -171,4 +171,4 @@ def _best_workers(loaded: Iterable[_LoadedCheckpoint]) -> int:
 
 def _most_positions(card: ModelCard) -> int:
     """Positions that one sentence occupies if it is as long as the card permits."""
-    return card.max_source_length + card.decoding.lanes * card.max_target_length
+    return card.max_source_length + card.decoding.rows * card.max_target_length

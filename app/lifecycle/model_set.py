@@ -191,4 +191,4 @@ def _fair_rows(backend: Backend) -> int:
     models = backend.models()
     if any(model.device != "cpu" for model in models):
         return _FREE_ROWS_ON_GPU
-    return max(model.card.decoding.lanes for model in models) * max(backend.workers - 1, 1)
+    return max(model.card.decoding.rows for model in models) * max(backend.workers - 1, 1)

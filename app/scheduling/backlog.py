@@ -102,7 +102,7 @@ class SentenceJob:
     taken: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.rows = self.request.options.lanes
+        self.rows = self.request.options.rows
         self.cost = max(self.rows * len(self.request.source_ids), 1)
 
 

@@ -250,7 +250,7 @@ class EngineBatch:
     def _growth(self) -> list[tuple[SentenceJob, tuple[int, ...]]]:
         grown = []
         for job, num_shown in self._num_shown.items():
-            ids = self._engine.agreed(self._sentences[job]) if job in self._sentences else ()
+            ids = self._engine.stable_prefix(self._sentences[job]) if job in self._sentences else ()
             if len(ids) > num_shown:
                 self._num_shown[job] = len(ids)
                 grown.append((job, ids))

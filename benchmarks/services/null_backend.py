@@ -66,7 +66,7 @@ class NullEngine:
     def interrupt(self) -> None:
         """See Engine."""
 
-    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """See Engine."""
         return ()
 

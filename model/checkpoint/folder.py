@@ -87,10 +87,10 @@ class Checkpoint:
         import torch
         from torch import nn
 
-        from model.network.initialisation import blank
+        from model.network.initialisation import meta_init
         from model.network.transformer import Transformer
 
-        with blank():
+        with meta_init():
             network = Transformer(self.config)
         numbers = dtype or torch.float32
         parameters = {

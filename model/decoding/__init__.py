@@ -1,14 +1,15 @@
 """⑤ Source ids in, hypotheses out: search over the network's cached one-token step.
 
-    engine          who runs and when they join (admission, load); results in the order of requests
-    parallel        several engines for one list of requests
+    engine          which sentences run and when they join; results in the order of requests
+    slots           which sentences wait, which run, and how much they occupy
     sentence        one admitted request: its checks and its length bounds
-    runner          what drives a running batch; the seam below which C++ or PyTorch begins
-    interrupt       a word from another thread: look up
-    observer        what metrics may see
-    random_numbers  of sampling, the same in every runner
-    native_runner   the batch in the native library
-    pytorch/        the batch in PyTorch; nothing above imports torch
+    runner          the protocol of what steps a running batch; below it is C++ or PyTorch
+    factory         which runner drives a network on this machine
+    device          devices, precisions, CPU count, GPU memory
+    random_numbers  the random numbers of sampling, the same in every runner
+    native_network  a network's weights in the native library
+    native_runner   the running batch in the native library
+    pytorch/        the running batch in PyTorch; nothing above imports torch
 
-Token ids are the only contract with the text on either side.
+The decoder knows token ids only; texts are the business of `model.text`.
 """

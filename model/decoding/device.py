@@ -81,7 +81,7 @@ def available_cores(quota_file: Path = _QUOTA) -> int:
     return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
 
 
-def accelerator_memory() -> dict[str, int]:
+def gpu_memory() -> dict[str, int]:
     """Bytes by kind, over all devices: `allocated` to tensors, `reserved` by the allocator, `total`.
 
     Empty on a machine without a GPU, or before anything was put on one.

@@ -211,9 +211,9 @@ class DecodingEngine:
             except InputError as error:
                 results[index] = error
 
-    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """Target tokens that every result of a sentence is sure to begin with; none unless it runs."""
-        return self._runner.agreed(sentence) if self._admission.is_running(sentence) else ()
+        return self._runner.stable_prefix(sentence) if self._admission.is_running(sentence) else ()
 
     def close(self) -> None:
         """Give back what the runner holds; the engine is of no use afterwards."""

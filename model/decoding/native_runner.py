@@ -201,7 +201,7 @@ class NativeRunner:
         for handle in handles:
             del self._sentences[handle]
 
-    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """See Runner."""
         return self._session.stable_prefix(self._handles[sentence], sentence.longest)
 
@@ -238,7 +238,7 @@ def _options(sentence: Sentence) -> OptionsStruct:
     options = sentence.options
     return OptionsStruct(
         strategy=_STRATEGIES[options.strategy],
-        max_rows=options.lanes,
+        max_rows=options.rows,
         num_hypotheses=options.num_hypotheses,
         min_length=sentence.shortest,
         max_length=sentence.longest,

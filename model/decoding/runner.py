@@ -132,7 +132,7 @@ class Runner(Protocol):
     def drop(self, sentences: Sequence[Sentence]) -> None:
         """Forget running sentences: gone before the next step, their room given back."""
 
-    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """Target tokens that all live hypotheses, and the best finished one, begin with.
 
         They are never taken back: the sentence's best result begins with them.

@@ -57,7 +57,7 @@ class Sentence:
     @property
     def rows(self) -> int:
         """Hypotheses that it keeps alive at once."""
-        return self.options.lanes
+        return self.options.rows
 
     @property
     def positions(self) -> int:

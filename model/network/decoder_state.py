@@ -1,12 +1,12 @@
-"""⑤ What a decoder remembers between two steps: a pool of entries, and tables that say whose they are.
+"""⑤ What a decoder remembers between two steps: a pool of KV slots, and tables that say whose they are.
 
-An entry holds the keys and values of one position for all decoder layers. A sentence has an entry a
-source token, shared by its lanes (beams or samples); each lane takes one more a step. A hypothesis is
-a *lineage*, the list of the entries of its positions: beams that change lanes exchange these lists,
-and keys and values stay where they are.
+A KV slot holds the keys and values of one position for all decoder layers. A sentence has one KV slot
+per source token, shared by its hypotheses (beams or samples); each hypothesis takes one more per step.
+The *block table* of a hypothesis lists the KV slots of its positions: a beam search that reorders its
+hypotheses exchanges these lists, and keys and values stay where they are.
 
-Shapes: N slots, K lanes, H heads, C positions, S source positions, D head width, M model width,
-P entries of the pool, E listed entries, R rows (slots × lanes).
+Shapes: N slots (sentences), K hypotheses of a slot, H heads, C positions, S source positions, D head dim,
+M model dim, P KV slots of the pool, E listed KV slots, R rows (slots × hypotheses).
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.network.slot_tensors import Columns
+from model.network.slot_tensors import SlotTensors
 
-# Two entries belong to nobody: zeros, which stand where a list is shorter than its neighbours, and
-# the place that padding is written to.
-NOTHING, _SCRAP, FIRST_ENTRY = range(3)
+# Two KV slots belong to no sentence: zeros, which fill up lists that are shorter than others, and the
+# target of writes of padding.
+ZERO_KV_SLOT, _PADDING_KV_SLOT, FIRST_KV_SLOT = range(3)
 
 
 @dataclass
-class Memory:
-    """What the encoder made of a batch of sentences.
+class EncoderOutput:
+    """What the encoder computed for a batch of sentences.
 
     Attributes:
-        states_NSM: Encoder output.
+        states_NSM: Encoder states.
         mask_NS: True where a token is real, False where it is padding.
     """
 
@@ -35,11 +35,11 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Extent:
+class StepShape:
     """How much of a state a step looks at.
 
     Attributes:
-        slots: The first so many slots.
+        slots: Number of slots, counted from the first.
         length: Target positions, the new one included.
         source_length: Source positions; 0 for a decoder alone.
     """
@@ -50,14 +50,14 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Span:
-    """Entries that lie as rows of a rectangle, so that reading them copies nothing.
+class Strided:
+    """KV slots that form the rows of a rectangle, so that reading them copies nothing.
 
     Attributes:
-        first: The first row's first entry.
-        rows: How many rows.
-        pitch: From the beginning of one row to that of the next.
-        length: Entries of each row that are read.
+        first: The first KV slot of the first row.
+        rows: Number of rows.
+        pitch: Distance from the start of one row to the start of the next.
+        length: KV slots of each row that are read.
     """
 
     first: int
@@ -66,91 +66,91 @@ class Span:
     length: int
 
 
-Places = Tensor | Span
-"""Entries to read, the same number in every row: listed, (R, C), or a span."""
+KvIndex = Tensor | Strided
+"""KV slots to read, the same number in every row: listed, (R, C), or strided."""
 
 
 class LayerPool:
-    """Keys and values of one decoder layer, by entry; kept in `dtype`, read in the type of `like`."""
+    """Keys and values of one decoder layer, by KV slot; stored in `dtype`, read in the type of `like`."""
 
-    def __init__(self, entries: int, heads: int, head_dim: int, like: Tensor, dtype: torch.dtype) -> None:
-        # Never-written memory costs nothing until it is used, and nothing refers to it before.
-        shape = entries + FIRST_ENTRY, heads, head_dim
-        self._keys_PHD, self._values_PHD = (
-            like.new_empty(shape, dtype=dtype),
-            like.new_empty(shape, dtype=dtype),
-        )
+    def __init__(
+        self, num_kv_slots: int, heads: int, head_dim: int, like: Tensor, dtype: torch.dtype
+    ) -> None:
+        # Memory that was never written costs nothing, and no block table refers to it.
+        shape = num_kv_slots + FIRST_KV_SLOT, heads, head_dim
+        self._keys_PHD = like.new_empty(shape, dtype=dtype)
+        self._values_PHD = like.new_empty(shape, dtype=dtype)
         self._read_dtype = like.dtype
-        self.clear(torch.tensor([NOTHING], device=like.device))
+        self.clear(torch.tensor([ZERO_KV_SLOT], device=like.device))
 
-    def write(self, entries_E: Tensor, keys_EHD: Tensor, values_EHD: Tensor) -> None:
-        """Fill these entries."""
+    def write(self, kv_slots_E: Tensor, keys_EHD: Tensor, values_EHD: Tensor) -> None:
+        """Write keys and values to KV slots."""
         for pool_PHD, given_EHD in ((self._keys_PHD, keys_EHD), (self._values_PHD, values_EHD)):
-            pool_PHD.index_copy_(0, entries_E, given_EHD.to(pool_PHD.dtype))
+            pool_PHD.index_copy_(0, kv_slots_E, given_EHD.to(pool_PHD.dtype))
 
-    def read(self, places: Places) -> tuple[Tensor, Tensor]:
+    def read(self, index: KvIndex) -> tuple[Tensor, Tensor]:
         """Keys and values, (R, H, C, D) each."""
-        keys_RHCD, values_RHCD = _read(self._keys_PHD, places), _read(self._values_PHD, places)
+        keys_RHCD, values_RHCD = _read(self._keys_PHD, index), _read(self._values_PHD, index)
         return keys_RHCD.to(self._read_dtype), values_RHCD.to(self._read_dtype)
 
-    def clear(self, entries_E: Tensor) -> None:
-        """Fill these entries with zeros."""
-        self._keys_PHD.index_fill_(0, entries_E, 0)
-        self._values_PHD.index_fill_(0, entries_E, 0)
+    def clear(self, kv_slots_E: Tensor) -> None:
+        """Fill KV slots with zeros."""
+        self._keys_PHD.index_fill_(0, kv_slots_E, 0)
+        self._values_PHD.index_fill_(0, kv_slots_E, 0)
 
 
-def _read(pool_PHD: Tensor, places: Places) -> Tensor:
+def _read(pool_PHD: Tensor, index: KvIndex) -> Tensor:
     found_RCHD: Tensor
-    if isinstance(places, Span):
-        rows = pool_PHD[places.first : places.first + places.rows * places.pitch]
-        found_RCHD = rows.unflatten(0, (places.rows, places.pitch))[:, : places.length]
+    if isinstance(index, Strided):
+        rows = pool_PHD[index.first : index.first + index.rows * index.pitch]
+        found_RCHD = rows.unflatten(0, (index.rows, index.pitch))[:, : index.length]
     else:
-        found_RCHD = pool_PHD.index_select(0, places.flatten()).unflatten(0, places.shape)
+        found_RCHD = pool_PHD.index_select(0, index.flatten()).unflatten(0, index.shape)
     return found_RCHD.transpose(1, 2)
 
 
 class KeyValuePool:
-    """The memory of all hypotheses, of a size that is fixed beforehand.
+    """Keys and values of all hypotheses, in memory of a fixed size.
 
     Args:
-        layers: Of the decoder.
-        entries: Positions that can be remembered at once, source and target together.
+        layers: Number of decoder layers.
+        num_kv_slots: Positions that can be stored at once, source and target together.
         heads: Attention heads.
-        head_dim: Width of each.
-        like: Has the type that keys are computed in, and their place.
-        dtype: What keys and values are kept in; None for the type of `like`.
+        head_dim: Dimension of each head.
+        like: Has the type that keys are computed in, and their device.
+        dtype: Type that keys and values are stored in; None for the type of `like`.
     """
 
     def __init__(
         self,
         layers: int,
-        entries: int,
+        num_kv_slots: int,
         heads: int,
         head_dim: int,
         like: Tensor,
         dtype: torch.dtype | None = None,
     ) -> None:
-        kept = dtype or like.dtype
-        self.layers = [LayerPool(entries, heads, head_dim, like, kept) for _ in range(layers)]
-        self.entries, self.dtype, self.device = entries, like.dtype, like.device
+        stored = dtype or like.dtype
+        self.layers = [LayerPool(num_kv_slots, heads, head_dim, like, stored) for _ in range(layers)]
+        self.num_kv_slots, self.dtype, self.device = num_kv_slots, like.dtype, like.device
 
-    def clear(self, entries_E: Tensor) -> None:
-        """Fill these entries with zeros in every layer."""
+    def clear(self, kv_slots_E: Tensor) -> None:
+        """Fill KV slots with zeros in every layer."""
         for layer in self.layers:
-            layer.clear(entries_E)
+            layer.clear(kv_slots_E)
 
     def give_back(self) -> None:
-        """Let go of the memory, whoever else still refers to the pool; it is of no use afterwards."""
+        """Free the memory even if other objects still refer to the pool, which must not be used again."""
         self.layers.clear()
 
 
 @dataclass
 class PositionTables:
-    """What each position adds or turns, computed once; None where a variant has no use for it.
+    """What each position adds, or how it rotates, computed once; None where a variant does not use it.
 
     Attributes:
         added_CM: Added to the embedding.
-        rotations_2CD: Cosines and sines that turn queries and keys, (2, C, D/2).
+        rotations_2CD: Cosines and sines that rotate queries and keys, (2, C, D/2).
         distance_bias_HC: Bias of a key `c` positions before the query.
     """
 
@@ -160,45 +160,52 @@ class PositionTables:
 
 
 @dataclass(frozen=True)
-class Window:
+class StepView:
     """What one step reads and where it writes, the same for every layer.
 
     Attributes:
-        positions_N: The position that each slot is at.
-        written_R: The entry that each row fills.
-        own: What self-attention reads, this step's entries included: a lineage a row, or all that the
-            lanes of a slot have written.
-        own_mask: Added to its scores, broadcasts to (rows of `own`, H, queries of each, entries of each).
-        source: Each slot's source; None for a decoder alone.
+        positions_N: The position of each slot.
+        written_R: The KV slot that each row fills.
+        target: What self-attention reads, this step's KV slots included: one block table per row, or all
+            that the hypotheses of a slot have written.
+        target_mask: Added to the scores of self-attention; broadcasts to (rows of `target`, H, queries of
+            each, KV slots of each).
+        source: The source of each slot; None for a decoder alone.
         source_mask_N11S: Added to the scores of cross-attention.
         added_N1M: Added to the embeddings.
-        rotations_2N11D: Turn queries and keys.
+        rotations_2N11D: Rotate queries and keys.
     """
 
     positions_N: Tensor
     written_R: Tensor
-    own: Places
-    own_mask: Tensor
-    source: Places | None
+    target: KvIndex
+    target_mask: Tensor
+    source: KvIndex | None
     source_mask_N11S: Tensor | None
     added_N1M: Tensor | None
     rotations_2N11D: Tensor | None
 
 
-class DecoderState(Columns):
-    """A grid of slots (sentences) × lanes (their hypotheses), every slot at a position of its own.
+class DecoderState(SlotTensors):
+    """Slots (sentences) with K hypotheses each, every slot at a position of its own.
 
     Args:
-        pool: Where keys and values lie; other states may share it.
+        pool: Where keys and values are; other states may share it.
         tables: See PositionTables.
-        slots: Rows to begin with.
-        lanes: Hypotheses a sentence.
+        slots: Initial number of slots.
+        width: K, hypotheses of each sentence.
         capacity: Most target positions.
         source_capacity: Most source positions; 0 for a decoder alone.
 
     Attributes:
         positions_N: Tokens that each slot has produced.
+        target_kv_NKC: KV slots that each hypothesis may fill, one per position.
+        block_table_NKC: KV slots of the positions of each hypothesis.
+        source_kv_NS: KV slots of each source.
+        is_source_NS: True where a source token is real.
     """
+
+    SLOT_TENSORS = ("positions_N", "target_kv_NKC", "block_table_NKC", "source_kv_NS", "is_source_NS")
 
     def __init__(
         self,
@@ -206,107 +213,110 @@ class DecoderState(Columns):
         tables: PositionTables,
         *,
         slots: int,
-        lanes: int,
+        width: int,
         capacity: int,
         source_capacity: int,
     ) -> None:
         self.pool, self.tables = pool, tables
-        self.lanes, self.capacity, self.source_capacity = lanes, capacity, source_capacity
+        self.width, self.capacity, self.source_capacity = width, capacity, source_capacity
 
-        def entries(*shape: int) -> Tensor:
-            return torch.full(shape, NOTHING, dtype=torch.int64, device=pool.device)
+        def kv_slots(*shape: int) -> Tensor:
+            return torch.full(shape, ZERO_KV_SLOT, dtype=torch.int64, device=pool.device)
 
         self.positions_N = torch.zeros(slots, dtype=torch.int64, device=pool.device)
-        self.own_NKC, self.lineage_NKC = entries(slots, lanes, capacity), entries(slots, lanes, capacity)
-        self.source_NS = entries(slots, source_capacity)
+        self.target_kv_NKC = kv_slots(slots, width, capacity)
+        self.block_table_NKC = kv_slots(slots, width, capacity)
+        self.source_kv_NS = kv_slots(slots, source_capacity)
         self.is_source_NS = torch.zeros(slots, source_capacity, dtype=torch.bool, device=pool.device)
 
-    def seat(self, slots_N: Tensor, own_NKC: Tensor, source_NS: Tensor, is_source_NS: Tensor) -> None:
-        """Let new sentences begin in these slots.
+    def assign(
+        self, slots_N: Tensor, target_kv_NKC: Tensor, source_kv_NS: Tensor, is_source_NS: Tensor
+    ) -> None:
+        """Start new sentences in these slots.
 
         Args:
-            slots_N: Which.
-            own_NKC: Entries that their lanes may fill, one a position; any number of positions.
-            source_NS: Entries of their sources; NOTHING where a source is shorter than others.
+            slots_N: Slots to use.
+            target_kv_NKC: KV slots that their hypotheses may fill, one per position; any number of
+                positions.
+            source_kv_NS: KV slots of their sources; ZERO_KV_SLOT where a source is shorter than others.
             is_source_NS: True where a source token is real.
         """
         self.positions_N.index_fill_(0, slots_N, 0)
-        self.lineage_NKC.index_fill_(0, slots_N, NOTHING)
-        # No mask hides what is no number: nothing of who was here before may be looked at.
-        self.source_NS.index_fill_(0, slots_N, NOTHING)
-        for table, rows in ((self.own_NKC, own_NKC), (self.source_NS, source_NS)):
+        self.block_table_NKC.index_fill_(0, slots_N, ZERO_KV_SLOT)
+        # No mask hides NaN: KV slots of the previous sentence must not be read.
+        self.source_kv_NS.index_fill_(0, slots_N, ZERO_KV_SLOT)
+        for table, rows in ((self.target_kv_NKC, target_kv_NKC), (self.source_kv_NS, source_kv_NS)):
             table[slots_N, ..., : rows.shape[-1]] = rows
         self.is_source_NS.index_fill_(0, slots_N, False)
         self.is_source_NS[slots_N, : is_source_NS.shape[1]] = is_source_NS
 
     def write_source(self, layer: int, slots_N: Tensor, keys_NHSD: Tensor, values_NHSD: Tensor) -> None:
-        """Fill the entries of sources that were seated; padding goes where nobody reads."""
-        entries_NS = self.source_NS[slots_N, : keys_NHSD.shape[2]]
-        entries_E = entries_NS.masked_fill(entries_NS == NOTHING, _SCRAP).flatten()
+        """Fill the KV slots of sources that were assigned; padding goes where it is never read."""
+        kv_slots_NS = self.source_kv_NS[slots_N, : keys_NHSD.shape[2]]
+        kv_slots_E = kv_slots_NS.masked_fill(kv_slots_NS == ZERO_KV_SLOT, _PADDING_KV_SLOT).flatten()
         keys_EHD, values_EHD = (x.transpose(1, 2).flatten(0, 1) for x in (keys_NHSD, values_NHSD))
-        self.pool.layers[layer].write(entries_E, keys_EHD, values_EHD)
+        self.pool.layers[layer].write(kv_slots_E, keys_EHD, values_EHD)
 
-    def exact_extent(self) -> Extent:
+    def exact_shape(self) -> StepShape:
         """All slots up to the furthest position. The host waits for the device."""
         length = int(self.positions_N.max()) + 1
-        return Extent(len(self.positions_N), length, self.source_capacity)
+        return StepShape(len(self.positions_N), length, self.source_capacity)
 
-    def window(self, extent: Extent) -> Window:
-        """What a step over this extent looks at; takes note of the entries that it is to fill."""
-        positions_N = self.positions_N[: extent.slots].clamp_max(self.capacity - 1)
-        at_NK1 = positions_N[:, None, None].expand(-1, self.lanes, 1)
-        written_NK1 = self.own_NKC[: extent.slots].gather(2, at_NK1)
-        self.lineage_NKC[: extent.slots].scatter_(2, at_NK1, written_NK1)
-        tables = self.tables
-        added = None if tables.added_CM is None else tables.added_CM[positions_N, None]
-        return Window(
+    def view(self, shape: StepShape) -> StepView:
+        """What a step of this shape looks at; enters the KV slots that it will fill in the block tables."""
+        positions_N = self.positions_N[: shape.slots].clamp_max(self.capacity - 1)
+        at_NK1 = positions_N[:, None, None].expand(-1, self.width, 1)
+        written_NK1 = self.target_kv_NKC[: shape.slots].gather(2, at_NK1)
+        self.block_table_NKC[: shape.slots].scatter_(2, at_NK1, written_NK1)
+        added_CM = self.tables.added_CM
+        return StepView(
             positions_N=positions_N,
             written_R=written_NK1.flatten(),
-            own=self._own(extent),
-            own_mask=self._own_mask(positions_N, extent),
-            source=self._source(extent) if extent.source_length else None,
-            source_mask_N11S=self._source_mask(extent) if extent.source_length else None,
-            added_N1M=added,
+            target=self._target(shape),
+            target_mask=self._target_mask(positions_N, shape),
+            source=self._source(shape) if shape.source_length else None,
+            source_mask_N11S=self._source_mask(shape) if shape.source_length else None,
+            added_N1M=None if added_CM is None else added_CM[positions_N, None],
             rotations_2N11D=self._rotations(positions_N),
         )
 
-    def _own(self, extent: Extent) -> Places:
-        lineage_NKC: Tensor = self.lineage_NKC[: extent.slots, :, : extent.length]
-        return lineage_NKC.flatten(0, 1)
+    def _target(self, shape: StepShape) -> KvIndex:
+        block_table_NKC: Tensor = self.block_table_NKC[: shape.slots, :, : shape.length]
+        return block_table_NKC.flatten(0, 1)
 
-    def _source(self, extent: Extent) -> Places:
-        source_NS: Tensor = self.source_NS[: extent.slots, : extent.source_length]
-        return source_NS
+    def _source(self, shape: StepShape) -> KvIndex:
+        source_kv_NS: Tensor = self.source_kv_NS[: shape.slots, : shape.source_length]
+        return source_kv_NS
 
-    def _own_mask(self, positions_N: Tensor, extent: Extent) -> Tensor:
-        ago_NC = positions_N[:, None] - torch.arange(extent.length, device=positions_N.device)
+    def _target_mask(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+        ago_NC = positions_N[:, None] - torch.arange(shape.length, device=positions_N.device)
         mask_NHC = self._distance_bias(ago_NC).masked_fill((ago_NC < 0)[:, None], float("-inf"))
-        return mask_NHC.repeat_interleave(self.lanes, 0)[:, :, None]
+        return mask_NHC.repeat_interleave(self.width, 0)[:, :, None]
 
     def _distance_bias(self, ago_NC: Tensor) -> Tensor:
-        """What is added to the score of a key so many positions before the query, (N, H or 1, C)."""
+        """What is added to the score of a key `ago_NC` positions before the query, (N, H or 1, C)."""
         bias_HC = self.tables.distance_bias_HC
         if bias_HC is None:
             return torch.zeros_like(ago_NC, dtype=self.pool.dtype)[:, None]
         return bias_HC[:, ago_NC.clamp_min(0)].transpose(0, 1)
 
-    def _source_mask(self, extent: Extent) -> Tensor:
-        is_source_NS = self.is_source_NS[: extent.slots, : extent.source_length]
-        # A softmax over nothing would be 0/0: an empty row sees all of its padding.
+    def _source_mask(self, shape: StepShape) -> Tensor:
+        is_source_NS = self.is_source_NS[: shape.slots, : shape.source_length]
+        # A softmax over no position would be 0/0: an empty slot sees all of its padding.
         is_seen_NS = is_source_NS | ~is_source_NS.any(1, keepdim=True)
         mask_NS = torch.zeros(is_seen_NS.shape, dtype=self.pool.dtype, device=is_seen_NS.device)
         return mask_NS.masked_fill(~is_seen_NS, float("-inf"))[:, None, None]
 
     def _rotations(self, positions_N: Tensor) -> Tensor | None:
-        turns_2CD = self.tables.rotations_2CD
-        return None if turns_2CD is None else turns_2CD[:, positions_N, None, None]
+        rotations_2CD = self.tables.rotations_2CD
+        return None if rotations_2CD is None else rotations_2CD[:, positions_N, None, None]
 
     def reorder(self, parents_NK: Tensor, length: int) -> None:
-        """Let lane k of slot n continue what lane `parents_NK[n, k]` of the same slot has produced.
+        """Let row k of slot n continue what row `parents_NK[n, k]` of the same slot has produced.
 
         Args:
-            parents_NK: Of the first slots, as many as there are rows.
-            length: No slot has produced more.
+            parents_NK: Parents of the first slots.
+            length: Most tokens that any slot has produced.
         """
-        lineage_NKC = self.lineage_NKC[: len(parents_NK), :, :length]
-        lineage_NKC.copy_(lineage_NKC.gather(1, parents_NK[..., None].expand_as(lineage_NKC)))
+        block_table_NKC = self.block_table_NKC[: len(parents_NK), :, :length]
+        block_table_NKC.copy_(block_table_NKC.gather(1, parents_NK[..., None].expand_as(block_table_NKC)))

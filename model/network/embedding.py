@@ -1,6 +1,6 @@
-"""What a network reads: a vector for each token, and for the place where it stands.
+"""What a network reads: a vector for each token and for its position.
 
-Shapes: N sentences (slots), K lanes, T positions, M model width.
+Shapes: N sentences (slots), K hypotheses, T positions, M model width.
 """
 
 import math
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from model.config import TransformerConfig
 from model.errors import TextTooLongError
-from model.network.decoder_state import Window
+from model.network.decoder_state import StepView
 from model.network.layers import Dropout, layer_norm
 from model.network.positions import sinusoids
 
@@ -32,9 +32,9 @@ class Embedding(nn.Module):
         """(N, T) ids to (N, T, M) states."""
         return self._finish(ids_NT, self.added_positions(ids_NT.shape[1], ids_NT.device))
 
-    def step(self, ids_NK: Tensor, window: Window) -> Tensor:
+    def step(self, ids_NK: Tensor, view: StepView) -> Tensor:
         """(N, K) ids at each slot's position to (N, K, M) states."""
-        return self._finish(ids_NK, window.added_N1M)
+        return self._finish(ids_NK, view.added_N1M)
 
     def _finish(self, ids: Tensor, added: Tensor | None) -> Tensor:
         states: Tensor = self.tokens(ids)

@@ -43,7 +43,7 @@ def _initialise_linear(name: str, linear: nn.Linear, config: TransformerConfig, 
 
 
 @contextmanager
-def blank() -> Iterator[None]:
+def meta_init() -> Iterator[None]:
     """Modules made inside have parameters of the right shape and type, but no memory and no values."""
     with torch.device("meta"), _WithoutFirstValues():
         yield

@@ -1,32 +1,41 @@
-"""⑤ Facts about the sentences of a batch, side by side: tensors with one row a slot.
-
-What is known of a sentence is spread over many tensors. All of them move together when a slot is
-emptied and another one takes its place.
-"""
+"""⑤ What is known of the sentences of a batch: tensors with one row per slot, moved and resized together."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torch import Tensor
 
 
-class Columns:
-    """The tensors among its attributes whose shape suffix begins with N; unused rows hold anything."""
+class SlotTensors:
+    """Base of a class that keeps tensors with one row per slot; unused rows hold anything.
 
-    def columns(self) -> Iterator[tuple[str, Tensor]]:
-        """Name and tensor of each."""
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor) and name.rpartition("_")[2].startswith("N"):
-                yield name, value
+    Attributes:
+        SLOT_TENSORS: Names of the attributes that are such tensors.
+    """
+
+    SLOT_TENSORS: ClassVar[tuple[str, ...]] = ()
+
+    def parts(self) -> Iterator["SlotTensors"]:
+        """This object, and others whose slots are the same."""
+        yield self
+
+    def slot_tensors(self) -> Iterator[Tensor]:
+        """The tensors of all parts."""
+        for part in self.parts():
+            for name in part.SLOT_TENSORS:
+                yield getattr(part, name)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
         """Copy rows `sources` over rows `targets`, both int64 and without a row in common."""
-        for _, column in self.columns():
-            column.index_copy_(0, targets, column.index_select(0, sources))
+        for tensor in self.slot_tensors():
+            tensor.index_copy_(0, targets, tensor.index_select(0, sources))
 
     def resize(self, slots: int) -> None:
-        """Have at least so many rows; new ones hold zeros."""
-        for name, column in list(self.columns()):
-            if len(column) < slots:
-                larger = column.new_zeros(slots, *column.shape[1:])
-                larger[: len(column)] = column
-                setattr(self, name, larger)
+        """Grow to at least `slots` rows; new rows hold zeros."""
+        for part in self.parts():
+            for name in part.SLOT_TENSORS:
+                tensor: Tensor = getattr(part, name)
+                if len(tensor) < slots:
+                    larger = tensor.new_zeros(slots, *tensor.shape[1:])
+                    larger[: len(tensor)] = tensor
+                    setattr(part, name, larger)

@@ -3,8 +3,8 @@
 `forward` is the training path, `decode_step` the cached path; they give the same logits.
 A mask is True where attention may look, everywhere in this project.
 
-Shapes: N sentences (slots), K lanes, S source, T target positions, Q queries, H heads,
-D head width, M model width, V vocabulary.
+Shapes: N sentences (slots), K hypotheses of a sentence, S source, T target positions, Q queries, H heads,
+D head dim, M model dim, V vocabulary, R rows (slots × hypotheses).
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from model.config import TransformerConfig
 from model.errors import ConfigError, TextTooLongError
 from model.network.decoder_state import (
     DecoderState,
-    Extent,
+    EncoderOutput,
     KeyValuePool,
+    KvIndex,
     LayerPool,
-    Memory,
-    Places,
     PositionTables,
-    Window,
+    StepShape,
+    StepView,
 )
 from model.network.embedding import Embedding
 from model.network.initialisation import initialise
@@ -36,7 +36,7 @@ from model.network.positions import relative_bucket, rotate, rotations
 
 @dataclass
 class AttentionMaps:
-    """Attention weights of one forward pass: a list a layer of (N, H, queries, keys), rows summing to 1."""
+    """Attention weights of one forward pass, one tensor (N, H, queries, keys) per layer; rows sum to 1."""
 
     encoder: list[Tensor] = field(default_factory=list)
     decoder: list[Tensor] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Transformer(nn.Module):
 
     Attributes:
         config: As given.
-        state_dtype: What the decoder's state is kept in; None for the type of the weights.
+        state_dtype: Type that keys and values are stored in; None for the type of the weights.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -84,11 +84,11 @@ class Transformer(nn.Module):
             target_NT: Decoder input: start token, then the target so far; padded on the right.
             maps: Collects attention weights, by the explicit path.
 
-        Returns:
+        Rerotations_:
             Shape (N, T, V); V is `target_vocab_size`, rows added to fill a multiple are left out.
         """
-        memory = None if source_NS is None else self.encode(source_NS, maps)
-        return self.project(self.decode(target_NT, memory, maps))
+        encoder_output = None if source_NS is None else self.encode(source_NS, maps)
+        return self.project(self.decode(target_NT, encoder_output, maps))
 
     def forward_with_attention(
         self, source_NS: Tensor | None, target_NT: Tensor
@@ -97,20 +97,22 @@ class Transformer(nn.Module):
         maps = AttentionMaps()
         return self(source_NS, target_NT, maps), maps
 
-    def encode(self, source_NS: Tensor, maps: AttentionMaps | None = None) -> Memory:
+    def encode(self, source_NS: Tensor, maps: AttentionMaps | None = None) -> EncoderOutput:
         """Encoder states of padded source ids; padding influences nothing."""
         mask_NS = source_NS != self.config.pad_id
         states = self.source_embedding(source_NS)
         states = self.encoder(states, mask_NS, None, maps)
-        return Memory(states, mask_NS)
+        return EncoderOutput(states, mask_NS)
 
-    def decode(self, target_NT: Tensor, memory: Memory | None, maps: AttentionMaps | None = None) -> Tensor:
+    def decode(
+        self, target_NT: Tensor, encoder_output: EncoderOutput | None, maps: AttentionMaps | None = None
+    ) -> Tensor:
         """Decoder states (N, T, M) of all target positions at once.
 
         Targets are padded on the right, so that the causal mask already hides the padding from
         every real position.
         """
-        states: Tensor = self.decoder(self.target_embedding(target_NT), None, memory, maps)
+        states: Tensor = self.decoder(self.target_embedding(target_NT), None, encoder_output, maps)
         return states
 
     def project(self, states: Tensor) -> Tensor:
@@ -118,14 +120,14 @@ class Transformer(nn.Module):
         logits: Tensor = self.output(states)
         return logits[..., : self.config.target_vocab_size]
 
-    def new_pool(self, entries: int) -> KeyValuePool:
-        """Memory for so many positions of the decoder, where the weights are."""
+    def new_pool(self, num_kv_slots: int) -> KeyValuePool:
+        """Memory for the keys and values of `num_kv_slots` positions, on the device of the weights."""
         like, config = self.target_embedding.tokens.weight, self.config
-        sizes = config.num_decoder_layers, entries, config.num_heads, config.head_dim
+        sizes = config.num_decoder_layers, num_kv_slots, config.num_heads, config.head_dim
         return KeyValuePool(*sizes, like, self.state_dtype)
 
     def position_tables(self, capacity: int) -> PositionTables:
-        """What positions 0…capacity−1 add or turn.
+        """What positions 0…capacity−1 add, or how they rotate.
 
         Raises:
             TextTooLongError: If there are fewer learned positions than `capacity`.
@@ -137,41 +139,41 @@ class Transformer(nn.Module):
             distance_bias_HC=self.decoder.distance_bias(capacity, weight.dtype),
         )
 
-    def remember(self, memory: Memory, state: DecoderState, slots_N: Tensor) -> None:
-        """Project the keys and values of sources, once, into the slots where they are seated."""
+    def cache_source(self, encoder_output: EncoderOutput, state: DecoderState, slots_N: Tensor) -> None:
+        """Project the keys and values of sources, once, into the slots assigned to them."""
         for i, layer in enumerate(self.decoder.layers):
-            state.write_source(i, slots_N, *layer.cross.keys_values(memory.states_NSM))
+            state.write_source(i, slots_N, *layer.cross.keys_values(encoder_output.states_NSM))
 
     def decode_step(
         self,
         tokens_NK: Tensor,
         state: DecoderState,
-        extent: Extent | None = None,
+        shape: StepShape | None = None,
         *,
         attention: list[Tensor] | None = None,
     ) -> Tensor:
-        """Logits after one more token in every lane; each of these slots advances by one position.
+        """Logits after one more token in every hypothesis; each of these slots advances by one position.
 
         Args:
-            tokens_NK: The token each lane produced last; `decoder_start_id` at position 0.
+            tokens_NK: The last token of each hypothesis; `decoder_start_id` at position 0.
             state: Written in place.
-            extent: What of it to look at; None finds out, for which the host waits for the device.
-            attention: Where to append the weights (N, K, S) over the source: last layer, averaged
-                over heads.
+            shape: How much of the state to look at; None computes it, so the host waits for the device.
+            attention: List to which the weights (N, K, S) over the source are appended: last layer,
+                averaged over heads.
 
-        Returns:
+        Rerotations_:
             Shape (N, K, V).
 
         Raises:
             TextTooLongError: If the state is full.
         """
-        extent = extent or state.exact_extent()
-        if extent.length > state.capacity:
-            raise TextTooLongError("target", "capacity", state.capacity, extent.length)
-        window = state.window(extent)
-        states_NKM = self.target_embedding.step(tokens_NK, window)
-        states_NKM = self.decoder.step(states_NKM, window, state.pool, attention)
-        state.positions_N[: extent.slots] += 1
+        shape = shape or state.exact_shape()
+        if shape.length > state.capacity:
+            raise TextTooLongError("target", "capacity", state.capacity, shape.length)
+        view = state.view(shape)
+        states_NKM = self.target_embedding.step(tokens_NK, view)
+        states_NKM = self.decoder.step(states_NKM, view, state.pool, attention)
+        state.positions_N[: shape.slots] += 1
         return self.project(states_NKM)
 
     def num_parameters(self, *, embeddings: bool = True) -> int:
@@ -181,11 +183,11 @@ class Transformer(nn.Module):
 
 
 @dataclass(frozen=True)
-class View:
-    """What the queries of a self-attention may see, the same for every layer of a stack.
+class SequenceView:
+    """What the queries of a self-attention over whole sequences may see, the same for every layer.
 
     Attributes:
-        mask: Boolean (True = look) or added to the scores; None where causality says it all.
+        mask: Boolean (True = look) or added to the scores; None where only causality limits.
         causal: Query i sees keys 0…i; not used together with a mask.
         rotations_2QD: Rotations of queries and keys.
     """
@@ -210,24 +212,28 @@ class Stack(nn.Module):
             self.relative_bias = nn.Embedding(config.relative_buckets, config.num_heads)
 
     def forward(
-        self, states: Tensor, mask_NT: Tensor | None, memory: Memory | None, maps: AttentionMaps | None
+        self,
+        states: Tensor,
+        mask_NT: Tensor | None,
+        encoder_output: EncoderOutput | None,
+        maps: AttentionMaps | None,
     ) -> Tensor:
         """(N, T, M) to (N, T, M); `mask_NT` is True where a token is real, None where all are."""
         view = self._view(states, mask_NT)
         for layer in self.layers:
             if not self._is_dropped():
-                states = layer(states, view, memory, maps)
+                states = layer(states, view, encoder_output, maps)
         result: Tensor = self.norm(states)
         return result
 
     def step(
-        self, states_NKM: Tensor, window: Window, pool: KeyValuePool, attention: list[Tensor] | None
+        self, states_NKM: Tensor, view: StepView, pool: KeyValuePool, attention: list[Tensor] | None
     ) -> Tensor:
         """(N, K, M) at each slot's position to (N, K, M)."""
         weights: list[Tensor] | None = None if attention is None else []
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
-            states_NKM = layer.step(states_NKM, window, pool.layers[i], weights if i == last else None)
+            states_NKM = layer.step(states_NKM, view, pool.layers[i], weights if i == last else None)
         if attention is not None:
             attention += [weights_NHKS.mean(1) for weights_NHKS in weights or ()]
         result: Tensor = self.norm(states_NKM)
@@ -246,17 +252,19 @@ class Stack(nn.Module):
         distances = -torch.arange(length, device=self.relative_bias.weight.device)
         return self._bias_of(distances).to(dtype)
 
-    def _view(self, states: Tensor, mask_NT: Tensor | None) -> View:
+    def _view(self, states: Tensor, mask_NT: Tensor | None) -> SequenceView:
         length, device = states.shape[1], states.device
         mask = None if mask_NT is None else key_mask(mask_NT)
-        turns = self.rotations(length, device)
+        rotations_ = self.rotations(length, device)
         if self.config.positions != "relative":
-            return View(mask, self.causal and mask is None, turns)
+            return SequenceView(mask, self.causal and mask is None, rotations_)
         positions = torch.arange(length, device=device)
         bias = self._bias_of(positions[None, :] - positions[:, None]).to(states.dtype)[None]
         if self.causal:
             mask = torch.ones(length, length, dtype=torch.bool, device=device).tril()
-        return View(bias if mask is None else bias.masked_fill(~mask, float("-inf")), False, turns)
+        return SequenceView(
+            bias if mask is None else bias.masked_fill(~mask, float("-inf")), False, rotations_
+        )
 
     def _bias_of(self, distances: Tensor) -> Tensor:
         buckets = relative_bucket(
@@ -288,18 +296,22 @@ class Layer(nn.Module):
         self.feed_forward_residual = Residual(config)
 
     def forward(
-        self, states: Tensor, view: View, memory: Memory | None, maps: AttentionMaps | None
+        self,
+        states: Tensor,
+        view: SequenceView,
+        encoder_output: EncoderOutput | None,
+        maps: AttentionMaps | None,
     ) -> Tensor:
         """(N, T, M) to (N, T, M), all positions at once."""
         kept = (None, None) if maps is None else (maps.decoder if self.causal else maps.encoder, maps.cross)
         states = self.attention_residual(states, lambda x: self._attend_to_self(x, view, kept[0]))
         if self.has_source:
-            source = given(memory)
+            source = given(encoder_output)
             states = self.cross_residual(states, lambda x: self._attend_to_source(x, source, kept[1]))
         result: Tensor = self.feed_forward_residual(states, self.feed_forward)
         return result
 
-    def _attend_to_self(self, states: Tensor, view: View, weights: list[Tensor] | None) -> Tensor:
+    def _attend_to_self(self, states: Tensor, view: SequenceView, weights: list[Tensor] | None) -> Tensor:
         attended: Tensor = self.attention(
             states,
             states,
@@ -310,42 +322,44 @@ class Layer(nn.Module):
         )
         return attended
 
-    def _attend_to_source(self, states: Tensor, memory: Memory, weights: list[Tensor] | None) -> Tensor:
-        mask = key_mask(memory.mask_NS)
-        attended: Tensor = self.cross(states, memory.states_NSM, mask, weights=weights)
+    def _attend_to_source(
+        self, states: Tensor, encoder_output: EncoderOutput, weights: list[Tensor] | None
+    ) -> Tensor:
+        mask = key_mask(encoder_output.mask_NS)
+        attended: Tensor = self.cross(states, encoder_output.states_NSM, mask, weights=weights)
         return attended
 
     def step(
-        self, states_NKM: Tensor, window: Window, pool: LayerPool, weights: list[Tensor] | None
+        self, states_NKM: Tensor, view: StepView, pool: LayerPool, weights: list[Tensor] | None
     ) -> Tensor:
         """(N, K, M) at each slot's position to (N, K, M); `weights` collects those over the source."""
-        states_NKM = self.attention_residual(states_NKM, lambda x: self._step_self(x, window, pool))
-        if window.source is not None:
+        states_NKM = self.attention_residual(states_NKM, lambda x: self._step_self(x, view, pool))
+        if view.source is not None:
             attend = self._step_source
-            states_NKM = self.cross_residual(states_NKM, lambda x: attend(x, window, pool, weights))
+            states_NKM = self.cross_residual(states_NKM, lambda x: attend(x, view, pool, weights))
         result: Tensor = self.feed_forward_residual(states_NKM, self.feed_forward)
         return result
 
-    def _step_self(self, states_NKM: Tensor, window: Window, pool: LayerPool) -> Tensor:
+    def _step_self(self, states_NKM: Tensor, view: StepView, pool: LayerPool) -> Tensor:
         queries, (keys, values) = self.attention.queries(states_NKM), self.attention.keys_values(states_NKM)
-        if (turns := window.rotations_2N11D) is not None:
-            queries, keys = rotate(queries, turns), rotate(keys, turns)
-        pool.write(window.written_R, *(x.transpose(1, 2).flatten(0, 1) for x in (keys, values)))
-        keys, values = pool.read(window.own)
-        # Either every lane is a row of one query, or the lanes of a slot are queries of one attention.
+        if (rotations_2N11D := view.rotations_2N11D) is not None:
+            queries, keys = rotate(queries, rotations_2N11D), rotate(keys, rotations_2N11D)
+        pool.write(view.written_R, *(x.transpose(1, 2).flatten(0, 1) for x in (keys, values)))
+        keys, values = pool.read(view.target)
+        # Either every row has one query, or the hypotheses of a slot are queries of one attention.
         grouped = queries.transpose(1, 2).reshape(len(keys), -1, *queries.shape[1::2]).transpose(1, 2)
-        return self.attention.attend(grouped, keys, values, window.own_mask).view_as(states_NKM)
+        return self.attention.attend(grouped, keys, values, view.target_mask).view_as(states_NKM)
 
     def _step_source(
-        self, states_NKM: Tensor, window: Window, pool: LayerPool, weights: list[Tensor] | None
+        self, states_NKM: Tensor, view: StepView, pool: LayerPool, weights: list[Tensor] | None
     ) -> Tensor:
-        queries = self.cross.queries(states_NKM)  # the lanes of a slot are queries of one attention
-        keys, values = pool.read(cast(Places, window.source))
-        return self.cross.attend(queries, keys, values, window.source_mask_N11S, weights=weights)
+        queries = self.cross.queries(states_NKM)  # the hypotheses of a slot are queries of one attention
+        keys, values = pool.read(cast(KvIndex, view.source))
+        return self.cross.attend(queries, keys, values, view.source_mask_N11S, weights=weights)
 
 
-def given(memory: Memory | None) -> Memory:
+def given(encoder_output: EncoderOutput | None) -> EncoderOutput:
     """The encoded source, which an encoder-decoder cannot do without; ConfigError if it is missing."""
-    if memory is None:
-        raise ConfigError("memory", "given for an encoder-decoder", None)
-    return memory
+    if encoder_output is None:
+        raise ConfigError("encoder_output", "given for an encoder-decoder", None)
+    return encoder_output

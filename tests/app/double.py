@@ -170,7 +170,7 @@ class DoubleEngine:
     def interrupt(self) -> None:
         self._interrupted.set()
 
-    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         length = self._running.get(sentence, 0)
         if self._backend.stops_at is not None and length >= self._backend.stops_at:
             self._backend.gate.clear()

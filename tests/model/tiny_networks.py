@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.network.decoder_state import FIRST_ENTRY, DecoderState, Memory
+from model.network.decoder_state import FIRST_KV_SLOT, DecoderState, EncoderOutput
 from model.network.transformer import Transformer
 
 Network = TypeVar("Network", bound=torch.nn.Module)
@@ -58,23 +58,31 @@ def noise(*shape: int, seed: int = 3) -> Tensor:
 
 
 def started(
-    network: Transformer, memory: Memory | None, *, lanes: int, capacity: int, num_slots: int = 0
+    network: Transformer,
+    encoder_output: EncoderOutput | None,
+    *,
+    width: int,
+    capacity: int,
+    num_slots: int = 0,
 ) -> DecoderState:
-    """A state of its own for sentences that begin together; `num_slots` of them where there is no source."""
-    mask_NS = torch.zeros(num_slots, 0, dtype=torch.bool) if memory is None else memory.mask_NS
-    slots, width = mask_NS.shape
-    num_own = slots * lanes * capacity
+    """A state of its own for sentences that start together; `num_slots` of them where there is no source."""
+    mask_NS = (
+        torch.zeros(num_slots, 0, dtype=torch.bool) if encoder_output is None else encoder_output.mask_NS
+    )
+    slots, source_length = mask_NS.shape
+    num_target = slots * width * capacity
+    kv_slots = torch.arange(num_target + slots * source_length) + FIRST_KV_SLOT
     state = DecoderState(
-        network.new_pool(num_own + slots * width),
+        network.new_pool(len(kv_slots)),
         network.position_tables(capacity),
         slots=slots,
-        lanes=lanes,
+        width=width,
         capacity=capacity,
-        source_capacity=width,
+        source_capacity=source_length,
     )
-    entries = torch.arange(num_own + slots * width) + FIRST_ENTRY
-    own_NKC, source_NS = entries[:num_own].view(slots, lanes, capacity), entries[num_own:].view(slots, width)
-    state.seat(torch.arange(slots), own_NKC, source_NS, mask_NS)
-    if memory is not None:
-        network.remember(memory, state, torch.arange(slots))
+    target_kv_NKC = kv_slots[:num_target].view(slots, width, capacity)
+    source_kv_NS = kv_slots[num_target:].view(slots, source_length)
+    state.assign(torch.arange(slots), target_kv_NKC, source_kv_NS, mask_NS)
+    if encoder_output is not None:
+        network.cache_source(encoder_output, state, torch.arange(slots))
     return state

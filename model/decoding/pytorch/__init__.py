@@ -1,16 +1,15 @@
 """⑤ The running batch in PyTorch: the reference of the native one, the fallback, and the way onto a GPU.
 
-    torch_runner    the batch at its exact size (lending, entries)
-    static_runner   the batch in fixed sizes, each a CUDA graph (static_batch, fixed_state, buckets,
-                    cuda_graphs, encoding, transfer)
-    running         who sits in which slot of a batch, who is done, and what became of them (roll, stepping)
-    grid            one step of all slots, on the device (slot_options, demands)
-    constraints     what may not be produced (history)
-    search/         greedy, sampling, beam
-    scoring         length and coverage penalties
-    trace           who produced which token, and the way back to a hypothesis
-    score           the log-probability of a given translation
-    network         what all this asks of a network (padding)
+    torch_runner    the batch at its exact size
+    static_runner   the batch in a few fixed sizes, each a CUDA graph (cuda_graphs)
+    running_batch   which sentence has which slot, how long it is, and its results
+    batch_state     one step of all slots on the device
+    slot_options    the options of all slots as tensors, and the features that any of them uses
+    kv_allocator    which KV slots a sentence may fill
+    backpointers    which hypothesis produced which token
+    search/         greedy search, sampling, beam search, constraints, penalties
+    encoding        encoder batches beside the decoder
+    device_memory   precision, transfers, and out of memory as MemoryError
 
-Equal to the native batch in all that it decides.
+It decides exactly as the native batch does.
 """

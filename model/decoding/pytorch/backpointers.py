@@ -1,13 +1,10 @@
 """⑤ Which hypothesis produced which token, step by step, and the way back from its end.
 
-Kept only while some sentence's options look at them.
+Hypotheses are not moved when the search reorders them: each step records every row's parent, and a
+finished hypothesis is read backwards, once. Only where an option compares a new token with the earlier
+ones are the tokens kept in the order of each hypothesis as well (`TokenHistory`).
 
-Shapes: N slots, K lanes, C positions.
-
-Beams are not moved when they change lanes: each step records every lane's parent, and a finished
-hypothesis is read backwards, once.
-
-Shapes: N slots, K lanes, C positions, T steps, S source.
+Shapes: N slots, K hypotheses, C positions, T steps, S source positions.
 """
 
 from collections.abc import Sequence
@@ -17,145 +14,144 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from model.decoding.pytorch.search.protocol import Choice, Ending
-from model.decoding.pytorch.search.scoring import take_lanes
-from model.network.slot_tensors import Columns
+from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis
+from model.decoding.pytorch.search.scoring import take_rows
+from model.network.slot_tensors import SlotTensors
 from model.request import Hypothesis
 
 
-class History(Columns):
-    """Moves with the beams, unlike the trace.
+class TokenHistory(SlotTensors):
+    """The tokens of every hypothesis in order, for n-gram and repetition limits; reordered by the search.
 
     Args:
-        slots: Rows to begin with.
-        lanes: K.
+        slots: Initial number of slots.
+        width: K.
         capacity: Most target positions.
-        pad_id: Stands where nothing was produced yet; is never produced itself.
+        pad_id: Fills positions without a token; is never produced itself.
         device: Where the tensors live.
     """
 
-    def __init__(self, slots: int, lanes: int, capacity: int, pad_id: int, device: torch.device) -> None:
-        shape = (slots, lanes, capacity)
+    SLOT_TENSORS = ("_tokens_NKC", "_agreement_NKC")
+
+    def __init__(self, slots: int, width: int, capacity: int, pad_id: int, device: torch.device) -> None:
+        shape = (slots, width, capacity)
         self._pad_id = pad_id
         self._tokens_NKC = torch.zeros(shape, dtype=torch.int64, device=device)
         self._agreement_NKC = torch.zeros(shape, dtype=torch.int64, device=device)
 
-    def seat(self, slots_N: Tensor) -> None:
-        """Let new sentences begin in these slots."""
+    def assign(self, slots_N: Tensor) -> None:
+        """Clear these slots for new sentences."""
         self._tokens_NKC.index_fill_(0, slots_N, self._pad_id)
         self._agreement_NKC.index_fill_(0, slots_N, 0)
 
     def tokens(self, slots: int) -> Tensor:
-        """Of the first slots, (N, K, C)."""
+        """Tokens of the first slots, (N, K, C)."""
         return self._tokens_NKC[:slots]
 
     def agreement(self, slots: int) -> Tensor:
-        """How many tokens before place c are the same as the last ones of all, (N, K, C)."""
+        """How many tokens before position c equal the last tokens of the hypothesis, (N, K, C)."""
         return self._agreement_NKC[:slots]
 
     def record(self, positions_N: Tensor, tokens_NK: Tensor, parents_NK: Tensor | None) -> None:
-        """Add one token to every lane.
+        """Append one token to every hypothesis.
 
-        Two ends of the past agree in one token more than before the step if their last tokens are
-        the same, and in none otherwise.
+        A position agrees with the end in one token more than before the step if its last token is the
+        new one, and in none otherwise.
         """
         tokens_NKC, agreement_NKC = self.tokens(len(positions_N)), self.agreement(len(positions_N))
         if parents_NK is not None:
-            tokens_NKC.copy_(take_lanes(tokens_NKC, parents_NK))
-            agreement_NKC.copy_(take_lanes(agreement_NKC, parents_NK))
+            tokens_NKC.copy_(take_rows(tokens_NKC, parents_NK))
+            agreement_NKC.copy_(take_rows(agreement_NKC, parents_NK))
         is_same_NKC = tokens_NKC[..., :-1] == tokens_NK[..., None]
         agreement_NKC[..., 1:] = (agreement_NKC[..., :-1] + 1).masked_fill(~is_same_NKC, 0)
         at_NK1 = positions_N[:, None, None].expand(*tokens_NK.shape, 1)
         tokens_NKC.scatter_(2, at_NK1, tokens_NK[..., None])
 
 
-class Trace(Columns):
-    """The record of a grid, on its device."""
+class Backpointers(SlotTensors):
+    """Token, parent and log-probability of every row in every step, on the device."""
 
-    def __init__(self, slots: int, lanes: int, capacity: int, device: torch.device) -> None:
-        shape = (slots, lanes, capacity)
+    SLOT_TENSORS = ("_tokens_NKC", "_parents_NKC", "_log_probs_NKC")
+
+    def __init__(self, slots: int, width: int, capacity: int, device: torch.device) -> None:
+        shape = (slots, width, capacity)
         self._tokens_NKC = torch.zeros(shape, dtype=torch.int64, device=device)
         self._parents_NKC = torch.zeros(shape, dtype=torch.int64, device=device)
         self._log_probs_NKC = torch.zeros(shape, device=device)
-        self._own_K = torch.arange(lanes, device=device)
+        self._own_K = torch.arange(width, device=device)
 
     def record(self, positions_N: Tensor, choice: Choice) -> None:
         """Add one step."""
-        slots, lanes = choice.tokens_NK.shape
+        slots, width = choice.tokens_NK.shape
         parents_NK = self._own_K.expand(slots, -1) if choice.parents_NK is None else choice.parents_NK
-        at_NK1 = positions_N[:, None, None].expand(-1, lanes, 1)
+        at_NK1 = positions_N[:, None, None].expand(-1, width, 1)
         self._tokens_NKC[:slots].scatter_(2, at_NK1, choice.tokens_NK[..., None])
         self._parents_NKC[:slots].scatter_(2, at_NK1, parents_NK[..., None])
         self._log_probs_NKC[:slots].scatter_(2, at_NK1, choice.log_probs_NK[..., None])
 
-    def record_of(self, slots_N: Tensor, length: int) -> Tensor:
-        """Tokens, parents and log-probabilities of the first `length` steps, one after another, (N, K, 3T).
+    def packed(self, slots_N: Tensor, length: int) -> Tensor:
+        """Tokens, then parents, then log-probabilities of the first `length` steps, (N, K, 3T).
 
-        As float64, which holds all three exactly: one table for one transfer.
+        float64 holds all three exactly, so that one transfer to the host is enough.
         """
         tables = (self._tokens_NKC, self._parents_NKC, self._log_probs_NKC)
         return torch.cat([table[slots_N, :, :length].double() for table in tables], -1)
 
 
 @dataclass(frozen=True)
-class SlotTrace:
-    """One slot's record: lists a lane of numbers a step.
+class SlotBackpointers:
+    """The backpointers of one slot, on the host: for each row a list with one number per step.
 
     Attributes:
-        tokens: Token each lane produced.
-        parents: Lane it came from.
+        tokens: Token that each row produced.
+        parents: Row that it continued.
         log_probs: The network's log-probability of the token.
-        attention: Weights (K, S) of each step over the source, lanes as they were before the step;
+        attention: Weights (K, S) of each step over the source, rows as they were before the step;
             empty if not asked for.
     """
 
-    tokens: Sequence[Sequence[int]]
-    parents: Sequence[Sequence[int]]
-    log_probs: Sequence[Sequence[float]]
+    tokens: list[list[int]]
+    parents: list[list[int]]
+    log_probs: list[list[float]]
     attention: Sequence[Tensor] = ()
 
     @classmethod
-    def read(cls, lanes: Sequence[Sequence[float]], attention: Sequence[Tensor] = ()) -> "SlotTrace":
-        """What `Trace.record_of` told of a slot."""
-        steps = len(lanes[0]) // 3
-        return cls(
-            tokens=[[int(number) for number in row[:steps]] for row in lanes],
-            parents=[[int(number) for number in row[steps : 2 * steps]] for row in lanes],
-            log_probs=[row[2 * steps :] for row in lanes],
-            attention=attention,
-        )
+    def unpack(cls, packed_KX: Tensor, attention: Sequence[Tensor] = ()) -> "SlotBackpointers":
+        """Read what `Backpointers.packed` has for one slot."""
+        tokens_KT, parents_KT, log_probs_KT = packed_KX.chunk(3, -1)
+        return cls(tokens_KT.long().tolist(), parents_KT.long().tolist(), log_probs_KT.tolist(), attention)
 
-    def hypothesis(self, ending: Ending) -> Hypothesis:
+    def hypothesis(self, end: FinalHypothesis) -> Hypothesis:
         """The hypothesis that ends there, with its alignment if attention was kept."""
-        lanes = self._lanes(ending)
-        log_probs = [self.log_probs[lane][t] for t, lane in enumerate(lanes)]
-        if ending.eos_log_prob is not None:
-            log_probs.append(ending.eos_log_prob)
+        rows = self._rows(end)
+        log_probs = [self.log_probs[row][t] for t, row in enumerate(rows)]
+        if end.eos_log_prob is not None:
+            log_probs.append(end.eos_log_prob)
         return Hypothesis(
-            token_ids=self.tokens_of(ending),
-            score=ending.score,
+            token_ids=self.tokens_of(end),
+            score=end.score,
             log_probability=sum(log_probs),
             token_log_probabilities=tuple(log_probs),
-            finished=ending.eos_log_prob is not None,
-            alignment=self._alignment(lanes) if self.attention else None,
+            finished=end.eos_log_prob is not None,
+            alignment=self._alignment(rows) if self.attention else None,
         )
 
-    def tokens_of(self, ending: Ending) -> tuple[int, ...]:
-        """Those of the hypothesis that ends there."""
-        return tuple(self.tokens[lane][t] for t, lane in enumerate(self._lanes(ending)))
+    def tokens_of(self, end: FinalHypothesis) -> tuple[int, ...]:
+        """The tokens of the hypothesis that ends there."""
+        return tuple(self.tokens[row][t] for t, row in enumerate(self._rows(end)))
 
-    def _lanes(self, ending: Ending) -> list[int]:
-        lanes = [ending.lane] * ending.length
-        for t in range(ending.length - 1, 0, -1):
-            lanes[t - 1] = self.parents[lanes[t]][t]
-        return lanes
+    def _rows(self, end: FinalHypothesis) -> list[int]:
+        rows = [end.row] * end.length
+        for t in range(end.length - 1, 0, -1):
+            rows[t - 1] = self.parents[rows[t]][t]
+        return rows
 
-    def _alignment(self, lanes: Sequence[int]) -> tuple[tuple[float, ...], ...]:
-        weights = (self.attention[t][self.parents[lane][t]] for t, lane in enumerate(lanes))
-        return tuple(tuple(row.tolist()) for row in weights)
+    def _alignment(self, rows: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+        weights = (self.attention[t][self.parents[row][t]] for t, row in enumerate(rows))
+        return tuple(tuple(weights_S.tolist()) for weights_S in weights)
 
 
-def common_beginning(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """What all of them begin with; nothing of none."""
-    shared = takewhile(lambda tokens: len(set(tokens)) == 1, zip(*rows, strict=False))
+def common_prefix(sequences: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The longest prefix that all sequences share; empty if there is no sequence."""
+    shared = takewhile(lambda tokens: len(set(tokens)) == 1, zip(*sequences, strict=False))
     return tuple(tokens[0] for tokens in shared)

@@ -1,13 +1,14 @@
 """⑤ Which KV slots of the pool a sentence may fill while it runs, and which are free.
 
-Shapes: N sentences, K lanes, C positions, S source positions.
+`PooledAllocator` allocates what each sentence may need, anywhere in a shared pool.
 
-A step reads the keys where they lie, without gathering them, and every address is the same in every
-step, as CUDA graphs need it. The lanes of a slot are queries of one attention over all that any of
-them has written, position by position; a mask leaves each its own lineage. The price is room for the
-longest sentence in every slot, and scores that nobody looks at.
+`FixedDecoderState` owns its pool and gives every slot of the batch its own region, so that a step reads
+keys where they are, without gathering them, and every address is the same in every step, as CUDA graphs
+need it. The hypotheses of a slot are then queries of one attention over all that any of them has written,
+position by position; a mask leaves each hypothesis its own block table. The price is memory for the
+longest sentence in every slot, and scores that are computed and masked.
 
-Shapes: N slots, K lanes, C positions, S source positions.
+Shapes: N slots, K hypotheses, C positions, S source positions.
 """
 
 from collections.abc import Sequence
@@ -20,21 +21,21 @@ from model.decoding.pytorch.batch_state import Network
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
 from model.network.decoder_state import (
-    FIRST_ENTRY,
-    NOTHING,
+    FIRST_KV_SLOT,
+    ZERO_KV_SLOT,
     DecoderState,
-    Extent,
-    Places,
+    KvIndex,
     PositionTables,
-    Span,
+    StepShape,
+    Strided,
 )
 
 
-class FreeEntries:
-    """Entries that nobody uses; those given back last are taken first, while they are warm.
+class FreeKvSlots:
+    """Unused KV slots; the last ones given back are taken first, while they are in the caches.
 
     Args:
-        first: The first one.
+        first: The first KV slot.
         count: How many there are.
     """
 
@@ -45,10 +46,10 @@ class FreeEntries:
         return len(self._free)
 
     def take(self, count: int) -> list[int]:
-        """So many entries.
+        """Take `count` KV slots.
 
         Raises:
-            DecodingError: If there are fewer; whoever admits sentences keeps to the budget.
+            DecodingError: If fewer are free; the engine admits sentences only within the budget.
         """
         if count > len(self._free):
             raise DecodingError(f"the decoder state has room for {len(self._free)} more, not {count}")
@@ -57,115 +58,123 @@ class FreeEntries:
         del self._free[cut:]
         return taken
 
-    def give_back(self, entries: list[int]) -> None:
-        """These are free again."""
-        self._free += entries
+    def give_back(self, kv_slots: list[int]) -> None:
+        """Mark these KV slots as free."""
+        self._free += kv_slots
 
 
-class Lender(Protocol):
-    """Knows what is free."""
+class KvAllocator(Protocol):
+    """Allocates KV slots to sentences."""
 
-    def lend(self, slots: Sequence[int], sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
-        """Entries for the lanes of new sentences, (N, K, C), and for their sources, (N, S).
+    def allocate(self, slots: Sequence[int], sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
+        """KV slots for the hypotheses of new sentences, (N, K, C), and for their sources, (N, S).
 
         Raises:
-            DecodingError: If there are too few; then none is lent.
+            DecodingError: If too few are free; then none is allocated.
         """
 
-    def take_back(self, slot: int, sentence: Sentence, *, is_broken: bool) -> None:
-        """A sentence has left its slot; `is_broken` if what it wrote may not be a number."""
+    def free(self, slot: int, sentence: Sentence, *, is_broken: bool) -> None:
+        """Free the KV slots of a sentence that has left its slot.
+
+        Args:
+            slot: The slot of the batch.
+            sentence: The sentence that left it.
+            is_broken: Whether it may have written NaN or infinity.
+        """
 
 
-class PooledLender:
-    """Lends each sentence what it may come to need, wherever that lies.
+class PooledAllocator:
+    """Allocates to each sentence what it may need, anywhere in the pool.
 
     Args:
-        free: Shared by all grids of a pool.
+        free: Shared by all batches of a pool.
     """
 
-    def __init__(self, free: FreeEntries) -> None:
+    def __init__(self, free: FreeKvSlots) -> None:
         self._free = free
-        self._lent: dict[Sentence, list[int]] = {}
+        self._allocated: dict[Sentence, list[int]] = {}
 
-    def lend(self, slots: Sequence[int], sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
-        """See Lender; NOTHING where a sentence needs less than others."""
+    def allocate(self, slots: Sequence[int], sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
+        """See KvAllocator; ZERO_KV_SLOT where a sentence needs less than others."""
         longest = max(s.longest for s in sentences)
-        width = max(s.source_length for s in sentences)
+        source_length = max(s.source_length for s in sentences)
         taken = self._free.take(sum(s.positions for s in sentences))
-        own, source = [], []
+        target, source = [], []
         for sentence in sentences:
-            entries, taken = taken[: sentence.positions], taken[sentence.positions :]
-            self._lent[sentence] = entries
+            own, taken = taken[: sentence.positions], taken[sentence.positions :]
+            self._allocated[sentence] = own
             cut = sentence.source_length
-            source.append([*entries[:cut], *[NOTHING] * (width - cut)])
-            lanes = torch.tensor(entries[cut:]).view(sentence.rows, sentence.longest)
-            own.append(torch.nn.functional.pad(lanes, (0, longest - sentence.longest), value=NOTHING))
-        return torch.stack(own), torch.tensor(source)
+            source.append([*own[:cut], *[ZERO_KV_SLOT] * (source_length - cut)])
+            rows_KC = torch.tensor(own[cut:]).view(sentence.rows, sentence.longest)
+            padding = (0, longest - sentence.longest)
+            target.append(torch.nn.functional.pad(rows_KC, padding, value=ZERO_KV_SLOT))
+        return torch.stack(target), torch.tensor(source)
 
-    def take_back(self, slot: int, sentence: Sentence, *, is_broken: bool) -> None:
-        """See Lender; whoever gets an entry next fills it before it is read."""
-        self._free.give_back(self._lent.pop(sentence))
+    def free(self, slot: int, sentence: Sentence, *, is_broken: bool) -> None:
+        """See KvAllocator; the next user of a KV slot fills it before it is read."""
+        self._free.give_back(self._allocated.pop(sentence))
 
 
-class FixedState(DecoderState):
-    """A grid that owns its pool: first the lanes' entries of all slots, then their sources'.
+class FixedDecoderState(DecoderState):
+    """A decoder state with its own pool: first the hypotheses of all slots, then their sources.
 
     Args:
-        network: Whose state it is.
+        network: The network that the state belongs to.
         tables: See PositionTables; as many positions as `capacity`.
         slots: Most sentences.
-        lanes: Hypotheses a sentence.
+        width: Hypotheses of each sentence.
         capacity: Most source positions, and most target positions.
     """
 
     def __init__(
-        self, network: Network, tables: PositionTables, *, slots: int, lanes: int, capacity: int
+        self, network: Network, tables: PositionTables, *, slots: int, width: int, capacity: int
     ) -> None:
-        rows = slots * lanes
+        rows = slots * width
         pool = network.new_pool((rows + slots) * capacity)
-        super().__init__(pool, tables, slots=slots, lanes=lanes, capacity=capacity, source_capacity=capacity)
-        entries = torch.arange(pool.entries, device=pool.device) + FIRST_ENTRY
-        pool.clear(entries)  # what a mask hides must still be a number
-        self._first_source = FIRST_ENTRY + rows * capacity
-        self.own_NKC.copy_(entries[: rows * capacity].view(slots, capacity, lanes).transpose(1, 2))
-        self.source_NS.copy_(entries[rows * capacity :].view(slots, capacity))
+        super().__init__(pool, tables, slots=slots, width=width, capacity=capacity, source_capacity=capacity)
+        kv_slots_E = torch.arange(pool.num_kv_slots, device=pool.device) + FIRST_KV_SLOT
+        pool.clear(kv_slots_E)  # masked values are multiplied by 0, so they must be finite
+        self._first_source = FIRST_KV_SLOT + rows * capacity
+        targets_NCK = kv_slots_E[: rows * capacity].view(slots, capacity, width)
+        self.target_kv_NKC.copy_(targets_NCK.transpose(1, 2))
+        self.source_kv_NS.copy_(kv_slots_E[rows * capacity :].view(slots, capacity))
 
-    def _own(self, extent: Extent) -> Places:
-        pitch, length = self.capacity * self.lanes, extent.length * self.lanes
-        return Span(FIRST_ENTRY, extent.slots, pitch, length)
+    def _target(self, shape: StepShape) -> KvIndex:
+        pitch, length = self.capacity * self.width, shape.length * self.width
+        return Strided(FIRST_KV_SLOT, shape.slots, pitch, length)
 
-    def _own_mask(self, positions_N: Tensor, extent: Extent) -> Tensor:
-        """(N, H or 1, K, C·K): what each lane sees of what all of them have written."""
-        lineage_NKC = self.lineage_NKC[: extent.slots, :, : extent.length]
-        written_NCK = self.own_NKC[: extent.slots, :, : extent.length].transpose(1, 2)
-        is_seen_NKCK = lineage_NKC[..., None] == written_NCK[:, None]
-        ago_NC = positions_N[:, None] - torch.arange(extent.length, device=positions_N.device)
-        bias_NHC = self._distance_bias(ago_NC).repeat_interleave(self.lanes, 2)
+    def _target_mask(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+        """(N, H or 1, K, C·K): what each hypothesis sees of what all of its slot have written."""
+        block_table_NKC = self.block_table_NKC[: shape.slots, :, : shape.length]
+        written_NCK = self.target_kv_NKC[: shape.slots, :, : shape.length].transpose(1, 2)
+        is_seen_NKCK = block_table_NKC[..., None] == written_NCK[:, None]
+        ago_NC = positions_N[:, None] - torch.arange(shape.length, device=positions_N.device)
+        bias_NHC = self._distance_bias(ago_NC).repeat_interleave(self.width, 2)
         return bias_NHC[:, :, None].masked_fill(~is_seen_NKCK.flatten(2)[:, None], float("-inf"))
 
-    def _source(self, extent: Extent) -> Places:
-        return Span(self._first_source, extent.slots, self.capacity, extent.source_length)
+    def _source(self, shape: StepShape) -> KvIndex:
+        return Strided(self._first_source, shape.slots, self.capacity, shape.source_length)
 
 
-class FixedLender:
-    """Lends each sentence the entries of its slot; see Lender.
+class FixedAllocator:
+    """Allocates to each sentence the KV slots of its slot; see KvAllocator.
 
     Args:
-        state: Whose entries they are.
+        state: The state that owns them.
     """
 
-    def __init__(self, state: FixedState) -> None:
+    def __init__(self, state: FixedDecoderState) -> None:
         self._state = state
 
-    def lend(self, slots: Sequence[int], sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
-        """See Lender; there are always enough."""
+    def allocate(self, slots: Sequence[int], sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
+        """See KvAllocator; there are always enough."""
         first, last = min(slots), max(slots) + 1
         chosen = [slot - first for slot in slots]
-        own_NKC, source_NS = self._state.own_NKC[first:last], self._state.source_NS[first:last]
-        return own_NKC[chosen], source_NS[chosen]
+        target_kv_NKC = self._state.target_kv_NKC[first:last]
+        return target_kv_NKC[chosen], self._state.source_kv_NS[first:last][chosen]
 
-    def take_back(self, slot: int, sentence: Sentence, *, is_broken: bool) -> None:
-        """See Lender; what is not a number must not stay, as masks only hide it by a factor of 0."""
+    def free(self, slot: int, sentence: Sentence, *, is_broken: bool) -> None:
+        """See KvAllocator; NaN must not remain, because masks hide values only by a factor of 0."""
         if is_broken:
-            self._state.pool.clear(self._state.own_NKC[slot].flatten())
-            self._state.pool.clear(self._state.source_NS[slot])
+            self._state.pool.clear(self._state.target_kv_NKC[slot].flatten())
+            self._state.pool.clear(self._state.source_kv_NS[slot])

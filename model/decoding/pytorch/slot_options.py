@@ -15,40 +15,40 @@ from torch import Tensor
 
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.sentence import ALL_RANKS, Sentence
-from model.network.slot_tensors import Columns
+from model.network.slot_tensors import SlotTensors
 from model.request import DecodeOptions
 
 _FEWEST_RANKS, _RANKS_AT_ONCE = 8, 64
 
 
 @dataclass(frozen=True)
-class Demands:
-    """Known to the host, so that a step has no branch on numbers of the device.
+class ActiveFeatures:
+    """Features that at least one sentence uses; on the host, so that a step needs no branch on the device.
 
     Attributes:
-        beams: Somebody searches with beams.
-        lanes: Somebody decodes greedily or samples.
-        samples: Somebody samples.
-        ranks: How many of the likeliest tokens must be put in order to cut a distribution: rounded up
-            to a power of two; ALL_RANKS is all.
-        prefixes: Some translation has a given beginning.
-        suppressed: Some ids are forbidden.
-        shortlisted: Somebody has candidates.
-        lengths: Some translation has a least length.
-        ngrams: Some n-grams may not repeat.
-        repetition: Some repetition has a price.
-        coverage: Somebody needs the attention to score by.
-        alignment: Somebody needs the attention to return it.
+        beam_search: Beam search.
+        independent: Greedy search or sampling.
+        sampling: Sampling.
+        ranks: How many of the likeliest tokens must be sorted to truncate a distribution, rounded up to
+            a power of two; ALL_RANKS is all.
+        prefixes: A translation has a given prefix.
+        suppressed: Ids are forbidden.
+        shortlisted: A sentence has a shortlist.
+        min_lengths: A translation has a minimum length.
+        ngrams: N-grams may not repeat.
+        repetition: Repetition is penalised.
+        coverage: The attention is needed for the score.
+        alignment: The attention is returned.
     """
 
-    beams: bool = False
-    lanes: bool = False
-    samples: bool = False
+    beam_search: bool = False
+    independent: bool = False
+    sampling: bool = False
     ranks: int = 0
     prefixes: bool = False
     suppressed: bool = False
     shortlisted: bool = False
-    lengths: bool = False
+    min_lengths: bool = False
     ngrams: bool = False
     repetition: bool = False
     coverage: bool = False
@@ -56,18 +56,18 @@ class Demands:
 
     @classmethod
     def of(cls, sentence: Sentence) -> Self:
-        """What one sentence asks for."""
+        """The features that one sentence uses."""
         options = sentence.options
         samples, beams = options.strategy == "sample", options.strategy == "beam"
         return cls(
-            beams=beams,
-            lanes=not beams,
-            samples=samples,
+            beam_search=beams,
+            independent=not beams,
+            sampling=samples,
             ranks=_ranks(options) if samples else 0,
             prefixes=bool(sentence.request.prefix_ids),
             suppressed=bool(options.suppress_ids),
             shortlisted=sentence.candidates is not None,
-            lengths=sentence.shortest > 1,
+            min_lengths=sentence.shortest > 1,
             ngrams=options.no_repeat_ngram_size > 0,
             repetition=options.repetition_penalty != 1,
             coverage=beams and options.coverage_penalty > 0,
@@ -76,14 +76,14 @@ class Demands:
 
     @classmethod
     def union(cls, kinds: Iterable[Self]) -> Self:
-        """What several sentences ask for between them."""
+        """The features that any of several sentences uses."""
         return cls(*map(max, zip(cls(), *kinds, strict=True)))
 
     def __iter__(self) -> Iterator[int]:
         return (getattr(self, field.name) for field in dataclasses.fields(self))
 
     def coarse(self) -> Self:
-        """At least the same, but of few kinds: each kind is recorded once for every size of a step."""
+        """At least the same features, in few combinations: each is recorded once per shape of a step."""
         is_special = self.prefixes or self.suppressed or self.history
         few = _RANKS_AT_ONCE if self.ranks else 0
         return dataclasses.replace(
@@ -93,17 +93,17 @@ class Demands:
             suppressed=is_special,
             ngrams=is_special,
             repetition=is_special,
-            lengths=True,
+            min_lengths=True,
         )
 
     @property
     def history(self) -> bool:
-        """Whether the tokens that a hypothesis holds are looked at."""
+        """Whether a constraint looks at the tokens of a hypothesis."""
         return self.ngrams or self.repetition
 
     @property
     def attention(self) -> bool:
-        """Whether the weights over the source are looked at."""
+        """Whether the weights over the source are used."""
         return self.coverage or self.alignment
 
 
@@ -126,7 +126,7 @@ _FRACTIONAL: Mapping[str, Callable[[Sentence], float]] = {
 }
 _INTEGRAL: Mapping[str, Callable[[Sentence], int]] = {
     "is_beam_N": lambda s: s.options.strategy == "beam",
-    # Among one is none to draw: of equally likely tokens greedy search takes the first.
+    # A draw among one token is greedy search, which takes the first of equally likely tokens.
     "is_sample_N": lambda s: s.options.strategy == "sample" and s.options.top_k != 1,
     "top_k_N": lambda s: s.top_k,
     "seed_N": lambda s: s.seed,
@@ -144,7 +144,7 @@ class OptionRows:
 
     Attributes:
         length_offset_N: With `length_scale_N` and `length_exponent_N`, the form of the length penalty.
-        enough_N: Beam search ends when so many hypotheses have finished.
+        enough_N: How many finished hypotheses end a beam search.
     """
 
     temperature_N: Tensor
@@ -167,26 +167,28 @@ class OptionRows:
     ngram_size_N: Tensor
 
 
-class SlotOptions(Columns):
+class SlotOptions(SlotTensors):
     """Options by slot; those of an empty slot mean nothing."""
+
+    SLOT_TENSORS = ("_fractional_NF", "_integral_NI")
 
     def __init__(self, slots: int, device: torch.device) -> None:
         self._fractional_NF = torch.ones(slots, len(_FRACTIONAL), device=device)
         self._integral_NI = torch.ones(slots, len(_INTEGRAL), dtype=torch.int64, device=device)
 
-    def seat(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
-        """Take over the options of new sentences."""
+    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+        """Set the options of new sentences in these slots."""
         fractional = torch.tensor([[value(s) for value in _FRACTIONAL.values()] for s in sentences])
         integral = torch.tensor([[int(value(s)) for value in _INTEGRAL.values()] for s in sentences])
         self._fractional_NF.index_copy_(0, slots_N, to_device(fractional, slots_N.device))
         self._integral_NI.index_copy_(0, slots_N, to_device(integral, slots_N.device))
 
     def first(self, slots: int) -> OptionRows:
-        """Those of the first slots, not copied."""
+        """The options of the first slots, not copied."""
         return _rows(self._fractional_NF[:slots], self._integral_NI[:slots])
 
     def of(self, slots_N: Tensor) -> OptionRows:
-        """Those of some slots."""
+        """The options of some slots, copied."""
         return _rows(self._fractional_NF.index_select(0, slots_N), self._integral_NI.index_select(0, slots_N))
 
 

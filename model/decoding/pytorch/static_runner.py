@@ -1,6 +1,6 @@
 """⑤ The runner for a GPU: fixed slots and a few fixed sizes, so that a step is one CUDA graph.
 
-Shapes: N slots, K lanes.
+Shapes: N slots, K hypotheses.
 """
 
 from bisect import bisect_left
@@ -10,17 +10,17 @@ from itertools import product
 
 import torch
 
-from model.decoding.pytorch.batch_state import Grid, Network
+from model.decoding.pytorch.batch_state import BatchState, Network
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
 from model.decoding.pytorch.device_memory import memory_errors
-from model.decoding.pytorch.encoding import Encoded, SideEncoder
-from model.decoding.pytorch.kv_allocator import FixedLender, FixedState
+from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder
+from model.decoding.pytorch.kv_allocator import FixedAllocator, FixedDecoderState
 from model.decoding.pytorch.running_batch import RunningBatch
-from model.decoding.pytorch.slot_options import Demands
+from model.decoding.pytorch.slot_options import ActiveFeatures
 from model.decoding.pytorch.torch_runner import TorchRunner, step_in_turn
 from model.decoding.runner import Interrupt, Progress
 from model.decoding.sentence import Sentence
-from model.network.decoder_state import Extent
+from model.network.decoder_state import StepShape
 
 
 def doubling(first: int, last: int) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def rounded_up(size: int, sizes: Sequence[int]) -> int:
 
 _FEWEST_POSITIONS = 16
 _FEWEST_SLOTS = 8
-# Twice: the first run is the trial for the recording.
+# The first run is the trial before the recording.
 _RUNS_TO_RECORD = 2
 
 
@@ -46,71 +46,71 @@ class StaticBatch(RunningBatch):
     """Sentences never change their slot; slots that are empty, or only fill a bucket, are computed too.
 
     Args:
-        grid: Over `state`; keeps its size.
-        state: Decides how many slots there are, and how long a sentence may be.
+        state: Over `decoder_state`; keeps its size.
+        decoder_state: Decides how many slots there are, and how long a sentence may be.
         graphs: Where steps are recorded.
     """
 
-    def __init__(self, grid: Grid, state: FixedState, graphs: CudaGraphs) -> None:
-        super().__init__(grid, FixedLender(state))
-        self._graphs, self._capacity = graphs, state.capacity
-        self._slot_sizes = (1, *doubling(_FEWEST_SLOTS, grid.slots)) if grid.slots > 1 else (1,)
-        self._lengths = doubling(min(_FEWEST_POSITIONS, state.capacity), state.capacity)
+    def __init__(self, state: BatchState, decoder_state: FixedDecoderState, graphs: CudaGraphs) -> None:
+        super().__init__(state, FixedAllocator(decoder_state))
+        self._graphs, self._capacity, self._width = graphs, decoder_state.capacity, decoder_state.width
+        self._slot_buckets = (1, *doubling(_FEWEST_SLOTS, state.slots)) if state.slots > 1 else (1,)
+        self._length_buckets = doubling(min(_FEWEST_POSITIONS, self._capacity), self._capacity)
 
     @property
-    def room(self) -> int:
-        """Slots that are free."""
-        return self._grid.slots - len(self.sentences)
+    def num_free(self) -> int:
+        """The number of free slots."""
+        return self._state.slots - len(self.sentences)
 
     def holds(self, sentence: Sentence) -> bool:
-        """Whether a slot is long enough for it."""
+        """Whether a slot is long enough for a sentence."""
         return max(sentence.longest, sentence.source_length) <= self._capacity
 
     def warm_up(self) -> None:
-        """Record every bucket for what most sentences of this width ask for; nothing may run."""
-        is_wide = self._grid.state.lanes > 1
-        demands = Demands(beams=is_wide, lanes=not is_wide)
-        for slots, length in product(reversed(self._slot_sizes), reversed(self._lengths)):
-            extent = Extent(slots, length, length)
+        """Record every bucket for the usual features of this width; nothing may run."""
+        features = ActiveFeatures(beam_search=self._width > 1, independent=self._width == 1)
+        for slots, length in product(reversed(self._slot_buckets), reversed(self._length_buckets)):
+            shape = StepShape(slots, length, length)
             for _ in range(_RUNS_TO_RECORD):
-                self._run(extent, demands)
+                self._run(shape, features)
 
-    def _extent(self) -> Extent:
-        exact = super()._extent()
-        length = rounded_up(max(exact.length, exact.source_length), self._lengths)
-        return Extent(rounded_up(exact.slots, self._slot_sizes), length, length)
+    def _step_shape(self) -> StepShape:
+        exact = super()._step_shape()
+        length = rounded_up(max(exact.length, exact.source_length), self._length_buckets)
+        return StepShape(rounded_up(exact.slots, self._slot_buckets), length, length)
 
-    def _compute(self, extent: Extent) -> None:
-        if self._demands.alignment:  # what is kept of every step grows, as no graph can
-            super()._compute(extent)
+    def _compute(self, shape: StepShape) -> None:
+        if self._features.alignment:  # the kept attention grows with every step, which no graph can do
+            super()._compute(shape)
         else:
-            self._run(extent, self._demands)
+            self._run(shape, self._features)
 
-    def _run(self, extent: Extent, demands: Demands) -> None:
-        coarse = demands.coarse()
-        work = partial(self._grid.compute, extent, coarse)
-        self._graphs.run((self._grid.state.lanes, extent, coarse), work)
+    def _run(self, shape: StepShape, features: ActiveFeatures) -> None:
+        coarse = features.coarse()
+        work = partial(self._state.compute, shape, coarse)
+        self._graphs.run((self._width, shape, coarse), work)
 
-    def _close_ranks(self) -> None:
-        while self._seats and self._seats[-1] is None:
-            self._seats.pop()
+    def _compact(self) -> None:
+        while self._by_slot and self._by_slot[-1] is None:
+            self._by_slot.pop()
 
 
 class StaticRunner:
-    """Usual widths run in fixed grids; what does not fit there runs beside them, at its exact size.
+    """Sentences of usual widths run in fixed batches; the others run beside them, at their exact size.
 
     See model.decoding.runner.Runner. On a GPU a new sentence takes part as soon as its encoder batch is
-    through, which those that run do not wait for. On a CPU the same steps are computed without graphs.
+    done; running sentences do not wait for it. On a CPU the same steps are computed without graphs.
 
     Args:
         network: In evaluation mode; its weights must not change.
-        device: Where the network lives.
+        device: Where the network is.
         max_rows: Most hypotheses at once.
-        max_positions: Most entries of decoder state, of any widths and lengths. The fixed grids take
+        max_positions: Most KV slots in use at once, of any widths and lengths. The fixed batches take
             at most as many again.
-        widths: Lanes of the fixed grids; all have as many rows, `max_rows` if there is memory for them.
-        capacity: Longest source and translation in a fixed grid.
-        never_produced: Target ids that no translation may hold, beside padding and BOS.
+        widths: Hypotheses per sentence in the fixed batches; each batch has `max_rows` rows in all, if
+            there is memory for them.
+        capacity: Longest source and translation in a fixed batch.
+        never_produced: Target ids that no translation may contain, in addition to padding and BOS.
     """
 
     @torch.inference_mode()
@@ -137,14 +137,16 @@ class StaticRunner:
         self._graphs = CudaGraphs(self._device)
         capacity = min(capacity, network.config.max_positions)
         tables = network.position_tables(capacity)
-        row_positions = sum(capacity * (lanes + 1) / lanes for lanes in widths)
+        row_positions = sum(capacity * (width + 1) / width for width in widths)
         rows = min(max_rows, int(max_positions / max(row_positions, 1)))
         self._fixed: dict[int, StaticBatch] = {}
-        for lanes in (lanes for lanes in widths if lanes <= rows):
-            state = FixedState(network, tables, slots=rows // lanes, lanes=lanes, capacity=capacity)
-            grid = Grid(network, state, never_produced)
-            self._fixed[lanes] = StaticBatch(grid, state, self._graphs)
-        self._encoding: list[Encoded] = []
+        for width in (width for width in widths if width <= rows):
+            decoder_state = FixedDecoderState(
+                network, tables, slots=rows // width, width=width, capacity=capacity
+            )
+            state = BatchState(network, decoder_state, never_produced)
+            self._fixed[width] = StaticBatch(state, decoder_state, self._graphs)
+        self._encoding: list[EncoderBatch] = []
 
     @property
     def max_rows(self) -> int:
@@ -158,7 +160,7 @@ class StaticRunner:
 
     @torch.inference_mode()
     def warm_up(self) -> None:
-        """Record the steps of all buckets for usual options; others are recorded as they come."""
+        """Record the steps of all buckets for usual options; others are recorded as they occur."""
         for batch in self._fixed.values():
             batch.warm_up()
 
@@ -172,29 +174,29 @@ class StaticRunner:
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
         """See Runner."""
         with memory_errors(self._device):
-            return step_in_turn(self._with_newcomers, interrupt, max_steps)
+            return step_in_turn(self._batches, interrupt, max_steps)
 
-    def _with_newcomers(self) -> list[RunningBatch]:
+    def _batches(self) -> list[RunningBatch]:
+        """The batches that run, after sentences that have been encoded have joined them."""
         while self._encoding and (self._encoding[0].is_ready() or not self._running()):
             encoded = self._encoding.pop(0)
             encoded.collect()
-            self._seat(encoded)
+            self._join(encoded)
         return self._running()
 
-    def _seat(self, encoded: Encoded) -> None:
-        for lanes in {s.rows: None for s in encoded.sentences}:
-            alike = [s for s in encoded.sentences if s.rows == lanes]
-            fixed, exact = self._divide(alike)
+    def _join(self, encoded: EncoderBatch) -> None:
+        for width in {s.rows: None for s in encoded.sentences}:
+            fixed, exact = self._divide([s for s in encoded.sentences if s.rows == width])
             if fixed:
-                self._fixed[lanes].admit(fixed, encoded.of(fixed))
+                self._fixed[width].admit(fixed, encoded.of(fixed))
             if exact:
                 self._exact.admit_encoded(exact, encoded.of(exact))
 
     def _divide(self, sentences: Sequence[Sentence]) -> tuple[list[Sentence], list[Sentence]]:
-        """Those that a fixed grid has room for, and the others; all of one width."""
+        """Sentences of one width that the fixed batch has room for, and the others."""
         batch = self._fixed.get(sentences[0].rows)
-        room = batch.room if batch else 0
-        fixed = [s for s in sentences if batch and batch.holds(s)][:room]
+        num_free = batch.num_free if batch else 0
+        fixed = [s for s in sentences if batch and batch.holds(s)][:num_free]
         return fixed, [s for s in sentences if s not in fixed]
 
     def _running(self) -> list[RunningBatch]:
@@ -210,12 +212,12 @@ class StaticRunner:
         self._exact.drop(sentences)
 
     @torch.inference_mode()
-    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """See Runner."""
         found = (batch for batch in self._running() if sentence in batch.sentences)
         batch = next(found, None)
         with memory_errors(self._device):
-            return () if batch is None else batch.agreed(sentence)
+            return () if batch is None else batch.stable_prefix(sentence)
 
     def close(self) -> None:
         """See Runner."""

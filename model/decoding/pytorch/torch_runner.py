@@ -5,14 +5,14 @@ from time import perf_counter
 
 import torch
 
-from model.decoding.pytorch.batch_state import Grid, Network
+from model.decoding.pytorch.batch_state import BatchState, Network
 from model.decoding.pytorch.device_memory import memory_errors, to_device
 from model.decoding.pytorch.encoding import pad_rows
-from model.decoding.pytorch.kv_allocator import FreeEntries, PooledLender
+from model.decoding.pytorch.kv_allocator import FreeKvSlots, PooledAllocator
 from model.decoding.pytorch.running_batch import RunningBatch
 from model.decoding.runner import Interrupt, Progress, StepRecord
 from model.decoding.sentence import Sentence
-from model.network.decoder_state import FIRST_ENTRY, DecoderState, Memory
+from model.network.decoder_state import FIRST_KV_SLOT, DecoderState, EncoderOutput
 
 
 def step_in_turn(
@@ -21,7 +21,7 @@ def step_in_turn(
     """See Runner.advance.
 
     Args:
-        batches: Asked before every step for those that run, none of them empty.
+        batches: Returns the batches that run, none of them empty; called before every step.
         interrupt: See Runner.
         max_steps: See Runner.
     """
@@ -40,26 +40,26 @@ def _step(batches: Sequence[RunningBatch], progress: Progress) -> None:
     start = perf_counter()
     rows, sentences = sum(b.rows for b in batches), sum(len(b.sentences) for b in batches)
     for batch in batches:
-        progress.started.extend(batch.beginners)
+        progress.started.extend(batch.starting)
         progress.finished.extend(batch.step())
     progress.steps.append(StepRecord(perf_counter() - start, rows, sentences))
 
 
-_SLOTS_AT_FIRST = 8
+_INITIAL_SLOTS = 8
 
 
 class TorchRunner:
     """Computes exactly what runs, on a CPU or a GPU; see model.decoding.runner.Runner.
 
-    Sentences of one width in lanes run as one grid; grids are stepped in turn and share one pool of
-    entries, the memory of all hypotheses.
+    Sentences with the same number of hypotheses (the width) run as one batch. The batches are stepped in
+    turn and share one pool of KV slots.
 
     Args:
         network: In evaluation mode; its weights may change while nothing runs.
-        device: Where the network lives.
+        device: Where the network is.
         max_rows: Most hypotheses at once.
-        max_positions: Most entries of decoder state.
-        never_produced: Target ids that no translation may hold, beside padding and BOS.
+        max_positions: Most KV slots in use at once.
+        never_produced: Target ids that no translation may contain, in addition to padding and BOS.
     """
 
     @torch.inference_mode()
@@ -76,7 +76,7 @@ class TorchRunner:
         self._max_rows, self._max_positions = max_rows, max_positions
         self._never_produced = frozenset(never_produced)
         self._pool = network.new_pool(max_positions)
-        self._lender = PooledLender(FreeEntries(FIRST_ENTRY, max_positions))
+        self._allocator = PooledAllocator(FreeKvSlots(FIRST_KV_SLOT, max_positions))
         self._tables = network.position_tables(network.config.max_positions)
         self._batches: dict[int, RunningBatch] = {}
 
@@ -98,42 +98,43 @@ class TorchRunner:
 
     def _admit(self, sentences: Sequence[Sentence]) -> None:
         sources = [s.request.source_ids for s in sentences]
-        memory = self._network.encode(pad_rows(sources, self._network.config.pad_id, self._device))
+        output = self._network.encode(pad_rows(sources, self._network.config.pad_id, self._device))
         try:
-            for lanes in {s.rows: None for s in sentences}:
-                places = [place for place, s in enumerate(sentences) if s.rows == lanes]
-                rows = to_device(places, self._device)
-                own = Memory(memory.states_NSM[rows], memory.mask_NS[rows])
-                self.admit_encoded([sentences[place] for place in places], own)
+            for width in {s.rows: None for s in sentences}:
+                indices = [i for i, s in enumerate(sentences) if s.rows == width]
+                rows = to_device(indices, self._device)
+                own = EncoderOutput(output.states_NSM[rows], output.mask_NS[rows])
+                self.admit_encoded([sentences[i] for i in indices], own)
         except Exception:
             self.drop(sentences)
             raise
 
-    def admit_encoded(self, sentences: Sequence[Sentence], memory: Memory) -> None:
-        """Let sentences of one width take part; `memory` is what the encoder made of them."""
+    def admit_encoded(self, sentences: Sequence[Sentence], encoder_output: EncoderOutput) -> None:
+        """Let encoded sentences of one width take part."""
         if not self.batches() and self._network.config.positions == "relative":
-            # Of the tables, this one alone is computed from weights.
+            # Only this table is computed from weights, which may have changed.
             self._tables = self._network.position_tables(self._network.config.max_positions)
-        lanes = sentences[0].rows
-        if lanes not in self._batches:
-            self._batches[lanes] = self._new_batch(lanes)
-        self._batches[lanes].admit(sentences, memory)
+        width = sentences[0].rows
+        if width not in self._batches:
+            self._batches[width] = self._new_batch(width)
+        self._batches[width].admit(sentences, encoder_output)
 
-    def _new_batch(self, lanes: int) -> RunningBatch:
+    def _new_batch(self, width: int) -> RunningBatch:
         positions = self._network.config.max_positions
-        state = DecoderState(
+        decoder_state = DecoderState(
             self._pool,
             self._tables,
-            slots=_SLOTS_AT_FIRST,
-            lanes=lanes,
+            slots=_INITIAL_SLOTS,
+            width=width,
             capacity=positions,
             source_capacity=positions,
         )
-        return RunningBatch(Grid(self._network, state, self._never_produced), self._lender)
+        state = BatchState(self._network, decoder_state, self._never_produced)
+        return RunningBatch(state, self._allocator)
 
     def batches(self) -> list[RunningBatch]:
-        """Those that run; columns of a width that nobody needs any more are given back."""
-        self._batches = {lanes: batch for lanes, batch in self._batches.items() if batch.sentences}
+        """The batches that run; the tensors of empty ones are freed."""
+        self._batches = {width: batch for width, batch in self._batches.items() if batch.sentences}
         return list(self._batches.values())
 
     @torch.inference_mode()
@@ -149,10 +150,10 @@ class TorchRunner:
             batch.drop(sentences)
 
     @torch.inference_mode()
-    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """See Runner."""
         with memory_errors(self._device):
-            return self._batches[sentence.rows].agreed(sentence)
+            return self._batches[sentence.rows].stable_prefix(sentence)
 
     def close(self) -> None:
         """See Runner."""

@@ -219,13 +219,13 @@ async def test_nobody_asks_what_is_certain_of_a_leg_that_is_not_shown(
 ) -> None:
     names = {backend.engine(name, 0): name for name in ("de-en", "en-fr")}
     asked: set[str] = set()
-    agreed = DoubleEngine.agreed
+    agreed = DoubleEngine.stable_prefix
 
     def note(engine: DoubleEngine, sentence: Sentence) -> tuple[int, ...]:
         asked.add(names[engine])
         return agreed(engine, sentence)
 
-    monkeypatch.setattr(DoubleEngine, "agreed", note)
+    monkeypatch.setattr(DoubleEngine, "stable_prefix", note)
     request = {"q": "eins zwei drei vier", "source": "de", "target": "fr"}
     await client.post("/translate", json=request, headers={"Accept": "text/event-stream"})
     assert asked == {"en-fr"}

@@ -139,7 +139,7 @@ async def test_what_another_search_needs_does_not_change_the_one_asked_for(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
     await translate(client, q="a", decoding={"strategy": "greedy", "beam_size": 7, "top_k": 3})
-    assert (backend.admitted[0].options.strategy, backend.admitted[0].options.lanes) == ("greedy", 1)
+    assert (backend.admitted[0].options.strategy, backend.admitted[0].options.rows) == ("greedy", 1)
 
 
 async def test_html_keeps_its_markup(client: httpx.AsyncClient) -> None:

@@ -308,9 +308,9 @@ def test_an_engine_that_cannot_say_how_far_it_is_loses_nobody(
     jobs = [job("a b c", is_streamed=True), job("d e f")]
     for each in jobs:
         batch.add(each)
-    agreed = engine.agreed
+    agreed = engine.stable_prefix
     answers: Iterator[Callable[[Sentence], tuple[int, ...]]] = chain([_broken], repeat(agreed))
-    monkeypatch.setattr(engine, "agreed", lambda sentence: next(answers)(sentence))
+    monkeypatch.setattr(engine, "stable_prefix", lambda sentence: next(answers)(sentence))
     outcomes = finish(batch)
     assert all(isinstance(outcomes[each], list) for each in jobs)
 
@@ -350,7 +350,7 @@ def test_an_engine_that_can_neither_say_nor_take_back_loses_nobody(
             monkeypatch.undo()
         raise RuntimeError
 
-    monkeypatch.setattr(engine, "agreed", _broken)
+    monkeypatch.setattr(engine, "stable_prefix", _broken)
     monkeypatch.setattr(engine, "cancel", cancel)
     outcomes = finish(batch)
     assert all(isinstance(outcomes[each], list) for each in jobs)

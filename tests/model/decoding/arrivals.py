@@ -45,6 +45,6 @@ def run_through(
         results.update(progress.finished)
         running = [s for s in running if s not in results]
         for sentence in running:
-            agreed.setdefault(sentence, []).append(runner.agreed(sentence))
+            agreed.setdefault(sentence, []).append(runner.stable_prefix(sentence))
         step += 1
     return [results.get(s) for s in sentences], [agreed.get(s, []) for s in sentences]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.network.decoder_state import DecoderState, Extent, KeyValuePool, Memory, PositionTables
+from model.network.decoder_state import DecoderState, EncoderOutput, KeyValuePool, PositionTables, StepShape
 from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
 from tests.model.tiny_networks import randomised, tiny_config
@@ -58,29 +58,29 @@ class TableNetwork:
     def __call__(self, source_NS: Tensor, target_NT: Tensor) -> Tensor:
         return self._probabilities[target_NT].log()
 
-    def encode(self, source_NS: Tensor) -> Memory:
-        return Memory(torch.zeros(*source_NS.shape, 1), source_NS != PAD)
+    def encode(self, source_NS: Tensor) -> EncoderOutput:
+        return EncoderOutput(torch.zeros(*source_NS.shape, 1), source_NS != PAD)
 
-    def new_pool(self, entries: int) -> KeyValuePool:
-        return KeyValuePool(0, entries, 1, 1, self._probabilities)
+    def new_pool(self, num_kv_slots: int) -> KeyValuePool:
+        return KeyValuePool(0, num_kv_slots, 1, 1, self._probabilities)
 
     def position_tables(self, capacity: int) -> PositionTables:
         return PositionTables()
 
-    def remember(self, memory: Memory, state: DecoderState, slots_N: Tensor) -> None:
+    def cache_source(self, encoder_output: EncoderOutput, state: DecoderState, slots_N: Tensor) -> None:
         """A table needs no source."""
 
     def decode_step(
         self,
         tokens_NK: Tensor,
         state: DecoderState,
-        extent: Extent,
+        shape: StepShape,
         *,
         attention: list[Tensor] | None = None,
     ) -> Tensor:
-        state.positions_N[: extent.slots] += 1
+        state.positions_N[: shape.slots] += 1
         if attention is not None:
-            mask_NS = state.is_source_NS[: extent.slots, : extent.source_length].float()
+            mask_NS = state.is_source_NS[: shape.slots, : shape.source_length].float()
             weights_NS = mask_NS / mask_NS.sum(1, keepdim=True)
-            attention.append(weights_NS[:, None].repeat(1, state.lanes, 1))
+            attention.append(weights_NS[:, None].repeat(1, state.width, 1))
         return self._probabilities[tokens_NK].log()

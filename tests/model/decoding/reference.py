@@ -83,11 +83,11 @@ class ReferenceDecoder:
         draws = [
             self._walk(
                 request,
-                lambda scores, position, lane=lane: _draw(
-                    scores, options, uniform(options.seed, lane, position)
+                lambda scores, position, row=row: _draw(
+                    scores, options, uniform(options.seed, row, position)
                 ),
             )
-            for lane in range(options.num_hypotheses)
+            for row in range(options.num_hypotheses)
         ]
         return sorted(draws, key=lambda draw: (not draw.finished, -draw.score))
 

@@ -61,7 +61,7 @@ class ScriptedRunner:
             self.dropped.append(sentence)
             del self.produced[sentence]
 
-    def agreed(self, sentence: Sentence) -> tuple[int, ...]:
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         return sentence.request.source_ids[: self.produced[sentence]]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Sentences as a grid sees them: admitted, and their options as columns."""
+"""Sentences as a running batch sees them: admitted, and their options as tensors."""
 
 from collections.abc import Sequence
 
@@ -21,6 +21,6 @@ def admitted(*, prefix: tuple[int, ...] = (), length: int = 3, **options: object
 
 def option_rows(sentences: Sequence[Sentence]) -> OptionRows:
     """Their options, one a slot."""
-    columns = SlotOptions(len(sentences), CPU)
-    columns.seat(torch.arange(len(sentences)), sentences)
-    return columns.first(len(sentences))
+    options = SlotOptions(len(sentences), CPU)
+    options.assign(torch.arange(len(sentences)), sentences)
+    return options.first(len(sentences))

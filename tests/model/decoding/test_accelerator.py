@@ -6,13 +6,13 @@ import sys
 import pytest
 import torch
 
-from model.decoding.device import accelerator_memory
+from model.decoding.device import gpu_memory
 
 
 def test_without_torch_there_is_none_and_torch_is_not_loaded() -> None:
     code = (
-        "import sys; from model.decoding.device import accelerator_memory\n"
-        "sys.exit(accelerator_memory() != {} or 'torch' in sys.modules)"
+        "import sys; from model.decoding.device import gpu_memory\n"
+        "sys.exit(gpu_memory() != {} or 'torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
@@ -26,8 +26,8 @@ def test_all_devices_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 10 + device)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 20 + device)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
-    assert accelerator_memory() == {"allocated": 21, "reserved": 41, "total": 200}
+    assert gpu_memory() == {"allocated": 21, "reserved": 41, "total": 200}
 
 
 def test_before_anything_was_put_there_it_is_empty() -> None:
-    assert torch.cuda.is_initialized() or accelerator_memory() == {}
+    assert torch.cuda.is_initialized() or gpu_memory() == {}

@@ -203,12 +203,12 @@ def test_if_a_sentence_cannot_be_dropped_all_are_forgotten(monkeypatch: pytest.M
 def test_agreed_tokens_are_those_of_a_running_sentence() -> None:
     engine = make(ScriptedRunner(max_rows=1))
     running, waiting = engine.add(asked(4, steps=5)), engine.add(asked())
-    assert engine.agreed(running) == ()
+    assert engine.stable_prefix(running) == ()
     engine.step(max_steps=2)
-    assert engine.agreed(running) == (4, 5)
-    assert engine.agreed(waiting) == ()
+    assert engine.stable_prefix(running) == (4, 5)
+    assert engine.stable_prefix(waiting) == ()
     engine.cancel(running)
-    assert engine.agreed(running) == ()
+    assert engine.stable_prefix(running) == ()
 
 
 def test_the_observer_sees_batches_steps_and_first_tokens() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model.decoding.factory import torch_engine
 from model.errors import DecodingError, InputError, TextTooLongError
-from model.network.decoder_state import Memory
+from model.network.decoder_state import EncoderOutput
 from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
 from tests.model.decoding.comparison import assert_same
@@ -66,10 +66,12 @@ class CountingObserver:
 class BrokenFor9(Transformer):
     """A network whose numbers break wherever the source holds token 9."""
 
-    def encode(self, source_NS: Tensor, maps: object = None) -> Memory:
+    def encode(self, source_NS: Tensor, maps: object = None) -> EncoderOutput:
         memory = super().encode(source_NS)
         is_broken_N = (source_NS == 9).any(1)
-        return Memory(memory.states_NSM.masked_fill(is_broken_N[:, None, None], torch.nan), memory.mask_NS)
+        return EncoderOutput(
+            memory.states_NSM.masked_fill(is_broken_N[:, None, None], torch.nan), memory.mask_NS
+        )
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -111,7 +111,7 @@ def test_company_with_and_without_candidates_changes_no_bit(precision: str, libr
 
 
 def test_a_vocabulary_that_is_mostly_not_wanted_serves_many_after_one_another() -> None:
-    """Columns are copied, kept for the next sentence, overwritten and moved together."""
+    """SlotTensors are copied, kept for the next sentence, overwritten and moved together."""
     network = lively_network(4, source_vocab_size=VOCAB, target_vocab_size=200)
     runner = native_runner(network)
     chosen = random.Random(5)
@@ -156,7 +156,7 @@ def test_what_is_certain_is_told_in_tokens_of_the_vocabulary() -> None:
     runner = native_runner(network)
     runner.admit([sentence])
     runner.advance(Interrupt(), 4)
-    agreed = runner.agreed(sentence)
+    agreed = runner.stable_prefix(sentence)
     assert len(agreed) == 4
     assert {*agreed} <= {9, 11}
 

@@ -297,7 +297,7 @@ def test_random_numbers_are_those_of_every_runner(seed: int) -> None:
     assert isinstance(result, list)
     drawn = {found.token_ids for found in result}
     assert drawn == {
-        tuple(4 + int(4096 * uniform(seed, lane, position)) for position in range(8)) for lane in range(3)
+        tuple(4 + int(4096 * uniform(seed, row, position)) for position in range(8)) for row in range(3)
     }
 
 
@@ -360,7 +360,7 @@ def test_what_is_agreed_is_never_taken_back(options: dict[str, object]) -> None:
         if not running:
             break
         for sentence in running:
-            now = runner.agreed(sentence)
+            now = runner.stable_prefix(sentence)
             assert now[: len(agreed[sentence][-1])] == agreed[sentence][-1]
             agreed[sentence].append(now)
     assert all(history[1:3] == [(5,), (5, 6)] for history in agreed.values())
@@ -375,7 +375,7 @@ def test_a_greedy_sentence_has_agreed_on_all_it_has_produced() -> None:
     lengths = []
     for _ in range(4):
         runner.advance(Interrupt(), 1)
-        lengths.append(len(runner.agreed(sentence)))
+        lengths.append(len(runner.stable_prefix(sentence)))
     assert lengths == [1, 2, 3, 4]
 
 

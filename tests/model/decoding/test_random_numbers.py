@@ -13,7 +13,7 @@ def test_the_numbers_are_those_of_splitmix64() -> None:
 
 
 def test_each_lane_has_its_own_sequence_and_the_largest_seed_works() -> None:
-    places = [(lane, position) for lane in range(64) for position in range(64)]
+    places = [(row, position) for row in range(64) for position in range(64)]
     numbers = [uniform(2**63 - 1, *place) for place in places]
     assert len(set(numbers)) > 4090
     assert all(0 <= number < 1 for number in numbers)

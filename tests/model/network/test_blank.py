@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.network.initialisation import blank
+from model.network.initialisation import meta_init
 from model.network.transformer import Transformer
 from tests.model.tiny_networks import tiny_config
 
@@ -23,7 +23,7 @@ print([name for name in ("torch._dynamo", "sympy") if name in sys.modules])
 
 
 def test_it_has_the_shape_of_a_real_one() -> None:
-    with blank():
+    with meta_init():
         network = Transformer(tiny_config())
     shapes = {name: value.shape for name, value in network.state_dict().items()}
     assert shapes == {name: value.shape for name, value in Transformer(tiny_config()).state_dict().items()}
@@ -33,7 +33,7 @@ def test_it_has_the_shape_of_a_real_one() -> None:
 @pytest.mark.parametrize("draw", [nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_])
 def test_nothing_is_drawn_inside_and_everything_outside(draw: object) -> None:
     weight = torch.full((2, 2), 7.0)
-    with blank():
+    with meta_init():
         assert draw(tensor=weight) is weight  # type: ignore[operator]
     assert weight.eq(7).all()
     draw(weight)  # type: ignore[operator]

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from model.network.decoder_state import Extent
+from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
 from tests.model.tiny_networks import TARGET_VOCAB, ids, started, tiny_network
 
-LANES, LENGTH = 3, 6
+WIDTH, LENGTH = 3, 6
 POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
 
 OTHER_VARIANTS: list[dict[str, object]] = [
@@ -35,22 +35,22 @@ def padded_sources() -> Tensor:
 
 def full_logits(network: Transformer, source_NS: Tensor | None, target_NKT: Tensor) -> Tensor:
     """(N, K, T, V), every lane a row of its own."""
-    lanes = target_NKT.shape[1]
-    source = None if source_NS is None else source_NS.repeat_interleave(lanes, 0)
-    return network(source, target_NKT.flatten(0, 1)).unflatten(0, (-1, lanes))
+    width = target_NKT.shape[1]
+    source = None if source_NS is None else source_NS.repeat_interleave(width, 0)
+    return network(source, target_NKT.flatten(0, 1)).unflatten(0, (-1, width))
 
 
 def stepped_logits(network: Transformer, source_NS: Tensor | None, target_NKT: Tensor) -> Tensor:
-    slots, lanes, length = target_NKT.shape
-    memory = None if source_NS is None else network.encode(source_NS)
-    state = started(network, memory, lanes=lanes, capacity=length, num_slots=slots)
+    slots, width, length = target_NKT.shape
+    encoder_output = None if source_NS is None else network.encode(source_NS)
+    state = started(network, encoder_output, width=width, capacity=length, num_slots=slots)
     steps = [network.decode_step(target_NKT[..., position], state) for position in range(length)]
     assert state.positions_N.tolist() == [length] * slots
     return torch.stack(steps, 2)
 
 
 def assert_step_is_forward(network: Transformer) -> None:
-    target_NKT = ids(3, LANES, LENGTH, vocab_size=TARGET_VOCAB)
+    target_NKT = ids(3, WIDTH, LENGTH, vocab_size=TARGET_VOCAB)
     source_NS = padded_sources() if network.config.num_encoder_layers else None
     expected = full_logits(network, source_NS, target_NKT)
     assert_close(stepped_logits(network, source_NS, target_NKT), expected, atol=2e-5, rtol=1e-5)
@@ -85,30 +85,32 @@ def test_reordered_and_compacted_lanes_go_on_as_if_alone(positions: str) -> None
     """After each step lanes change parents; half way, slot 1 leaves and slot 2 takes its place."""
     network, source_NS = tiny_network(positions=positions), padded_sources()
     generator = torch.Generator().manual_seed(7)
-    tokens_NKT = ids(3, LANES, 1, vocab_size=TARGET_VOCAB)
-    state = started(network, network.encode(source_NS), lanes=LANES, capacity=LENGTH)
+    tokens_NKT = ids(3, WIDTH, 1, vocab_size=TARGET_VOCAB)
+    state = started(network, network.encode(source_NS), width=WIDTH, capacity=LENGTH)
     for position in range(LENGTH):
-        logits_NKV = network.decode_step(tokens_NKT[..., -1], state, Extent(len(tokens_NKT), position + 1, 7))
+        logits_NKV = network.decode_step(
+            tokens_NKT[..., -1], state, StepShape(len(tokens_NKT), position + 1, 7)
+        )
         expected = full_logits(network, source_NS, tokens_NKT)[:, :, -1]
         assert_close(logits_NKV, expected, atol=2e-5, rtol=1e-5)
         if position == LENGTH // 2:
             state.move(torch.tensor([2]), torch.tensor([1]))
             source_NS, tokens_NKT = source_NS[[0, 2]], tokens_NKT[[0, 2]]
         slots = len(tokens_NKT)
-        parents_NK = torch.randint(LANES, (slots, LANES), generator=generator)
+        parents_NK = torch.randint(WIDTH, (slots, WIDTH), generator=generator)
         state.reorder(parents_NK, position + 1)
         tokens_NKT = tokens_NKT.gather(1, parents_NK[..., None].expand_as(tokens_NKT))
-        new_NK1 = ids(slots, LANES, 1, seed=position, vocab_size=TARGET_VOCAB)
+        new_NK1 = ids(slots, WIDTH, 1, seed=position, vocab_size=TARGET_VOCAB)
         tokens_NKT = torch.cat([tokens_NKT, new_NK1], -1)
 
 
 @torch.inference_mode()
 def test_a_step_leaves_the_cross_attention_of_the_full_pass() -> None:
     network, source_NS = tiny_network(), padded_sources()
-    target_NKT = ids(3, LANES, LENGTH, vocab_size=TARGET_VOCAB)
-    _, maps = network.forward_with_attention(source_NS.repeat_interleave(LANES, 0), target_NKT.flatten(0, 1))
-    expected_NKTS = maps.cross[-1].mean(1).unflatten(0, (3, LANES))
-    state = started(network, network.encode(source_NS), lanes=LANES, capacity=LENGTH)
+    target_NKT = ids(3, WIDTH, LENGTH, vocab_size=TARGET_VOCAB)
+    _, maps = network.forward_with_attention(source_NS.repeat_interleave(WIDTH, 0), target_NKT.flatten(0, 1))
+    expected_NKTS = maps.cross[-1].mean(1).unflatten(0, (3, WIDTH))
+    state = started(network, network.encode(source_NS), width=WIDTH, capacity=LENGTH)
     seen: list[Tensor] = []
     for position in range(LENGTH):
         network.decode_step(target_NKT[..., position], state, attention=seen)
@@ -120,19 +122,19 @@ def test_a_step_leaves_the_cross_attention_of_the_full_pass() -> None:
 def test_slots_that_began_at_different_times_go_on_as_if_alone(positions: str) -> None:
     """Slot 1 begins anew half way, with another source, while slots 0 and 2 go on."""
     network, source_NS = tiny_network(positions=positions), padded_sources()
-    target_NKT = ids(3, LANES, LENGTH, vocab_size=TARGET_VOCAB)
-    state = started(network, network.encode(source_NS), lanes=LANES, capacity=LENGTH)
-    own_NKC, entries_NS = state.own_NKC.clone(), state.source_NS.clone()
+    target_NKT = ids(3, WIDTH, LENGTH, vocab_size=TARGET_VOCAB)
+    state = started(network, network.encode(source_NS), width=WIDTH, capacity=LENGTH)
+    target_kv_NKC, source_kv_NS = state.target_kv_NKC.clone(), state.source_kv_NS.clone()
     begins = torch.tensor([0, 0, 0])
     for now in range(LENGTH):
         if now == LENGTH // 2:
             source_NS[1] = ids(1, 7, seed=9)[0]
-            memory, slot = network.encode(source_NS[1:2]), torch.tensor([1])
-            state.seat(slot, own_NKC[slot], entries_NS[slot], memory.mask_NS)
-            network.remember(memory, state, slot)
+            encoder_output, slot = network.encode(source_NS[1:2]), torch.tensor([1])
+            state.assign(slot, target_kv_NKC[slot], source_kv_NS[slot], encoder_output.mask_NS)
+            network.cache_source(encoder_output, state, slot)
             begins[1] = now
         here = now - begins
-        tokens_NK = target_NKT.gather(2, here[:, None, None].expand(-1, LANES, 1)).squeeze(2)
+        tokens_NK = target_NKT.gather(2, here[:, None, None].expand(-1, WIDTH, 1)).squeeze(2)
         logits_NKV = network.decode_step(tokens_NK, state)
         expected_NKTV = full_logits(network, source_NS, target_NKT)
         for slot_index, position in enumerate(here.tolist()):

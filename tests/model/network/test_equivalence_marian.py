@@ -85,7 +85,7 @@ def test_marians_padding_as_start_token_is_seen_by_the_cached_step() -> None:
     theirs = marian("swish")
     ours = ours_like(theirs)
     source_NS = ids(2, 7)
-    state = started(ours, ours.encode(source_NS), lanes=1, capacity=4)
+    state = started(ours, ours.encode(source_NS), width=1, capacity=4)
     tokens, prefix = torch.full((2, 1), PAD), torch.full((2, 1), PAD)
     for _ in range(4):
         logits_NV = ours.decode_step(tokens, state)[:, 0]

@@ -73,7 +73,7 @@ def assert_finite(network: Transformer, dtype: torch.dtype) -> None:
     source_NS, target_NT = with_an_empty_row(), ids(2, 4)
     logits = network(source_NS, target_NT)
     explicit, maps = network.forward_with_attention(source_NS, target_NT)
-    state, seen = started(network, network.encode(source_NS), lanes=2, capacity=2), list[Tensor]()
+    state, seen = started(network, network.encode(source_NS), width=2, capacity=2), list[Tensor]()
     stepped = network.decode_step(ids(2, 2), state, attention=seen)
     for tensor in (logits, explicit, stepped, *seen, *maps.encoder, *maps.decoder, *maps.cross):
         assert tensor.dtype == dtype

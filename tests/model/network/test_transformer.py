@@ -36,7 +36,7 @@ def test_a_decoder_alone() -> None:
 
 
 def test_an_encoder_decoder_does_not_silently_ignore_a_missing_source() -> None:
-    with pytest.raises(ConfigError, match="`memory` must be given"):
+    with pytest.raises(ConfigError, match="`encoder_output` must be given"):
         tiny_network()(None, ids(2, 7))
 
 

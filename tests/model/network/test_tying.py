@@ -71,7 +71,7 @@ def test_padded_ids_are_never_in_the_logits(tie: str) -> None:
     network.output.bias[TARGET_VOCAB:] = 100.0
     source_NS, target_NT = ids(2, 5), ids(2, 6)
     assert network(source_NS, target_NT).shape == (2, 6, TARGET_VOCAB)
-    state = started(network, network.encode(source_NS), lanes=3, capacity=1)
+    state = started(network, network.encode(source_NS), width=3, capacity=1)
     assert network.decode_step(ids(2, 3), state).shape == (2, 3, TARGET_VOCAB)
 
 

@@ -1,82 +1,95 @@
-"""⑤ Search over a grid: strategies side by side, each slot by its own.
+"""⑤ Search over a batch: strategies side by side, each slot by its own.
 
-    independent   greedy search and sampling
-    sample        drawing one token
-    truncation    temperature, top-k, top-p, min-p
-    beam          beam search
-    stopping      when a beam search has what it wants
+    independent   greedy search and sampling, with temperature, top-k, top-p and min-p
+    beam          beam search and its stop rules
+    constraints   what may not be produced
+    scoring       length and coverage penalties
+    protocol      what a search gets from a step and what it makes of it
 
-Shapes: N slots, K lanes.
+Shapes: N slots, K hypotheses.
 """
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from model.decoding.pytorch.search import beam, independent
-from model.decoding.pytorch.search.beam import BeamSearch
-from model.decoding.pytorch.search.independent import IndependentSearch
-from model.decoding.pytorch.search.protocol import Choice, Ending, Step
+from model.decoding.pytorch.search.beam import BeamRow, BeamSearch
+from model.decoding.pytorch.search.independent import IndependentRow, IndependentSearch
+from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, StepOutput
 from model.decoding.pytorch.slot_options import OptionRows
 from model.decoding.sentence import Sentence
 
-_INDEPENDENT_WIDTH = 3
+_INDEPENDENT = slice(len(IndependentRow._fields))
+_BEAM = slice(_INDEPENDENT.stop, None)
 
 
 class Search:
-    """All strategies; those that no sentence of the grid asks for are not computed."""
+    """All strategies; those that no sentence of the batch asks for are not computed."""
 
     def __init__(
-        self, slots: int, lanes: int, source_capacity: int, eos_id: int, device: torch.device
+        self, slots: int, width: int, source_capacity: int, eos_id: int, device: torch.device
     ) -> None:
-        self._independent = IndependentSearch(slots, lanes, eos_id, device)
-        self._beam = BeamSearch(slots, lanes, source_capacity, eos_id, device)
+        self._independent = IndependentSearch(slots, width, eos_id, device)
+        self._beam = BeamSearch(slots, width, source_capacity, eos_id, device)
 
     @property
     def parts(self) -> tuple[IndependentSearch, BeamSearch]:
         """What is kept of every slot."""
         return self._independent, self._beam
 
-    def advance(self, step: Step) -> Choice:
-        """Choose every lane's next token. Nothing here waits for the device."""
-        if not step.demands.beams:
+    def advance(self, step: StepOutput) -> Choice:
+        """Choose the next token of every hypothesis. Nothing here waits for the device."""
+        if not step.features.beam_search:
             return self._independent.advance(step)
         beam_choice = self._beam.advance(step)
-        if not step.demands.lanes:
+        if not step.features.independent:
             return beam_choice
         return _merge(step.options.is_beam_N.bool(), beam_choice, self._independent.advance(step))
 
     def record(
         self, slots_N: Tensor, positions_N: Tensor, is_source_NS: Tensor, options: OptionRows
     ) -> Tensor:
-        """What the results of these slots are made of, one table for one transfer, (N, K, width)."""
-        ours = self._independent.record(slots_N, options)
-        return torch.cat([ours, self._beam.record(slots_N, positions_N, is_source_NS, options)], -1)
+        """What the results of these slots are made of, (N, K, X): an IndependentRow and a BeamRow per row."""
+        independent_NKX = self._independent.record(slots_N, options)
+        beam_NKX = self._beam.record(slots_N, positions_N, is_source_NS, options)
+        return torch.cat([independent_NKX, beam_NKX], -1)
 
 
-def results(sentence: Sentence, lanes: Sequence[Sequence[float]], length: int) -> list[Ending]:
-    """Of a sentence's record: where its hypotheses end, best first, as many as asked for or found."""
+def results(sentence: Sentence, record_KX: Tensor, length: int) -> list[FinalHypothesis]:
+    """Where the results of a sentence end, best first, as many as asked for or found.
+
+    Args:
+        sentence: The sentence of one slot.
+        record_KX: What `Search.record` has for this slot.
+        length: Tokens that the slot has produced.
+    """
     if sentence.options.strategy != "beam":
-        return independent.endings([row[:_INDEPENDENT_WIDTH] for row in lanes])
-    rows = [row[_INDEPENDENT_WIDTH:] for row in lanes]
-    return beam.endings(rows, length, sentence.options.num_hypotheses)
+        return independent.results(_independent_rows(record_KX))
+    return beam.results(_beam_rows(record_KX), length, sentence.options.num_hypotheses)
 
 
-def contenders(sentence: Sentence, lanes: Sequence[Sequence[float]], length: int) -> list[Ending]:
-    """Of a sentence's record: where all hypotheses end that its best result may be or continue."""
+def contenders(sentence: Sentence, record_KX: Tensor, length: int) -> list[FinalHypothesis]:
+    """Where all hypotheses end that the best result may be or continue; see `results`."""
     if sentence.options.strategy != "beam":
-        return independent.endings([row[:_INDEPENDENT_WIDTH] for row in lanes])
-    return beam.contenders([row[_INDEPENDENT_WIDTH:] for row in lanes], length)
+        return independent.results(_independent_rows(record_KX))
+    return beam.contenders(_beam_rows(record_KX), length)
 
 
-def _merge(is_beam_N: Tensor, beams: Choice, lanes: Choice) -> Choice:
+def _independent_rows(record_KX: Tensor) -> list[IndependentRow]:
+    return [IndependentRow(*row) for row in record_KX[:, _INDEPENDENT].tolist()]
+
+
+def _beam_rows(record_KX: Tensor) -> list[BeamRow]:
+    return [BeamRow(*row) for row in record_KX[:, _BEAM].tolist()]
+
+
+def _merge(is_beam_N: Tensor, beams: Choice, others: Choice) -> Choice:
     is_beam_N1 = is_beam_N[:, None]
-    own_K = torch.arange(lanes.tokens_NK.shape[1], device=is_beam_N.device)
+    own_K = torch.arange(others.tokens_NK.shape[1], device=is_beam_N.device)
     parents_NK = own_K if beams.parents_NK is None else torch.where(is_beam_N1, beams.parents_NK, own_K)
     return Choice(
-        tokens_NK=torch.where(is_beam_N1, beams.tokens_NK, lanes.tokens_NK),
+        tokens_NK=torch.where(is_beam_N1, beams.tokens_NK, others.tokens_NK),
         parents_NK=parents_NK,
-        log_probs_NK=torch.where(is_beam_N1, beams.log_probs_NK, lanes.log_probs_NK),
-        settled_N=torch.where(is_beam_N, beams.settled_N, lanes.settled_N),
+        log_probs_NK=torch.where(is_beam_N1, beams.log_probs_NK, others.log_probs_NK),
+        settled_N=torch.where(is_beam_N, beams.settled_N, others.settled_N),
     )

@@ -1,10 +1,10 @@
-"""⑤ What may not be produced: each constraint works on all rows of the grid at once.
+"""⑤ What may not be produced: each constraint works on all hypotheses of the batch at once.
 
-Constraints only take tokens away (their score becomes −inf, the others keep theirs), but for the
-repetition penalty, which rescales. Padding, BOS, the decoder's start token and what the engine was
-told (language tags) are never produced; the unknown token is, unless `suppress_ids` names it.
+A constraint sets the score of forbidden tokens to −inf and keeps the others; only the repetition penalty
+rescales. Padding, BOS, the decoder's start token and the ids that the engine was given (language tags)
+are never produced. The unknown token may be, unless `suppress_ids` names it.
 
-Shapes: N slots, K lanes, V vocabulary, C positions.
+Shapes: N slots, K hypotheses, V vocabulary, C positions.
 """
 
 import math
@@ -14,26 +14,28 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.decoding.pytorch.backpointers import History
+from model.decoding.pytorch.backpointers import TokenHistory
 from model.decoding.pytorch.device_memory import to_device
-from model.decoding.pytorch.slot_options import Demands, OptionRows
+from model.decoding.pytorch.slot_options import ActiveFeatures, OptionRows
 from model.decoding.sentence import Sentence
-from model.network.slot_tensors import Columns
+from model.network.slot_tensors import SlotTensors
 
-# Prefixes are kept one higher, so that the zeros of an empty row mean "free".
+# Prefix ids are stored plus one, so that a 0 means "no id given".
 _FREE = 0
 
 
-class Constraints(Columns):
-    """All constraints of a grid; those that nobody asks for cost nothing.
+class Constraints(SlotTensors):
+    """All constraints of a batch; those that no sentence uses cost nothing.
 
     Args:
-        slots: Rows to begin with.
+        slots: Initial number of slots.
         capacity: Most target positions.
-        config: Of the network.
-        device: Where it lives.
-        never_produced: Ids that no translation may hold, beside padding and BOS.
+        config: Configuration of the network.
+        device: Where the tensors are.
+        never_produced: Ids that no translation may contain, in addition to padding and BOS.
     """
+
+    SLOT_TENSORS = ("_suppressed_NV", "_is_no_candidate_NV", "_prefixes_NC")
 
     def __init__(
         self,
@@ -49,8 +51,8 @@ class Constraints(Columns):
         self._is_no_candidate_NV = torch.zeros_like(self._suppressed_NV)
         self._prefixes_NC = torch.zeros(slots, capacity, dtype=torch.int64, device=device)
 
-    def seat(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
-        """Let new sentences begin in these slots."""
+    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+        """Set the constraints of new sentences in these slots."""
         self._suppressed_NV.index_fill_(0, slots_N, False)
         self._is_no_candidate_NV.index_fill_(0, slots_N, False)
         self._prefixes_NC.index_fill_(0, slots_N, _FREE)
@@ -65,14 +67,14 @@ class Constraints(Columns):
             if prefix := sentence.request.prefix_ids:
                 self._prefixes_NC[slot_1, : len(prefix)] = to_device(prefix, slot_1.device) + 1
 
-    def restrict(self, logits_NKV: Tensor, demands: Demands) -> Tensor:
-        """Logits, −inf for what is no candidate: a shortlist is the vocabulary of its sentence.
+    def restrict(self, logits_NKV: Tensor, features: ActiveFeatures) -> Tensor:
+        """Logits, −inf for tokens outside the shortlist of a sentence.
 
         Args:
             logits_NKV: Overwritten.
-            demands: Of all sentences of the grid.
+            features: Features that any sentence of the batch uses.
         """
-        if demands.shortlisted:
+        if features.shortlisted:
             logits_NKV.masked_fill_(self._is_no_candidate_NV[: len(logits_NKV), None], -math.inf)
         return logits_NKV
 
@@ -80,68 +82,70 @@ class Constraints(Columns):
         self,
         model_NKV: Tensor,
         positions_N: Tensor,
-        history: History,
+        history: TokenHistory,
         options: OptionRows,
-        demands: Demands,
+        features: ActiveFeatures,
     ) -> Tensor:
         """Log-probabilities to choose by.
 
         Args:
-            model_NKV: The network's; overwritten unless a constraint rescales.
+            model_NKV: The network's log-probabilities; overwritten unless a constraint rescales.
             positions_N: Tokens that each slot has produced.
-            history: Which ones.
-            options: Of these slots.
-            demands: Of all sentences of the grid.
+            history: The tokens of every hypothesis.
+            options: Options of these slots.
+            features: Features that any sentence of the batch uses.
         """
         slots = len(positions_N)
-        given = self._given(model_NKV, positions_N) if demands.prefixes else None
+        given = self._given(model_NKV, positions_N) if features.prefixes else None
         ranking_NKV = model_NKV
-        if demands.repetition:
+        if features.repetition:
             ranking_NKV = _penalise_repetition(model_NKV, history, options)
         ranking_NKV.index_fill_(2, self._never, -math.inf)
-        if demands.suppressed:
+        if features.suppressed:
             ranking_NKV.masked_fill_(self._suppressed_NV[:slots, None], -math.inf)
-        if demands.lengths:
+        if features.min_lengths:
             is_early_N = options.shortest_N > positions_N + 1
             ranking_NKV[:, :, self._eos_id].masked_fill_(is_early_N[:, None], -math.inf)
-        if demands.ngrams:
+        if features.ngrams:
             _forbid_ngrams(ranking_NKV, positions_N, history, options)
         if given is not None:
             _force(ranking_NKV, *given)
         return ranking_NKV
 
     def _given(self, model_NKV: Tensor, positions_N: Tensor) -> tuple[Tensor, Tensor]:
-        """Each lane's next token (−1 if free), and its score before other constraints."""
+        """The next prefix token of each hypothesis (−1 if none), and its score before other constraints."""
         tokens_N1 = self._prefixes_NC[: len(positions_N)].gather(1, positions_N[:, None]) - 1
         tokens_NK1 = tokens_N1[:, None].expand(-1, model_NKV.shape[1], 1)
         return tokens_NK1, model_NKV.gather(2, tokens_NK1.clamp_min(0))
 
 
-def _penalise_repetition(model_NKV: Tensor, history: History, options: OptionRows) -> Tensor:
+def _penalise_repetition(model_NKV: Tensor, history: TokenHistory, options: OptionRows) -> Tensor:
     """Multiply the log-probability of every token that its hypothesis already holds.
 
     Keskar et al. 2019 (https://arxiv.org/abs/1909.05858) rescale logits by their sign; a
-    log-probability is never positive, so one multiplication says the same and does not depend on
-    where the logits have their zero.
+    log-probability is never positive, so one multiplication does the same and does not depend on the
+    zero point of the logits.
     """
     tokens_NKC = history.tokens(len(model_NKV))
     penalised_NKC = model_NKV.gather(2, tokens_NKC) * options.repetition_penalty_N[:, None, None]
     return model_NKV.scatter(2, tokens_NKC, penalised_NKC)
 
 
-def _forbid_ngrams(ranking_NKV: Tensor, positions_N: Tensor, history: History, options: OptionRows) -> None:
-    """No n-gram twice in one hypothesis, n each slot's own; 0 is no limit."""
+def _forbid_ngrams(
+    ranking_NKV: Tensor, positions_N: Tensor, history: TokenHistory, options: OptionRows
+) -> None:
+    """Forbid the second occurrence of an n-gram in one hypothesis; n is the slot's own, 0 is no limit."""
     slots, sizes_N11 = len(positions_N), options.ngram_size_N[:, None, None]
     agreement_NKC = history.agreement(slots)
-    places_C = torch.arange(agreement_NKC.shape[2], device=positions_N.device)
-    is_past_N1C = places_C < positions_N[:, None, None]
+    indices_C = torch.arange(agreement_NKC.shape[2], device=positions_N.device)
+    is_past_N1C = indices_C < positions_N[:, None, None]
     is_repeat_NKC = is_past_N1C & (agreement_NKC >= sizes_N11 - 1) & (sizes_N11 > 0)
     costs_NKC = torch.zeros(is_repeat_NKC.shape, device=positions_N.device)
     ranking_NKV.scatter_add_(2, history.tokens(slots), costs_NKC.masked_fill_(is_repeat_NKC, -math.inf))
 
 
 def _force(ranking_NKV: Tensor, tokens_NK1: Tensor, values_NK1: Tensor) -> None:
-    """Forbid all but the given tokens, where there are any; they keep the network's score."""
+    """Forbid all tokens but the given one, where there is one; it keeps the network's score."""
     is_given_NK1 = tokens_NK1 >= 0
     index_NK1 = tokens_NK1.clamp_min(0)
     kept_NK1 = torch.where(is_given_NK1, values_NK1, ranking_NKV.gather(2, index_NK1))

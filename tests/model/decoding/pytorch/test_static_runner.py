@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.decoding.pytorch.encoding import Encoded, SideEncoder
-from model.decoding.pytorch.static_runner import StaticRunner
+from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, pad_rows
+from model.decoding.pytorch.static_runner import StaticRunner, doubling, rounded_up
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt, Result
 from model.decoding.sentence import Sentence
@@ -99,11 +99,11 @@ def test_more_than_the_fixed_grids_hold_run_beside_them() -> None:
 
 
 def test_fixed_grids_keep_to_their_share_of_memory() -> None:
-    """A row of a single lane takes 32 entries, of two lanes 24; beside them is room for 112 more."""
+    """A row takes 32 KV slots with one hypothesis, 24 with two; 112 more are for the exact batches."""
     asked = [request(s, strategy="greedy") for s in sentences(4, 5, 6)]
     asked += [request(s, beam_size=2, max_length=4) for s in sentences(4, 6)]
     runner = static_runner(max_positions=112, widths=(1, 2, 4))
-    pools = [batch._grid.state.pool.entries for batch in runner._fixed.values()]
+    pools = [batch._state.decoder_state.pool.num_kv_slots for batch in runner._fixed.values()]
     assert sum(pools) <= 112
     results, _ = run_through(runner, NETWORK.config, {0: asked[:2], 3: asked[2:]})
     for one, result in zip(asked, results, strict=True):
@@ -139,7 +139,7 @@ def test_warming_up_changes_no_result() -> None:
         assert_same(result, ReferenceDecoder(NETWORK).decode(one))
 
 
-class SlowEncoding(Encoded):
+class SlowEncoding(EncoderBatch):
     """Is done after so many questions, as if a GPU were at it."""
 
     questions_left = 3
@@ -152,7 +152,7 @@ class SlowEncoding(Encoded):
 def test_those_that_run_do_not_wait_for_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     encode = SideEncoder.encode
 
-    def slowly(encoder: SideEncoder, batch: Sequence[Sentence]) -> Encoded:
+    def slowly(encoder: SideEncoder, batch: Sequence[Sentence]) -> EncoderBatch:
         return SlowEncoding(**vars(encode(encoder, batch)))
 
     monkeypatch.setattr(SideEncoder, "encode", slowly)
@@ -163,7 +163,7 @@ def test_those_that_run_do_not_wait_for_the_encoder(monkeypatch: pytest.MonkeyPa
     assert runner.advance(Interrupt(), 1).started == [first]  # nothing else to do: it waits
     runner.admit([second])
     runner.admit([third])
-    assert runner.agreed(second) == ()
+    assert runner.stable_prefix(second) == ()
     started = [runner.advance(Interrupt(), 1).started for _ in range(7)]
     assert started == [[], [], [], [second], [], [], [third]]
     results = {}
@@ -180,3 +180,20 @@ def test_what_is_dropped_while_it_is_encoded_never_runs() -> None:
     assert results[1] is not None
     assert_same(results[1], ReferenceDecoder(NETWORK).decode(asked[1]))
     runner.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "sizes"),
+    [(16, 100, (16, 32, 64, 100)), (16, 64, (16, 32, 64)), (8, 8, (8,)), (8, 5, (5,)), (1, 3, (1, 2, 3))],
+)
+def test_sizes_double_up_to_the_last(first: int, last: int, sizes: tuple[int, ...]) -> None:
+    assert doubling(first, last) == sizes
+
+
+def test_the_smallest_that_holds_it() -> None:
+    assert [rounded_up(size, (1, 8, 12)) for size in (1, 2, 8, 9, 12)] == [1, 8, 8, 12, 12]
+
+
+def test_rows_are_padded_on_the_right() -> None:
+    padded = pad_rows([(4, 5, 6), (7,), ()], 0, torch.device("cpu"))
+    assert padded.tolist() == [[4, 5, 6], [7, 0, 0], [0, 0, 0]]

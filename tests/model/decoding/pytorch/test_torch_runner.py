@@ -84,9 +84,9 @@ def test_greedy_agrees_on_all_it_has_and_beams_on_what_they_share() -> None:
         runner = TorchRunner(TableNetwork(table), max_rows=64)
         sentence = Sentence.admit(request((4, EOS), **options), TableNetwork(table).config)
         runner.admit([sentence])
-        assert runner.agreed(sentence) == ()
+        assert runner.stable_prefix(sentence) == ()
         runner.advance(Interrupt(), 2)
-        assert runner.agreed(sentence) == expected
+        assert runner.stable_prefix(sentence) == expected
 
 
 def test_the_pool_is_full_to_the_last_entry_and_never_fuller() -> None:

@@ -8,20 +8,20 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.decoding.factory import torch_engine
-from model.decoding.pytorch.backpointers import History
+from model.decoding.pytorch.backpointers import TokenHistory
 from model.decoding.pytorch.search.constraints import Constraints
-from model.decoding.pytorch.slot_options import Demands
+from model.decoding.pytorch.slot_options import ActiveFeatures
 from model.decoding.sentence import Sentence
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.slots import CONFIG, CPU, admitted, option_rows
 from tests.model.shortlists import shortlist_of
 
-LANES = 2
+WIDTH = 2
 
 
 def scores(slots: int) -> Tensor:
     generator = torch.Generator().manual_seed(1)
-    return torch.randn(slots, LANES, VOCAB, generator=generator).log_softmax(2)
+    return torch.randn(slots, WIDTH, VOCAB, generator=generator).log_softmax(2)
 
 
 def rank(
@@ -36,21 +36,21 @@ def rank(
     past = past or [()] * len(batch)
     slots_N = torch.arange(len(batch))
     constraints = Constraints(len(batch), 16, config, CPU, never_produced)
-    history = History(len(batch), LANES, 16, PAD, CPU)
-    constraints.seat(slots_N, batch)
-    history.seat(slots_N)
+    history = TokenHistory(len(batch), WIDTH, 16, PAD, CPU)
+    constraints.assign(slots_N, batch)
+    history.assign(slots_N)
     positions_N = torch.tensor([len(row) for row in past])
     for position in range(max(len(row) for row in past)):
         tokens = [row[min(position, len(row) - 1)] if row else PAD for row in past]
-        tokens_NK = torch.tensor(tokens)[:, None].expand(-1, LANES)
+        tokens_NK = torch.tensor(tokens)[:, None].expand(-1, WIDTH)
         history.record(positions_N.clamp_max(position), tokens_NK, None)
     return constraints.apply(
-        before, positions_N, history, option_rows(batch), Demands.union(map(Demands.of, batch))
+        before, positions_N, history, option_rows(batch), ActiveFeatures.union(map(ActiveFeatures.of, batch))
     )
 
 
-def forbidden(ranking_NKV: Tensor, slot: int = 0, lane: int = 0) -> set[int]:
-    return {token for token, s in enumerate(ranking_NKV[slot, lane].tolist()) if s == -math.inf}
+def forbidden(ranking_NKV: Tensor, slot: int = 0, row: int = 0) -> set[int]:
+    return {token for token, s in enumerate(ranking_NKV[slot, row].tolist()) if s == -math.inf}
 
 
 def test_padding_and_bos_are_never_produced_but_the_unknown_token_is() -> None:
@@ -87,9 +87,9 @@ def test_suppressed_ids_are_each_slots_own() -> None:
 def test_whoever_takes_a_slot_is_free_of_what_bound_the_one_before() -> None:
     constraints, slots_N = Constraints(1, 16, CONFIG, CPU), torch.tensor([0])
     for sentence in (admitted(suppress_ids=[7], prefix=(8,)), admitted()):
-        constraints.seat(slots_N, [sentence])
-    everything = Demands(lanes=True, prefixes=True, suppressed=True)
-    history, before = History(1, LANES, 16, PAD, CPU), scores(1)
+        constraints.assign(slots_N, [sentence])
+    everything = ActiveFeatures(independent=True, prefixes=True, suppressed=True)
+    history, before = TokenHistory(1, WIDTH, 16, PAD, CPU), scores(1)
     options = option_rows([admitted()])
     ranking = constraints.apply(before, torch.tensor([0]), history, options, everything)
     assert forbidden(ranking) == {PAD, BOS}
@@ -150,15 +150,15 @@ def test_after_the_prefix_the_search_is_free() -> None:
 def test_a_shortlist_leaves_its_own_sentence_only_its_candidates() -> None:
     sentence = Sentence.admit(request((5, EOS)), CONFIG, shortlist_of([EOS], [[7, 9]] * VOCAB))
     constraints = Constraints(2, 16, CONFIG, CPU)
-    constraints.seat(torch.arange(2), [sentence, admitted()])
+    constraints.assign(torch.arange(2), [sentence, admitted()])
     before = scores(2)
-    demands = Demands.union([Demands.of(sentence), Demands.of(admitted())])
-    restricted = constraints.restrict(before.clone(), demands)
+    features = ActiveFeatures.union([ActiveFeatures.of(sentence), ActiveFeatures.of(admitted())])
+    restricted = constraints.restrict(before.clone(), features)
     assert forbidden(restricted) == set(range(VOCAB)) - {EOS, 7, 9}
     assert torch.equal(restricted[0, :, 7], before[0, :, 7])
     assert torch.equal(restricted[1], before[1])
-    constraints.seat(torch.tensor([0]), [admitted()])
-    assert torch.equal(constraints.restrict(before.clone(), demands), before)
+    constraints.assign(torch.tensor([0]), [admitted()])
+    assert torch.equal(constraints.restrict(before.clone(), features), before)
 
 
 STRATEGIES = [

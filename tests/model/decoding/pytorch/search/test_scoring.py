@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.decoding.pytorch.search.scoring import coverage_cost, length_divisor, take_lanes
+from model.decoding.pytorch.search.scoring import coverage_cost, length_divisor, take_rows
 from tests.model.decoding.slots import admitted, option_rows
 
 
@@ -48,5 +48,5 @@ def test_an_ignored_source_token_costs_much_but_not_everything() -> None:
 
 def test_lanes_are_taken_within_their_slot() -> None:
     values_NKX = torch.arange(8).view(2, 2, 2)
-    taken = take_lanes(values_NKX, torch.tensor([[1, 1], [1, 0]]))
+    taken = take_rows(values_NKX, torch.tensor([[1, 1], [1, 0]]))
     assert taken.tolist() == [[[2, 3], [2, 3]], [[6, 7], [4, 5]]]

@@ -2,8 +2,8 @@ import torch
 from torch import Tensor
 
 from model.decoding.pytorch.search import Search, contenders, results
-from model.decoding.pytorch.search.protocol import Choice, Step
-from model.decoding.pytorch.slot_options import Demands
+from model.decoding.pytorch.search.protocol import Choice, StepOutput
+from model.decoding.pytorch.slot_options import ActiveFeatures
 from model.decoding.sentence import Sentence
 from tests.model.decoding.networks import EOS, VOCAB
 from tests.model.decoding.slots import CPU, admitted, option_rows
@@ -23,27 +23,26 @@ class Walk:
         self.batch, self.scores_TNKV = batch, scores_TNKV
         self.search = Search(len(batch), 2, 3, EOS, CPU)
         for part in self.search.parts:
-            part.seat(torch.arange(len(batch)))
+            part.assign(torch.arange(len(batch)))
 
     def advance(self, position: int) -> Choice:
         scores_NKV, slots = self.scores_TNKV[position], len(self.batch)
         return self.search.advance(
-            Step(
+            StepOutput(
                 positions_N=torch.full((slots,), position),
                 ranking_NKV=scores_NKV,
                 model_NKV=scores_NKV,
                 attention_NKS=None,
                 is_source_NS=torch.ones(slots, 3, dtype=torch.bool),
                 options=option_rows(self.batch),
-                demands=Demands.union(map(Demands.of, self.batch)),
+                features=ActiveFeatures.union(map(ActiveFeatures.of, self.batch)),
             )
         )
 
-    def records(self, length: int) -> list[list[list[float]]]:
+    def records(self, length: int) -> Tensor:
         slots = len(self.batch)
         is_source_NS, lengths_N = torch.ones(slots, 3, dtype=torch.bool), torch.full((slots,), length)
-        record = self.search.record(torch.arange(slots), lengths_N, is_source_NS, option_rows(self.batch))
-        return record.tolist()
+        return self.search.record(torch.arange(slots), lengths_N, is_source_NS, option_rows(self.batch))
 
 
 def walks() -> tuple[Walk, list[Walk]]:
@@ -77,7 +76,7 @@ def test_a_slot_that_moved_goes_on_with_its_own_results() -> None:
     mixed, _ = walks()
     for position in range(3):
         mixed.advance(position)
-    before = mixed.records(3)[3]
+    before = mixed.records(3)[3].clone()
     for part in mixed.search.parts:
         part.move(torch.tensor([3]), torch.tensor([1]))
     assert results(mixed.batch[3], mixed.records(3)[1], 3) == results(mixed.batch[3], before, 3)
