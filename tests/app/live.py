@@ -1,10 +1,16 @@
 """The service in a process of its own, with a double backend: `python -m tests.app.live`.
 
-Options are environment variables, as for the real one. `DOUBLE_SECONDS` is how long a step takes,
-`DOUBLE_PATIENCE` how many seconds a slow client is borne, `DOUBLE_POISON` a word that makes a step raise.
+Options are environment variables, as for the real one:
+
+- `DOUBLE_SECONDS`: How long a step takes.
+- `DOUBLE_GATE`: A file; a step does not end before that exists.
+- `DOUBLE_PATIENCE`: Seconds that a slow client is given.
+- `DOUBLE_POISON`: A word that makes a step raise.
 """
 
 import os
+import time
+from pathlib import Path
 
 from app.connection import protocol
 from app.connection.server import serve
@@ -13,11 +19,21 @@ from app.settings import Settings
 from app.telemetry.logs import set_up_logs
 from tests.app.double import DoubleBackend
 
+
+def rest(seconds: float, gate: Path | None) -> None:
+    """Take a step's time, and wait for the gate."""
+    time.sleep(seconds)
+    while gate is not None and not gate.exists():
+        time.sleep(0.005)
+
+
 if __name__ == "__main__":
     protocol._SECONDS = float(os.environ.get("DOUBLE_PATIENCE", protocol._SECONDS))
     settings = Settings(_env_file=None)
     set_up_logs(settings.log_level)
     backend = DoubleBackend(workers=settings.workers or 1)
     backend.seconds = float(os.environ.get("DOUBLE_SECONDS", "0"))
+    gate = Path(os.environ["DOUBLE_GATE"]) if "DOUBLE_GATE" in os.environ else None
+    backend.rest = lambda seconds: rest(seconds, gate)
     backend.poison = os.environ.get("DOUBLE_POISON")
     serve(create_app(settings, backend), settings)

@@ -92,6 +92,16 @@ def running(*, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Li
         process.stderr.close()
 
 
+def wait_until_in_flight(live: Live, count: int) -> None:
+    """Wait until so many requests are in flight, without the one that asks."""
+
+    def look() -> None:
+        if f"dragoman_requests_in_flight {count + 1}.0" not in live.get("metrics"):
+            raise OSError("not yet in flight")
+
+    wait_for(look)
+
+
 def wait_until_draining(live: Live) -> None:
     """Until it heeds the signal to end, or has ended: another that comes too soon is taken for its echo."""
 

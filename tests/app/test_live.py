@@ -4,10 +4,9 @@ import signal
 import threading
 import time
 from http.client import HTTPConnection
+from pathlib import Path
 
-import pytest
-
-from tests.app.remote import JSON, REQUEST, Live, running, wait_for
+from tests.app.remote import JSON, REQUEST, Live, running, wait_until_draining, wait_until_in_flight
 
 
 def test_an_answer_does_not_wait_for_acknowledgements(live: Live) -> None:
@@ -23,33 +22,19 @@ def test_an_answer_does_not_wait_for_acknowledgements(live: Live) -> None:
     assert min(seconds) < 0.04
 
 
-@pytest.mark.slow
-def test_sigterm_answers_everyone_and_ends_with_status_0() -> None:
-    with running(DOUBLE_SECONDS="4", DRAGOMAN_DRAIN_SECONDS="60") as live:
+def test_sigterm_answers_every_request_in_flight_and_ends_with_status_0(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:
         answers: list[tuple[int, dict[str, str]]] = []
         clients = [threading.Thread(target=lambda: answers.append(live.translate())) for _ in range(5)]
         for client in clients:
             client.start()
-        wait_for(lambda: _assert_in_flight(live, 6))
+        wait_until_in_flight(live, 5)
         live.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: _assert_not_ready(live))
+        wait_until_draining(live)
         assert live.translate()[0] == 503
+        gate.touch()
         for client in clients:
             client.join(timeout=60)
         assert [status for status, _ in answers] == [200] * 5
         assert live.process.wait(timeout=60) == 0
-
-
-def _assert_in_flight(live: Live, count: int) -> None:
-    # The request that asks is in flight too.
-    if f"dragoman_requests_in_flight {count}.0" not in live.get("metrics"):
-        raise OSError("not yet in flight")
-
-
-def _assert_not_ready(live: Live) -> None:
-    connection = HTTPConnection("127.0.0.1", live.port, timeout=10)
-    connection.request("GET", "/readyz")
-    status = connection.getresponse().status
-    connection.close()
-    if status != 503:
-        raise OSError("still ready")

@@ -5,11 +5,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from pathlib import Path
 
 import deepl
 import pytest
 
-from tests.app.remote import Live, running, wait_for
+from tests.app.remote import Live, running, wait_until_draining, wait_until_in_flight
 from tests.clients.conftest import connect
 
 pytestmark = pytest.mark.usefixtures("once")
@@ -137,21 +138,25 @@ def test_more_than_can_ever_wait_is_too_much() -> None:
     assert caught.value.http_status_code == 413
 
 
-def test_no_room_is_worth_another_try() -> None:
-    with running(DOUBLE_SECONDS="3", DRAGOMAN_MAX_REQUESTS="1") as live, busy(live) as results:
-        with pytest.raises(deepl.DeepLException, match="Service unavailable, message: ") as caught:
+def test_no_room_is_worth_another_try(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(DOUBLE_GATE=str(gate), DRAGOMAN_MAX_REQUESTS="1") as live:
+        with busy(live, gate) as results, pytest.raises(deepl.DeepLException) as caught:
             connect(live).translate_text("three", target_lang="FR")
+        assert str(caught.value).startswith("Service unavailable, message: ")
         assert caught.value.should_retry
         assert caught.value.http_status_code == 503
-    assert results == ["ONE TWO"]
+        assert results == ["ONE TWO"]
 
 
-def test_draining_answers_those_inside_and_sends_others_away() -> None:
-    with running(DOUBLE_SECONDS="3", DRAGOMAN_DRAIN_SECONDS="60") as live:
-        with busy(live) as results:
+def test_draining_answers_those_inside_and_sends_others_away(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:
+        with busy(live, gate) as results:
             live.process.send_signal(signal.SIGTERM)
+            wait_until_draining(live)
             with pytest.raises(deepl.DeepLException) as caught:
-                _translate_until(live, results)
+                connect(live).translate_text("42", source_lang="EN", target_lang="FR")
             assert caught.value.should_retry
         assert results == ["ONE TWO"]
         assert live.process.wait(timeout=60) == 0
@@ -160,24 +165,16 @@ def test_draining_answers_those_inside_and_sends_others_away() -> None:
 
 
 @contextmanager
-def busy(live: Live) -> Iterator[list[str]]:
-    """While it lasts, the service translates something, until that is in the list."""
+def busy(live: Live, gate: Path) -> Iterator[list[str]]:
+    """While it lasts, the service translates a text; the translation is in the list afterwards."""
     results: list[str] = []
     client = threading.Thread(
         target=lambda: results.append(connect(live).translate_text("one two", target_lang="FR").text)
     )
     client.start()
-    wait_for(lambda: _assert_in_flight(live))
-    yield results
-    client.join(timeout=20)
-
-
-def _translate_until(live: Live, results: list[str]) -> None:
-    while not results:
-        connect(live).translate_text("42", source_lang="EN", target_lang="FR")
-
-
-def _assert_in_flight(live: Live) -> None:
-    # The request that asks is in flight too.
-    if "dragoman_requests_in_flight 2.0" not in live.get("metrics"):
-        raise OSError("not yet in flight")
+    wait_until_in_flight(live, 1)
+    try:
+        yield results
+    finally:
+        gate.touch()
+        client.join(timeout=60)

@@ -31,7 +31,7 @@ runpy.run_module("tests.app.live", run_name="__main__")
 """
 LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 HOUR_BACK, DAY_AHEAD = -3600, 86_400
-STEP_SECONDS = 0.2
+STEP_SECONDS = 0.1
 
 
 class Wall:

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
+from pathlib import Path
 
 import pytest
 
-from tests.app.remote import DOUBLE, JSON, REAL, Live, running, wait_for
+from tests.app.remote import DOUBLE, JSON, REAL, Live, running, wait_until_in_flight
 
 ROOM = {"DRAGOMAN_MAX_QUEUED_TOKENS": "100000000", "DRAGOMAN_MAX_BATCH_TOKENS": "16"}
 TEXTS, SENTENCES = 20, 150
@@ -27,14 +28,9 @@ def many_texts(client: int) -> list[str]:
     ]
 
 
-def require_in_flight(live: Live, count: int) -> None:
-    if f"dragoman_requests_in_flight {count}.0" not in live.get("metrics"):
-        raise OSError("not yet in flight")
-
-
 @contextmanager
 def held(port: int) -> Iterator[None]:
-    """Nobody else is given the port meanwhile; a server may listen there all the same."""
+    """Keep other processes from taking the port; a server may still listen there."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", port))
@@ -42,8 +38,11 @@ def held(port: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("command", [DOUBLE, pytest.param(REAL, marks=pytest.mark.slow)])
-def test_only_those_in_flight_notice_and_the_next_start_is_ready_again(command: tuple[str, ...]) -> None:
-    variables = {"DOUBLE_SECONDS": "0.5", "DRAGOMAN_WORKERS": "1", **ROOM}
+def test_only_those_in_flight_notice_and_the_next_start_is_ready_again(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    gate = tmp_path / "gate"
+    variables = {"DOUBLE_GATE": str(gate), "DRAGOMAN_WORKERS": "1", **ROOM}
     outcomes: list[object] = []
 
     def ask(live: Live, client: int) -> None:
@@ -53,16 +52,19 @@ def test_only_those_in_flight_notice_and_the_next_start_is_ready_again(command: 
             outcomes.append(type(error))
 
     with running(command=command, **variables) as live:
+        gate.touch()
         before = live.post(body_of("one two"), JSON)
+        gate.unlink()
         clients = [threading.Thread(target=ask, args=(live, client)) for client in range(8)]
         for client in clients:
             client.start()
-        wait_for(lambda: require_in_flight(live, len(clients) + 1))
+        wait_until_in_flight(live, len(clients))
         live.process.kill()
         for client in clients:
             client.join(timeout=60)
         assert len(outcomes) == len(clients)
         assert all(isinstance(outcome, type) for outcome in outcomes)
     at_the_same = variables | {"DRAGOMAN_PORT": str(live.port)}
+    gate.touch()
     with held(live.port), running(command=command, **at_the_same) as live:  # waits a minute at most
         assert live.post(body_of("one two"), JSON) == before
