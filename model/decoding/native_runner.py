@@ -25,80 +25,133 @@ from model.native.structures import (
 from model.request import Hypothesis
 from model.validators import require, require_integer
 
+_STRATEGIES = {"greedy": 0, "beam": 1, "sample": 2}
+_STOPS = {"patience": 0, "first": 1, "all": 2}
+_LENGTH_PENALTY_FORMS = {"power": 0, "gnmt": 1}
+_LARGEST = 2**31 - 1  # ctypes silently truncates larger numbers
 
-class Session:
-    """One running batch; one thread drives it. See decoding/session.h.
+View = TypeVar("View", bound=ctypes.Structure)
+
+
+class NativeRunner:
+    """The running batch in one session of the native library; see Runner and decoding/session.h.
 
     Args:
-        network: May be shared with other sessions.
+        network: May be shared with other runners, each on a thread of its own.
         max_rows: Most hypotheses at once.
-        max_slots: KV slots: one for each source token, one for each token of a hypothesis.
-        never_produced: Target ids that no translation may hold, EOS not among them.
+        max_positions: KV slots: one for each source token, one for each token of a hypothesis; memory is
+            taken as they are first used.
+        never_produced: Target ids that no translation may contain, in addition to padding, BOS and the
+            decoder's start: language tags, for example.
 
     Raises:
-        NativeError: If it cannot be; so do the methods if they cannot do as asked, or it is closed.
+        ConfigError: If a bound is not positive or over 2³¹ − 1, or such an id is not in the vocabulary.
+        NativeError: If there is not enough memory. The methods raise it if the library refuses what they
+            ask, or if the runner is closed.
     """
 
     def __init__(
-        self, network: NativeNetwork, *, max_rows: int, max_slots: int, never_produced: Collection[int]
+        self,
+        network: NativeNetwork,
+        *,
+        max_rows: int,
+        max_positions: int,
+        never_produced: Collection[int] = (),
     ) -> None:
-        self._network = network  # must not go before the session does
-        self._library = network.binding
-        never = integers(never_produced)
-        config = SessionConfig(
+        config = network.config
+        require_integer("max_rows", max_rows, 1, _LARGEST)
+        require_integer("max_positions", max_positions, 1, _LARGEST)
+        for token in never_produced:
+            require(0 <= token < config.target_vocab_size, "never_produced", "ids of the vocabulary", token)
+        never = integers(config.never_produced(never_produced))
+        session = SessionConfig(
             max_rows=max_rows,
-            max_slots=max_slots,
-            start_id=network.config.decoder_start_id,
-            eos_id=network.config.eos_id,
+            max_slots=max_positions,
+            start_id=config.decoder_start_id,
+            eos_id=config.eos_id,
             never_produced=ctypes.addressof(never),
             num_never_produced=len(never),
         )
-        self._address = self._library.session_create(network.address, config)
+        self._network = network  # must live as long as the session
+        self._library = network.binding
+        self._address = self._library.session_create(network.address, session)
         self._close = freed_with(self, self._library.session_free, self._address)
+        self._max_rows, self._max_positions = max_rows, max_positions
+        self._numbers = count()
+        self._handles: dict[Sentence, int] = {}
+        self._sentences: dict[int, Sentence] = {}
 
     @property
-    def _open(self) -> int:
-        """Its address; whoever calls a closed one would read memory that is no longer its own."""
-        if not self._close.alive:
-            raise NativeError("the session is closed")
-        return self._address
+    def max_rows(self) -> int:
+        """See Runner."""
+        return self._max_rows
 
-    def admit(self, requests: Sequence[RequestStruct]) -> None:
-        """Encode sentences as one batch; what the requests point to may go afterwards."""
-        self._library.session_admit(self._open, (RequestStruct * len(requests))(*requests), len(requests))
-
-    def run(self, max_steps: int, interrupt_address: int) -> ProgressView:
-        """Step until a sentence has finished, the interrupt is set or `max_steps` are done.
-
-        What the view points to lies where it is until the next call.
-        """
-        progress = ProgressView()
-        self._library.session_run(self._open, max_steps, interrupt_address, progress)
-        return progress
-
-    def drop(self, handles: Sequence[int]) -> None:
-        """Forget running sentences."""
-        array = (ctypes.c_int64 * len(handles))(*handles)
-        self._library.session_drop(self._open, array, len(handles))
-
-    def stable_prefix(self, handle: int, capacity: int) -> tuple[int, ...]:
-        """The tokens, at most `capacity`, that the best result of a running sentence will begin with."""
-        tokens = (ctypes.c_int32 * capacity)()
-        count = self._library.session_stable_prefix(self._open, handle, tokens, capacity)
-        return tuple(tokens[:count])
+    @property
+    def max_positions(self) -> int:
+        """See Runner."""
+        return self._max_positions
 
     @property
     def num_free_slots(self) -> int:
         """The number of unused KV slots."""
-        return int(self._library.session_num_free_slots(self._open))
+        return int(self._library.session_num_free_slots(self._session))
+
+    @property
+    def _session(self) -> int:
+        """Address of the session; NativeError if it is closed, because its memory is freed then."""
+        if not self._close.alive:
+            raise NativeError("the session is closed")
+        return self._address
+
+    def admit(self, sentences: Sequence[Sentence]) -> None:
+        """See Runner."""
+        handles = dict(zip(sentences, self._numbers, strict=False))
+        kept_alive: list[object] = []
+        requests = [_request(s, handle, kept_alive) for s, handle in handles.items()]
+        array = (RequestStruct * len(requests))(*requests)
+        self._library.session_admit(self._session, array, len(requests))
+        self._handles |= handles
+        self._sentences |= {handle: sentence for sentence, handle in handles.items()}
+
+    def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
+        """See Runner."""
+        view = ProgressView()  # what it points to is valid until the next call
+        self._library.session_run(self._session, max_steps, interrupt.address, view)
+        started = [self._sentences[handle] for handle in read_handles(view.started, view.num_started)]
+        steps = _views(StepRecordView, view.steps, view.num_steps)
+        results = _views(ResultView, view.results, view.num_results)
+        return Progress(
+            finished=[self._finish(result) for result in results],
+            steps=[StepRecord(step.seconds, step.rows, step.sentences) for step in steps],
+            started=started,
+        )
+
+    def drop(self, sentences: Sequence[Sentence]) -> None:
+        """See Runner."""
+        handles = [self._handles.pop(sentence) for sentence in sentences]
+        array = (ctypes.c_int64 * len(handles))(*handles)
+        self._library.session_drop(self._session, array, len(handles))
+        for handle in handles:
+            del self._sentences[handle]
+
+    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
+        """See Runner."""
+        tokens = (ctypes.c_int32 * sentence.longest)()
+        arguments = self._handles[sentence], tokens, sentence.longest
+        return tuple(tokens[: self._library.session_stable_prefix(self._session, *arguments)])
 
     def close(self) -> None:
-        """Give back its memory; the session is of no use afterwards."""
+        """See Runner."""
         self._close()
+
+    def _finish(self, view: ResultView) -> tuple[Sentence, Result]:
+        sentence = self._sentences.pop(view.handle)
+        del self._handles[sentence]
+        return sentence, _result(view, sentence)
 
 
 def integers(values: Collection[int]) -> "ctypes.Array[ctypes.c_int32]":
-    """Values as the library reads them; must live until it has."""
+    """Values as the library reads them; the array must live until the library has read it."""
     return (ctypes.c_int32 * len(values))(*values)
 
 
@@ -115,104 +168,6 @@ def read_handles(address: int | None, count: int) -> tuple[int, ...]:
 def read_floats(address: int | None, count: int) -> tuple[float, ...]:
     """A copy of `count` float32 in the library's memory."""
     return struct.unpack(f"{count}f", ctypes.string_at(address, 4 * count)) if address and count else ()
-
-
-_STRATEGIES = {"greedy": 0, "beam": 1, "sample": 2}
-_STOPS = {"patience": 0, "first": 1, "all": 2}
-_LENGTH_PENALTY_FORMS = {"power": 0, "gnmt": 1}
-_LARGEST = 2**31 - 1  # ctypes cuts larger numbers down to others without a word
-
-View = TypeVar("View", bound=ctypes.Structure)
-
-
-class NativeRunner:
-    """Runs sentences in one session of the native library; see Runner.
-
-    Args:
-        network: May be shared with other runners, each on a thread of its own.
-        max_rows: Most hypotheses at once.
-        max_positions: Entries of decoder state; memory is taken as they are first used.
-        never_produced: Target ids that no translation may hold, beside padding, BOS and the
-            decoder's start: language tags, for example.
-
-    Raises:
-        ConfigError: If a bound is not positive or over 2³¹ − 1, or such an id is none of the vocabulary.
-        NativeError: If there is not enough memory.
-    """
-
-    def __init__(
-        self,
-        network: NativeNetwork,
-        *,
-        max_rows: int,
-        max_positions: int,
-        never_produced: Collection[int] = (),
-    ) -> None:
-        config = network.config
-        require_integer("max_rows", max_rows, 1, _LARGEST)
-        require_integer("max_positions", max_positions, 1, _LARGEST)
-        for token in never_produced:
-            require(0 <= token < config.target_vocab_size, "never_produced", "ids of the vocabulary", token)
-        self._session = Session(
-            network,
-            max_rows=max_rows,
-            max_slots=max_positions,
-            never_produced=config.never_produced(never_produced),
-        )
-        self._max_rows, self._max_positions = max_rows, max_positions
-        self._numbers = count()
-        self._handles: dict[Sentence, int] = {}
-        self._sentences: dict[int, Sentence] = {}
-
-    @property
-    def max_rows(self) -> int:
-        """See Runner."""
-        return self._max_rows
-
-    @property
-    def max_positions(self) -> int:
-        """See Runner."""
-        return self._max_positions
-
-    def admit(self, sentences: Sequence[Sentence]) -> None:
-        """See Runner."""
-        handles = dict(zip(sentences, self._numbers, strict=False))
-        kept_alive: list[object] = []
-        self._session.admit([_request(s, handle, kept_alive) for s, handle in handles.items()])
-        self._handles |= handles
-        self._sentences |= {handle: sentence for sentence, handle in handles.items()}
-
-    def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
-        """See Runner."""
-        view = self._session.run(max_steps, interrupt.address)
-        started = [self._sentences[handle] for handle in read_handles(view.started, view.num_started)]
-        steps = _views(StepRecordView, view.steps, view.num_steps)
-        results = _views(ResultView, view.results, view.num_results)
-        return Progress(
-            finished=[self._finish(result) for result in results],
-            steps=[StepRecord(step.seconds, step.rows, step.sentences) for step in steps],
-            started=started,
-        )
-
-    def drop(self, sentences: Sequence[Sentence]) -> None:
-        """See Runner."""
-        handles = [self._handles.pop(sentence) for sentence in sentences]
-        self._session.drop(handles)
-        for handle in handles:
-            del self._sentences[handle]
-
-    def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
-        """See Runner."""
-        return self._session.stable_prefix(self._handles[sentence], sentence.longest)
-
-    def close(self) -> None:
-        """See Runner."""
-        self._session.close()
-
-    def _finish(self, view: ResultView) -> tuple[Sentence, Result]:
-        sentence = self._sentences.pop(view.handle)
-        del self._handles[sentence]
-        return sentence, _result(view, sentence)
 
 
 def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> RequestStruct:

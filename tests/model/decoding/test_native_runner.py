@@ -1,18 +1,22 @@
 """The native runner decodes as the slow reference does, whatever its options and its company."""
 
+import ctypes
 import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.config import TransformerConfig
 from model.decoding.native_network import NativeNetwork
-from model.decoding.native_runner import NativeRunner
+from model.decoding.native_runner import NativeRunner, integers, read_floats, read_integers
 from model.decoding.random_numbers import uniform
 from model.decoding.runner import Interrupt, Progress, Result
 from model.decoding.sentence import Sentence
-from model.errors import ConfigError, DecodingError
+from model.errors import ConfigError, DecodingError, NativeError
 from model.native.binding import Library
 from model.network.transformer import Transformer
 from model.request import DecodeRequest
@@ -344,31 +348,31 @@ def test_hypotheses_that_are_still_the_same_are_computed_once() -> None:
 
 @needs_native
 @pytest.mark.parametrize("options", STRATEGIES)
-def test_what_is_agreed_is_never_taken_back(options: dict[str, object]) -> None:
+def test_a_stable_prefix_never_changes(options: dict[str, object]) -> None:
     network = lively_network(4)
     runner = native_runner(network)
     prefix = [5, 6]
     requests = [request(source, prefix=prefix, min_length=9, **options) for source in sentences(7, 8, 6, 5)]
     running = admit(runner, network, *requests)
-    agreed: dict[Sentence, list[tuple[int, ...]]] = {sentence: [()] for sentence in running}
+    prefixes: dict[Sentence, list[tuple[int, ...]]] = {sentence: [()] for sentence in running}
     while progress := runner.advance(Interrupt(), 1):
         for sentence, result in progress.finished:
             running.remove(sentence)
             assert isinstance(result, list)
             for found in result[:1] if options["strategy"] == "beam" else result:
-                assert found.token_ids[: len(agreed[sentence][-1])] == agreed[sentence][-1]
+                assert found.token_ids[: len(prefixes[sentence][-1])] == prefixes[sentence][-1]
         if not running:
             break
         for sentence in running:
             now = runner.stable_prefix(sentence)
-            assert now[: len(agreed[sentence][-1])] == agreed[sentence][-1]
-            agreed[sentence].append(now)
-    assert all(history[1:3] == [(5,), (5, 6)] for history in agreed.values())
-    assert options["strategy"] == "sample" or max(len(history[-1]) for history in agreed.values()) > 2
+            assert now[: len(prefixes[sentence][-1])] == prefixes[sentence][-1]
+            prefixes[sentence].append(now)
+    assert all(history[1:3] == [(5,), (5, 6)] for history in prefixes.values())
+    assert options["strategy"] == "sample" or max(len(history[-1]) for history in prefixes.values()) > 2
 
 
 @needs_native
-def test_a_greedy_sentence_has_agreed_on_all_it_has_produced() -> None:
+def test_the_stable_prefix_of_greedy_search_is_all_that_it_has_produced() -> None:
     network = lively_network()
     runner = native_runner(network)
     (sentence,) = admit(runner, network, request((5, 6, 7, EOS), strategy="greedy", min_length=6))
@@ -390,3 +394,95 @@ def test_engines_over_one_network_are_independent() -> None:
     first.step(max_steps=1)
     first.close()
     assert second.decode(requests) == expected
+
+
+@pytest.fixture(scope="module")
+def network() -> NativeNetwork:
+    torch_network = lively_network(2)
+    return NativeNetwork(torch_network.config, torch_network.state_dict(), library=fastest_library())
+
+
+def admitted(config: TransformerConfig, *lengths: int, **options: object) -> list[Sentence]:
+    return [Sentence.admit(request(source, **options), config) for source in sentences(*lengths)]
+
+
+def reports_of(runner: NativeRunner) -> list[Progress]:
+    """Every report until nothing runs."""
+    reports = []
+    while (progress := runner.advance(Interrupt(), UNTIL_ONE_FINISHES)).steps:
+        reports.append(progress)
+    return reports
+
+
+def test_finished_sentences_free_their_kv_slots(network: NativeNetwork) -> None:
+    runner = NativeRunner(network, max_rows=64, max_positions=600)
+    for _ in range(3):
+        runner.admit(admitted(network.config, 5, 3, 9, beam_size=4, num_hypotheses=2))
+        assert 0 < runner.num_free_slots <= 600 - 17
+        runner.admit(admitted(network.config, 4, strategy="sample", seed=1, num_hypotheses=3))
+        assert len([pair for report in reports_of(runner) for pair in report.finished]) == 4
+        assert runner.num_free_slots == 600
+
+
+def test_a_sentence_never_needs_more_slots_than_it_reserves(network: NativeNetwork) -> None:
+    for options in ({"beam_size": 5}, {"strategy": "sample", "seed": 2, "num_hypotheses": 4}):
+        (sentence,) = admitted(network.config, 6, min_length=9, max_length=10, **options)
+        runner = NativeRunner(network, max_rows=sentence.rows, max_positions=sentence.positions)
+        runner.admit([sentence])
+        least = sentence.positions
+        while progress := runner.advance(Interrupt(), 1):
+            if progress.finished:
+                break
+            least = min(least, runner.num_free_slots)
+        assert 0 <= least < sentence.rows + 10
+
+
+def test_sentences_that_do_not_fit_are_refused_together(network: NativeNetwork) -> None:
+    first, second = admitted(network.config, 5, 5, beam_size=4)
+    few_rows = NativeRunner(network, max_rows=7, max_positions=5000)
+    few_positions = NativeRunner(network, max_rows=8, max_positions=first.positions + second.positions - 1)
+    for runner, words in ((few_rows, "rows"), (few_positions, "KV slots")):
+        with pytest.raises(NativeError, match=words):
+            runner.admit([first, second])
+        assert runner.num_free_slots == runner.max_positions
+        assert reports_of(runner) == []
+        runner.admit([first])
+        with pytest.raises(NativeError, match=words):
+            runner.admit([second])
+        assert [s for report in reports_of(runner) for s, _ in report.finished] == [first]
+
+
+def test_a_closed_runner_refuses_all_calls(network: NativeNetwork) -> None:
+    runner = NativeRunner(network, max_rows=4, max_positions=100)
+    (sentence,) = admitted(network.config, 4)
+    runner.admit([sentence])
+    runner.close()
+    runner.close()
+    calls: list[Callable[[], object]] = [
+        lambda: runner.admit(admitted(network.config, 4)),
+        lambda: runner.advance(Interrupt(), 1),
+        lambda: runner.stable_prefix(sentence),
+        lambda: runner.drop([sentence]),
+        lambda: runner.num_free_slots,
+    ]
+    for call in calls:
+        with pytest.raises(NativeError, match="the session is closed"):
+            call()
+
+
+def test_runners_on_several_threads_share_a_network(network: NativeNetwork) -> None:
+    requests = [request(source, beam_size=3) for source in sentences(*[4, 9, 6, 2] * 10)]
+    expected = engine_over(network).decode(requests)
+    with ThreadPoolExecutor(3) as pool:
+        runs = [pool.submit(engine_over(network).decode, requests) for _ in range(6)]
+    for run in runs:
+        assert run.result() == expected
+
+
+def test_numbers_are_copied_from_the_librarys_memory() -> None:
+    numbers = integers([7, -1, 9])
+    assert read_integers(ctypes.addressof(numbers), 3) == (7, -1, 9)
+    assert read_integers(ctypes.addressof(numbers), 0) == ()
+    assert read_integers(None, 0) == ()
+    fractions = (ctypes.c_float * 2)(0.5, -2.0)
+    assert read_floats(ctypes.addressof(fractions), 2) == (0.5, -2.0)

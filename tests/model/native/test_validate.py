@@ -6,10 +6,17 @@ from collections.abc import Sequence
 import pytest
 
 from model.decoding.native_network import NativeNetwork
-from model.decoding.native_runner import Session, integers
-from model.decoding.runner import Interrupt
+from model.decoding.native_runner import integers
 from model.errors import NativeError
-from model.native.structures import DONE, OptionsStruct, RequestStruct, ResultView
+from model.native.binding import freed_with
+from model.native.structures import (
+    DONE,
+    OptionsStruct,
+    ProgressView,
+    RequestStruct,
+    ResultView,
+    SessionConfig,
+)
 from tests.model.decoding.networks import EOS, lively_network
 from tests.model.native_library import fastest_library, needs_native
 
@@ -20,6 +27,36 @@ pytestmark = needs_native
 def network() -> NativeNetwork:
     torch_network = lively_network(2, max_positions=32)
     return NativeNetwork(torch_network.config, torch_network.state_dict(), library=fastest_library())
+
+
+class Session:
+    """The functions of a session, without what the runner checks before it calls them."""
+
+    def __init__(self, network: NativeNetwork, never_produced: Sequence[int] = ()) -> None:
+        never = integers(never_produced)
+        config = SessionConfig(
+            max_rows=8,
+            max_slots=100,
+            start_id=network.config.decoder_start_id,
+            eos_id=EOS,
+            never_produced=ctypes.addressof(never),
+            num_never_produced=len(never),
+        )
+        self._network = network
+        self._address = network.binding.session_create(network.address, config)
+        self._close = freed_with(self, network.binding.session_free, self._address)
+
+    def admit(self, request: RequestStruct) -> None:
+        self._network.binding.session_admit(self._address, request, 1)
+
+    def run(self, max_steps: int) -> ProgressView:
+        progress, interrupt = ProgressView(), ctypes.c_int32(0)
+        self._network.binding.session_run(self._address, max_steps, ctypes.addressof(interrupt), progress)
+        return progress
+
+    def stable_prefix(self, handle: int) -> int:
+        tokens = (ctypes.c_int32 * 10)()
+        return self._network.binding.session_stable_prefix(self._address, handle, tokens, 10)
 
 
 def admit(
@@ -36,7 +73,7 @@ def admit(
     no_repeat_ngram_size: int = 0,
 ) -> Session:
     """Admits one greedy sentence to a session of its own."""
-    session = Session(network, max_rows=8, max_slots=100, never_produced=())
+    session = Session(network)
     arrays = [integers(ids) for ids in (source, prefix, suppressed, shortlist)]
     addresses = [ctypes.addressof(array) for array in arrays]
     lengths = [len(array) for array in arrays]
@@ -50,14 +87,14 @@ def admit(
         no_repeat_ngram_size=no_repeat_ngram_size,
         repetition_penalty=1,
     )
-    session.admit([RequestStruct(7, *addresses, *lengths, options)])
+    session.admit(RequestStruct(7, *addresses, *lengths, options))
     return session
 
 
 @pytest.mark.parametrize("shortlist", [(), (EOS, 5, 6, 7)])
 def test_a_valid_request_is_translated(network: NativeNetwork, shortlist: tuple[int, ...]) -> None:
     session = admit(network, prefix=(5, 6), suppressed=(10**6,), shortlist=sorted(shortlist))
-    progress = session.run(100, Interrupt().address)
+    progress = session.run(100)
     assert progress.num_results == 1
     result = ResultView.from_address(progress.results)
     assert (result.handle, result.status) == (7, DONE)
@@ -95,4 +132,9 @@ def test_an_invalid_request_is_refused(
 @pytest.mark.parametrize("token", [-1, 10**6])
 def test_a_session_refuses_ids_beyond_its_vocabulary(network: NativeNetwork, token: int) -> None:
     with pytest.raises(NativeError, match="an id that is never produced must be from 0"):
-        Session(network, max_rows=1, max_slots=10, never_produced=[token])
+        Session(network, never_produced=[token])
+
+
+def test_a_sentence_that_does_not_run_has_no_stable_prefix(network: NativeNetwork) -> None:
+    with pytest.raises(NativeError, match="no running sentence has this handle"):
+        Session(network).stable_prefix(1)
