@@ -39,7 +39,7 @@ from model.training.config.run import Precision, RunConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, plan_epoch
 from model.training.data.token_store import Lengths
-from model.training.device import prepare_processor
+from model.training.device import tune_cpu
 from model.training.report.utilisation import measured_peak, operations_of_pair, wait_for
 from model.training.step import Updater, autocast, build_optimiser, sequence_loss
 
@@ -355,7 +355,7 @@ def main(
     report.notes += [timing.note(), _SAME_WORK]
     if device == "cpu":
         pin(threads)
-    prepare_processor(threads)
+    tune_cpu(threads)
     results: list[Result] = []
     lengths = usual_lengths(timing.seed)
     for shape in shapes:

@@ -18,7 +18,7 @@ from model.errors import ConfigError
 from model.files import write_text_atomically
 from model.training.config.files import load_train_config, merged, read_config_files
 from model.training.config.train_config import LISTS, TrainConfig
-from model.training.device import prepared_processor
+from model.training.device import tuned_cpu
 from model.training.report.report import report_if_possible
 from model.training.run import open_run
 from model.training.run_folder.folder import RunFolder
@@ -166,7 +166,7 @@ def train(config: TrainConfig, deadline: Deadline) -> Ending | None:
             return Ending(**written["ending"])
     # A report takes time that a call may not have; it is made once, at the end.
     quiet = replace(config, run=replace(config.run, plots=False))
-    with prepared_processor(config.run.threads):
+    with tuned_cpu(config.run.threads):
         run = open_run(
             quiet, resume=True, hook=lambda *_: run.trainer.interrupt() if deadline.is_past else None
         )

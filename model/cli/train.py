@@ -18,7 +18,7 @@ from model.config import TransformerConfig
 from model.training.config.fields import choices, field_docs, value_kinds
 from model.training.config.files import load_train_config
 from model.training.config.train_config import FROM_THE_TOKENIZER, LISTS, TrainConfig
-from model.training.distributed import is_among_others
+from model.training.distributed import is_distributed
 
 if TYPE_CHECKING:
     from model.training.distributed.world import World
@@ -125,8 +125,8 @@ def train(files: tuple[Path, ...], resume: bool, **options: object) -> None:
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)
-    if is_among_others():
-        with _among_others() as world:
+    if is_distributed():
+        with _distributed() as world:
             _train(files, options, resume=resume, world=world)
     else:
         _train(files, options, resume=resume, world=None)
@@ -136,12 +136,12 @@ def _train(
     files: tuple[Path, ...], options: dict[str, object], *, resume: bool, world: "World | None"
 ) -> None:
     config = load_train_config(files, nested(options))
-    from model.training.device import prepared_processor
-    from model.training.distributed.world import ALONE
+    from model.training.device import tuned_cpu
+    from model.training.distributed.world import SINGLE_PROCESS
     from model.training.run import open_run
 
-    world = world or ALONE
-    with prepared_processor(config.run.threads):
+    world = world or SINGLE_PROCESS
+    with tuned_cpu(config.run.threads):
         run = open_run(config, resume=resume, world=world)
         with _first_signal_calls(run.trainer.interrupt, is_silent=not world.is_first):
             reason = run.run()
@@ -165,19 +165,19 @@ def _named_results(run: "Run") -> str:
 
 
 @contextmanager
-def _among_others() -> "Iterator[World]":
+def _distributed() -> "Iterator[World]":
     """One of several processes; what ends them all is said by one of them."""
-    from model.training.distributed.process_group import joined
+    from model.training.distributed.process_group import join_world
 
-    with joined() as world:
+    with join_world() as world:
         if not world.is_first:
             logging.getLogger("model").setLevel(logging.ERROR)
         try:
             yield world
         except Exception as error:
-            # torchrun ends whoever is left as soon as one has ended: not before it has been said why.
+            # torchrun ends the other processes as soon as one has ended; one of them may print the error.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            if world.tells(error):
+            if world.should_report(error):
                 raise
             raise click.exceptions.Exit(1) from error
 

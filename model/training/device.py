@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def require_batches_for_all(config: TrainConfig, world: World) -> None:
-    """Refuse more processes than an update has batches, and say so where these cannot be divided evenly.
+    """Refuse more processes than an update has batches; warn if they cannot be divided evenly.
 
     Raises:
         ConfigError: Naming `optimisation.accumulate`.
@@ -29,7 +29,7 @@ def require_batches_for_all(config: TrainConfig, world: World) -> None:
 
 
 def choose_device(name: str, world: World) -> torch.device:
-    """The device a configuration asks for; of several, that of this process.
+    """The device that the configuration names; with several processes, the one of this process.
 
     Raises:
         ConfigError: If there is no such device here.
@@ -40,7 +40,7 @@ def choose_device(name: str, world: World) -> torch.device:
 
 
 def require_precision(precision: Precision, device: torch.device) -> None:
-    """Refuse what a device cannot train in.
+    """Refuse a precision that the device cannot train in.
 
     Raises:
         ConfigError: Naming `run.precision`.
@@ -53,24 +53,24 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 _KEPT_BYTES = 2**31 - 1
 
 
-def prepare_processor(threads: int) -> None:
-    """Set numeric threads, flush denormal numbers to zero, and keep freed memory, for the whole process.
+def tune_cpu(threads: int) -> None:
+    """Set numeric threads, flush denormal numbers to zero and keep freed memory, for the whole process.
 
     Args:
         threads: Numeric threads; 0 leaves them to torch.
     """
     if threads:
         torch.set_num_threads(threads)
-    # A precaution: averages of rare gradients decay into denormals, which many processors add slowly.
+    # Averages of rare gradients decay into denormals, which many processors add slowly.
     torch.set_flush_denormal(True)
     _keep_freed_memory()
 
 
 @contextmanager
-def prepared_processor(threads: int) -> Iterator[None]:
-    """The same for a while; afterwards threads are as before, and denormals kept."""
+def tuned_cpu(threads: int) -> Iterator[None]:
+    """`tune_cpu` as a context; the exit restores the threads, and denormals are kept again."""
     threads_before = torch.get_num_threads()
-    prepare_processor(threads)
+    tune_cpu(threads)
     try:
         yield
     finally:
@@ -79,7 +79,7 @@ def prepared_processor(threads: int) -> Iterator[None]:
 
 
 def _keep_freed_memory() -> None:
-    """Have glibc reuse large blocks, rather than ask the system for them zeroed at every step."""
+    """Make glibc reuse large blocks; the system would zero new ones at every step."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl and macOS have none
     if mallopt is not None:
         mallopt(_M_MMAP_MAX, 0)

@@ -1,13 +1,11 @@
 """ⓔ Label-smoothed cross entropy, summed over the real tokens of a batch, and R-Drop.
 
-Shapes: M rows (N sentences × T target positions), V vocabulary.
-
-Liang et al. 2021 (https://arxiv.org/abs/2106.14448) add to the losses of both passes, at every target
-position,
+R-Drop (Liang et al. 2021, https://arxiv.org/abs/2106.14448) adds to the losses of both passes, at every
+target position,
 
     α · ½ · [KL(P₁ ‖ P₂) + KL(P₂ ‖ P₁)].
 
-Here is half of their objective, so that losses compare with those of a single pass:
+This module computes half of that objective, so that its losses compare with those of a single pass:
 
     ½ · [loss(P₁) + loss(P₂)] + α / 4 · [KL(P₁ ‖ P₂) + KL(P₂ ‖ P₁)].
 
@@ -36,7 +34,7 @@ class SummedLoss:
     """The loss of a batch before it is divided by its number of tokens.
 
     Attributes:
-        smoothed: Scalar, what is differentiated, in nats.
+        smoothed: Scalar with gradient, in nats.
         cross_entropy: Scalar without gradient, −log P of the reference tokens, in nats.
     """
 
@@ -46,12 +44,12 @@ class SummedLoss:
 
 @dataclass(frozen=True)
 class Smoothing:
-    """The distribution q that the network is to learn.
+    """The target distribution q.
 
     Attributes:
-        share: ε, what the reference token gives away.
-        pad_id: Gets nothing, and does not count as a label.
-        vocab_size: V, the real ids, without rows that pad the vocabulary.
+        share: ε, the probability that is spread over the other tokens.
+        pad_id: Has probability 0; a label with this id does not count.
+        vocab_size: V, without the rows that pad the vocabulary.
     """
 
     share: float
@@ -72,8 +70,8 @@ def label_smoothed_loss(logits_NTV: Tensor, labels_NT: Tensor, smoothing: Smooth
 
     Args:
         logits_NTV: Scores; ids from `vocab_size` on may be −inf.
-        labels_NT: Reference tokens, `pad_id` where there is none.
-        smoothing: q.
+        labels_NT: Reference tokens, `pad_id` at padding.
+        smoothing: The distribution q.
     """
     logits_MV, labels_M = logits_NTV.reshape(-1, logits_NTV.shape[-1]), labels_NT.flatten()
     if operators := operators_for(logits_MV):
@@ -90,7 +88,7 @@ def _natively(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing, operato
 
 
 class _Context(FunctionCtx):
-    """What autograd hands from forward to backward."""
+    """What forward saves for backward."""
 
     needs_input_grad: tuple[bool, ...]
     saved_tensors: tuple[Tensor, ...]
@@ -100,8 +98,8 @@ class _Context(FunctionCtx):
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """Loss and gradient in one pass over the logits, a few rows at a time.
 
-    The gradient, softmax(z) − q, is known as soon as the loss is: computing it at once spares a
-    second pass over the largest tensor of a training step, and its float32 copy.
+    The gradient, softmax(z) − q, is computed together with the loss. That saves a second pass over the
+    largest tensor of a training step, and its float32 copy.
     """
 
     @staticmethod
@@ -117,7 +115,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             logs_MV = logits_MV[rows, : smoothing.vocab_size].float().log_softmax(-1)
             sums += _losses(logs_MV, labels_M[rows], smoothing)
             if gradient_MV is not None:
-                gradient_MV[rows, : smoothing.vocab_size] = _slope(logs_MV, labels_M[rows], smoothing)
+                gradient_MV[rows, : smoothing.vocab_size] = _gradient(logs_MV, labels_M[rows], smoothing)
         if gradient_MV is not None:
             ctx.save_for_backward(gradient_MV)
         smoothed, cross_entropy = sums.unbind()
@@ -131,46 +129,45 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
 
 def kept_gradient(logits_MV: Tensor) -> Tensor:
-    """Zeros for a gradient that its factor, the loss scale in it, has not reached yet.
+    """Zeros for a gradient that is not multiplied by the loss scale yet.
 
-    Of float16 logits it is float32: a smoothed label's share of a large vocabulary, not yet scaled, is among
-    the smallest numbers of float16.
+    It is float32 for float16 logits, because ε / V without the loss scale is near the smallest float16.
     """
     precision = torch.float32 if logits_MV.dtype == torch.float16 else logits_MV.dtype
     return torch.zeros_like(logits_MV, dtype=precision)
 
 
 def _losses(logs_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor:
-    """Smoothed loss and cross entropy of some rows, shape (2,)."""
+    """Smoothed loss and cross entropy, summed over rows, shape (2,)."""
     reference_M = logs_MV.gather(-1, labels_M[:, None])[:, 0]
     others_M = logs_MV.sum(-1) - reference_M - logs_MV[:, smoothing.pad_id]
     smoothed_M = (1 - smoothing.share) * reference_M + smoothing.other * others_M
     return -(torch.stack([smoothed_M, reference_M]) * (labels_M != smoothing.pad_id)).sum(-1)
 
 
-def _slope(logs_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor:
-    """softmax(z) − q, in place of log softmax(z); zero in rows of padding."""
-    slope_MV = logs_MV.exp_().sub_(smoothing.other)
-    slope_MV[:, smoothing.pad_id] += smoothing.other
-    correction_M1 = slope_MV.new_full((len(labels_M), 1), smoothing.other - (1 - smoothing.share))
-    slope_MV.scatter_add_(-1, labels_M[:, None], correction_M1)
-    return slope_MV.mul_((labels_M != smoothing.pad_id)[:, None])
+def _gradient(logs_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor:
+    """softmax(z) − q, zero in rows of padding; overwrites log softmax(z)."""
+    gradient_MV = logs_MV.exp_().sub_(smoothing.other)
+    gradient_MV[:, smoothing.pad_id] += smoothing.other
+    correction_M1 = gradient_MV.new_full((len(labels_M), 1), smoothing.other - (1 - smoothing.share))
+    gradient_MV.scatter_add_(-1, labels_M[:, None], correction_M1)
+    return gradient_MV.mul_((labels_M != smoothing.pad_id)[:, None])
 
 
 _DIVERGENCE_ROWS = 128
-"""Rows of each pass turned into float32 at a time on a CPU: what is computed of them stays in the cache."""
+"""Rows of each pass turned into float32 at a time on a CPU, which keeps their results in the cache."""
 
 
 def r_drop_loss(network: nn.Module, batch: Batch, smoothing: Smoothing, alpha: float) -> SummedLoss:
-    """The objective of a batch, summed over all labels that are not padding.
+    """The R-Drop objective of a batch, summed over all labels that are not padding.
 
-    Both passes are one, of a batch twice as large.
+    Both passes run as one, on the batch concatenated with itself.
 
     Args:
-        network: In training, with dropout.
-        batch: What it is to learn.
-        smoothing: The distribution that each pass is to learn.
-        alpha: α, how much agreement counts; about 5 for translation in the paper.
+        network: In training mode, with dropout.
+        batch: Sentence pairs.
+        smoothing: The target distribution of each pass.
+        alpha: α, weight of the divergence; about 5 for translation in the paper.
     """
     logits_NTV = network(torch.cat([batch.source_NS] * 2), torch.cat([batch.decoder_input_NT] * 2))
     both = label_smoothed_loss(logits_NTV, torch.cat([batch.labels_NT] * 2), smoothing)
@@ -179,12 +176,12 @@ def r_drop_loss(network: nn.Module, batch: Batch, smoothing: Smoothing, alpha: f
 
 
 def symmetric_divergence(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor:
-    """KL(P ‖ Q) + KL(Q ‖ P) = Σ_v (p − q)(log p − log q) in nats, summed over rows whose label is no padding.
+    """KL(P ‖ Q) + KL(Q ‖ P) = Σ_v (p − q)(log p − log q), in nats, summed over rows that are not padding.
 
     Args:
-        logits_MV: Scores: all rows of the first pass (P), then as many of the second (Q); ids from
-            `vocab_size` on do not count.
-        labels_M: Of one pass; where they are `pad_id`, nothing counts.
+        logits_MV: Scores of the first pass (P), then as many rows of the second (Q); ids from `vocab_size` on
+            do not count.
+        labels_M: Labels of one pass; rows with `pad_id` do not count.
         smoothing: Names `pad_id` and `vocab_size`.
     """
     apply = cast(Callable[..., Tensor], _SymmetricDivergence.apply)
@@ -192,7 +189,7 @@ def symmetric_divergence(logits_MV: Tensor, labels_M: Tensor, smoothing: Smoothi
 
 
 class _DivergenceContext(FunctionCtx):
-    """What autograd hands from forward to backward."""
+    """What forward saves for backward."""
 
     saved_tensors: tuple[Tensor, ...]
     precision: torch.dtype
@@ -212,11 +209,11 @@ class _SymmetricDivergence(torch.autograd.Function):
             end = min(start + step, size)
             places = [(slice(start + pass_, end + pass_), slice(vocab_size)) for pass_ in (0, size)]
             logs_p, logs_q = (logits_MV[place].float().log_softmax(-1) for place in places)
-            value_M1, *slopes_MV = _divergence(logs_p, logs_q)
+            value_M1, *gradients_MV = _divergence(logs_p, logs_q)
             counts_M1 = counts_M[start:end, None]
             total += (value_M1 * counts_M1).sum()
-            for place, slope_MV in zip(places, slopes_MV, strict=True):
-                gradient_MV[place] = slope_MV * counts_M1
+            for place, part_MV in zip(places, gradients_MV, strict=True):
+                gradient_MV[place] = part_MV * counts_M1
         ctx.save_for_backward(gradient_MV)
         return total
 
@@ -227,13 +224,13 @@ class _SymmetricDivergence(torch.autograd.Function):
 
 
 def _divergence(logs_p_MV: Tensor, logs_q_MV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Each row's value (M, 1), and its gradients for the scores of P and of Q.
+    """The divergence of each row (M, 1), and its gradients with respect to the scores of P and of Q.
 
-    With d = log p − log q, the gradient for the scores of P is p · (d − Σ p d) + p − q.
+    With d = log p − log q, the gradient with respect to the scores of P is p · (d − Σ p d) + p − q.
     """
     p_MV, q_MV = logs_p_MV.exp(), logs_q_MV.exp()
     d_MV = logs_p_MV - logs_q_MV
     p_to_q_M1, q_to_p_M1 = (p_MV * d_MV).sum(-1, keepdim=True), -(q_MV * d_MV).sum(-1, keepdim=True)
-    slope_p_MV = p_MV * (d_MV - p_to_q_M1) + p_MV - q_MV
-    slope_q_MV = q_MV * (-d_MV - q_to_p_M1) + q_MV - p_MV
-    return p_to_q_M1 + q_to_p_M1, slope_p_MV, slope_q_MV
+    gradient_p_MV = p_MV * (d_MV - p_to_q_M1) + p_MV - q_MV
+    gradient_q_MV = q_MV * (-d_MV - q_to_p_M1) + q_MV - p_MV
+    return p_to_q_M1 + q_to_p_M1, gradient_p_MV, gradient_q_MV

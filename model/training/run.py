@@ -19,7 +19,7 @@ from model.training.data.batches import BatchStream
 from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data
 from model.training.device import choose_device, require_batches_for_all, require_precision
-from model.training.distributed.world import ALONE, World
+from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.report.provenance import RunDescription, describe_data
 from model.training.report.utilisation import measured_peak
 from model.training.run_folder.folder import FolderLock, RunFolder, lock_folder
@@ -100,7 +100,7 @@ class Run:
 
 
 def open_run(
-    config: TrainConfig, *, resume: bool = False, hook: Hook | None = None, world: World = ALONE
+    config: TrainConfig, *, resume: bool = False, hook: Hook | None = None, world: World = SINGLE_PROCESS
 ) -> Run:
     """Lock the run's folder, prepare the data, build everything, and restore the saved state.
 
@@ -125,17 +125,17 @@ def open_run(
         lock = lock_folder(folder) if world.is_first else None
         if lock is not None:
             undo.callback(lock.release)
-        resuming = bool(world.highest(is_resumable(folder, config, resume) if world.is_first else False))
+        resuming = bool(world.all_max(is_resumable(folder, config, resume) if world.is_first else False))
         if config.run.start_from is not None and not resuming:
             require_start(Path(config.run.start_from), config.network)
         seed_everything(config.run.seed)
-        with world.in_turn():
+        with world.main_process_first():
             data = prepare_data(config, folder, keep_tokenizer=resuming, writes=world.is_first)
             described = _described_data(config, data) if world.is_first else {}
         world.require_same("data", json.dumps(data.fingerprints))
         shape = network_config(config, data.tokenizer)
         network = _first_network(config, shape, data.tokenizer, resuming=resuming).to(device)
-        world.copy_from_first(list(network.parameters()))
+        world.broadcast(list(network.parameters()))
         batches = _batches(config, shape, data, device, world)
         peak = measured_peak(device, config.run.precision)
         validator = _validator(config, shape, data, device, world)

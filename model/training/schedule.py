@@ -11,8 +11,8 @@ logger = logging.getLogger(__name__)
 
 ScheduleForm = Literal["inverse_sqrt", "noam", "cosine", "constant"]
 _FORMS = ("inverse_sqrt", "noam", "cosine", "constant")
-# Of Noam's curve, which any rate meant for another form makes a thousand times lower than it should be.
-_FAINTEST_FACTOR = 0.02
+# A learning rate meant for another form makes Noam's curve about a thousand times too low.
+_LOWEST_NOAM_FACTOR = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +66,8 @@ class Schedule:
             require(ends_later, "schedule.total_steps", requirement, self.total_steps)
 
     def warn(self) -> None:
-        """Say so where a rate was probably meant for another form."""
-        if self.config.form == "noam" and self.peak < _FAINTEST_FACTOR:
+        """Log a warning if the learning rate was probably meant for another form."""
+        if self.config.form == "noam" and self.peak < _LOWEST_NOAM_FACTOR:
             highest = self.rate(self.config.warmup_steps)
             logger.warning(
                 "the learning rate never exceeds %.1e: with schedule.form noam, optimisation.learning_rate is"
@@ -78,7 +78,7 @@ class Schedule:
 
     @property
     def total_steps(self) -> int:
-        """Where the cosine ends."""
+        """The step at which the cosine ends."""
         return self.config.total_steps or self.max_steps
 
     def rate(self, step: int) -> float:

@@ -15,7 +15,7 @@ from model.training.config.run import Precision
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch
 from model.training.device import require_precision
-from model.training.distributed.world import ALONE, World
+from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss, r_drop_loss
 from model.training.report.utilisation import operations_of_batch
 from model.training.schedule import Schedule
@@ -23,16 +23,16 @@ from model.training.schedule import Schedule
 
 @dataclass(frozen=True)
 class Update:
-    """What one update measured; tensors stay on the device until somebody reads them.
+    """Measurements of one update; tensors stay on the device until they are read.
 
     Attributes:
-        loss: Smoothed loss a target token, in nats.
-        cross_entropy: −log P of the reference a target token, in nats.
+        loss: Smoothed loss per target token, in nats.
+        cross_entropy: −log P of the reference per target token, in nats.
         gradient_norm: L2 norm over all weights before clipping.
         learning_rate: Of this update.
         num_tokens: Source and target tokens, without padding.
-        num_positions: The same with padding: what was computed on.
-        operations: Multiplications and additions of matrix products, at least.
+        num_positions: Source and target positions, padding included.
+        operations: Lower bound of the multiplications and additions in matrix products.
     """
 
     loss: Tensor
@@ -60,10 +60,10 @@ def sequence_loss(
 
 
 class Updater:
-    """The network, its optimiser and everything an update needs.
+    """Updates the weights of a network.
 
     Args:
-        network: On `device` already.
+        network: On `device`.
         shape: The network's configuration.
         config: The run's.
         device: Where the network is.
@@ -79,7 +79,7 @@ class Updater:
         shape: TransformerConfig,
         config: TrainConfig,
         device: torch.device,
-        world: World = ALONE,
+        world: World = SINGLE_PROCESS,
     ) -> None:
         precision = config.run.precision
         require_precision(precision, device)
@@ -101,11 +101,11 @@ class Updater:
         self._weights = [weight for weight in network.parameters() if weight.requires_grad]
 
     def update(self, step: int, batches: Sequence[Batch]) -> Update:
-        """One update from one or several batches, as if they were a single one.
+        """One update from several batches, equal to one from a single batch of all their pairs.
 
         Args:
             step: Counted from 1; sets the learning rate.
-            batches: On the network's device; those that are elsewhere count, other processes work on them.
+            batches: Those of all processes; the ones of this process are on the network's device.
         """
         rate = self.schedule.rate(step)
         for group in self.optimiser.param_groups:
@@ -120,14 +120,18 @@ class Updater:
         return Update(loss, cross_entropy, norm, rate, num_tokens, num_positions, operations)
 
     def _accumulate_gradient(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
-        """Gradient of the mean over all target tokens of all batches, wherever they are; the two losses."""
+        """Compute the gradient of the mean over all target tokens of all processes.
+
+        Returns:
+            Smoothed loss and cross entropy per target token.
+        """
         self.network.train()
         self.optimiser.zero_grad(set_to_none=True)
         num_labels = sum(batch.num_target_tokens for batch in batches)
         totals = torch.zeros(2, device=self._device)
-        self._scaler.scale(totals)  # makes its scale at the first call, which may be one without a batch
+        self._scaler.scale(totals)  # its first call creates the scale; this process may have no batch
         for batch in batches:
-            if batch.is_elsewhere:
+            if batch.is_remote:
                 continue
             with autocast(self._device, self._config.run.precision):
                 loss = self._loss(batch)
@@ -150,7 +154,7 @@ class Updater:
         return torch.nn.utils.clip_grad_norm_(self.network.parameters(), longest)
 
     def require_finite_weights(self, step: int) -> None:
-        """Look at every weight, which is worth it before weights are kept.
+        """Check every weight; called before weights are saved.
 
         Raises:
             DivergenceError: Naming the first weight that is not finite.
@@ -169,12 +173,12 @@ class Updater:
         return tensors
 
     def state_values(self) -> dict[str, object]:
-        """What else an update depends on, for JSON."""
+        """The rest of the state, for JSON."""
         return {"scaler": self._scaler.state_dict()}
 
     @torch.no_grad()
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Take up what `state_tensors` and `state_values` gave."""
+        """Restore what `state_tensors` and `state_values` returned."""
         for name, weight in self.network.named_parameters():
             weight.copy_(tensors[f"weights.{name}"])
             prefix = f"optimiser.{name}."
@@ -186,10 +190,10 @@ class Updater:
 
 
 def decay_groups(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
-    """The weights that decay, and those that do not.
+    """The weights with weight decay, and those without.
 
-    Biases and norms are vectors, and an embedding's rows are looked up rather than multiplied:
-    shrinking either has no regularising effect. A tied output projection is an embedding.
+    Biases, norms and embeddings do not decay: it would not regularise them. A tied output projection is an
+    embedding.
     """
     embeddings = {id(m.weight) for m in network.modules() if isinstance(m, nn.Embedding)}
     decay: list[Tensor] = []
@@ -201,7 +205,7 @@ def decay_groups(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def build_optimiser(network: nn.Module, config: OptimisationConfig) -> torch.optim.AdamW:
-    """AdamW over all weights; `fused` runs one kernel for all of them, on CPU and CUDA alike."""
+    """AdamW over all weights; `fused` updates all of them in one kernel, on CPU and CUDA."""
     decay, keep = decay_groups(network)
     groups = [
         {"params": decay, "weight_decay": config.weight_decay},

@@ -11,7 +11,7 @@ from torch import Tensor
 from model.errors import DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import BatchStream
-from model.training.distributed.world import ALONE, World
+from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.report.measurements import Measurements
 from model.training.report.provenance import Position
 from model.training.run_folder.folder import RunFolder
@@ -54,7 +54,7 @@ class Trainer:
         validator: Validator | None,
         writer: RunWriter | None,
         hook: Hook | None = None,
-        world: World = ALONE,
+        world: World = SINGLE_PROCESS,
         peak: float,
     ) -> None:
         self._config = config
@@ -137,7 +137,7 @@ class Trainer:
     def _end_reason(self) -> EndReason | None:
         """Why to end now, in which all processes agree: each has a clock, and signals, of its own."""
         reason = self._own_end_reason()
-        agreed = self._world.highest(-1 if reason is None else _END_REASONS.index(reason))
+        agreed = self._world.all_max(-1 if reason is None else _END_REASONS.index(reason))
         return None if agreed < 0 else _END_REASONS[agreed]
 
     def _own_end_reason(self) -> EndReason | None:

@@ -1,7 +1,7 @@
-"""ⓕ How good the network is: held-out text translated with the real decoder, its loss, and when to stop.
+"""ⓕ Validation: held-out text is translated with the decoder of the service, its loss measured.
 
-The loss on held-out text rises while the translations still get better (ChineseNMT: dev loss
-3.93 → 4.10 while BLEU went 25.4 → 26.1), so only BLEU or chrF count here.
+Only BLEU or chrF choose the best weights, because translations still improve while the validation loss
+rises (ChineseNMT: loss 3.93 → 4.10 while BLEU went 25.4 → 26.1).
 """
 
 import time
@@ -27,14 +27,14 @@ from model.training.config.data import CorpusConfig
 from model.training.config.run import Precision
 from model.training.data.batches import Batch
 from model.training.data.corpus import read_pairs
-from model.training.distributed.world import ALONE, World
+from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.step import autocast, sequence_loss
 from model.training.validation_decoder import NewDecoder, ValidationDecoder
 
 
 @dataclass(frozen=True)
 class Row:
-    """One sentence of a text: what it was, what it should and what it did become."""
+    """One sentence with its reference and its translation."""
 
     source: str
     reference: str
@@ -47,22 +47,22 @@ class Row:
 
 @dataclass(frozen=True)
 class TranslatedText(HeldOut):
-    """The same text with its translations.
+    """Held-out sentences with their translations.
 
     Attributes:
-        translations: One for each source; empty where the decoder refused.
+        translations: One for each source; empty where the decoder refused the source.
     """
 
     translations: tuple[str, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Its sentences."""
+        """The sentences one by one."""
         for row in zip(self.sources, self.references, self.translations, strict=True):
             yield Row(*row)
 
 
 def held_out_texts(corpora: Sequence[CorpusConfig], max_sentences: int) -> tuple[HeldOut, ...]:
-    """The validation corpora by direction, of each direction at most `max_sentences` (0: all of them)."""
+    """The validation corpora by direction, at most `max_sentences` each (0 takes all)."""
     texts: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for corpus in corpora:
         pairs = list(islice(read_pairs(corpus), max_sentences or None))
@@ -83,7 +83,7 @@ class EarlyStopping:
     """Counts validations since the best score.
 
     Attributes:
-        patience: Validations without a better score after which to stop; 0 never stops.
+        patience: Stop after this many validations without a better score; 0 never stops.
         best: Highest score so far; None before the first.
         validations_since_best: Consecutive validations that did not beat it.
     """
@@ -93,7 +93,7 @@ class EarlyStopping:
     validations_since_best: int = 0
 
     def record(self, score: float) -> bool:
-        """Take in a validation's score; True if it is the best so far."""
+        """Record a validation's score; returns whether it is the best so far."""
         if self.best is None or score > self.best:
             self.best, self.validations_since_best = score, 0
             return True
@@ -108,12 +108,13 @@ class EarlyStopping:
 
 @dataclass(frozen=True)
 class DirectionResult:
-    """How one direction fared.
+    """Translations of one direction and their scores.
 
     Attributes:
-        text: What was translated, and what it became.
-        scores: Of all its translations.
-        untranslated: Sentences the decoder refused, too long ones for example; they count as empty.
+        text: Sources, references and translations.
+        scores: Of all translations.
+        untranslated: Number of sentences that the decoder refused, because they are too long for example;
+            they count as empty translations.
     """
 
     text: TranslatedText
@@ -121,20 +122,20 @@ class DirectionResult:
     untranslated: int
 
     def to_dict(self, samples: int) -> dict[str, Any]:
-        """Plain values, for the journal, with the first translations to look at."""
+        """Plain values for the log, with the first `samples` translations."""
         shown = [row.to_dict() for row in islice(self.text.rows(), samples)]
         return {**vars(self.scores), "untranslated": self.untranslated, "samples": shown}
 
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """What a validation found.
+    """Loss and translations of a validation.
 
     Attributes:
-        cross_entropy: −log P of the references a target token, in nats; exp of it is the perplexity.
-        directions: One for each direction translated.
-        decoder: What translated, and in what precision.
-        seconds: How long it took.
+        cross_entropy: −log P of the references per target token, in nats; its exp is the perplexity.
+        directions: One for each direction.
+        decoder: Name and precision of the decoder.
+        seconds: Duration.
         golden: Sentences that these weights are sure of, for the checkpoint's self-test.
     """
 
@@ -146,7 +147,7 @@ class ValidationResult:
 
     @property
     def texts(self) -> tuple[TranslatedText, ...]:
-        """What was translated, and what it became."""
+        """Sources, references and translations of each direction."""
         return tuple(direction.text for direction in self.directions)
 
     def score(self, metric: Metric) -> float:
@@ -154,7 +155,7 @@ class ValidationResult:
         return mean_score([direction.scores for direction in self.directions], metric)
 
     def summary(self) -> str:
-        """One line for people."""
+        """One line for the progress log."""
         scores = (
             f"{'→'.join(d.text.direction)} BLEU {d.scores.bleu:.2f}, chrF {d.scores.chrf:.2f}"
             for d in self.directions
@@ -162,7 +163,7 @@ class ValidationResult:
         return "; ".join([*scores, f"cross entropy {self.cross_entropy:.3f}, {self.seconds:.0f} s"])
 
     def to_dict(self, samples: int = 0) -> dict[str, Any]:
-        """Plain values, for the journal, with so many translations of each direction."""
+        """Plain values for the log, with the first `samples` translations of each direction."""
         return {
             "cross_entropy": self.cross_entropy,
             "bleu": self.score("bleu"),
@@ -174,18 +175,18 @@ class ValidationResult:
 
 
 class Validator:
-    """Translates the held-out text with given weights and measures their loss.
+    """Translates held-out text with given weights, and measures their loss.
 
     Args:
-        network: A second network, so that the one in training is left alone.
-        new_decoder: Makes what translates, once the network has the weights.
+        network: Overwritten with the weights; not the one in training.
+        new_decoder: Makes a decoder of the network.
         tokenizer: The run's.
         held_out: What to translate.
-        loss_batches: That text as batches, all of it, on the network's device.
+        loss_batches: All of that text as batches, on the network's device.
         options: How to translate.
         precision: Of the matrix products of the loss.
-        world: The processes that validate together, each its share of the sentences and batches. All of
-            them must validate the same weights, and have the same result.
+        world: The processes that validate together. Each works on a shard of the sentences and batches of the
+            same weights, and all get the same result.
     """
 
     def __init__(
@@ -198,20 +199,20 @@ class Validator:
         loss_batches: Sequence[Batch],
         options: DecodeOptions,
         precision: Precision,
-        world: World = ALONE,
+        world: World = SINGLE_PROCESS,
     ) -> None:
         self._network = network.eval()
         self._new_decoder = new_decoder
         self._tokenizer = tokenizer
         self._held_out = held_out
-        self._loss_batches = world.share(loss_batches)
+        self._loss_batches = world.shard(loss_batches)
         self._options = options
         self._precision = precision
         self._world = world
 
     @torch.inference_mode()
     def validate(self, weights: Mapping[str, Tensor]) -> ValidationResult:
-        """Judge these weights (names as in the network; tied ones once)."""
+        """Validate weights, by their names in the network; tied weights have one name."""
         started = time.monotonic()
         for name, weight in self._network.named_parameters():
             weight.copy_(weights[name])
@@ -236,10 +237,10 @@ class Validator:
     def _translate(self, text: HeldOut, decoder: ValidationDecoder) -> DirectionResult:
         encoded = (
             self._tokenizer.encode(source, target_language=text.target_language)
-            for source in self._world.share(text.sources)
+            for source in self._world.shard(text.sources)
         )
         requests = [DecodeRequest(tuple(ids), self._options) for ids in encoded]
-        found = self._world.whole([self._text(result) for result in decoder.decode(requests)])
+        found = self._world.gather([self._text(result) for result in decoder.decode(requests)])
         translations = tuple(each or "" for each in found)
         return DirectionResult(
             TranslatedText(**vars(text), translations=translations),
@@ -248,7 +249,7 @@ class Validator:
         )
 
     def _text(self, result: Result) -> str | None:
-        """A translation; None of what the decoder refused."""
+        """The text of a translation; None if the decoder refused the source."""
         if isinstance(result, TranslationError):
             return None
         return self._tokenizer.decode(result[0].token_ids) if result else ""

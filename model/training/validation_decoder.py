@@ -1,4 +1,4 @@
-"""ⓕ What translates held-out text: the native library where it computes such a network, else PyTorch."""
+"""ⓕ Decoders for validation: the native library where it supports the network, else PyTorch."""
 
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -24,18 +24,18 @@ class ValidationDecoder(Protocol):
 
     @property
     def name(self) -> str:
-        """What computes, and in what; for the journal."""
+        """Library and precision, for the log."""
 
     def decode(self, requests: Sequence[DecodeRequest]) -> list[Result]:
-        """For each request its hypotheses, or why there are none."""
+        """The hypotheses of each request, or the error why there are none."""
 
     def close(self) -> None:
-        """Give back its memory."""
+        """Free its memory."""
 
 
 @dataclass(frozen=True)
 class EngineDecoder:
-    """Engines that decode side by side; see ValidationDecoder."""
+    """Engines that decode in parallel; see ValidationDecoder."""
 
     name: str
     engines: Sequence[DecodingEngine]
@@ -51,14 +51,14 @@ class EngineDecoder:
 
 
 NewDecoder = Callable[[Transformer], ValidationDecoder]
-"""Makes a decoder of a network's weights as they are now."""
+"""Makes a decoder of a network's current weights."""
 
 
 def new_decoder(network: Transformer, *, never_produced: Collection[int] = ()) -> ValidationDecoder:
-    """The fastest decoder of a network that translates as PyTorch does in float32.
+    """The fastest decoder whose translations equal those of PyTorch in float32.
 
-    On a CPU the native library in float32, an engine a numeric thread: the weights are packed anew from
-    memory, which takes milliseconds. On a GPU, or where the library cannot, PyTorch.
+    On a CPU that is the native library in float32, with one engine per numeric thread. On a GPU, and for
+    networks that the library does not support, it is PyTorch.
 
     Args:
         network: In evaluation mode; its weights may change once the decoder is closed.

@@ -1,4 +1,4 @@
-"""ⓔ First weights taken from a checkpoint: to go on with other data, other languages, another vocabulary."""
+"""ⓔ Initial weights from a checkpoint, for training on other data, languages or vocabularies."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ _TARGET_ROWS = ("target_embedding.tokens.weight", "output.weight", "output.bias"
 
 
 def require_start(folder: Path, network: NetworkConfig) -> None:
-    """Refuse a checkpoint that a network cannot start from, before there is a vocabulary.
+    """Refuse a checkpoint that a network cannot start from; needs no vocabulary.
 
     Raises:
-        CheckpointError: If the folder is none.
+        CheckpointError: If the folder holds no sound checkpoint.
         ConfigError: If the networks differ in more than dropout and vocabulary.
     """
     shape = network.transformer(source_vocab_size=64, target_vocab_size=64)
@@ -32,10 +32,9 @@ def require_start(folder: Path, network: NetworkConfig) -> None:
 
 @torch.no_grad()
 def start_from(folder: Path, network: Transformer, tokenizer: Tokenizer) -> int:
-    """Copy a checkpoint's weights into a network of the same shape, whose vocabulary may be another.
+    """Copy a checkpoint's weights into a network of the same shape; the vocabularies may differ.
 
-    Rows of embeddings belong to pieces: those that both vocabularies know are copied, the others
-    keep their first values.
+    The embedding rows of pieces that both vocabularies have are copied; other rows keep their initial values.
 
     Args:
         folder: A checkpoint.
@@ -43,10 +42,10 @@ def start_from(folder: Path, network: Transformer, tokenizer: Tokenizer) -> int:
         tokenizer: Of the network.
 
     Returns:
-        How many target pieces both vocabularies know.
+        The number of target pieces that both vocabularies have.
 
     Raises:
-        CheckpointError: If the folder is none.
+        CheckpointError: If the folder holds no sound checkpoint.
         ConfigError: If the networks differ in more than dropout and vocabulary.
     """
     checkpoint = load_checkpoint(folder)
@@ -72,7 +71,7 @@ def _require_same_shape(theirs: TransformerConfig, ours: TransformerConfig) -> N
 
 
 def _common_rows(theirs: Sequence[str], ours: Sequence[str]) -> Mapping[int, int]:
-    """Row of each piece that both know: ours → theirs."""
+    """For each piece that both vocabularies have, our row → their row."""
     places = {piece: row for row, piece in enumerate(theirs)}
     return {row: places[piece] for row, piece in enumerate(ours) if piece in places}
 

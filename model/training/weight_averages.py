@@ -1,4 +1,4 @@
-"""ⓔ Averages of the weights over time; they translate better than the weights of any one step."""
+"""ⓔ Averages of the weights over several steps; they translate better than the weights of one step."""
 
 from collections.abc import Mapping
 
@@ -9,15 +9,15 @@ from model.training.config.optimisation import OptimisationConfig
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:
-    """The network's weights by name, each tensor once (a tied one under its first name)."""
+    """The network's weights by name; a tied weight has its first name only."""
     return {name: weight.detach() for name, weight in network.named_parameters()}
 
 
 class WeightAverages:
-    """The moving average and the window of snapshots, whichever is switched on.
+    """An exponential moving average, and the mean of the last snapshots; each can be off.
 
     Args:
-        network: Whose weights to follow.
+        network: Its weights are averaged.
         config: `ema_decay` and `average_last`.
     """
 
@@ -32,7 +32,7 @@ class WeightAverages:
     def follow(self, step: int) -> None:
         """Move the average towards the weights of this step (counted from 1).
 
-        Early on the decay is (1 + s) / (10 + s), lest the random start be remembered for long.
+        The decay of early steps is (1 + step) / (10 + step), so that the initial weights are forgotten soon.
         """
         if self._average:
             decay = min(self._decay, (1 + step) / (10 + step))
@@ -40,14 +40,14 @@ class WeightAverages:
 
     @torch.no_grad()
     def take_snapshot(self) -> None:
-        """Add the current (or moving average) weights to the window."""
+        """Add the moving average, or else the weights, to the last snapshots."""
         if self._window:
             weights = self._average or self._weights
             self._snapshots.append({name: weight.clone() for name, weight in weights.items()})
             del self._snapshots[: -self._window]
 
     def current(self) -> dict[str, Tensor]:
-        """The weights to translate with: a copy, safe to keep."""
+        """A copy of the averaged weights."""
         if self._snapshots:
             first, *rest = self._snapshots
             count = len(rest) + 1
@@ -63,7 +63,7 @@ class WeightAverages:
 
     @torch.no_grad()
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up what `state_tensors` gave."""
+        """Restore what `state_tensors` returned."""
         for name, weight in self._average.items():
             weight.copy_(tensors[f"average.{name}"])
         self._snapshots = []

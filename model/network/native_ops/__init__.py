@@ -1,10 +1,9 @@
-"""ⓔ What a training step computes in one pass on a CPU, where plain PyTorch takes many.
+"""ⓔ Native operators for training on a CPU, which fuse several passes of PyTorch into one.
 
-Each operator gives what its reference in plain PyTorch gives, which takes over wherever the operator
-cannot: on other devices, in other number types, under torch.compile, without the native library.
+Each operator computes the same as its reference in PyTorch, which is used for other devices and number types,
+under torch.compile, and without the native library.
 
-loading         finds the native library, and lends it PyTorch's threads
-derivatives     refuses second derivatives
+loading         finds the native library, and gives it PyTorch's threads
 attention       attention over whole sentences
 projection      Wx + b in bfloat16, and its gradients
 residual        dropout, the addition to the stream, layer norm

@@ -1,4 +1,4 @@
-"""Attention over whole sentences, its gradient by hand, without copies of heads or masks.
+"""Attention over whole sentences and its gradient, without copies of heads or masks.
 
 Shapes: N sentences, Q queries, S keys, H heads, M model width.
 """
@@ -25,25 +25,25 @@ def attend_sentences(
     causal: bool,
     rate: float,
 ) -> Tensor | None:
-    """Joined heads (N, Q, M) of dropout(softmax(QKᵀ/√D))V; None where plain PyTorch has to do it.
+    """Joined heads (N, Q, M) of dropout(softmax(QKᵀ/√D))V; None if PyTorch has to compute it.
 
     Args:
         queries_NQM: Queries, all heads.
         keys_values_NS2M: Keys of all heads, then values.
         num_heads: H.
-        mask: (N, 1, 1, S), True = look; None for all.
+        mask: (N, 1, 1, S), True for keys that are attended to; None for all keys.
         causal: Query i sees keys 0…i.
-        rate: Of dropout of the weights.
+        rate: Dropout of the attention weights.
     """
     operators = operators_for(queries_NQM, keys_values_NS2M)
-    if operators is None or not _is_regular(queries_NQM, keys_values_NS2M, num_heads, mask, causal=causal):
+    if operators is None or not _is_supported(queries_NQM, keys_values_NS2M, num_heads, mask, causal=causal):
         return None
     choices = mask, num_heads, causal, rate
     apply = cast(Callable[..., Tensor], _SentenceAttention.apply)
     return apply(queries_NQM, keys_values_NS2M, *choices, operators)
 
 
-def _is_regular(
+def _is_supported(
     queries_NQM: Tensor, keys_values_NS2M: Tensor, num_heads: int, mask: Tensor | None, *, causal: bool
 ) -> bool:
     (sentences, num_queries, width), num_keys = queries_NQM.shape, keys_values_NS2M.shape[1]
@@ -57,7 +57,7 @@ def _is_regular(
 
 
 class _Context(FunctionCtx):
-    """What autograd hands from forward to backward."""
+    """What forward saves for backward."""
 
     saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor]
     attention: SentenceAttention
@@ -96,23 +96,23 @@ class _SentenceAttention(torch.autograd.Function):
             threads=torch.get_num_threads(),
         )
         ctx.operators = operators
-        _point(ctx.attention, queries, keys_values, mask, shares)
+        _set_pointers(ctx.attention, queries, keys_values, mask, shares)
         ctx.save_for_backward(queries, keys_values, mask, shares)  # type: ignore[arg-type]
         joined = torch.empty_like(queries)
         operators.attend_sentences(ctx.attention, joined.data_ptr())
         return joined
 
     @staticmethod
-    def backward(ctx: _Context, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         require_first_derivative()
         queries, keys_values, mask, shares = ctx.saved_tensors
-        slope = slope.contiguous()
-        # Hooks of autograd may have moved what was saved.
-        _point(ctx.attention, queries, keys_values, mask, shares)
+        grad_output = grad_output.contiguous()
+        # Autograd hooks may have moved the saved tensors.
+        _set_pointers(ctx.attention, queries, keys_values, mask, shares)
         of_queries, of_keys_values = torch.empty_like(queries), torch.empty_like(keys_values)
         keys = of_keys_values.data_ptr()
         gradients = AttentionGradients(
-            output=slope.data_ptr(),
+            output=grad_output.data_ptr(),
             queries=of_queries.data_ptr(),
             keys=keys,
             values=keys + queries.shape[-1] * queries.element_size(),
@@ -121,10 +121,10 @@ class _SentenceAttention(torch.autograd.Function):
         return of_queries, of_keys_values, None, None, None, None, None
 
 
-def _point(
+def _set_pointers(
     attention: SentenceAttention, queries: Tensor, keys_values: Tensor, mask: Tensor | None, shares: Tensor
 ) -> None:
-    """Tell where these tensors lie; they must live as long as that is used."""
+    """Set the pointers to the tensors, which must live as long as `attention` is used."""
     keys = keys_values.data_ptr()
     attention.queries, attention.keys = queries.data_ptr(), keys
     attention.values = keys + queries.shape[-1] * keys_values.element_size()

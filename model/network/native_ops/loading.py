@@ -1,4 +1,4 @@
-"""Finds the native operators for some tensors and lends them PyTorch's threads."""
+"""Finds the native operators for some tensors, and gives them PyTorch's threads."""
 
 import ctypes
 import logging
@@ -12,14 +12,14 @@ from model.native.operators import Operators, load_operators
 
 
 def require_first_derivative() -> None:
-    """Called in a backward pass, refuses to be part of one that is to be differentiated itself.
+    """Refuse second derivatives; called in a backward pass.
 
-    `once_differentiable` would let through what begins with a constant slope, as that of a loss does.
+    `once_differentiable` would accept a backward pass whose upstream gradient is constant, as that of a loss.
 
     Raises:
-        RuntimeError: If a graph of the gradients is asked for.
+        RuntimeError: If the backward pass creates a graph.
     """
-    if torch.is_grad_enabled():  # in a backward pass, it is for `create_graph=True` alone
+    if torch.is_grad_enabled():  # in a backward pass only with create_graph=True
         raise RuntimeError(
             "native operators have first derivatives only; for create_graph=True, use PyTorch alone"
         )
@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 
 NUMBER_TYPES = torch.float32, torch.bfloat16
 LANES = 16
-"""Rows of tensors must be multiples of so many numbers for most operators."""
+"""Most operators need rows whose length is a multiple of this."""
 
 _OPENMP = "libgomp*.so*", "libiomp5*.so*", "libomp*.so*"
 
 
 def operators_for(*tensors: Tensor) -> Operators | None:
-    """The native operators, if they can compute with these tensors; None means: plain PyTorch."""
+    """The native operators if they support these tensors; None if PyTorch has to compute."""
     if torch.compiler.is_compiling():
         return None
     if any(tensor.device.type != "cpu" or tensor.dtype not in NUMBER_TYPES for tensor in tensors):
@@ -44,13 +44,13 @@ def operators_for(*tensors: Tensor) -> Operators | None:
 
 
 def is_bfloat16(tensor: Tensor) -> bool:
-    """Whether its numbers are bfloat16; those of operators are float32 otherwise."""
+    """Whether a tensor is bfloat16; operators support float32 otherwise."""
     return tensor.dtype == torch.bfloat16
 
 
 @cache
 def installed_operators() -> Operators | None:
-    """Of the fastest library that this processor runs."""
+    """The operators of the fastest library for this processor; None without a library."""
     operators = load_operators()
     if operators is not None:
         operators.lend_threads(address_of_threads())
@@ -58,7 +58,7 @@ def installed_operators() -> Operators | None:
 
 
 def address_of_threads() -> int | None:
-    """GOMP_parallel of the OpenMP that PyTorch brings along; None where it brings none that can be loaded."""
+    """Address of GOMP_parallel in PyTorch's OpenMP library; None if it has none that can be loaded."""
     torch_folder = Path(torch.__file__).parent
     for folder in (torch_folder / "lib", torch_folder.with_name("torch.libs")):
         for path in sorted(path for name in _OPENMP for path in folder.glob(name)):

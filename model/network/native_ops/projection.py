@@ -1,4 +1,4 @@
-"""y = Wx + b in bfloat16 with weights in float32, as autocast has it, without copies of them.
+"""y = Wx + b in bfloat16 with float32 weights, as autocast computes it, without copies of the weights.
 
 Shapes: R rows, I inputs, O outputs.
 """
@@ -18,7 +18,7 @@ _INPUTS, _OUTPUTS = 32, 16
 
 
 class Projection(nn.Linear):
-    """`nn.Linear`, natively while it is trained on a CPU under bfloat16 autocast."""
+    """`nn.Linear` that computes natively in training on a CPU under bfloat16 autocast."""
 
     def forward(self, states: Tensor) -> Tensor:
         """(…, I) to (…, O)."""
@@ -27,19 +27,19 @@ class Projection(nn.Linear):
 
 
 def project(states: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor | None:
-    """(…, I) to (…, O); None where plain PyTorch has to do it."""
+    """(…, I) to (…, O); None if PyTorch has to compute it."""
     if not torch.is_autocast_enabled("cpu") or torch.get_autocast_dtype("cpu") != torch.bfloat16:
         return None
     operators = operators_for(states, weight_OI)
     if operators is None or not operators.has_bfloat16_products:
         return None
-    if not _is_regular(states, weight_OI, bias_O):
+    if not _is_supported(states, weight_OI, bias_O):
         return None
     apply = cast(Callable[..., Tensor], _Projection.apply)
     return apply(states.to(torch.bfloat16), weight_OI, bias_O, operators)
 
 
-def _is_regular(states: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> bool:
+def _is_supported(states: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> bool:
     outputs, inputs = weight_OI.shape
     return (
         states.shape[-1] == inputs
@@ -56,7 +56,7 @@ def _is_plain(weight: Tensor) -> bool:
 
 
 class _Context(FunctionCtx):
-    """What autograd hands from forward to backward."""
+    """What forward saves for backward."""
 
     needs_input_grad: tuple[bool, ...]
     saved_tensors: tuple[Tensor, Tensor, Tensor | None]
@@ -76,20 +76,20 @@ class _Projection(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: _Context, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         require_first_derivative()
         states, weight_OI, bias_O = ctx.saved_tensors
-        slope = slope.contiguous()
+        grad_output = grad_output.contiguous()
         described = _described(states, weight_OI, bias_O)
         of_states = None
         if ctx.needs_input_grad[0]:
             of_states = torch.empty_like(states)
-            ctx.operators.project_gradient(described, slope.data_ptr(), of_states.data_ptr())
+            ctx.operators.project_gradient(described, grad_output.data_ptr(), of_states.data_ptr())
         of_weight = torch.empty_like(weight_OI)
         of_bias = None if bias_O is None else torch.empty_like(bias_O)
         ctx.operators.project_weight_gradient(
             described,
-            slope.data_ptr(),
+            grad_output.data_ptr(),
             states.data_ptr(),
             of_weight.data_ptr(),
             None if of_bias is None else of_bias.data_ptr(),

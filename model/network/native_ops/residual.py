@@ -21,14 +21,14 @@ _INT64 = torch.iinfo(torch.int64)
 
 
 def dropout_of(rate: float) -> DropoutStruct:
-    """A mask of its own, whose seed is drawn from torch's global generator."""
+    """A new dropout mask, whose seed is drawn from torch's global generator."""
     threshold = min(round(rate * _WORD), _WORD - 1)
     seed = int(torch.randint(_INT64.min, _INT64.max, ())) if threshold else 0
     return DropoutStruct(seed % (1 << 64), threshold, 1 / (1 - rate) if rate < 1 else 0.0)
 
 
 def dropped(update: Tensor, rate: float) -> Tensor | None:
-    """dropout(update); None where plain PyTorch has to do it."""
+    """dropout(update); None if PyTorch has to compute it."""
     operators = operators_for(update)
     if operators is None or update.numel() % LANES:
         return None
@@ -37,7 +37,7 @@ def dropped(update: Tensor, rate: float) -> Tensor | None:
 
 
 def add_dropped(stream: Tensor, update: Tensor, rate: float) -> Tensor | None:
-    """The sum stream + dropout(update), a float32 stream; None where plain PyTorch has to do it."""
+    """The sum stream + dropout(update), a float32 stream; None if PyTorch has to compute it."""
     operators = operators_for(stream, update)
     if operators is None or is_bfloat16(stream) or stream.shape != update.shape or update.numel() % LANES:
         return None
@@ -46,10 +46,11 @@ def add_dropped(stream: Tensor, update: Tensor, rate: float) -> Tensor | None:
 
 
 def norm_beside(stream: Tensor, norm: nn.Module) -> tuple[Tensor, Tensor] | None:
-    """A float32 stream and its layer norm, the latter in the type that products are computed in.
+    """A float32 stream and its layer norm, the latter in the number type of matrix products.
 
-    What comes past the norm goes through here too, so that the gradients of both are added in one pass.
-    None where plain PyTorch has to do it.
+    The stream is returned as well, so that the gradients of the residual path and of the norm are added in
+    one pass.
+    None if PyTorch has to compute it.
     """
     if not isinstance(norm, nn.LayerNorm) or not norm.elementwise_affine:
         return None
@@ -87,7 +88,7 @@ def _dropped_sum(
 
 
 class _DroppedContext(FunctionCtx):
-    """What autograd hands from forward to backward: the mask, the type of the update, the operators."""
+    """What forward saves for backward: the mask, the type of the update, the operators."""
 
     rest: tuple[DropoutStruct, torch.dtype, Operators]
 
@@ -99,9 +100,9 @@ class _Dropped(torch.autograd.Function):
         return _dropped_sum(None, update, dropout, update.dtype, operators)
 
     @staticmethod
-    def backward(ctx: _DroppedContext, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _DroppedContext, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         require_first_derivative()
-        return _dropped_sum(None, slope, *ctx.rest), None, None
+        return _dropped_sum(None, grad_output, *ctx.rest), None, None
 
 
 class _AddDropped(torch.autograd.Function):
@@ -113,13 +114,13 @@ class _AddDropped(torch.autograd.Function):
         return _dropped_sum(stream, update, dropout, stream.dtype, operators)
 
     @staticmethod
-    def backward(ctx: _DroppedContext, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _DroppedContext, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         require_first_derivative()
-        return slope, _dropped_sum(None, slope, *ctx.rest), None, None
+        return grad_output, _dropped_sum(None, grad_output, *ctx.rest), None, None
 
 
 class _NormContext(FunctionCtx):
-    """What autograd hands from forward to backward."""
+    """What forward saves for backward."""
 
     saved_tensors: tuple[Tensor, Tensor, Tensor | None, Tensor]
     epsilon: float
@@ -148,13 +149,13 @@ class _NormBeside(torch.autograd.Function):
 
     @staticmethod
     def backward(
-        ctx: _NormContext, upstream: Tensor | None, slope: Tensor | None
+        ctx: _NormContext, upstream: Tensor | None, grad_output: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         require_first_derivative()
-        if slope is None:
+        if grad_output is None:
             return upstream, *(None,) * 5
         rows, gain, shift, statistics = ctx.saved_tensors
-        slope = slope.contiguous()
+        grad_output = grad_output.contiguous()
         upstream = None if upstream is None else upstream.contiguous()
         of_rows, of_gain = torch.empty_like(rows), torch.empty_like(gain)
         of_shift = None if shift is None else torch.empty_like(shift)
@@ -165,7 +166,7 @@ class _NormBeside(torch.autograd.Function):
             shift=None if of_shift is None else of_shift.data_ptr(),
         )
         ctx.operators.norm_rows_gradient(
-            _normed_rows(rows, gain, shift, statistics, slope, ctx.epsilon), gradients
+            _normed_rows(rows, gain, shift, statistics, grad_output, ctx.epsilon), gradients
         )
         return of_rows, of_gain, of_shift, None, None, None
 

@@ -1,4 +1,4 @@
-"""Label-smoothed cross entropy straight from the logits, without a float32 copy of them.
+"""Label-smoothed cross entropy of logits, without a float32 copy of them.
 
 Shapes: M rows, V vocabulary.
 """
@@ -12,7 +12,7 @@ from model.network.native_ops.loading import require_first_derivative
 
 
 class _Context(FunctionCtx):
-    """What autograd hands from forward to backward."""
+    """What forward saves for backward."""
 
     saved_tensors: tuple[Tensor, ...]
     rows: LossRows
@@ -20,10 +20,10 @@ class _Context(FunctionCtx):
 
 
 class FusedSmoothedLoss(torch.autograd.Function):
-    """The sums over all rows whose label is not padding: smoothed loss and cross entropy, in nats.
+    """Smoothed loss and cross entropy, summed over all rows whose label is not padding, in nats.
 
-    Takes logits (M, V), labels (M), ε, ε / (V − 2), the id of padding and the operators. Only the
-    normaliser of each row is kept for the gradient, which is written in the type of the logits.
+    Arguments: logits (M, V), labels (M), ε, ε / (V − 2), the id of padding and the operators. Only the
+    normaliser of each row is saved for the gradient, which has the type of the logits.
     """
 
     @staticmethod
@@ -39,8 +39,8 @@ class FusedSmoothedLoss(torch.autograd.Function):
         """Two scalars in float32, the second without gradient.
 
         Raises:
-            IndexError: For a label or a padding that is no id.
-            ValueError: Unless there is one label a row, in int64.
+            IndexError: If a label or `pad_id` is not an id.
+            ValueError: If there is not one int64 label per row.
         """
         _require_ids(labels_M, pad_id, *logits_MV.shape)
         logits_MV = logits_MV if logits_MV.stride(1) == 1 else logits_MV.contiguous()
@@ -56,7 +56,7 @@ class FusedSmoothedLoss(torch.autograd.Function):
             is_bfloat16=logits_MV.dtype == torch.bfloat16,
             threads=torch.get_num_threads(),
         )
-        _point(rows, logits_MV, labels_M, normalisers_M)
+        _set_pointers(rows, logits_MV, labels_M, normalisers_M)
         smoothed, cross_entropy = (
             torch.tensor(s, dtype=torch.float32) for s in operators.smoothed_loss(rows)
         )
@@ -70,21 +70,21 @@ class FusedSmoothedLoss(torch.autograd.Function):
         """The gradient of the logits."""
         require_first_derivative()
         logits_MV, labels_M, normalisers_M = ctx.saved_tensors
-        # Hooks of autograd may have moved what was saved.
-        _point(ctx.rows, logits_MV, labels_M, normalisers_M)
+        # Autograd hooks may have moved the saved tensors.
+        _set_pointers(ctx.rows, logits_MV, labels_M, normalisers_M)
         gradient_MV = torch.empty(logits_MV.shape, dtype=logits_MV.dtype)
         ctx.operators.smoothed_loss_gradient(ctx.rows, float(upstream[0]), gradient_MV.data_ptr())
         return gradient_MV, None, None, None, None, None
 
 
-def _point(rows: LossRows, logits_MV: Tensor, labels_M: Tensor, normalisers_M: Tensor) -> None:
-    """Tell where these tensors lie; they must live as long as that is used."""
+def _set_pointers(rows: LossRows, logits_MV: Tensor, labels_M: Tensor, normalisers_M: Tensor) -> None:
+    """Set the pointers to the tensors, which must live as long as `rows` is used."""
     rows.logits, rows.labels = logits_MV.data_ptr(), labels_M.data_ptr()
     rows.normalisers = normalisers_M.data_ptr()
 
 
 def _require_ids(labels_M: Tensor, pad_id: int, rows: int, vocabulary: int) -> None:
-    """Reading beyond a row of logits would end the process, or worse."""
+    """Refuse labels that would make the native code read beyond the logits."""
     if labels_M.dtype != torch.int64 or len(labels_M) != rows:
         found = f"{len(labels_M)} of {labels_M.dtype}"
         raise ValueError(f"labels must be {rows} numbers of torch.int64, but are {found} instead")

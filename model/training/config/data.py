@@ -1,4 +1,4 @@
-"""What the trainer reads, cleans, learns pieces from and batches: every value, checked once. No torch."""
+"""Configuration of the data: corpora, cleaning, vocabulary, batches, augmentation. No torch."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -24,22 +24,21 @@ VOCABULARY_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe", "word", "char"
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """One file, or two aligned files, of parallel text; gz or plain, lines that end in LF or CRLF.
+    """One file, or two aligned files, of parallel text; gzip or plain, with line ends LF or CRLF.
 
     Attributes:
-        path: The file; with `target_path` the source side of two aligned files.
+        path: The file, or the source side of two aligned files.
         source_language: Code of column `source_column`, e.g. `en`.
         target_language: Code of column `target_column`, e.g. `fr`.
         format: `tsv`: columns; `aligned`: line n of `path` and of `target_path`; `json`: one
-            `[[source, target], ...]`; `jsonl`: a line each, `[source, target]` or an object
-            keyed `source`/`target` or by the two language codes. `auto` goes by the name.
+            `[[source, target], ...]`; `jsonl`: one `[source, target]` per line, or an
+            object keyed `source`/`target` or by the two language codes. `auto` chooses by the file's name.
         target_path: Target side of two aligned files.
         source_column: Counted from 0; for `tsv` and for the lists of `json` and `jsonl`.
-        target_column: The same; further columns are ignored.
-        weight: How often each pair is drawn in an epoch. 1 is once, 2 twice, 0.5 a fresh random
-            half in every epoch; so corpora of weights 3 and 1 are mixed 3 to 1 per pair. The
-            vocabulary is learned from the same mixture.
-        bidirectional: Train target → source as well: each pair appears as two directed pairs.
+        target_column: Counted from 0; further columns are ignored.
+        weight: How often each pair is drawn in an epoch: 1 draws it once, 2 twice, 0.5 draws another random
+            half in every epoch. The vocabulary is learned from the same mixture.
+        bidirectional: Train target → source as well: each pair becomes two directed pairs.
     """
 
     path: str
@@ -73,23 +72,23 @@ class CorpusConfig:
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
-        """(source, target) codes it trains, the corpus' own order first."""
+        """(source, target) codes that the corpus trains, its own order first."""
         forward = (self.source_language, self.target_language)
         return (forward, forward[::-1]) if self.bidirectional else (forward,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningConfig:
-    """Which pairs are dropped; every drop is counted by its reason.
+    """Which pairs are dropped; dropped pairs are counted by reason.
 
     Attributes:
         max_length_tokens: Longest side in token ids, tag and EOS included; checked after tokenising.
         max_length_words: Longest side in words (a Han, kana or Hangul character counts as one).
-        max_length_ratio: Longer side over shorter one, in words. The shorter counts as at least
-            three words, because very short sentences differ honestly ("Hurry!" / "Dépêche-toi donc !").
+        max_length_ratio: Words of the longer side divided by words of the shorter one, which counts as at
+            least three words because very short sentences differ more ("Hurry!" / "Dépêche-toi donc !").
         deduplicate: Keep only the first of identical pairs, across all corpora.
-        drop_copies: Drop pairs whose two sides are the same but for case and white space.
-        check_script: Drop pairs with a side that is not in its language's script.
+        drop_copies: Drop pairs whose sides differ in case and white space only.
+        check_script: Drop pairs with a side that is not in the script of its language.
     """
 
     max_length_tokens: int = 256
@@ -113,20 +112,20 @@ class VocabularyConfig:
 
     Attributes:
         kind: `unigram` or `bpe` subwords, whole `word`s or single `char`acters.
-        size: Pieces a vocabulary has, special ones and language tags included. For `word` and
-            `char` it is a bound: they have as many as the text has.
-        target_size: The same of the target's own vocabulary, where it is not shared; None is `size`.
+        size: Number of pieces, special pieces and language tags included; for `word` and `char` an upper
+            bound.
+        target_size: Number of pieces of the target's vocabulary, if it is not shared; None takes `size`.
         shared: One vocabulary for both sides; needed to tie all embeddings.
-        character_coverage: Share of all characters that get a piece of their own.
-        byte_fallback: Spell what is not covered in bytes rather than lose it; `unigram` and `bpe` only.
-        minimum_frequency: For `word`: rarer words are unknown.
-        lowercase: Fold case on both sides before anything else.
-        required_characters: These get a piece of their own, however rare they are; `unigram` and `bpe` only.
-        split_digits: No piece holds two digits, so that any number can be carried over; likewise.
+        character_coverage: Share of all characters of the text that become pieces.
+        byte_fallback: Spell uncovered characters in bytes; `unigram` and `bpe` only.
+        minimum_frequency: Rarer words are unknown; `word` only.
+        lowercase: Fold the case of both sides first.
+        required_characters: Characters that become pieces even if they are rare; `unigram` and `bpe` only.
+        split_digits: Make a piece of each digit, so that any number can be copied; `unigram` and `bpe` only.
         separate_punctuation: Put spaces around punctuation, as word vocabularies need.
-        max_sentences: A random sample of at most so many pairs is learned from; each takes SentencePiece
-            about 3 kB of memory.
-        reuse: Folder of a tokenizer to copy rather than train; every other field is then ignored.
+        max_sentences: Size of the random sample of pairs to learn from; SentencePiece takes about 3 kB of
+            memory per pair.
+        reuse: Folder of a tokenizer to copy; every other field is then ignored.
     """
 
     kind: VocabularyKind = "unigram"
@@ -161,18 +160,18 @@ class VocabularyConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchConfig:
-    """How pairs are grouped.
+    """How pairs are grouped into batches.
 
     Attributes:
-        max_tokens: Bound on what a batch costs: pairs × (longest source + longest target), where
-            source counts its tag and EOS and target its EOS; so padding is charged as well.
-        max_sentences: Bound on its pairs; None for no bound.
-        pool_size: Pairs sorted by length together; a larger pool pads less.
-        prefetch: Batches made ready ahead of time in a background thread; 0 for none.
-        piece_dropout: Probability that a piece of a source is cut into smaller ones, anew in every epoch
-            (https://arxiv.org/abs/1804.10959, https://arxiv.org/abs/1910.13267): so that unseen words
-            and typing errors, which are cut oddly, are no surprise. 0.05 to 0.1 suits small corpora.
-        target_piece_dropout: The same of targets.
+        max_tokens: Most tokens of a batch, padding included: pairs × (longest source + longest target). A
+            source counts its tag and EOS, a target its EOS.
+        max_sentences: Most pairs of a batch; None for no limit.
+        pool_size: Number of pairs that are sorted by length together; a larger pool pads less.
+        prefetch: Batches that a background thread prepares in advance; 0 prepares none.
+        piece_dropout: Probability of cutting a source piece into smaller ones, drawn in every epoch
+            (https://arxiv.org/abs/1804.10959, https://arxiv.org/abs/1910.13267). It teaches the unusual cuts
+            of unseen words and typing errors; 0.05 to 0.1 suits small corpora.
+        target_piece_dropout: Probability of cutting a target piece.
     """
 
     max_tokens: int = 4096
@@ -194,26 +193,25 @@ class BatchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentationConfig:
-    """Altered copies of clean pairs, beside them: so that a network knows what people type.
+    """Altered copies that are added to the clean pairs, so that a network learns what users type.
 
-    A rate is how many copies of each pair are expected: 0 none, 0.1 of every tenth, 2 two of each. A pair
-    that a kind cannot alter has none of it. Copies are drawn as often as their corpus' weight says.
+    A rate is the expected number of copies per pair: 0.1 copies every tenth pair, 2 copies each pair twice. A
+    kind skips pairs that it cannot alter. Copies have the weight of their corpus.
 
     Attributes:
         no_final_stop: Both sides without final punctuation.
-        capitals: Both sides in capitals, as far as a script has them; none of sources without case.
-        capitalised: Both sides with a first capital, where the source has a small letter: words and phrases.
-        lowercase: Source in lower case; half of them without final punctuation, on both sides.
-        plain_letters: Source without accents and opening marks, German umlauts as two letters, half of them
-            without apostrophes; half of them besides as `lowercase` has them.
-        typing_errors: One or two slips in long words of the source.
-        joined: Two or three pairs as one, as in a passage or where a sentence's end was missed.
-        copied: The same made-up name, figure, address, code … on both sides: in place of a name or number
-            that they share, beside the sentence, or alone.
-        words: How often in an epoch each pair of single words is drawn that translate each other in a
-            corpus, once as it is and, if the source's script has case, once with a first capital; times the
-            corpus' weight.
-        seed: Of all choices, below 2⁶³; the same pair gives the same copies.
+        capitals: Both sides in capitals; skips sources without case.
+        capitalised: Both sides with a first capital; skips sources that do not begin with a small letter.
+        lowercase: Source in lower case; half of the copies without final punctuation on both sides.
+        plain_letters: Source without accents and opening marks, German umlauts as two letters; half of the
+            copies without apostrophes, half of them in lower case.
+        typing_errors: One or two typing errors in long words of the source.
+        joined: Two or three pairs joined, as in a paragraph or where a sentence's end was missed.
+        copied: The same synthetic name, number, address or code on both sides: in place of a name or number
+            that they share, before or after the sentence, or alone.
+        words: How often an epoch draws each pair of single words that translate each other in a corpus, in
+            its usual form and with a first capital; multiplied by the weight of the corpus.
+        seed: Of all choices, below 2⁶³; the same pair has the same copies.
     """
 
     no_final_stop: float = 0.0
@@ -234,10 +232,10 @@ class AugmentationConfig:
 
     @property
     def rates(self) -> dict[str, float]:
-        """Expected copies of each pair, by kind."""
+        """Expected copies per pair, by kind."""
         return {kind: getattr(self, kind) for kind in AUGMENTATION_KINDS}
 
     @property
     def is_on(self) -> bool:
-        """Whether there is anything to add to a corpus."""
+        """Whether anything is added to a corpus."""
         return self.words > 0 or any(self.rates.values())

@@ -1,4 +1,4 @@
-"""Configuration classes seen from outside: built from plain values, documented by their docstrings."""
+"""Builds configuration classes from plain values, and reads their documentation from docstrings."""
 
 import dataclasses
 import inspect
@@ -17,8 +17,7 @@ def build(cls: type[T], values: object, section: str) -> T:
     """An instance of a configuration class from a table of plain values.
 
     Raises:
-        ConfigError: If a key is unknown or missing, or a value is of the wrong type or cannot
-            work; the error's field is `section.key`.
+        ConfigError: If a key is unknown or missing, or a value is refused; its field is `section.key`.
     """
     require(isinstance(values, Mapping), section, "a table", values)
     table: dict[str, Any] = dict(values)  # type: ignore[call-overload]
@@ -37,7 +36,7 @@ def build(cls: type[T], values: object, section: str) -> T:
 
 
 def _checked(name: str, hint: object, value: object) -> object:
-    """Refuse text where a number is meant and the reverse; the classes check the rest themselves."""
+    """Refuse a value of another type than the annotation; the classes check ranges themselves."""
     kinds, optional = value_kinds(hint)
     if value is None and optional:
         return value
@@ -55,7 +54,7 @@ def _checked(name: str, hint: object, value: object) -> object:
 
 
 def value_kinds(hint: object) -> tuple[set[object], bool]:
-    """The types that a field's annotation stands for, and whether None is among them."""
+    """The types that an annotation allows, without None, and whether it allows None."""
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     kinds: set[object] = set()
     for option in options:
@@ -67,12 +66,12 @@ def value_kinds(hint: object) -> tuple[set[object], bool]:
 
 
 def choices(hint: object) -> tuple[str, ...]:
-    """The names that a Literal annotation allows; empty for others."""
+    """The names that a Literal annotation allows; empty for other annotations."""
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """What the class docstring's "Attributes:" section says of each field, on one line."""
+    """The text of each field in the "Attributes:" section of the class docstring, on one line."""
     _, _, section = (inspect.getdoc(cls) or "").partition("Attributes:\n")
     entries = re.split(r"^    (\w+): ", section, flags=re.MULTILINE)[1:]
     return {name: " ".join(text.split()) for name, text in zip(entries[::2], entries[1::2], strict=True)}

@@ -1,4 +1,4 @@
-"""A training run's values from TOML files and options, the later ones laid over the earlier ones."""
+"""Reads a run's configuration from TOML files and options; later ones override earlier ones."""
 
 import copy
 import os
@@ -14,13 +14,13 @@ Values = dict[str, Any]
 
 
 def load_train_config(files: Sequence[Path], options: Mapping[str, Any]) -> TrainConfig:
-    """Lay the files over each other in their order, and the options over them.
+    """Merge the files in their order, then the options.
 
-    Values are laid over each other one by one, lists of corpora as a whole. Paths in a file are
-    relative to that file, paths in options to the working directory.
+    Later values replace earlier ones one by one, lists of corpora completely. Paths in a file are relative to
+    that file, paths in options to the working directory.
 
     Args:
-        files: TOML files; only together need they be whole.
+        files: TOML files, complete only together.
         options: In the shape of a file: sections of values, and lists of corpora.
 
     Raises:
@@ -30,7 +30,7 @@ def load_train_config(files: Sequence[Path], options: Mapping[str, Any]) -> Trai
 
 
 def read_config_files(files: Sequence[Path]) -> Values:
-    """What the files say together, their paths resolved.
+    """The merged values of the files, with resolved paths.
 
     Raises:
         ConfigError: If one of them cannot be read.
@@ -42,7 +42,7 @@ def read_config_files(files: Sequence[Path]) -> Values:
 
 
 def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
-    """Values with changes laid over them, table by table."""
+    """A copy of `values` with `changes` merged into its tables."""
     result = copy.deepcopy(dict(values))
     for name, change in changes.items():
         earlier = result.get(name)
@@ -54,7 +54,7 @@ def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
 
 
 def anchored(values: Values, folder: Path) -> Values:
-    """The same values, in place, with paths relative to `folder` resolved; empty ones stay, to be refused."""
+    """Resolve paths relative to `folder`, in place; empty paths stay, and are refused later."""
     corpora = [entry for key in LISTS for entry in _entries(values.get(key))]
     places = [(entry, name) for entry in corpora for name in ("path", "target_path")]
     places += [
@@ -78,7 +78,7 @@ def _read_toml(file: Path) -> Values:
 
 
 def _tidy(path: Path) -> Path:
-    """The path without `..` on its way, unless a link makes that another place."""
+    """The path without `..`, unless a symbolic link makes that another file."""
     tidy = Path(os.path.normpath(path))
     return tidy if tidy.resolve() == path.resolve() else path
 

@@ -1,4 +1,4 @@
-"""ⓔ What training minimises, and how the weights are updated. No torch."""
+"""ⓔ Configuration of the objective and the optimiser. No torch."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ class ObjectiveConfig:
     """What training minimises.
 
     Attributes:
-        label_smoothing: ε: probability taken from the reference token and spread over the others
-            (Szegedy et al. 2015, https://arxiv.org/abs/1512.00567); 0 is plain cross entropy.
-        r_drop: α: how much two passes under different dropout are to agree (Liang et al. 2021,
-            https://arxiv.org/abs/2106.14448, where 5 is best for translation); 0 makes one pass. With
-            it a batch takes twice the time and memory.
+        label_smoothing: ε, the probability that is moved from the reference token to the others (Szegedy et
+            al. 2015, https://arxiv.org/abs/1512.00567); 0 is plain cross entropy.
+        r_drop: α, the weight of the divergence between two passes with different dropout (Liang et al. 2021,
+            https://arxiv.org/abs/2106.14448, where 5 is best for translation). 0 makes one pass; other
+            values double time and memory.
     """
 
     label_smoothing: float = 0.1
@@ -30,18 +30,18 @@ class OptimisationConfig:
     """How the weights are updated.
 
     Attributes:
-        learning_rate: Peak of the schedule (for the `noam` schedule its factor, 1 in the paper).
+        learning_rate: Peak of the schedule (its factor for the `noam` schedule, 1 in the paper).
         beta1: Decay of AdamW's running mean of gradients.
         beta2: Decay of its running mean of squared gradients.
         epsilon: Added to AdamW's denominator.
         weight_decay: Decoupled decay of matrices (https://arxiv.org/abs/1711.05101); biases, norms
             and embeddings have none.
-        clip_norm: Longest gradient (L2 norm over all weights); 0 turns clipping off.
-        accumulate: Batches for one update; the gradient is that of one batch as large as all. Several
-            processes divide them.
-        ema_decay: Exponential moving average of the weights, used for validation and checkpoints;
-            0 turns it off.
-        average_last: Validate and save the mean of the weights at the last n validations; 0 turns it off.
+        clip_norm: Largest L2 norm of the gradient over all weights; 0 disables clipping.
+        accumulate: Batches per update, shared by all processes; the gradient is that of one batch of all
+            their pairs.
+        ema_decay: Decay of an exponential moving average of the weights, which validation and checkpoints
+            use; 0 disables it.
+        average_last: Validate and save the mean of the weights at the last n validations; 0 disables it.
     """
 
     learning_rate: float = 1e-3

@@ -1,4 +1,4 @@
-"""What a run needs beside data and mathematics: where, how long, how often, on what. No torch."""
+"""Configuration of a run: folder, length, device, validation, model card. No torch."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,25 +13,25 @@ _MOST_THREADS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One run: its folder, its length, its machine. Of several limits the first one reached ends it.
+    """One run: its folder, length and device. The first limit that is reached ends it.
 
     Attributes:
-        folder: Where everything goes that the run writes; without files of others in its places.
+        folder: Where the run writes; it must not hold other files of the same names.
         seed: Of the initial weights, the dropout and the order of the data; below 2⁶³.
-        max_steps: Updates; 0 for no limit.
-        max_minutes: Minutes of training, summed over all resumptions; 0 for no limit.
-        max_epochs: Passes over the data; 0 for no limit.
-        save_every: Steps between two saved states, from which `--resume` goes on.
-        log_every: Steps between two lines of the log.
-        start_from: Folder of a checkpoint whose weights the run begins with; its network must be of the
-            same shape, its vocabulary may be another.
+        max_steps: Most updates; 0 disables the limit.
+        max_minutes: Most minutes of training, over all resumptions; 0 disables the limit.
+        max_epochs: Most passes over the data; 0 disables the limit.
+        save_every: Steps between saved states, from which `--resume` continues.
+        log_every: Steps between lines of the log.
+        start_from: Folder of a checkpoint with the initial weights. Its network must have the same shape; its
+            vocabulary may differ.
         device: Where to compute; `auto` takes a GPU if there is one.
         precision: Of the matrix products; weights and optimiser stay in float32. `float16` needs CUDA.
-        threads: Numeric threads on the CPU, at most 1024; 0 leaves it to torch.
+        threads: Numeric threads on the CPU, at most 1024; 0 takes torch's default.
         compile: Use torch.compile.
-        checkpoint_precision: What checkpoints store the weights in; float32 keeps every bit.
-        plots: Write a report with pictures at the end (extra `train`); `dragoman report` does so later.
-        tensorboard: Write TensorBoard events as well (extra `train`).
+        checkpoint_precision: Of the weights in checkpoints; float32 keeps every bit.
+        plots: Write a report with pictures at the end (extra `train`); `dragoman report` writes it later.
+        tensorboard: Write TensorBoard events (extra `train`).
     """
 
     folder: str = "runs/run"
@@ -72,17 +72,17 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationConfig:
-    """How the network is judged on the way, and which checkpoints stay.
+    """How the network is validated, and which checkpoints are kept.
 
     Attributes:
-        every: Steps between two validations; one more always ends the run.
-        metric: What chooses the best checkpoint and stops early; never the loss.
-        patience: Validations without a better score after which to stop; 0 never stops early.
-        keep_best: Checkpoints kept beside `best` and `last`: those with the n best scores.
-        max_sentences: Sentences translated for each direction; 0 translates all.
-        samples: Translations written into the log for each direction.
-        heat_maps: Sentences of each direction whose attention the report shows.
-        batch_tokens: Size of the batches that measure the loss.
+        every: Steps between validations; the run also ends with one.
+        metric: Chooses the best checkpoint, and decides when to stop early.
+        patience: Stop after this many validations without a better score; 0 never stops early.
+        keep_best: Number of checkpoints kept in addition to `best` and `last`: those with the best scores.
+        max_sentences: Most sentences translated per direction; 0 translates all.
+        samples: Translations per direction that are written into the log.
+        heat_maps: Sentences per direction whose attention the report shows.
+        batch_tokens: Most tokens of a batch that measures the loss.
     """
 
     every: int = 1000
@@ -104,13 +104,13 @@ class ValidationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CardConfig:
-    """What the checkpoint says about itself.
+    """The model card of the checkpoints.
 
     Attributes:
         name: Short name; letters, digits and `._+-`.
         version: Of these weights, in the same characters.
-        max_source_length: Most source tokens of one sentence that it accepts, tag and EOS included.
-        max_target_length: Most target tokens of one translation, EOS included.
+        max_source_length: Most source tokens of a sentence, tag and EOS included.
+        max_target_length: Most target tokens of a translation, EOS included.
     """
 
     name: str = "dragoman"

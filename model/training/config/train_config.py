@@ -34,7 +34,7 @@ FROM_THE_TOKENIZER = (
     "unk_id",
     "decoder_start_id",
 )
-"""Fields of TransformerConfig that are read from the tokenizer, never configured."""
+"""Fields of TransformerConfig that the tokenizer sets."""
 
 LISTS = ("corpora", "validation_corpora")
 _DECODING = {field.name for field in dataclasses.fields(DecodeOptions)}
@@ -42,7 +42,7 @@ _DECODING = {field.name for field in dataclasses.fields(DecodeOptions)}
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """The network: a preset, and fields of TransformerConfig that differ from it.
+    """The network: a preset, and fields of TransformerConfig that override it.
 
     Attributes:
         preset: A name of model.presets.
@@ -60,7 +60,7 @@ class NetworkConfig:
 
     @property
     def longest(self) -> int | None:
-        """Most tokens of a side that it can read; None where its positions have no end."""
+        """Most tokens of a side, if positions are learned; None if there is no limit."""
         shape = self.transformer(source_vocab_size=64, target_vocab_size=64)
         return shape.max_positions if shape.positions == "learned" else None
 
@@ -74,7 +74,7 @@ class NetworkConfig:
 
 
 def require_one_vocabulary(shape: TransformerConfig, *, is_shared: bool) -> None:
-    """Refuse one table of embeddings for two vocabularies, whose ids mean different pieces."""
+    """Refuse one embedding table for two vocabularies, because their ids mean different pieces."""
     fits = is_shared or shape.tie != "all"
     require(fits, "network.tie", "other than all where the vocabularies are not shared", shape.tie)
 
@@ -88,20 +88,19 @@ class TrainConfig:
 
     Attributes:
         corpora: What to train on.
-        validation_corpora: What to translate for the scores, in directions that are trained; their weights
-            play no part.
+        validation_corpora: What validations translate, in directions that are trained; weights are ignored.
         cleaning: Which pairs are dropped.
-        augmentation: Which altered copies of pairs are made.
+        augmentation: Which altered copies of pairs are added.
         vocabulary: How text becomes token ids.
-        batches: How pairs are grouped.
+        batches: How pairs are grouped into batches.
         network: The network.
         objective: What is minimised.
         optimisation: How the weights are updated.
         schedule: The learning rate of each step.
-        validation: How the network is judged, and which checkpoints stay.
-        run: Folder, length and machine.
-        card: What the checkpoint says about itself.
-        decoding: How validation translates, and the checkpoint's default.
+        validation: How the network is validated, and which checkpoints are kept.
+        run: Folder, length and device.
+        card: The model card of the checkpoints.
+        decoding: How validations translate, and the default of the checkpoints.
     """
 
     corpora: tuple[CorpusConfig, ...]
@@ -120,7 +119,7 @@ class TrainConfig:
     decoding: DecodeOptions = field(default_factory=DecodeOptions)
 
     def __post_init__(self) -> None:
-        """What one section says must fit the others; found before a corpus is read."""
+        """Check values of different sections against each other, before a corpus is read."""
         shape = self.network.transformer(source_vocab_size=64, target_vocab_size=64)
         limits = {
             f"card.{name}": getattr(self.card, name) for name in ("max_source_length", "max_target_length")
@@ -149,7 +148,7 @@ class TrainConfig:
             require(is_language_code(code), f"{name}.{side}", "a language code such as en or pt-BR", code)
 
     def _require_trained_directions(self) -> None:
-        """Scores of a direction that no checkpoint translates would choose the best one and stop early."""
+        """Refuse to validate an untrained direction, because its scores would choose the best weights."""
         trained = ", ".join("-".join(pair) for pair in self.pairs)
         for i, corpus in enumerate(self.validation_corpora):
             name, (forward, *backward) = f"validation_corpora[{i}]", corpus.directions
@@ -166,12 +165,12 @@ class TrainConfig:
             raise ConfigError(f"{section}.{error.field}", error.requirement, error.value) from error
 
     def model_card(self) -> ModelCard:
-        """What its checkpoints say about themselves."""
+        """The model card of the checkpoints."""
         return ModelCard(**vars(self.card), pairs=self.pairs, decoding=self.decoding)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """The directions it trains, (source, target) codes, each once."""
+        """The trained directions as (source, target) codes, each once."""
         return tuple(dict.fromkeys(pair for corpus in self.corpora for pair in corpus.directions))
 
     def to_dict(self) -> dict[str, Any]:
@@ -182,10 +181,10 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: Values) -> Self:
-        """The run that a dictionary in the shape of the TOML file describes.
+        """The configuration in a dictionary of the shape of the TOML file.
 
         Raises:
-            ConfigError: If a key is unknown or missing, or a value cannot work, by its full name.
+            ConfigError: If a key is unknown or missing, or a value is refused; names it by its full name.
         """
         sections = {f.name for f in dataclasses.fields(cls)}
         for name in values:

@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 _CPU = torch.device("cpu")
 _BUCKETS_PER_DOUBLING = 8
 _FORM = 1
-"""Of the order that follows from data, budget and seed; a saved position belongs to one."""
+"""Version of the order that follows from data, budget and seed; part of its fingerprint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,9 @@ class BatchPlan:
     """The batches of one epoch, in the order they are trained on.
 
     Attributes:
-        batches: Indices of the pairs of each.
-        tokens: Source and target tokens of all of them.
-        padded_tokens: The same with the padding that batching adds.
+        batches: For each batch the indices of its pairs.
+        tokens: Source and target tokens of all batches.
+        padded_tokens: Tokens and padding.
     """
 
     batches: list[Indices]
@@ -46,7 +46,7 @@ class BatchPlan:
 
     @property
     def padding_share(self) -> float:
-        """Padding over all positions computed."""
+        """Padding as a fraction of all positions."""
         return 1 - self.tokens / self.padded_tokens
 
 
@@ -54,13 +54,13 @@ class EpochPlanner:
     """Plans the epochs of one run, the same in each of its processes; thread-safe.
 
     Args:
-        dataset: Whose pairs are drawn.
+        dataset: Its pairs are drawn.
         config: Budget of a batch.
-        lengths: Tokens of each source and target to plan with.
+        lengths: Tokens of each source and of each target.
         seed: Of the order.
 
     Attributes:
-        fingerprint: Of everything the order depends on.
+        fingerprint: Of everything that the order depends on.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ def plan_epoch(
     config: BatchConfig,
     seed: list[int],
 ) -> BatchPlan:
-    """Draw, shuffle, group by length, and shuffle the groups; the same for the same arguments.
+    """Draw pairs, shuffle them, group them by length, and shuffle the groups; deterministic.
 
     Args:
         source_lengths: Tokens of each pair's source, shape (pairs,).
         target_lengths: Tokens of each pair's target, shape (pairs,).
         weights: How often each pair is drawn, shape (pairs,).
         config: Budget of a batch and size of the pool that is sorted by length.
-        seed: What the randomness starts from: the seed of the run and the epoch.
+        seed: Seed of the run, and epoch.
     """
     generator = np.random.default_rng(seed)
     drawn = generator.permutation(_draw(weights, generator))
@@ -116,7 +116,7 @@ def plan_epoch(
 
 
 def _draw(weights: npt.NDArray[np.float64], generator: np.random.Generator) -> Indices:
-    """Each index as often as the whole part of its weight says, once more by chance of the rest."""
+    """Each index floor(weight) times, and once more with the probability of the fractional part."""
     whole = np.floor(weights)
     times = (whole + (generator.random(len(weights)) < weights - whole)).astype(np.int64)
     if not times.any():
@@ -125,10 +125,10 @@ def _draw(weights: npt.NDArray[np.float64], generator: np.random.Generator) -> I
 
 
 def _length_order(source_lengths: Lengths, target_lengths: Lengths) -> Indices:
-    """Order in which neighbours have similar sources and similar targets.
+    """Order in which adjacent pairs have similar source and similar target lengths.
 
-    Sources fall in buckets whose width grows with their length; inside a bucket pairs go by
-    target length, up in one bucket and down in the next, so that no cut falls between extremes.
+    Sources are put into buckets whose width grows with their length. Inside a bucket pairs are sorted by
+    target length, ascending in one bucket and descending in the next, so that no batch combines extremes.
     """
     buckets = np.floor(np.log2(source_lengths) * _BUCKETS_PER_DOUBLING).astype(np.int64)
     direction = np.where(buckets % 2 == 0, 1, -1)
@@ -136,7 +136,7 @@ def _length_order(source_lengths: Lengths, target_lengths: Lengths) -> Indices:
 
 
 def _cut(source_lengths: Lengths, target_lengths: Lengths, config: BatchConfig) -> list[int]:
-    """Where each batch but the first begins, filling each to its budget."""
+    """Start of each batch except the first, if every batch is filled to its budget."""
     cuts: list[int] = []
     start = longest_source = longest_target = 0
     for place, (source, target) in enumerate(
@@ -158,17 +158,16 @@ _NO_DROPOUT = PieceDropouts()
 class Batch:
     """Sentence pairs ready for the network; all ids are int64, padded at the end.
 
-    Of a batch that another process works on, only numbers and shapes are here: its tensors are on the
-    `meta` device.
+    A batch of another process has numbers and shapes only: its tensors are on the `meta` device.
 
     Attributes:
         source_NS: [tag], pieces, EOS of each source.
         decoder_input_NT: Decoder start, then the labels without their last token: teacher forcing.
-        labels_NT: Pieces, EOS of each target; what the decoder is to say at each position.
+        labels_NT: Pieces, EOS of each target.
         num_source_tokens: Without padding.
-        num_target_tokens: Without padding; the labels that count.
+        num_target_tokens: Without padding.
         epoch: Counted from 0.
-        index: Place in the epoch, counted from 0.
+        index: Position in the epoch, counted from 0.
     """
 
     source_NS: Tensor
@@ -180,20 +179,20 @@ class Batch:
     index: int
 
     @property
-    def is_elsewhere(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether another process works on it."""
         return self.labels_NT.is_meta
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch there; where memory is pinned the copy overlaps with other work."""
+        """The batch on a device; the copy of pinned memory is asynchronous."""
         return self._each(lambda ids: ids.to(device, non_blocking=True))
 
     def pin_memory(self) -> Self:
-        """The same batch in page-locked memory."""
+        """The batch in page-locked memory."""
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        if self.is_elsewhere:
+        if self.is_remote:
             return self
         return replace(
             self,
@@ -239,18 +238,18 @@ class BatchStream(Iterator[Batch]):
     yielded, not those that were prefetched.
 
     Args:
-        dataset: What to draw from, each pair as often as its corpus' weight says.
+        dataset: What to draw from, each pair as often as the weight of its corpus says.
         config: Budget of a batch.
         seed: Of the order.
         rank: This process among `world_size`; it works on every `world_size`-th batch of an epoch.
         world_size: Processes that share an epoch.
         decoder_start_id: First decoder input; the tokenizer's BOS if None.
-        dropout: How the cut into pieces varies from epoch to epoch. Batches are planned with the
-            lengths that it may give, and keep to their budget.
+        dropout: Varies the segmentation into pieces from epoch to epoch. Batches are planned with the
+            lengths that it may give, and stay within their budget.
         device: Where batches are needed; they reach a GPU from page-locked memory.
 
     Raises:
-        ConfigError: If the longest pair alone is over the budget, or the rank is none.
+        ConfigError: If the longest pair exceeds the budget, or the rank is not below `world_size`.
     """
 
     def __init__(
@@ -301,7 +300,7 @@ class BatchStream(Iterator[Batch]):
         return self._epoch + self._next_index / self.num_batches()
 
     def num_batches(self, epoch: int | None = None) -> int:
-        """Batches of an epoch, all processes together; of the current one if None."""
+        """Number of batches of an epoch in all processes; of the current epoch if None."""
         return len(self._planner.plan(self._epoch if epoch is None else epoch).batches)
 
     def state_dict(self) -> dict[str, int | str]:
@@ -309,10 +308,10 @@ class BatchStream(Iterator[Batch]):
         return {"epoch": self._epoch, "batch": self._next_index, "order": self._planner.fingerprint}
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Go on where a stream over the same data in the same order stood.
+        """Continue at a position of a stream over the same data in the same order.
 
         Raises:
-            CorpusError: If the data, the batch budget or the seed is another.
+            CorpusError: If the data, the batch budget or the seed has changed.
         """
         if state["order"] != self._planner.fingerprint:
             raise CorpusError(
@@ -323,7 +322,7 @@ class BatchStream(Iterator[Batch]):
         self._epoch, self._next_index = int(state["epoch"]), int(state["batch"])
 
     def close(self) -> None:
-        """End the background thread; iterating again goes on at the same position."""
+        """End the background thread; a further iteration continues at the same position."""
         if isinstance(self._running, Prefetcher):
             self._running.close()
         self._running = None
@@ -342,7 +341,7 @@ class BatchStream(Iterator[Batch]):
 
 
 def _batches_from(planner: EpochPlanner, maker: "_BatchMaker", epoch: int, first: int) -> Iterator[Batch]:
-    """A function, not a method: the thread that runs it must not keep its stream alive."""
+    """A function, because the thread that runs a method would keep the stream alive."""
     for current in count(epoch):
         groups = planner.plan(current).batches
         for index in range(first if current == epoch else 0, len(groups)):
@@ -350,7 +349,7 @@ def _batches_from(planner: EpochPlanner, maker: "_BatchMaker", epoch: int, first
 
 
 class _BatchMaker:
-    """Pads the ids of some pairs and shifts the targets, if this process is to work on them."""
+    """Pads ids and shifts targets, for batches of this process."""
 
     def __init__(
         self,
@@ -378,7 +377,7 @@ class _BatchMaker:
         labels_NT = targets.padded(self._pad_id)
         decoder_input_NT = np.full_like(labels_NT, self._decoder_start_id)
         decoder_input_NT[:, 1:] = labels_NT[:, :-1]
-        # The EOS that the shift leaves in shorter rows stands over padded labels; it is padding too.
+        # In shorter rows the shift leaves EOS where the label is padding; turn it into padding.
         decoder_input_NT[:, 1:][labels_NT[:, 1:] == self._pad_id] = self._pad_id
         batch = Batch(
             source_NS=torch.from_numpy(sources.padded(self._pad_id)),
@@ -392,7 +391,7 @@ class _BatchMaker:
         return batch.pin_memory() if self._pins else batch
 
     def _outline(self, pairs: Indices, epoch: int, index: int) -> Batch:
-        """What this process must know of a batch that another works on."""
+        """A batch that another process works on."""
         sources, targets = self._sources.lengths_of(pairs, epoch), self._targets.lengths_of(pairs, epoch)
         labels_NT = torch.empty(len(pairs), int(targets.max()), dtype=torch.int64, device="meta")
         return Batch(

@@ -1,4 +1,4 @@
-"""ⓑ Parallel text worth learning from, with a count of what was dropped and why."""
+"""ⓑ Cleaning of parallel text; every dropped pair is counted by its reason."""
 
 import hashlib
 from bisect import bisect_left
@@ -18,7 +18,7 @@ _RECENT_LIMIT = 250_000
 
 
 class FingerprintSet:
-    """Integers below 2**64: the recent ones in a hash set, all others in one sorted array.
+    """A set of integers below 2**64: recent ones in a hash set, all others in one sorted array.
 
     Args:
         recent_limit: Size at which the hash set is merged into the array.
@@ -30,7 +30,7 @@ class FingerprintSet:
         self._sorted: npt.NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
 
     def add(self, fingerprint: int) -> bool:
-        """Add one; False if it was there already."""
+        """Add a fingerprint; returns False if the set had it already."""
         if fingerprint in self._recent or self._is_settled(fingerprint):
             return False
         self._recent.add(fingerprint)
@@ -42,7 +42,7 @@ class FingerprintSet:
         return len(self._recent) + len(self._sorted)
 
     def _is_settled(self, fingerprint: int) -> bool:
-        settled = self._sorted.data  # bisect reads single elements of a buffer ten times faster
+        settled = self._sorted.data  # bisect reads elements of a buffer ten times faster
         place = bisect_left(settled, fingerprint)
         return place < len(settled) and settled[place] == fingerprint
 
@@ -51,7 +51,7 @@ class FingerprintSet:
         self._recent.clear()
         recent.sort()
         self._sorted = np.concatenate((self._sorted, recent))
-        self._sorted.sort(kind="stable")  # in place, and it merges what is in order already
+        self._sorted.sort(kind="stable")  # in place; a stable sort merges sorted parts
 
 
 DropReason = Literal["empty", "too_long", "length_ratio", "wrong_script", "copy", "duplicate"]
@@ -61,11 +61,11 @@ _SHORTEST_COMPARED = 3
 
 @dataclass(kw_only=True)
 class CleaningReport:
-    """What cleaning did so far; complete once its stream is exhausted.
+    """Counts of a cleaning so far.
 
     Attributes:
-        kept: Pairs that went through.
-        dropped: Pairs that did not, by reason.
+        kept: Number of kept pairs.
+        dropped: Number of dropped pairs by reason.
     """
 
     kept: int = 0
@@ -76,7 +76,7 @@ class CleaningReport:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def recount(self, number: int, reason: DropReason) -> None:
-        """Count pairs that were kept at first as dropped."""
+        """Count pairs as dropped that were counted as kept."""
         if number:
             self.kept -= number
             self.dropped[reason] = self.dropped.get(reason, 0) + number
@@ -86,7 +86,7 @@ class CleaningReport:
 
 
 class Cleaner:
-    """Drops bad pairs of several corpora; what counts as a duplicate is remembered across them."""
+    """Drops bad pairs; finds duplicates across all corpora that it cleans."""
 
     def __init__(self, config: CleaningConfig) -> None:
         self._config = config
@@ -99,7 +99,7 @@ class Cleaner:
         target_language: str,
         report: CleaningReport,
     ) -> Iterator[SentencePair]:
-        """Yield the good pairs, in order; `report` is filled as it goes."""
+        """Yield the good pairs in order, and count in `report`."""
         for raw in pairs:
             pair = SentencePair(clean(raw.source).strip(), clean(raw.target).strip())
             reason = self._fault(pair, source_language, target_language)
@@ -130,7 +130,7 @@ class Cleaner:
 
 
 def named_counts(counts: Mapping[str, int]) -> str:
-    """Counts by name for a person to read, e.g. `148 duplicate, 2 too long`."""
+    """Counts by name in words, e.g. `148 duplicate, 2 too long`."""
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
 
 
@@ -139,6 +139,6 @@ def _folded(text: str) -> str:
 
 
 def _fingerprint(pair: SentencePair, source_language: str, target_language: str) -> int:
-    """64 bits that tell pairs apart: among 100 million, one is wrongly dropped with probability 0.03 %."""
+    """A 64-bit hash; among 100 million pairs the probability of one collision is 0.03 %."""
     text = "\0".join((source_language, target_language, *pair))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

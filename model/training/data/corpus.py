@@ -1,4 +1,4 @@
-"""ⓐ Parallel text of any supported form, read as a stream of sentence pairs."""
+"""ⓐ Reads parallel text of any supported format as a stream of sentence pairs."""
 
 import json
 import zlib
@@ -15,14 +15,14 @@ _FORMATS_BY_SUFFIX: dict[str, CorpusFormat] = {".json": "json", ".jsonl": "jsonl
 
 
 class SentencePair(NamedTuple):
-    """A sentence and its translation, as they stand in the corpus."""
+    """A sentence and its translation, as the corpus has them."""
 
     source: str
     target: str
 
 
 def read_pairs(config: CorpusConfig) -> Iterator[SentencePair]:
-    """Stream the pairs of a corpus; only `json` is held in memory as a whole.
+    """Stream the pairs of a corpus; only `json` is read into memory completely.
 
     Raises:
         CorpusError: If a file is missing, a folder, not UTF-8 or not gzip throughout, if its lines end in
@@ -39,7 +39,7 @@ def read_pairs(config: CorpusConfig) -> Iterator[SentencePair]:
 
 
 def corpus_format(config: CorpusConfig) -> CorpusFormat:
-    """The format `auto` stands for: by the file's name, and tab-separated if that says nothing."""
+    """The format; `auto` is resolved by the file's name, with tab-separated as the default."""
     if config.format != "auto":
         return config.format
     if config.target_path is not None:
@@ -49,10 +49,10 @@ def corpus_format(config: CorpusConfig) -> CorpusFormat:
 
 
 def corpus_files(config: CorpusConfig) -> tuple[Path, ...]:
-    """The files it reads, each checked to be one.
+    """The files of a corpus.
 
     Raises:
-        CorpusError: If one is missing or a folder.
+        CorpusError: If a file is missing or a folder.
     """
     names = [config.path] if config.target_path is None else [config.path, config.target_path]
     return tuple(_checked(Path(name)) for name in names)
@@ -67,10 +67,10 @@ def _checked(path: Path) -> Path:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Lines without their end, of plain or packed text.
+    """Lines of a plain or gzip file, without their ends.
 
     Raises:
-        CorpusError: If the file cannot be read, by the line's number.
+        CorpusError: If the file cannot be read; names the line's number.
     """
     number = 0
     try:
@@ -85,10 +85,10 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def _read_sentences(path: Path) -> Iterator[str]:
-    """Lines of a file that has one for each sentence or pair.
+    """Lines of a file with one sentence or pair per line.
 
-    A carriage return within a sentence is left there, as some corpora have them; but where there is no line
-    feed between two lines at all, carriage returns were to end them.
+    A carriage return within a sentence is kept, as some corpora have them. A file without any line feed uses
+    carriage returns as line ends, and is refused.
     """
     lines = read_lines(path)
     first_two = list(islice(lines, 2))
@@ -100,7 +100,7 @@ def _read_sentences(path: Path) -> Iterator[str]:
 def _read_columns(config: CorpusConfig) -> Iterator[SentencePair]:
     needed = max(config.source_column, config.target_column) + 1
     for number, line in enumerate(_read_sentences(Path(config.path)), start=1):
-        columns = line.split("\t") if line.strip() else [""] * needed  # cleaning counts a blank line as empty
+        columns = line.split("\t") if line.strip() else [""] * needed  # cleaning drops a blank line as empty
         if len(columns) < needed:
             raise CorpusError(
                 f"{config.path}:{number}: {len(columns)} tab-separated columns, at least {needed} needed"
@@ -109,7 +109,7 @@ def _read_columns(config: CorpusConfig) -> Iterator[SentencePair]:
 
 
 def _read_aligned(config: CorpusConfig) -> Iterator[SentencePair]:
-    target_path = config.target_path or ""  # the configuration has checked that it is given
+    target_path = config.target_path or ""  # checked by CorpusConfig
     sides = zip_longest(_read_sentences(Path(config.path)), _read_sentences(Path(target_path)))
     for number, (source, target) in enumerate(sides, start=1):
         if source is None or target is None:

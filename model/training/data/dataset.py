@@ -1,4 +1,4 @@
-"""ⓓ The corpora on disk as token ids: tokenised once, and reused while nothing changed."""
+"""ⓓ Tokenises corpora into files, and reuses the files while nothing has changed."""
 
 import dataclasses
 import hashlib
@@ -45,22 +45,22 @@ def prepare(
     augmentation: AugmentationConfig = _NO_COPIES,
     writes: bool = True,
 ) -> PairDataset:
-    """Tokenise corpora into a work folder, or open it if it holds just that already.
+    """Tokenise corpora into a folder, or open the folder if it holds the same data already.
 
-    Text is streamed and ids are written as they come: memory grows by about 20 bytes a pair
-    (fingerprint, lengths), not with the text. The folder appears whole or not at all.
+    Text is streamed: memory grows by about 20 bytes per pair (fingerprint, lengths). The folder is written
+    atomically.
 
     Args:
         corpora: What to train on.
-        tokenizer_folder: Holds the tokenizer that makes the ids.
+        tokenizer_folder: Folder of the tokenizer.
         cleaning: What to drop.
-        folder: Of the tokenised pairs; what it held before is replaced.
+        folder: Of the tokenised pairs; other contents are replaced.
         augmentation: Which altered copies to add.
-        writes: False if another process has just made the folder.
+        writes: False if another process has just written the folder.
 
     Raises:
-        CorpusError: If a corpus cannot be read, ids cannot be written, or no pair is left; or if the folder
-            should hold this data, but does not.
+        CorpusError: If a corpus cannot be read, ids cannot be written, or no pair is left; or if `writes` is
+            false and the folder holds other data.
         TokenizerError: If the tokenizer cannot be read.
     """
     tokenizer = Tokenizer.load(tokenizer_folder)
@@ -85,7 +85,7 @@ def data_fingerprint(
     cleaning: CleaningConfig,
     augmentation: AugmentationConfig = _NO_COPIES,
 ) -> str:
-    """SHA-256 of everything the token ids depend on: contents of the files, not their places or dates.
+    """SHA-256 of everything that the token ids depend on: contents of the files, not their paths or dates.
 
     Raises:
         CorpusError: If a file is missing or cannot be read.
@@ -94,7 +94,7 @@ def data_fingerprint(
     for corpus in corpora:
         values = dataclasses.asdict(corpus) | {"path": None, "target_path": None}
         parts.append([values, *(_checksum(path) for path in corpus_files(corpus))])
-    if augmentation.is_on:  # data without copies are what they were before there were any
+    if augmentation.is_on:  # keeps fingerprints from before augmentation existed
         parts.append([AUGMENTATION_VERSION, dataclasses.asdict(augmentation)])
     files = [tokenizer_folder / name for name in TOKENIZER_FILES]
     parts.extend([path.name, _checksum(path)] for path in files if path.exists())
@@ -110,7 +110,7 @@ def _checksum(path: Path) -> str:
 
 
 def _finished(folder: Path, fingerprint: str) -> PairDataset | None:
-    """What an earlier run left there, if it is whole and of the same data."""
+    """The dataset in the folder, if it is complete and has the fingerprint."""
     try:
         dataset = PairDataset(folder)
     except CorpusError:
@@ -121,7 +121,7 @@ def _finished(folder: Path, fingerprint: str) -> PairDataset | None:
 def _write(
     chunks: Iterable[TokenChunk], report: CleaningReport, tokenizer: Tokenizer, fingerprint: str, folder: Path
 ) -> None:
-    """Write token files, section numbers and, last, the index; the report is whole once the chunks are."""
+    """Write token files, section numbers and, last, the index, with the report that `chunks` fill."""
     sections, augmented = _write_pairs(chunks, tokenizer, folder)
     if report.kept == 0:
         raise CorpusError(f"nothing is left of the corpus after cleaning: {report}")
@@ -142,7 +142,7 @@ def _write(
 def _write_pairs(
     chunks: Iterable[TokenChunk], tokenizer: Tokenizer, folder: Path
 ) -> tuple[tuple[Section, ...], dict[str, int]]:
-    """Sections, and how many altered copies of each kind there are."""
+    """Write the pairs; returns the sections and the number of altered copies by kind."""
     sections: list[Section] = []
     augmented: Counter[str] = Counter()
     with ExitStack() as files:

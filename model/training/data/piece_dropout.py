@@ -1,4 +1,4 @@
-"""ⓓ Other cuts of the same text in every epoch, drawn for whole batches of token ids at once."""
+"""ⓓ Piece dropout: segments the same text differently in every epoch, for a whole batch at once."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ from model.training.config.data import BatchConfig
 from model.training.data.token_store import Indices, Lengths, Rows
 
 ScoredPieces = Mapping[int, tuple[str, float]]
-"""Pieces that text is cut into, with their scores, by id: SentencePiece's, without special ones and bytes."""
+"""SentencePiece's pieces and their scores by id, without special pieces and bytes."""
 
 Weighted = list[tuple[tuple[str, ...], float]]
 
@@ -26,19 +26,18 @@ _SMOOTHING = 0.2
 
 
 class Cut(NamedTuple):
-    """Ids that spell a piece, and how likely they are among its finer cuts."""
+    """Ids that spell a piece, and their probability among its finer cuts."""
 
     ids: tuple[int, ...]
     probability: float
 
 
 def finer_cuts(pieces: ScoredPieces) -> dict[int, list[Cut]]:
-    """The likeliest cuts of each piece into several, by id; pieces that have none are left out.
+    """The most probable cuts of each piece into several pieces, by id; pieces without a cut are left out.
 
-    Of a unigram model a cut is as likely as the product of its pieces' probabilities to the power
-    of 0.2, as in subword regularisation (https://arxiv.org/abs/1804.10959). Of a BPE model the last
-    merge is undone and each one below it by an even chance, in the manner of BPE-dropout
-    (https://arxiv.org/abs/1910.13267).
+    In a unigram model the weight of a cut is the product of the probabilities of its pieces to the power of
+    0.2, as in subword regularisation (https://arxiv.org/abs/1804.10959). In a BPE model the last merge is
+    undone, and each merge below it with probability ½, as in BPE-dropout (https://arxiv.org/abs/1910.13267).
     """
     ids = {piece: id_ for id_, (piece, _) in pieces.items()}
     scores = dict(pieces.values())
@@ -56,7 +55,7 @@ def _shares(cuts: Weighted) -> Weighted:
 
 
 def _are_ranks(scores: Mapping[str, float]) -> bool:
-    """Whether they are the order of BPE's merges, which are whole numbers, and no probabilities."""
+    """Whether the scores are ranks of BPE merges, which are integers, and not log probabilities."""
     return all(score == round(score) for score in scores.values())
 
 
@@ -94,7 +93,7 @@ def _merge_cuts(scores: Mapping[str, float]) -> Iterator[tuple[str, Weighted]]:
 
 
 def _last_merge(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
-    """The two pieces that BPE joins last to make this one; None if it does not come to it."""
+    """The two pieces that BPE merges last into this one; None if BPE does not produce it."""
     parts = list(piece)
     while len(parts) > 2:
         joined = [scores.get(left + right, -math.inf) for left, right in pairwise(parts)]
@@ -109,16 +108,16 @@ _ROWS_AT_ONCE = 2**18
 
 
 class PieceDropout:
-    """Cuts pieces into smaller ones by chance; the ids remain a spelling of the same text.
+    """Cuts random pieces into smaller ones; the ids still spell the same text.
 
-    The chance of a token depends on nothing but the seed, the epoch, its pair and its place, so that
-    a resumed run and other batches see the same cuts. Special ids and bytes are never touched.
+    Whether a token is cut depends only on the seed, the epoch, its pair and its position, so that a resumed
+    run and other batches see the same cuts. Special ids and bytes are never cut.
 
     Args:
-        pieces: Those that text is cut into.
-        vocab_size: Ids are below it.
-        rate: Probability that a piece which can be cut is cut.
-        seed: Of all chances.
+        pieces: The pieces of the vocabulary.
+        vocab_size: Exclusive bound of the ids.
+        rate: Probability of cutting a piece that can be cut.
+        seed: Of all random numbers.
     """
 
     def __init__(self, pieces: ScoredPieces, vocab_size: int, *, rate: float, seed: int) -> None:
@@ -137,13 +136,13 @@ class PieceDropout:
         shares = np.array([share for options in ways for _, share in options])
         owners = np.repeat(np.arange(vocab_size), counts)
         below = np.cumsum(shares) - shares
-        # Where the share of each way begins between its id and the next: one search finds way and id.
+        # Cumulative shares of the ways of each id, offset by the id: one search finds id and way.
         self._bounds = owners + (below - below[self._whole][owners]).clip(0, 1)
         self._mean = np.bincount(owners, shares * self._lengths)
         self._variance = np.bincount(owners, shares * self._lengths**2) - self._mean**2
 
     def cut(self, rows: Rows, pairs: Indices, epoch: int, longest: int) -> Rows:
-        """The rows of some pairs as an epoch has them; what would be longer than `longest` stays whole."""
+        """The rows of some pairs in an epoch; a row that would exceed `longest` stays uncut."""
         row_of_token = np.repeat(np.arange(len(rows.lengths)), rows.lengths)
         starts = np.cumsum(rows.lengths) - rows.lengths
         places = np.arange(len(rows.tokens)) - starts[row_of_token]
@@ -157,7 +156,7 @@ class PieceDropout:
         return Rows(self._ids[gathered], np.add.reduceat(counts, starts).astype(np.int32))
 
     def typical_lengths(self, rows: Rows) -> npt.NDArray[np.float64]:
-        """What five of six cuts of each row stay below: expectation and one standard deviation."""
+        """Mean plus one standard deviation of the length of each row, which five of six cuts stay below."""
         starts = np.cumsum(rows.lengths) - rows.lengths
         mean = np.add.reduceat(self._mean[rows.tokens], starts)
         variance = np.add.reduceat(self._variance[rows.tokens], starts)
@@ -166,14 +165,14 @@ class PieceDropout:
 
 
 class PieceDropouts(NamedTuple):
-    """Those of the two sides of pairs; None leaves a side as it is."""
+    """Piece dropout of the two sides; None leaves a side unchanged."""
 
     source: PieceDropout | None = None
     target: PieceDropout | None = None
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, config: BatchConfig, *, seed: int) -> Self:
-        """What a configuration asks for."""
+        """Piece dropout with the rates of a configuration."""
         source, target = tokenizer.scored_source_pieces, tokenizer.scored_target_pieces
         sizes = (tokenizer.source_vocab_size, tokenizer.target_vocab_size)
         rates = (config.piece_dropout, config.target_piece_dropout)
@@ -186,15 +185,15 @@ class PieceDropouts(NamedTuple):
 
 
 class VariedRows:
-    """One side of a dataset, as each epoch has it.
+    """One side of a dataset, which piece dropout varies from epoch to epoch.
 
     Args:
-        read: Gives the sequences of some pairs.
+        read: Returns the sequences of some pairs.
         lengths: Tokens of each sequence.
-        dropout: How they vary; None for not at all.
+        dropout: None for no variation.
 
     Attributes:
-        lengths: To plan batches with: no sequence of a batch is longer than the longest of these.
+        lengths: For planning batches; no sequence of a batch is longer than the longest of these.
     """
 
     def __init__(
@@ -205,7 +204,7 @@ class VariedRows:
         self.lengths = lengths if dropout is None else _planned(read, lengths, dropout)
 
     def rows(self, pairs: Indices, epoch: int) -> Rows:
-        """The sequences of some pairs."""
+        """The sequences of some pairs in an epoch."""
         rows = self._read(pairs)
         if self._dropout is None:
             return rows
@@ -217,7 +216,7 @@ class VariedRows:
 
 
 def _planned(read: Callable[[Indices], Rows], lengths: Lengths, dropout: PieceDropout) -> Lengths:
-    """Typical lengths, but none above the longest sequence there is: the network's bound holds."""
+    """Typical lengths, at most that of the longest sequence, so that the network's bound holds."""
     chunks = np.array_split(np.arange(len(lengths)), -(-len(lengths) // _ROWS_AT_ONCE))
     typical = np.concatenate([dropout.typical_lengths(read(chunk)) for chunk in chunks])
     planned: Lengths = np.ceil(typical).clip(max=lengths.max()).astype(np.int32)
@@ -225,11 +224,11 @@ def _planned(read: Callable[[Indices], Rows], lengths: Lengths, dropout: PieceDr
 
 
 def _chances(seeds: list[int], pairs: Indices, places: Indices) -> npt.NDArray[np.float64]:
-    """Uniform in [0, 1): SplitMix64 of all that is given (https://doi.org/10.1145/2660193.2660195)."""
+    """Numbers in [0, 1): SplitMix64 of all arguments (https://doi.org/10.1145/2660193.2660195)."""
     state = np.zeros(len(pairs), dtype=np.uint64)
     for values in (*(np.full_like(pairs, seed) for seed in seeds), pairs, places):
         state = _mixed(state + values.astype(np.uint64) + np.uint64(GOLDEN_GAMMA))
-    # 32 bits: an id and its chance are added, which must not round up to the next id.
+    # 32 bits, because the sum of an id and its number must not round up to the next id.
     chances: npt.NDArray[np.float64] = (state >> np.uint64(32)).astype(np.float64) / 2**32
     return chances
 

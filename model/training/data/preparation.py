@@ -1,4 +1,4 @@
-"""ⓐ–ⓓ Everything a run reads, made ready: tokenizer, token ids, held-out text."""
+"""ⓐ–ⓓ Prepares the data of a run: tokenizer, token ids, held-out text."""
 
 import logging
 from collections.abc import Sequence
@@ -30,18 +30,18 @@ _AS_IT_IS = CleaningConfig(
     drop_copies=False,
     check_script=False,
 )
-"""Held-out text is not cleaned: its scores must not depend on how we clean."""
+"""Held-out text is not cleaned, so that scores do not depend on the cleaning."""
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """What a run reads.
+    """The data of a run.
 
     Attributes:
-        tokenizer: Trained, copied, or the one the run has had all along.
-        pairs: To train on.
-        held_out: To translate at validations.
-        held_out_pairs: All of that text as token ids, for its loss; None if there is none.
+        tokenizer: Trained, copied, or the one that the resumed run began with.
+        pairs: Training pairs.
+        held_out: Text that validations translate.
+        held_out_pairs: All of that text as token ids, for the loss; None if there is none.
     """
 
     tokenizer: Tokenizer
@@ -51,7 +51,7 @@ class PreparedData:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """As `text_fingerprints` has them."""
+        """Fingerprints as `text_fingerprints` returns them."""
         datasets = {"train": self.pairs, "validation": self.held_out_pairs}
         return {name: dataset.index.fingerprint for name, dataset in datasets.items() if dataset is not None}
 
@@ -59,12 +59,12 @@ class PreparedData:
 def prepare_data(
     config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool = False, writes: bool = True
 ) -> PreparedData:
-    """Read, clean and tokenise; what is there already and still right is reused.
+    """Read, clean and tokenise the corpora of a run, or reuse what its folder holds.
 
     Args:
         config: The run's.
         folder: The run's.
-        keep_tokenizer: Use the tokenizer in the folder, which the weights were trained with.
+        keep_tokenizer: Use the tokenizer in the folder, because there are weights for it.
         writes: False if another process has just prepared the folder.
 
     Raises:
@@ -102,7 +102,7 @@ def prepare_data(
 
 
 def text_fingerprints(config: TrainConfig, folder: RunFolder) -> dict[str, str]:
-    """Of what a run trains on, and of what it validates on, if there is any; with the folder's tokenizer.
+    """Fingerprints of the training and validation text, tokenised with the folder's tokenizer.
 
     Raises:
         CorpusError: If a file is missing or cannot be read.
@@ -135,7 +135,7 @@ def _make_tokenizer(config: TrainConfig, folder: RunFolder) -> Tokenizer:
 
 
 def one_pass(pairs: PairDataset | None, max_tokens: int, device: torch.device) -> Sequence[Batch]:
-    """All pairs once, as batches on a device; a pair over the budget raises the budget."""
+    """All pairs once, as batches on a device; a longer pair raises the budget."""
     if pairs is None:
         return []
     longest = int((pairs.source_lengths + pairs.target_lengths).max())

@@ -1,4 +1,4 @@
-"""ⓓ The tokenised corpus on disk: directed pairs of token ids in memory-mapped files."""
+"""ⓓ Directed pairs of token ids in memory-mapped files."""
 
 import dataclasses
 import json
@@ -20,23 +20,23 @@ Lengths = npt.NDArray[np.int32]
 
 
 def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
-    """The narrower of two integer types that holds every id."""
+    """The narrowest integer type for the ids of a vocabulary."""
     return np.uint16 if vocab_size <= np.iinfo(np.uint16).max + 1 else np.uint32
 
 
 class Rows(NamedTuple):
-    """Some sequences end to end.
+    """Concatenated sequences.
 
     Attributes:
-        tokens: Of all of them.
-        lengths: Tokens of each.
+        tokens: Of all sequences.
+        lengths: Tokens of each sequence.
     """
 
     tokens: npt.NDArray[np.int64]
     lengths: Lengths
 
     def padded(self, pad_id: int) -> npt.NDArray[np.int64]:
-        """One a row, shape (len(lengths), longest), filled up with `pad_id`."""
+        """The sequences as rows, padded with `pad_id`, shape (len(lengths), longest)."""
         is_token = np.arange(self.lengths.max())[None, :] < self.lengths[:, None]
         padded = np.full(is_token.shape, pad_id, dtype=np.int64)
         padded[is_token] = self.tokens
@@ -44,12 +44,12 @@ class Rows(NamedTuple):
 
 
 class TokenWriter:
-    """Appends sequences to `<name>.tokens` and `<name>.offsets`; keeps none of them in memory.
+    """Appends sequences to `<name>.tokens` and `<name>.offsets`, without keeping them in memory.
 
     Args:
-        folder: Exists already.
-        name: Of the two files; those there already are overwritten.
-        vocab_size: Chooses two or four bytes an id.
+        folder: An existing folder.
+        name: Of the two files, which are overwritten.
+        vocab_size: Chooses two or four bytes per id.
     """
 
     def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
@@ -60,7 +60,7 @@ class TokenWriter:
         self._end = 0
 
     def append(self, sequences: Sequence[Sequence[int]]) -> None:
-        """Write sequences behind those there already."""
+        """Append sequences."""
         flat = np.fromiter(chain.from_iterable(sequences), dtype=self._dtype)
         ends = self._end + np.cumsum([len(sequence) for sequence in sequences], dtype=np.int64)
         self._tokens.write(flat.tobytes())
@@ -78,14 +78,14 @@ class TokenWriter:
 
 
 class TokenStore:
-    """Reads what a TokenWriter wrote; only the lengths are held in memory.
+    """Reads what a TokenWriter wrote; only the lengths are in memory.
 
     Attributes:
         lengths: Tokens of each sequence, shape (sequences,).
 
     Raises:
         OSError: If a file is missing.
-        ValueError: If it is empty or cut short.
+        ValueError: If a file is empty or truncated.
     """
 
     def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
@@ -102,7 +102,7 @@ class TokenStore:
         return len(self.lengths)
 
     def rows(self, indices: Indices) -> Rows:
-        """Several sequences."""
+        """The sequences with these indices."""
         lengths = self.lengths[indices]
         ends = np.cumsum(lengths, dtype=np.int64)
         places = np.arange(lengths.sum()) + np.repeat(self._offsets[indices] - (ends - lengths), lengths)
@@ -132,17 +132,17 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetIndex:
-    """What a folder of tokenised pairs holds: its file `index.json`.
+    """The file `index.json` of a folder of tokenised pairs.
 
     Attributes:
-        fingerprint: Of everything the token ids depend on.
-        sections: Each pair belongs to one, by its number.
-        source_vocab_size: Ids are below it.
-        target_vocab_size: Ids are below it.
+        fingerprint: Of everything that the token ids depend on.
+        sections: Each pair belongs to a section by its number.
+        source_vocab_size: Exclusive bound of source ids.
+        target_vocab_size: Exclusive bound of target ids.
         pad_id: Of the tokenizer; pads batches.
         bos_id: Of the tokenizer; begins decoder inputs.
-        kept: Undirected pairs that went through cleaning.
-        dropped: Those that did not, by reason.
+        kept: Undirected pairs that cleaning kept.
+        dropped: Undirected pairs that cleaning dropped, by reason.
         augmented: Altered copies of directed pairs, by kind.
     """
 
@@ -161,7 +161,7 @@ class PairDataset:
     """Directed pairs: source is [tag], pieces, EOS; target is pieces, EOS.
 
     Attributes:
-        index: Where it comes from, and what was dropped.
+        index: Origin of the pairs, and what was dropped.
         source_lengths: Tokens of each source, shape (pairs,).
         target_lengths: Tokens of each target, shape (pairs,).
     """
@@ -170,7 +170,7 @@ class PairDataset:
         """Open a folder that `prepare` wrote.
 
         Raises:
-            CorpusError: If it is incomplete.
+            CorpusError: If the folder is incomplete.
         """
         try:
             self.index = read_index(folder)
@@ -192,16 +192,16 @@ class PairDataset:
         return weights[self._section_numbers]
 
     def source_rows(self, indices: Indices) -> Rows:
-        """Several sources."""
+        """The sources with these indices."""
         return self._sources.rows(indices)
 
     def target_rows(self, indices: Indices) -> Rows:
-        """Several targets."""
+        """The targets with these indices."""
         return self._targets.rows(indices)
 
 
 def read_index(folder: Path) -> DatasetIndex:
-    """The index of a folder, as JSON has it."""
+    """Read the index of a folder."""
     values = json.loads((folder / INDEX_FILE).read_text(encoding="utf-8"))
     sections = tuple(Section(**section) for section in values.pop("sections"))
     return DatasetIndex(sections=sections, **values)

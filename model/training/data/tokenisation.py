@@ -1,4 +1,4 @@
-"""ⓓ Clean text of every corpus and direction as token ids, a chunk at a time."""
+"""ⓓ Turns clean text of every corpus and direction into token ids, chunk by chunk."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -27,13 +27,13 @@ class TokenPair(NamedTuple):
 
 
 class TokenChunk(NamedTuple):
-    """Some pairs of one corpus in one direction.
+    """Pairs of one corpus in one direction.
 
     Attributes:
         direction: (source, target) codes.
         weight: How often each pair is drawn in an epoch.
         pairs: Token ids.
-        kinds: Of pairs that augmentation made: the kind of each.
+        kinds: The kind of each pair, if augmentation made them.
     """
 
     direction: tuple[str, str]
@@ -45,7 +45,7 @@ class TokenChunk(NamedTuple):
 def clean_corpora(
     corpora: Sequence[CorpusConfig], cleaning: CleaningConfig, report: CleaningReport
 ) -> Iterator[tuple[CorpusConfig, Iterator[SentencePair]]]:
-    """Each corpus with its clean pairs, to be read in turn; duplicates are found across them."""
+    """Each corpus with its clean pairs, to be read in order; duplicates are found across corpora."""
     cleaner = Cleaner(cleaning)
     for corpus in corpora:
         pairs = read_pairs(corpus)
@@ -55,11 +55,9 @@ def clean_corpora(
 def directed_sentences(
     corpora: Sequence[CorpusConfig], cleaning: CleaningConfig, report: CleaningReport | None = None
 ) -> Iterator[tuple[str, str]]:
-    """(source, target) sentences of every direction trained, as often as an epoch draws them.
+    """(source, target) sentences of every direction, as often as an epoch draws them, for the vocabulary.
 
-    A vocabulary is learned from them, so that corpora of little weight have little say in it. Where all
-    weights are below 1 they are raised together: of the heaviest corpus no sentence is missing. What
-    cleaning does is counted in the report, if there is one.
+    If all weights are below 1, they are scaled so that the highest is 1. Cleaning is counted in `report`.
     """
     generator = Random(_DRAWING_SEED)  # noqa: S311  nothing secret
     scale = 1 / min(1.0, max(corpus.weight for corpus in corpora))
@@ -80,10 +78,10 @@ def tokenised_chunks(
     *,
     chunk_size: int = CHUNK_SIZE,
 ) -> Iterator[TokenChunk]:
-    """Token ids of all clean pairs: for each chunk of text, first one direction, then the other.
+    """Token ids of all clean pairs: each chunk of text in one direction, then in the other.
 
-    A pair with a side longer than `cleaning.max_length_tokens` in any direction is dropped in all.
-    Altered copies of a chunk's pairs follow it, and single words the corpus.
+    A pair with a side longer than `cleaning.max_length_tokens` in any direction is dropped in all. Altered
+    copies follow their chunk, and pairs of single words follow their corpus.
     """
     tokenisation = _Tokenisation(tokenizer, cleaning, augmentation)
     for corpus, pairs in clean_corpora(corpora, cleaning, report):
@@ -100,7 +98,7 @@ def tokenised_chunks(
 
 
 class _Tokenisation:
-    """Chunks of text → chunks of token ids: as it stands, altered, and word by word."""
+    """Turns chunks of text into chunks of token ids: unaltered, altered, and as single words."""
 
     def __init__(
         self, tokenizer: Tokenizer, cleaning: CleaningConfig, augmentation: AugmentationConfig
@@ -113,7 +111,7 @@ class _Tokenisation:
     def plain(
         self, pairs: Sequence[SentencePair], corpus: CorpusConfig
     ) -> tuple[list[TokenChunk], list[SentencePair]]:
-        """Each direction's chunk, and the pairs that are in them: those that fit in all directions."""
+        """A chunk for each direction, and the pairs that fit in all directions."""
         ways = self._both_ways(pairs, corpus)
         fits = [all(map(self._fits, directed)) for directed in zip(*ways, strict=True)]
         chunks = [
@@ -123,14 +121,14 @@ class _Tokenisation:
         return chunks, list(compress(pairs, fits))
 
     def copies(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> Iterator[TokenChunk]:
-        """Altered copies in each direction."""
+        """Chunks of altered copies in each direction."""
         for direction in corpus.directions:
             copies = list(self._augmenter.copies(_turned(pairs, corpus, direction), *direction))
             if copies:
                 yield self._usable(copies, direction, corpus.weight)
 
     def words(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> Iterator[TokenChunk]:
-        """Single words in each direction, of their own weight."""
+        """Chunks of single words in each direction, with their own weight."""
         forward = corpus.directions[0]
         found = WordPairs(pairs, forward, (self._source_segments(forward[1]), self._target_segments))
         for direction in corpus.directions:
@@ -139,7 +137,7 @@ class _Tokenisation:
                 yield self._usable(copies, direction, corpus.weight * self._weight_of_words)
 
     def _both_ways(self, pairs: Sequence[SentencePair], corpus: CorpusConfig) -> list[list[TokenPair]]:
-        """Ids of all pairs in each direction."""
+        """The ids of all pairs in each direction."""
         forward = self._encode(pairs, corpus.directions[0])
         return [forward, *(self._turned_round(forward, pairs, corpus, way) for way in corpus.directions[1:])]
 
@@ -150,7 +148,10 @@ class _Tokenisation:
         corpus: CorpusConfig,
         way: tuple[str, str],
     ) -> list[TokenPair]:
-        """Of a shared vocabulary the same ids, but for tags and for what only a source has spelt out."""
+        """The ids of the reverse direction.
+
+        A shared vocabulary reuses the ids, except for tags and texts that a source tokenises differently.
+        """
         if not self._tokenizer.is_shared:
             return self._encode(_turned(pairs, corpus, way), way)
         known = self._tokenizer.language_tags
@@ -165,7 +166,7 @@ class _Tokenisation:
         return turned
 
     def _usable(self, copies: Sequence[Copy], direction: tuple[str, str], weight: float) -> TokenChunk:
-        """Those copies that are not too long, and that the vocabulary can spell."""
+        """The copies that are short enough, and that the vocabulary can spell."""
         encoded = self._encode([copy.pair for copy in copies], direction)
         usable = [self._fits(pair) and self._can_spell(pair) for pair in encoded]
         kinds = [copy.kind for copy in compress(copies, usable)]
@@ -198,7 +199,7 @@ class _Tokenisation:
 def _turned(
     pairs: Sequence[SentencePair], corpus: CorpusConfig, direction: tuple[str, str]
 ) -> Sequence[SentencePair]:
-    """Pairs with the side first that is to be read."""
+    """Pairs in the order of a direction."""
     if direction[0] == corpus.source_language:
         return pairs
     return [SentencePair(pair.target, pair.source) for pair in pairs]

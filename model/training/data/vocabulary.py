@@ -1,4 +1,4 @@
-"""ⓒ The tokenizer: SentencePiece models learned from the corpus, or a folder of them taken over."""
+"""ⓒ Trains the tokenizer, one or two SentencePiece models, or copies an existing one."""
 
 import io
 import random
@@ -37,22 +37,22 @@ def train_tokenizer(
     folder: Path,
     report: CleaningReport | None = None,
 ) -> Tokenizer:
-    """Learn a tokenizer, or take one over, and write its files; equal input gives equal files.
+    """Train or copy a tokenizer, and write its files; equal input gives equal files.
 
     Args:
-        pairs: (source, target) sentences, directed: a bidirectional corpus gives both orders.
-            Streamed; not read at all when `config.reuse` names a folder.
+        pairs: (source, target) sentences; a bidirectional corpus gives both orders. Streamed, and not read if
+            `config.reuse` names a folder.
         config: Kind and size.
-        target_languages: Codes of all languages translated into. More than one makes language
-            tags, which become control symbols of the source side.
-        folder: Made if need be; tokenizer files in it are replaced.
-        report: Of the cleaning that `pairs` go through; it tells why none is left.
+        target_languages: Codes of all target languages. Several make language tags, which become control
+            symbols of the source side.
+        folder: Created if missing; tokenizer files in it are replaced.
+        report: Of the cleaning of `pairs`, for the message if no pair is left.
 
     Returns:
         The tokenizer, loaded from the folder.
 
     Raises:
-        CorpusError: If there is no sentence, or not the text for a vocabulary of this size.
+        CorpusError: If there is no sentence, or too little text for a vocabulary of this size.
         TokenizerError: If the folder to reuse holds no tokenizer.
         TrainingError: If the tokenizer to reuse lacks a language tag, or files cannot be written.
     """
@@ -108,7 +108,7 @@ def _learn(sample: Sequence[tuple[str, str]], config: VocabularyConfig, tags: di
 
 
 def _both_sides(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Every sentence of each pair; a pair and its reverse, as a bidirectional corpus has them, count once."""
+    """Both sentences of each pair; a pair and its reverse (of a bidirectional corpus) count once."""
     times: dict[tuple[str, str], int] = {}
     for pair, count in Counter(pairs).items():
         undirected = (min(pair), max(pair))
@@ -123,7 +123,7 @@ def _prepared(sentences: Iterable[str], settings: TokenizerSettings) -> list[str
 
 
 def _sample(pairs: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
-    """A uniform sample of at most `limit` pairs; no more are ever held (reservoir sampling)."""
+    """A uniform sample of at most `limit` pairs, by reservoir sampling."""
     generator = random.Random(_SAMPLE_SEED)  # noqa: S311  nothing secret
     kept: list[tuple[str, str]] = []
     for number, pair in enumerate(pairs):
@@ -141,7 +141,7 @@ def _model(
     *,
     size_field: _SizeField = "size",
 ) -> bytes:
-    """A SentencePiece model file, made in one thread: its content depends on how many there are."""
+    """A SentencePiece model file, trained in one thread because its content depends on their number."""
     is_subword = config.kind in ("unigram", "bpe")
     size: int = getattr(config, size_field)
     least = len(_SPECIAL_IDS) + len(tags)
@@ -151,13 +151,13 @@ def _model(
         "model_type": config.kind,
         "vocab_size": size,
         "hard_vocab_limit": is_subword,
-        # For words the frequency alone decides, not the rarity of their letters.
+        # The vocabulary of words is chosen by their frequency, whatever letters they have.
         "character_coverage": 1.0 if config.kind == "word" else config.character_coverage,
         "byte_fallback": config.byte_fallback and is_subword,
         "split_digits": config.split_digits and is_subword,
         "required_chars": config.required_characters if is_subword else "",
         "control_symbols": list(tags.values()),
-        # Unicode is normalised before; SentencePiece's own rules would change full-width forms.
+        # The text is normalised already; SentencePiece's rules would change full-width forms.
         "normalization_rule_name": "identity",
         "num_threads": 1,
         "max_sentence_length": 1 << 20,
@@ -172,13 +172,13 @@ def _model(
         wanted = f"{config.kind} vocabulary of size {getattr(config, size_field)}"
         raise CorpusError(
             f"no {wanted} can be learned from this text: "
-            + _in_our_words(str(error), f"vocabulary.{size_field}", least=least)
+            + _translated_error(str(error), f"vocabulary.{size_field}", least=least)
         ) from error
     return model.getvalue()
 
 
-def _in_our_words(reason: str, field: str, *, least: int) -> str:
-    """What SentencePiece refuses, by the names of our settings; in its own words where they are new to us."""
+def _translated_error(reason: str, field: str, *, least: int) -> str:
+    """An error of SentencePiece by the names of our settings, or unchanged if it is unknown."""
     text = reason.rsplit("] ", 1)[-1].strip()
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", text):
         lower = "or `vocabulary.character_coverage` lower"
@@ -189,7 +189,7 @@ def _in_our_words(reason: str, field: str, *, least: int) -> str:
 
 
 def _num_words(sentences: Iterable[str], config: VocabularyConfig) -> int:
-    """Words that are frequent enough."""
+    """Number of words that occur at least `minimum_frequency` times."""
     counts = Counter(word for sentence in sentences for word in sentence.split())
     frequent = sum(count >= config.minimum_frequency for count in counts.values())
     if not frequent:

@@ -1,7 +1,7 @@
-"""ⓔ One process among several that train together; everything of torch.distributed is here.
+"""ⓔ A process of a distributed training; the only module that uses torch.distributed.
 
-torchrun starts one process a device and tells each by environment variables where the others are. What
-is on a CPU goes by gloo, gradients on GPUs by NCCL.
+torchrun starts one process per device and sets the environment variables of the rendezvous. CPU tensors use
+gloo, GPU tensors NCCL.
 """
 
 import hashlib
@@ -16,32 +16,32 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-# torch.optim brings it in, and the defaults of its functions keep whatever group there is by then: its
-# threads would outlive it, and one that lets go of a tensor while Python shuts down aborts the process.
+# torch.optim imports this module, whose default arguments keep the process group that exists at that time.
+# The group's threads would outlive it and abort the process at exit; so import it before there is a group.
 import torch.distributed.nn.functional
 from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, ProcessGroup, Store
 from torch.distributed.rendezvous import rendezvous
 
 from model.errors import ConfigError, LostProcessError, TrainingError
-from model.training.distributed import is_among_others
-from model.training.distributed.world import ALONE, World
-from model.training.run_folder.state import seed_share
+from model.training.distributed import is_distributed
+from model.training.distributed.world import SINGLE_PROCESS, World
+from model.training.run_folder.state import seed_rank
 
-_PATIENCE = timedelta(days=30)
-"""Others wait while the first process prepares a corpus or saves; a lost one is noticed at once."""
-_MEETING = timedelta(minutes=10)
-"""How long processes wait for one another at the start, when torchrun has just started them all."""
-_GLANCE = 0.05  # seconds between looks at who has come
+_COLLECTIVE_TIMEOUT = timedelta(days=30)
+"""Long, because others wait while the first process prepares a corpus; a lost process fails at once."""
+_RENDEZVOUS_TIMEOUT = timedelta(minutes=10)
+"""How long processes wait for each other at the start."""
+_POLL_SECONDS = 0.05
 
 
-class _OneOfSeveral(World):
+class DistributedWorld(World):
     """A process that torchrun started.
 
     Args:
-        store: What all processes can write to, also after one of them is gone.
+        store: Shared by all processes; it survives the loss of one of them.
         rank: Of this process, from 0.
-        size: How many there are, on all machines.
+        size: Number of processes on all machines.
         local_rank: Of this process on this machine, from 0.
     """
 
@@ -53,7 +53,7 @@ class _OneOfSeveral(World):
         self._gpus: ProcessGroup | None = None
 
     def device(self, kind: str) -> torch.device:
-        """The device of this process: each on a machine has a GPU of its own.
+        """The device of this process; each process of a machine has its own GPU.
 
         Raises:
             ConfigError: If a machine has fewer GPUs than processes.
@@ -62,38 +62,38 @@ class _OneOfSeveral(World):
         self.require_same("kind of device", kind)
         if kind != "cuda":
             return torch.device(kind)
-        if self.highest(self._local_rank - torch.cuda.device_count()) >= 0:
+        if self.all_max(self._local_rank - torch.cuda.device_count()) >= 0:
             raise ConfigError("run.device", "cpu where a machine has fewer GPUs than processes", kind)
         device = torch.device(kind, self._local_rank)
         torch.cuda.set_device(device)
         self._gpus = dist.new_group(backend="nccl", device_id=device)
         return device
 
-    def highest(self, value: int) -> int:
-        """The highest of the values that the processes bring."""
+    def all_max(self, value: int) -> int:
+        """The maximum of the values of all processes."""
         agreed = torch.tensor([value])
-        with _noticing_loss():
+        with _as_lost_process():
             dist.all_reduce(agreed, op=dist.ReduceOp.MAX)
         return int(agreed)
 
     @contextmanager
-    def in_turn(self) -> Iterator[None]:
-        """The first process goes through what is inside before the others."""
+    def main_process_first(self) -> Iterator[None]:
+        """The first process executes the body before the others do."""
         if not self.is_first:
-            self.highest(0)
+            self.all_max(0)
         yield
         if self.is_first:
-            self.highest(0)
+            self.all_max(0)
 
     def require_same(self, what: str, description: str) -> None:
-        """Refuse to go on if the processes do not see the same."""
+        """Refuse to continue if descriptions differ between processes."""
         digest = int(_digest(description)[:15], 16)
-        if self.highest(digest) != -self.highest(-digest):
+        if self.all_max(digest) != -self.all_max(-digest):
             raise TrainingError(f"the {self.size} processes of this run do not see the same {what}")
 
-    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors with those of the first process."""
-        with torch.no_grad(), _noticing_loss():
+        with torch.no_grad(), _as_lost_process():
             for tensor in tensors:
                 dist.broadcast(tensor, src=0, group=self._group_of(tensor))
 
@@ -113,121 +113,120 @@ class _OneOfSeveral(World):
 
     def sum_(self, tensor: Tensor) -> None:
         """Add up a tensor over all processes, in place."""
-        with _noticing_loss():
+        with _as_lost_process():
             dist.all_reduce(tensor, group=self._group_of(tensor))
 
-    def whole(self, share: Sequence[str | None]) -> list[str | None]:
-        """What became of the items that `share` divided: that of all processes, in their order."""
-        shares = self._told_by_all(share)
-        found: list[str | None] = [None] * sum(map(len, shares))
-        for rank, each in enumerate(shares):
-            found[rank :: self.size] = each
-        return found
-
-    def _told_by_all(self, values: Sequence[str | None]) -> list[list[str | None]]:
-        """What each process brings, by rank: as JSON, filled up with spaces to the longest."""
-        told = json.dumps(values).encode()
-        mine = torch.tensor(list(told.ljust(self.highest(len(told)))), dtype=torch.uint8)
-        all_told = [torch.empty_like(mine) for _ in range(self.size)]
-        with _noticing_loss():
-            dist.all_gather(all_told, mine)
-        return [json.loads(bytes(each.tolist())) for each in all_told]
+    def gather(self, shard: Sequence[str | None]) -> list[str | None]:
+        """The results of all processes, in the order of the items that `shard` divided."""
+        encoded = json.dumps(shard).encode()
+        mine = torch.tensor(list(encoded.ljust(self.all_max(len(encoded)))), dtype=torch.uint8)
+        of_ranks = [torch.empty_like(mine) for _ in range(self.size)]
+        with _as_lost_process():
+            dist.all_gather(of_ranks, mine)
+        shards = [json.loads(bytes(each.tolist())) for each in of_ranks]
+        gathered: list[str | None] = [None] * sum(map(len, shards))
+        for rank, each in enumerate(shards):
+            gathered[rank :: self.size] = each
+        return gathered
 
     def _group_of(self, tensor: Tensor) -> ProcessGroup | None:
         return self._gpus if tensor.is_cuda else None
 
     def seed_update(self, seed: int, step: int) -> None:
-        """Seed the generators from the run's seed, this process and the step.
+        """Seed the generators from the run's seed, the rank and the step.
 
-        What a resumed run draws then depends on nothing that would have to be gathered and saved.
+        So a resumed run needs no random states of the other processes.
         """
-        seed_share(seed, self.rank, step)
+        seed_rank(seed, self.rank, step)
 
-    def tells(self, error: Exception) -> bool:
-        """Whether to tell people: of an error that several have, one does; of a loss, if nothing was told."""
+    def should_report(self, error: Exception) -> bool:
+        """Whether this process prints the error that ends the run.
+
+        One process prints an error that several have. The loss of a process is printed only if nothing was.
+        """
         try:
-            told = self._store.add("told", 1)
+            count = self._store.add("told", 1)
             if not isinstance(error, LostProcessError):
-                told = self._store.add(f"told/{_digest(str(error))}", 1)
-        except RuntimeError:  # who kept the store is gone, and perhaps had no time to say why
+                count = self._store.add(f"told/{_digest(str(error))}", 1)
+        except RuntimeError:  # the process with the store is gone, perhaps before it printed its error
             return True
-        return int(told) == 1
+        return int(count) == 1
 
-    def leave(self) -> None:
-        """Wait for all, and let go of the connections."""
-        self.highest(0)
+    def close(self) -> None:
+        """Wait for all processes, then close the connections."""
+        self.all_max(0)
         dist.destroy_process_group()
 
-    def break_off(self) -> None:
-        """Let go of the connections at once, whatever is on its way."""
+    def abort(self) -> None:
+        """Close the connections without waiting for pending operations."""
         if self._gpus is not None:
             self._gpus.abort()
         dist.destroy_process_group()
 
 
 @contextmanager
-def joined() -> Iterator[World]:
-    """The world of this process while it is needed: alone, unless torchrun started it among others."""
-    if not is_among_others():
-        yield ALONE
+def join_world() -> Iterator[World]:
+    """Join the processes that torchrun started; a process started without torchrun is a single one."""
+    if not is_distributed():
+        yield SINGLE_PROCESS
         return
-    world = _meet()
+    world = _join()
     try:
         yield world
-        world.leave()
+        world.close()
     except BaseException:
-        world.break_off()
+        world.abort()
         raise
 
 
-def _meet() -> _OneOfSeveral:
+def _join() -> DistributedWorld:
     place = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
     try:
-        store, rank, size = next(iter(rendezvous("env://", timeout=_MEETING)))
-        store = PrefixStore(meeting_name(store, rank, size), store)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
-    except (RuntimeError, ValueError) as error:  # ValueError: an environment that is not complete
+        store, rank, size = next(iter(rendezvous("env://", timeout=_RENDEZVOUS_TIMEOUT)))
+        store = PrefixStore(rendezvous_prefix(store, rank, size), store)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_COLLECTIVE_TIMEOUT)
+    except (RuntimeError, ValueError) as error:  # ValueError: a variable is missing
         raise TrainingError(f"the processes of this run cannot meet at {place}: {error}") from error
-    return _OneOfSeveral(store, rank, size, int(os.environ.get("LOCAL_RANK", "0")))
+    return DistributedWorld(store, rank, size, int(os.environ.get("LOCAL_RANK", "0")))
 
 
-def meeting_name(store: Store, rank: int, size: int) -> str:
-    """A name that the processes of this start have in common, and those of no start before.
+def rendezvous_prefix(store: Store, rank: int, size: int) -> str:
+    """A prefix for the keys in `store` that the processes of this start share with no earlier start.
 
-    The store keeps what processes wrote that torchrun has replaced by these, and each machine counts its
-    restarts by itself. So each process asks for the name by a word that was never used, and only who runs now
-    can answer that: the first.
+    The store keeps the keys of processes that torchrun has replaced since, and each machine counts its
+    restarts by itself. So every process asks for the prefix under a unique key, which only the first process
+    of this start can answer.
 
     Args:
-        store: What all of them can write to.
+        store: Shared by all processes.
         rank: Of this process.
-        size: How many there are.
+        size: Number of processes.
 
     Raises:
-        RuntimeError: If somebody has not come within ten minutes.
+        RuntimeError: If a process is missing after ten minutes.
     """
     if rank > 0:
-        word = uuid.uuid4().hex
-        store.set(f"question/{rank}", word)
-        name = store.get(f"answer/{word}").decode()
-        store.set(f"{name}/{rank}", "")
-        return name
-    name, missing = uuid.uuid4().hex, set(range(1, size))
-    deadline = time.monotonic() + _MEETING.total_seconds()
+        key = uuid.uuid4().hex
+        store.set(f"question/{rank}", key)
+        prefix = store.get(f"answer/{key}").decode()
+        store.set(f"{prefix}/{rank}", "")
+        return prefix
+    prefix, missing = uuid.uuid4().hex, set(range(1, size))
+    deadline = time.monotonic() + _RENDEZVOUS_TIMEOUT.total_seconds()
     while missing:
-        time.sleep(_GLANCE)
+        time.sleep(_POLL_SECONDS)
         for other in missing:
             if store.check([f"question/{other}"]):
-                store.set(f"answer/{store.get(f'question/{other}').decode()}", name)
-        missing = {other for other in missing if not store.check([f"{name}/{other}"])}
+                store.set(f"answer/{store.get(f'question/{other}').decode()}", prefix)
+        missing = {other for other in missing if not store.check([f"{prefix}/{other}"])}
         if missing and time.monotonic() > deadline:
             raise RuntimeError(f"{len(missing)} of {size} have not come")
-    return name
+    return prefix
 
 
 @contextmanager
-def _noticing_loss() -> Iterator[None]:
-    """torch.distributed raises a plain RuntimeError where a peer is gone, and where its own work failed."""
+def _as_lost_process() -> Iterator[None]:
+    """Turn the RuntimeError that torch.distributed raises when a process is gone into a LostProcessError."""
     try:
         yield
     except RuntimeError as error:

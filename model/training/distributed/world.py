@@ -1,7 +1,7 @@
-"""ⓔ What a process knows of the others that train the same network with it. No torch.distributed.
+"""ⓔ What a process knows about the processes that train the same network with it. No torch.distributed.
 
-What several processes divide are the batches of an update (model.training.data.batches), never what
-those add up to: their loss curve is that of one process with the same configuration.
+Processes share the batches of an update (model.training.data.batches), never the sum over them: several
+processes have the loss curve of one process with the same configuration.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,11 @@ Item = TypeVar("Item")
 
 
 class World:
-    """A process alone, for which agreeing costs nothing; the base of one among several.
+    """A single process, for which every collective operation is trivial; base of DistributedWorld.
 
     Attributes:
         rank: Of this process, from 0.
-        size: How many there are.
+        size: Number of processes.
     """
 
     rank = 0
@@ -27,30 +27,30 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes files and talks to people."""
+        """Whether this process writes the files and the log."""
         return self.rank == 0
 
     def device(self, kind: str) -> torch.device:
-        """The device of this process, of a kind that is there: `cpu` or `cuda`."""
+        """The device of this process, of a kind that exists here: `cpu` or `cuda`."""
         return torch.device(kind)
 
-    def highest(self, value: int) -> int:
-        """The highest of the values that the processes bring."""
+    def all_max(self, value: int) -> int:
+        """The maximum of the values of all processes."""
         return value
 
     @contextmanager
-    def in_turn(self) -> Iterator[None]:
-        """The first process goes through what is inside before the others."""
+    def main_process_first(self) -> Iterator[None]:
+        """The first process executes the body before the others do."""
         yield
 
     def require_same(self, what: str, description: str) -> None:
-        """Refuse to go on if the processes do not see the same.
+        """Refuse to continue if descriptions differ between processes.
 
         Raises:
             TrainingError: Naming `what`.
         """
 
-    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors with those of the first process."""
 
     def sum_gradients(self, weights: Sequence[Tensor]) -> None:
@@ -64,22 +64,22 @@ class World:
                 weight.grad = torch.zeros_like(weight)
 
     def sum_(self, tensor: Tensor) -> None:
-        """Add up a tensor over all processes, in place."""
+        """Sum a tensor over all processes, in place."""
 
-    def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Those of some items that are this process' to work on; none where there are too few for all."""
+    def shard(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The items that this process works on; empty where there are fewer items than processes."""
         return items[self.rank :: self.size]
 
-    def whole(self, share: Sequence[str | None]) -> list[str | None]:
-        """What became of the items that `share` divided: that of all processes, in their order."""
-        return list(share)
+    def gather(self, shard: Sequence[str | None]) -> list[str | None]:
+        """The results of all processes, in the order of the items that `shard` divided."""
+        return list(shard)
 
     def seed_update(self, seed: int, step: int) -> None:
-        """Make what this process draws in an update its own; alone, its generators just run on."""
+        """Seed the generators for one update; a single process continues its generators instead."""
 
-    def tells(self, error: Exception) -> bool:
-        """Whether this process is the one that tells people why the run fails."""
+    def should_report(self, error: Exception) -> bool:
+        """Whether this process prints the error that ends the run."""
         return True
 
 
-ALONE = World()
+SINGLE_PROCESS = World()

@@ -1,1 +1,1 @@
-"""What a run tells about itself: progress, log, curves, pictures, provenance, report."""
+"""Progress, log, provenance and the HTML report of a run."""

@@ -1,4 +1,4 @@
-"""ⓕ Attention weights of each layer and head as PNG, for a pair of sentences or for held-out ones."""
+"""ⓕ Heat maps of attention weights as PNG, per layer and head."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 _WORD_BOUNDARY = "\u2581"
 _DOTS_PER_INCH = 150
-# Inches of a weight's side; long sentences shrink it, so that a picture stays a picture.
+# Inches of the side of one weight; smaller for long sentences, which bounds the size of the picture.
 _LARGEST_CELL, _LONGEST_SIDE = 0.36, 9.0
-# Inches around the weights of a head: labels and gaps.
+# Inches around the weights of a head, for labels and gaps.
 _MARGIN = 1.0
 
 
 @dataclass(frozen=True)
 class _Side:
-    """One axis: what it is, and its tokens."""
+    """One axis of a heat map."""
 
     name: str
     tokens: Sequence[str]
@@ -47,15 +47,15 @@ def write_heat_maps(
 ) -> list[Path]:
     """Draw `encoder-LAYER.png`, `decoder-LAYER.png` and `cross-LAYER.png`, heads side by side.
 
-    A row is a position that looks, a column one that is looked at; a row's weights sum to 1.
+    Rows are queries, columns keys; the weights of a row sum to 1.
 
     Args:
         network: In evaluation mode.
-        source_ids: What the encoder reads: tag, pieces, EOS.
-        target_ids: The translation, with or without EOS; the decoder reads it after its start token,
-            so that the row of a token is where the next one was chosen.
+        source_ids: Input of the encoder: tag, pieces, EOS.
+        target_ids: The translation, with or without EOS. The decoder reads it after its start token, so the
+            row of a token shows the attention that chose the next one.
         tokenizer: Names rows and columns.
-        folder: Where to write; made if need be.
+        folder: Where to write; created if missing.
 
     Returns:
         The files.
@@ -90,7 +90,7 @@ def write_heat_maps(
 
 
 def _labels(pieces: Sequence[str]) -> list[str]:
-    """Pieces as labels; SentencePiece's word marks only where some words have several pieces."""
+    """Pieces as labels; without SentencePiece's word marks if every piece is a word."""
     ordinary = [piece for piece in pieces if not (piece.startswith("<") and piece.endswith(">"))]
     are_words = all(piece.startswith(_WORD_BOUNDARY) for piece in ordinary)
     return [piece.removeprefix(_WORD_BOUNDARY) for piece in pieces] if are_words else list(pieces)
@@ -124,7 +124,7 @@ def _write(
 def _draw(
     axes: "Axes", weights_QS: Tensor, rows: _Side, columns: _Side, font: "FontProperties"
 ) -> "AxesImage":
-    # Tokens are text, never mathematics, even those with dollar signs.
+    # Without parse_math=False, matplotlib reads dollar signs in tokens as formulas.
     places = range(len(columns.tokens)), range(len(rows.tokens))
     axes.set_xticks(places[0], columns.tokens, fontproperties=font, parse_math=False, rotation=90)
     axes.set_yticks(places[1], rows.tokens, fontproperties=font, parse_math=False)
@@ -133,15 +133,15 @@ def _draw(
 
 
 _EASY_TO_SEE = range(4, 16)
-"""Words of a source whose pictures are neither trivial nor too small to read."""
+"""Lengths of sources, in words, that make readable heat maps."""
 
 
 @dataclass(frozen=True)
 class AttentionExample:
-    """One sentence and its pictures.
+    """One sentence and its heat maps.
 
     Attributes:
-        pair: Its direction.
+        pair: Its direction as `source-target`.
         row: Source, reference and translation.
         pictures: Files, the encoder's layers first.
     """
@@ -152,9 +152,9 @@ class AttentionExample:
 
 
 def draw_attention(record: RunRecord, count: int, folder: Path) -> list[AttentionExample]:
-    """Draw so many sentences of each direction; none before the run's first checkpoint.
+    """Draw `count` sentences of each direction; none before the run's first checkpoint.
 
-    The decoder reads the translation that validation found.
+    The decoder reads the translation of the best validation.
     """
     checkpoint = record.checkpoint
     if checkpoint is None or not count:
@@ -172,7 +172,7 @@ def draw_attention(record: RunRecord, count: int, folder: Path) -> list[Attentio
 
 
 def _candidates(record: RunRecord, pair: str) -> list[Row]:
-    """Translated sentences of a direction, those that are easy to look at first."""
+    """Translated sentences of a direction, those with readable heat maps first."""
     kept = [
         row for text in (record.best.texts if record.best else ()) if text.pair == pair for row in text.rows()
     ]
@@ -181,7 +181,7 @@ def _candidates(record: RunRecord, pair: str) -> list[Row]:
 
 
 def _samples(record: RunRecord, pair: str) -> list[Row]:
-    """What the journal shows of a run that kept no translations."""
+    """The samples in the log of a run that kept no translations."""
     best = record.best_validation
     direction = best["directions"].get(pair, {}) if best else {}
     return [Row(**sample) for sample in direction.get("samples", ())]

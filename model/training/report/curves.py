@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _BOXES = "Last Resort High-Efficiency"
-"""Comes with matplotlib, and has a box for every character there is."""
+"""A font of matplotlib that has a box for every character."""
 
 
 def families_for(texts: Iterable[str]) -> list[str]:
-    """Matplotlib's own font, and installed ones for the characters that it lacks.
+    """Matplotlib's default font, and installed fonts for the characters that it lacks.
 
     Characters that no installed font has are drawn as boxes; a warning names some of them.
 
     Args:
-        texts: All that is to be drawn.
+        texts: Every text to be drawn.
 
     Returns:
-        Font families in the order in which they are to be tried.
+        Font families in the order in which matplotlib tries them.
 
     Raises:
         ModuleNotFoundError: Without matplotlib, which the extra `train` brings.
@@ -38,7 +38,7 @@ def families_for(texts: Iterable[str]) -> list[str]:
     families = list(default.get_family())
     missing = {ord(character) for character in "".join(texts)} - _characters(fontManager.findfont(default))
     fonts = (font for font in fontManager.ttflist if font.style == "normal" and font.name != _BOXES)
-    # Those without serifs first, which look most like the default, and of ordinary weight.
+    # Sans-serif fonts of regular weight look most like the default.
     for font in sorted(fonts, key=lambda font: ("Sans" not in font.name, font.weight != 400, font.name)):
         if not missing:
             break
@@ -65,15 +65,15 @@ Draw = Callable[["Axes"], None]
 
 @dataclass(frozen=True)
 class Curve:
-    """A line, or several, in one picture.
+    """One picture of one or several lines.
 
     Attributes:
         name: Of the file.
-        title: For people.
+        title: Shown in the report.
         unit: Of the vertical axis.
         lines: Points by label.
-        has_points: Whether the points are few enough to be marked.
-        across: What the horizontal axis counts.
+        has_points: Whether to mark each point.
+        across: Unit of the horizontal axis.
     """
 
     name: str
@@ -85,14 +85,16 @@ class Curve:
 
 
 def write_curves(events: Sequence[Event], folder: Path) -> dict[str, Path]:
-    """Draw a PNG of everything that the journal has values of.
+    """Draw a PNG for every curve that the log has values of.
+
+    Needs matplotlib, which the extra `train` brings.
 
     Args:
-        events: The journal's.
-        folder: Where to write; made if need be.
+        events: Of the log.
+        folder: Where to write; created if missing.
 
     Returns:
-        The files by their title. Needs matplotlib, which the extra `train` brings.
+        The files by title.
     """
     drawn = {}
     for curve in _curves(events):
@@ -103,7 +105,7 @@ def write_curves(events: Sequence[Event], folder: Path) -> dict[str, Path]:
 
 
 def write_picture(path: Path, across: str, upwards: str, draw: Draw) -> None:
-    """Write a PNG with one drawing in it; its folder is made if need be."""
+    """Write a PNG; its folder is created if missing."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -151,7 +153,7 @@ def _single(events: Sequence[Event], value: str, title: str, unit: str) -> Curve
 
 
 def _over_time(updates: Sequence[Event]) -> Curve:
-    """Where a run stood still or slowed down is seen over the hours, not over the steps."""
+    """Throughput over the time, which shows when a run stopped or slowed down."""
     timed = [event for event in updates if "seconds" in event]
     points = [(event["seconds"] / 60, event["tokens_per_second"]) for event in timed]
     return Curve(

@@ -1,4 +1,4 @@
-"""ⓔ The run's log: one JSON line an event, in `log.jsonl`, and TensorBoard's events if asked for."""
+"""ⓔ The run's log: one JSON line per event in `log.jsonl`, and TensorBoard events if configured."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,18 +18,18 @@ class Scalars(Protocol):
         """Add a point to a curve."""
 
     def flush(self) -> None:
-        """Write what is held back."""
+        """Write buffered points."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 class RunLog:
-    """Appends events; each has a `kind` and a `step`.
+    """Appends events to the log, and reads them; each has a `kind` and a `step`.
 
     Args:
         file: The log.
-        scalars: Also receives every number of every event.
+        scalars: Receives every number of every event as well.
     """
 
     def __init__(self, file: Path, scalars: Scalars | None = None) -> None:
@@ -49,16 +49,16 @@ class RunLog:
         return event
 
     def close(self) -> None:
-        """Let go of TensorBoard's file; the log is open only while it is written to."""
+        """Close TensorBoard's file; the log itself is open only during `record`."""
         if self._scalars is not None:
             self._scalars.close()
 
     def events(self, kind: str | None = None) -> list[Event]:
-        """All events so far, or those of one kind, in order."""
+        """The events so far, all or of one kind, in order."""
         return [event for event in self._read() if kind in (None, event["kind"])]
 
     def rewind(self, step: int, validated_step: int) -> None:
-        """Forget what is going to happen again: updates after `step`, validations after `validated_step`."""
+        """Remove updates after `step` and validations after `validated_step`, which will be repeated."""
         newest = {"validation": validated_step}
         kept = [
             json.dumps(event, ensure_ascii=False)

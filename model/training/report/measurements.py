@@ -1,4 +1,4 @@
-"""ⓔ What recent updates measured, read from the device in one go."""
+"""ⓔ Means over the recent updates, read from the device at once."""
 
 import math
 import time
@@ -9,12 +9,12 @@ from model.training.step import Update
 
 
 class Measurements:
-    """Updates since the last line of the log; reading them is the only wait for the device.
+    """Collects updates between two lines of the log; `read` alone waits for the device.
 
     Args:
-        forgives_overflow: Whether an infinite gradient norm is normal: float16's loss scaler skips
-            such an update, lowers its scale and goes on.
-        peak: Multiplications and additions a second that all devices together could do.
+        forgives_overflow: Whether an infinite gradient norm is allowed: float16's loss scaler skips such an
+            update and lowers its scale.
+        peak: Multiplications and additions per second that all devices reach together.
     """
 
     def __init__(self, *, forgives_overflow: bool, peak: float) -> None:
@@ -25,14 +25,14 @@ class Measurements:
         self._seconds = 0.0
 
     def add(self, step: int, update: Update, seconds: float) -> None:
-        """Take in an update and the time since the one before."""
+        """Add an update and the time since the previous one."""
         if not self._updates:
             self._first_step = step
         self._updates.append(update)
         self._seconds += seconds
 
     def read(self) -> dict[str, float] | None:
-        """Means over the updates since the last reading; None if there are none.
+        """Means over the updates since the last call; None if there are none.
 
         Raises:
             DivergenceError: Naming the first step whose loss or gradient is not finite.

@@ -1,4 +1,4 @@
-"""ⓔ How far a run has come: a bar on a terminal, plain lines elsewhere."""
+"""ⓔ Progress of a run: a bar on a terminal, else lines of the log."""
 
 import logging
 import sys
@@ -16,13 +16,13 @@ logger = logging.getLogger(__name__)
 
 
 def completed_share(limits: RunConfig, step: int, minutes: float, epoch: float) -> float:
-    """Share of the run that is done, from 0 to 1: of several limits the one nearest to its end."""
+    """Fraction of the run that is done, from 0 to 1, by the limit that is reached first."""
     limited = ((step, limits.max_steps), (minutes, limits.max_minutes), (epoch, limits.max_epochs))
     return min(max((done / limit for done, limit in limited if limit), default=0.0), 1.0)
 
 
 def time_left(share_at_start: float, share: float, seconds: float) -> str:
-    """What is left as h:mm:ss, at the pace at which the share has grown; `?` if it has not."""
+    """Remaining time as h:mm:ss, extrapolated from the growth of the share; `?` if it has not grown."""
     if share <= share_at_start:
         return "?"
     left = int(seconds * (1 - share) / (share - share_at_start))
@@ -30,7 +30,7 @@ def time_left(share_at_start: float, share: float, seconds: float) -> str:
 
 
 class Progress:
-    """Shows step, epoch, loss, learning rate, tokens a second and the time left.
+    """Shows step, epoch, loss, learning rate, tokens per second and the time left.
 
     Args:
         limits: When the run ends.
@@ -55,11 +55,11 @@ class Progress:
         self._bar.close()
 
     def show(self, step: int, minutes: float, epoch: float, values: Mapping[str, float]) -> None:
-        """Show the latest figures; `values` as the journal has them."""
+        """Show the latest figures; `values` as the log has them."""
         share = completed_share(self._limits, step, minutes, epoch)
         if self._share_at_start is None:
             self._share_at_start, self._started = share, time.monotonic()
-            self._bar.n = self._bar.initial = step  # its pace is that of what is done from here on
+            self._bar.n = self._bar.initial = step  # the bar's speed ignores steps before a resumption
         left = time_left(self._share_at_start, share, time.monotonic() - self._started)
         figures = (
             f"loss {values['loss']:.3f}, rate {values['learning_rate']:.2e}, "

@@ -1,4 +1,4 @@
-"""ⓕ Where weights come from: data, code, steps, scores, time, machine; no person, host or path."""
+"""ⓕ Provenance of weights: data, code, steps, scores, time, machine; no person, host or full path."""
 
 import hashlib
 import importlib.metadata
@@ -66,7 +66,7 @@ def _describe_file(path: Path) -> dict[str, object]:
 
 @cache
 def code_version() -> dict[str, str | None]:
-    """Version of the package, and the commit where the code is a git checkout."""
+    """Version of the package, and the commit if the code is a git checkout."""
     return {"package": _package(), "commit": _commit()}
 
 
@@ -74,11 +74,11 @@ def _package() -> str | None:
     try:
         return importlib.metadata.version("dragoman")
     except importlib.metadata.PackageNotFoundError:
-        return None  # the code runs from a checkout that is not installed; the commit identifies it
+        return None  # the checkout is not installed; the commit identifies the code
 
 
 def _commit() -> str | None:
-    if not (_SOURCE / ".git").exists():  # the package is installed, perhaps inside another project's checkout
+    if not (_SOURCE / ".git").exists():  # installed, perhaps inside another project's checkout
         return None
     command = ["git", "-C", str(_SOURCE), "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
     try:
@@ -89,7 +89,7 @@ def _commit() -> str | None:
 
 
 def describe_machine(device: torch.device) -> dict[str, object]:
-    """Kind of processor and libraries."""
+    """Device, threads and library versions."""
     is_cuda = device.type == "cuda"
     return {
         "device": torch.cuda.get_device_name(device) if is_cuda else f"{platform.machine()} CPU",
@@ -100,7 +100,7 @@ def describe_machine(device: torch.device) -> dict[str, object]:
 
 
 def plain_config(config: TrainConfig) -> dict[str, Any]:
-    """The configuration with the last two parts of each path only."""
+    """The configuration with each path cut to its last two parts."""
     values = config.to_dict()
     for section in [
         *(corpus for key in LISTS for corpus in values[key]),
@@ -157,7 +157,7 @@ class RunDescription:
 
 
 def _without_samples(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """Scores without sample translations: those are corpus text, which may not be passed on."""
+    """Scores without sample translations, because corpus text may not be redistributed."""
     directions = {
         pair: {name: value for name, value in found.items() if name != "samples"}
         for pair, found in scores["directions"].items()

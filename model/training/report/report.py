@@ -1,4 +1,4 @@
-"""ⓕ The report of a run: a page and its pictures, and what a finished run leaves beside its checkpoints."""
+"""ⓕ The report of a run: an HTML page and its pictures."""
 
 import json
 import logging
@@ -31,24 +31,24 @@ logger = logging.getLogger(__name__)
 PAGE = "index.html"
 
 _SHOWN = 8
-"""Sentences of a kind and direction."""
+"""Sentences per kind and direction."""
 
 
 def write_report(folder: RunFolder, *, attention: int | None = None) -> Path:
-    """Write the report of a run, whatever state it is in; one from before is replaced as a whole.
+    """Write the report of a run in any state; it replaces an earlier report atomically.
 
     Args:
         folder: The run's.
-        attention: Sentences of each direction whose attention is drawn; None takes the run's own number.
+        attention: Sentences of each direction whose attention is drawn; None takes `validation.heat_maps`.
 
     Returns:
-        The page.
+        Path of the page.
 
     Raises:
         ModuleNotFoundError: Without matplotlib and jinja2, which the extra `train` brings.
         TrainingError: If the folder is not a run's.
         CheckpointError: If its checkpoint is not sound.
-        OSError: If the report cannot be written; one from before is kept.
+        OSError: If the report cannot be written; an earlier report is kept.
     """
     record = RunRecord.read(folder)
     if attention is None:
@@ -60,7 +60,7 @@ def write_report(folder: RunFolder, *, attention: int | None = None) -> Path:
 
 
 def _render(record: RunRecord, place: Path, attention: int) -> str:
-    """The page, once its pictures are drawn in `place`."""
+    """Draw the pictures in `place`, and return the page."""
     environment = Environment(
         loader=PackageLoader("model.training.report"),
         autoescape=True,
@@ -92,7 +92,7 @@ def _length_pictures(buckets: dict[str, tuple[LengthBucket, ...]], folder: Path)
 
 
 def _sentences(record: RunRecord) -> dict[str, dict[str, Sequence[SentenceHistory]]]:
-    """By direction, by what is remarkable about them."""
+    """Remarkable sentences by direction and kind."""
     return {text.pair: _remarkable(record, text) for text in (record.best.texts if record.best else ())}
 
 
@@ -108,7 +108,7 @@ def _remarkable(record: RunRecord, after: TranslatedText) -> dict[str, Sequence[
 
 
 def report_if_possible(folder: RunFolder) -> None:
-    """Write the report of a run; where that cannot be, the log says why: a run is not worth less without."""
+    """Write the report of a run, or log why it cannot be written."""
     try:
         page = write_report(folder)
     except ModuleNotFoundError as missing:
@@ -116,7 +116,7 @@ def report_if_possible(folder: RunFolder) -> None:
         logger.warning("no report: %s is missing; %s", missing.name, advice)
     except (TranslationError, OSError) as error:
         logger.error("no report: %s; `dragoman report %s` tries again", error, folder.root)
-    except Exception:  # a broken font, say: what draws has errors of many kinds
+    except Exception:  # matplotlib raises errors of many kinds, for a broken font for example
         logger.exception("no report; `dragoman report %s` tries again", folder.root)
     else:
         logger.info("the report is %s", page)

@@ -1,4 +1,4 @@
-"""ⓕ What a run's folder tells about the run, in full and in a few lines."""
+"""ⓕ The contents of a run's folder, and their summary."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,17 +18,17 @@ from model.training.run_folder.folder import RunFolder
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """Everything that a report is made of.
+    """Everything that a report shows.
 
     Attributes:
         name: Of the folder.
-        config: As the run has it, in plain values.
-        events: Its journal.
-        provenance: What was trained on what; None before the first checkpoint.
-        has_ended: Whether it has said so; a run that is under way or was killed has not.
-        first: Translations of the first validation; None where none were kept.
-        best: Those of the best one.
-        checkpoint: The best one, else the last; None before the first.
+        config: The run's, in plain values.
+        events: Its log.
+        provenance: None before the first checkpoint.
+        has_ended: Whether the run ended by itself; false while it trains, and after a kill.
+        first: Translations of the first validation; None if none were kept.
+        best: Translations of the best validation; None if none were kept.
+        checkpoint: The best, else the last; None before the first.
     """
 
     name: str
@@ -42,10 +42,10 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
-        """Look into a run's folder.
+        """Read a run's folder.
 
         Raises:
-            TrainingError: If it is none.
+            TrainingError: If the folder is not a run's.
             CheckpointError: If its checkpoint is not sound.
         """
         if not folder.config.is_file():
@@ -71,7 +71,7 @@ class RunRecord:
 
     @property
     def updates(self) -> list[Event]:
-        """What was measured while training."""
+        """Logged updates."""
         return [event for event in self.events if event["kind"] == "update"]
 
     @property
@@ -86,7 +86,7 @@ class RunRecord:
 
     @property
     def best_validation(self) -> Event | None:
-        """The first of those with the highest score."""
+        """The validation with the highest score, the first of equal ones."""
         return max(self.validations, key=lambda event: float(event[self.metric]), default=None)
 
 
@@ -98,11 +98,11 @@ def _json(file: Path) -> dict[str, Any] | None:
 
 
 Fact = tuple[str, str]
-"""A name, and what is to be said."""
+"""A name and its value, both to be shown."""
 
 
 def summarise(record: RunRecord) -> list[Fact]:
-    """The facts that this run has, in the order in which one asks for them."""
+    """The facts that the report's head shows, in that order."""
     return [*_progress(record), *_network(record), *_data(record), *_speed(record), *_place(record)]
 
 

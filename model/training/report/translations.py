@@ -1,6 +1,6 @@
-"""ⓕ Validation's translations sentence by sentence: kept, compared, and scored by length.
+"""ⓕ Translations of validations, sentence by sentence: kept, compared, and scored by length.
 
-Two files however long the run is, each replaced as a whole.
+A run keeps two files, for the first and for the best validation; each is replaced atomically.
 """
 
 import json
@@ -28,10 +28,10 @@ _MOMENTS: tuple[Moment, ...] = ("first", "best")
 
 @dataclass(frozen=True)
 class Translations:
-    """What a validation translated.
+    """Translations of one validation.
 
     Attributes:
-        step: When.
+        step: When it took place.
         texts: One for each direction.
     """
 
@@ -39,28 +39,28 @@ class Translations:
     texts: tuple[TranslatedText, ...]
 
     def to_json(self) -> str:
-        """As a file holds it."""
+        """As a JSON document."""
         return json.dumps({"step": self.step, "texts": [vars(t) for t in self.texts]}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The same back."""
+        """From such a document."""
         values: dict[str, Any] = json.loads(text)
         return cls(values["step"], tuple(TranslatedText(**_with_tuples(t)) for t in values["texts"]))
 
 
 class KeptTranslations:
-    """The files.
+    """Reads and writes the files.
 
     Args:
-        folder: Where they are; made when there is something to keep.
+        folder: Their folder; created with the first file.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keep(self, translations: Translations, *, is_best: bool) -> None:
-        """Keep a validation's, as the best if it is, and as the first if there is none."""
+        """Keep translations as the first if there are none yet, and as the best if `is_best`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         wanted = {"first": not self._file("first").exists(), "best": is_best}
         for moment in _MOMENTS:
@@ -68,12 +68,12 @@ class KeptTranslations:
                 write_text_atomically(self._file(moment), translations.to_json())
 
     def read(self, moment: Moment) -> Translations | None:
-        """Those of a moment; None if there are none."""
+        """The first or the best translations; None if there are none."""
         file = self._file(moment)
         return Translations.from_json(file.read_text(encoding="utf-8")) if file.exists() else None
 
     def rewind(self, step: int) -> None:
-        """Forget what was translated after `step`: it is going to happen again."""
+        """Delete translations made after `step`, whose validations will be repeated."""
         for moment in _MOMENTS:
             found = self.read(moment)
             if found is not None and found.step > step:
@@ -89,7 +89,7 @@ def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SentenceScore:
-    """A translation and its scores, 0 to 100; they rank sentences, and mean little beyond that.
+    """A translation and its scores from 0 to 100; sentence scores are good for ranking only.
 
     Attributes:
         text: The translation.
@@ -104,13 +104,13 @@ class SentenceScore:
 
 @dataclass(frozen=True)
 class SentenceHistory:
-    """What has become of one sentence.
+    """Two translations of one sentence.
 
     Attributes:
-        source: Of it.
-        reference: Of it.
-        before: Its translation in an earlier validation; None if there is none.
-        after: Its translation now.
+        source: The sentence.
+        reference: Its reference.
+        before: In an earlier validation; None if there is none.
+        after: In the newer validation.
     """
 
     source: str
@@ -120,16 +120,16 @@ class SentenceHistory:
 
     @property
     def gain(self) -> float:
-        """Points of chrF won, or lost; 0 without an earlier translation."""
+        """Difference in chrF; 0 without an earlier translation."""
         return self.after.chrf - self.before.chrf if self.before else 0.0
 
 
 def sentence_histories(before: TranslatedText | None, after: TranslatedText) -> list[SentenceHistory]:
-    """Score every sentence now and before.
+    """Score every sentence in two validations.
 
     Args:
-        before: The same direction in an earlier validation; sentences that it lacks have no past.
-        after: The translations to judge.
+        before: An earlier validation of the same direction; it may lack sentences of the newer one.
+        after: The newer validation.
     """
     bleu, chrf = bleu_metric(after.target_language, for_sentences=True), CHRF()
     earlier = {(row.source, row.reference): row for row in before.rows()} if before else {}
@@ -150,17 +150,17 @@ def sentence_histories(before: TranslatedText | None, after: TranslatedText) -> 
 
 
 def worst(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
-    """Those with the lowest chrF, the lowest first."""
+    """The sentences with the lowest chrF, lowest first."""
     return sorted(histories, key=lambda each: each.after.chrf)[:count]
 
 
 def most_improved(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
-    """Those that have won most chrF, and won any."""
+    """The sentences whose chrF rose most."""
     return sorted((each for each in histories if each.gain > 0), key=lambda each: -each.gain)[:count]
 
 
 def most_worsened(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
-    """Those that have lost most chrF, and lost any."""
+    """The sentences whose chrF fell most."""
     return sorted((each for each in histories if each.gain < 0), key=lambda each: each.gain)[:count]
 
 
@@ -169,13 +169,13 @@ _EDGES = (0, 4, 6, 9, 13, 21, 31, 51, 10**9)
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """Sentences whose source is about equally long.
+    """Sentences with sources of similar length.
 
     Attributes:
-        shortest: Fewest words of a source, each Han, kana or Hangul character being one.
+        shortest: Fewest words of a source; a Han, kana or Hangul character counts as one word.
         longest: Most words; None for no bound.
-        count: Sentences.
-        scores: Of these sentences alone.
+        count: Number of sentences.
+        scores: Of these sentences.
     """
 
     shortest: int
@@ -188,7 +188,7 @@ class LengthBucket:
 
 
 def score_by_length(text: TranslatedText) -> tuple[LengthBucket, ...]:
-    """The buckets that hold something, short sentences first."""
+    """The non-empty buckets, short sentences first."""
     rows = [(count_words(row.source), row) for row in text.rows()]
     buckets = []
     for first, end in pairwise(_EDGES):

@@ -1,9 +1,8 @@
-"""ⓔ How much an update has to compute at least, and how fast the device multiplies: its share of the peak.
+"""ⓔ Model FLOPs utilisation: the operations of an update, and the peak speed of the device.
 
-Model FLOPs utilisation (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311, appendix B): only matrix
-products count, without padding and without anything that is computed twice; norms, softmax, dropout and the
-optimiser take time but are no work. The peak is measured rather than looked up: what a data sheet promises is
-seldom what a card does at its temperature, or a processor beside other programs.
+As in Chowdhery et al. 2022 (https://arxiv.org/abs/2204.02311, appendix B), only matrix products count,
+without padding and without recomputation. The peak is measured, because devices seldom reach that of their
+data sheet.
 """
 
 import time
@@ -15,14 +14,14 @@ from model.config import TransformerConfig
 from model.training.data.batches import Batch
 
 _FORWARD_AND_BACKWARD = 3
-"""A product's gradient takes two products as large as itself."""
+"""The backward pass of a matrix product takes two products of the same size."""
 _SIDES = {"cpu": 512, "cuda": 8192}
-"""Of matrices that run at full speed: within a cache, or on all of a GPU."""
+"""Sides of matrices that are multiplied at full speed: they fit a cache, or fill a GPU."""
 _TRIES = 8
 
 
 def operations_of_pair(config: TransformerConfig, source_length: float, target_length: float) -> float:
-    """Multiplications and additions of training on one pair of so many tokens."""
+    """Multiplications and additions of training on one pair with these lengths in tokens."""
     width, inner = config.model_dim, config.ffn_dim
     feed_forward, attention = 2 * width * inner, 4 * width**2
     encoder = source_length * (attention + feed_forward + 2 * source_length * width)
@@ -39,24 +38,24 @@ def operations_of_pair(config: TransformerConfig, source_length: float, target_l
 
 
 def operations_of_batch(config: TransformerConfig, batch: Batch) -> float:
-    """The same of a batch, as if its pairs were equally long: a little too few, as attention grows faster."""
+    """Multiplications and additions of a batch; slightly too low, as its pairs count as equally long."""
     rows = len(batch.labels_NT)
     return rows * operations_of_pair(config, batch.num_source_tokens / rows, batch.num_target_tokens / rows)
 
 
 def measured_peak(device: torch.device, precision: str) -> float:
-    """Multiplications and additions a second of a large matrix product, with the threads that are set.
+    """Multiplications and additions per second of a large matrix product, with the current threads.
 
     Takes less than a tenth of a second.
     """
     side, numbers = _SIDES[device.type], getattr(torch, precision)
-    generator = torch.Generator(device).manual_seed(0)  # what is drawn here must not move the run's own
+    generator = torch.Generator(device).manual_seed(0)  # leaves the run's generators untouched
     one, other = (torch.randn(side, side, device=device, generator=generator).to(numbers) for _ in range(2))
     return 2 * side**3 / min(_seconds(lambda: one @ other, device) for _ in range(_TRIES))
 
 
 def wait_for(device: torch.device) -> None:
-    """Until the device has done all it was told."""
+    """Wait until the device has finished its queued operations."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

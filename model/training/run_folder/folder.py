@@ -1,19 +1,19 @@
-"""ⓔ Where a run keeps what it writes, and the lock that keeps other processes out.
+"""ⓔ The files of a run, and the lock of its folder.
 
 runs/NAME/
-  lock                 held by the process that trains
+  lock                 locked by the process that trains
   config.json          the merged configuration of the run
   data/                token ids of all pairs, memory-mapped, and the report of the cleaning
   tokenizer/           the tokenizer, trained or copied
   state/               the newest state, for --resume
-  log.jsonl            losses, rates and scores, one event a line
+  log.jsonl            losses, rates and scores, one event per line
   checkpoints/last     the newest checkpoint folder
   checkpoints/best     the one with the best score so far
-  checkpoints/step-N   the n best, if asked for
-  translations/        of the held-out text: validation's first and best
-  report/              what became of it, to open in a browser: index.html
-  tensorboard/         events, if asked for
-  provenance.json      what was trained on what, how long, with which scores
+  checkpoints/step-N   the n best, with validation.keep_best
+  translations/        of the held-out text at the first and the best validation
+  report/              index.html and its pictures
+  tensorboard/         events, with run.tensorboard
+  provenance.json      data, code, steps, scores, time, machine
 """
 
 import fcntl
@@ -29,35 +29,35 @@ logger = logging.getLogger(__name__)
 
 
 class FolderLock:
-    """Held from its making until `release`, or until the process ends, however it ends.
+    """An exclusive lock, held until `release` or the end of the process.
 
     Args:
-        file: What is locked; it is made, and stays.
+        file: What is locked; created if missing, and never deleted.
 
     Raises:
         TrainingError: If another process holds it.
-        OSError: If the file cannot be made.
+        OSError: If the file cannot be created.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file.open("a")
-        self._close = weakref.finalize(self, self._file.close)  # whoever forgets to release it
+        self._close = weakref.finalize(self, self._file.close)  # for a Run that is never run
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.release()
             raise TrainingError(f"another process trains in {file.parent}") from error
-        except OSError as error:  # some network file systems know no locks
+        except OSError as error:  # some network file systems have no locks
             logger.warning("%s cannot be locked: let no other process train there (%s)", file.parent, error)
 
     def release(self) -> None:
-        """Let others in."""
+        """Unlock the file."""
         self._close()
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Names of the parts of a run's folder.
+    """Paths of the parts of a run's folder.
 
     Attributes:
         root: The folder itself.
@@ -67,7 +67,7 @@ class RunFolder:
 
     @property
     def foreign_parts(self) -> list[Path]:
-        """What stands where a run would write, though no run ever began here: somebody else's files."""
+        """Existing files that a run would overwrite, in a folder where no run ever began."""
         parts = (
             self.config,
             self.data,
@@ -85,7 +85,7 @@ class RunFolder:
 
     @property
     def _is_locked_once(self) -> bool:
-        """Whether a run began here; its lock is empty, as others called so may not be."""
+        """Whether a run began here; a run's lock is empty, other files of that name may not be."""
         return self.lock.is_file() and not self.lock.stat().st_size
 
     @property
@@ -95,7 +95,7 @@ class RunFolder:
 
     @property
     def lock(self) -> Path:
-        """What the process that trains holds."""
+        """Locked by the process that trains."""
         return self.root / "lock"
 
     @property
@@ -115,7 +115,7 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        """The journal."""
+        """The log of updates and validations."""
         return self.root / "log.jsonl"
 
     @property
@@ -125,22 +125,22 @@ class RunFolder:
 
     @property
     def best_checkpoint(self) -> Path:
-        """The one with the best score so far."""
+        """The checkpoint with the best score so far."""
         return self.checkpoints / "best"
 
     @property
     def good_checkpoint(self) -> Path | None:
-        """What to take from the run: the best checkpoint, else the last; None before the first."""
+        """The best checkpoint, else the last; None before the first."""
         return good_checkpoint(self.root)
 
     @property
     def translations(self) -> Path:
-        """Validation's translations at first and at best."""
+        """Translations of the first and the best validation."""
         return self.root / "translations"
 
     @property
     def report(self) -> Path:
-        """The page and its pictures."""
+        """The HTML page and its pictures."""
         return self.root / "report"
 
     @property
@@ -150,7 +150,7 @@ class RunFolder:
 
     @property
     def provenance(self) -> Path:
-        """What was trained on what."""
+        """Data, code, steps, scores, time, machine."""
         return self.root / "provenance.json"
 
 

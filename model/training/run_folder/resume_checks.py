@@ -1,4 +1,4 @@
-"""ⓔ What may differ between the configuration a run began with and the one it is resumed with."""
+"""ⓔ Checks before a run is resumed: which configuration values may change, and that the text has not."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ _FREE_IN_RUN = {
     "checkpoint_precision",
 }
 _FIXED_IN_VALIDATION = {"metric", "max_sentences"}
-"""Scores of another metric, another text or another search cannot be compared with the best one so far."""
+"""They would make new scores incomparable with the best one so far."""
 _FREE_IN_BATCHES = "prefetch"
 _WHERE_DATA_IS = ("path", "target_path")
 
@@ -56,14 +56,14 @@ def is_resumable(folder: RunFolder, config: TrainConfig, resume: bool) -> bool:
 
 
 def require_unchanged(folder: RunFolder, config: TrainConfig) -> None:
-    """Refuse to go on with a run, or to answer for it, under a configuration that would train something else.
+    """Refuse a configuration that would have trained other weights than the one the run began with.
 
     Raises:
         ConfigError: Naming the first value that differs.
         TrainingError: If what the run began with cannot be read.
     """
     try:
-        # Values that are newer than the run have been what they are by default.
+        # Values that did not exist when the run began had their default.
         begun = TrainConfig.from_dict(json.loads(folder.config.read_text(encoding="utf-8")))
     except (OSError, ValueError, ConfigError) as error:
         message = f"cannot resume: {folder.config}, which the run began with, cannot be read"
@@ -72,31 +72,31 @@ def require_unchanged(folder: RunFolder, config: TrainConfig) -> None:
 
 
 def require_same_text(folder: RunFolder, fingerprints: Mapping[str, str]) -> None:
-    """Refuse to go on with other text, before anything is made of it.
+    """Refuse changed text before it is tokenised.
 
     Args:
         folder: The run's.
-        fingerprints: Of the text there is now.
+        fingerprints: Of the current text.
 
     Raises:
-        CorpusError: Naming which text has changed.
+        CorpusError: Naming the text that has changed.
         TrainingError: If the state cannot be read.
     """
-    known = load_state_values(folder.state).get("text", {})  # of states that are older nothing is known
+    known = load_state_values(folder.state).get("text", {})  # older states have no fingerprints
     for which, fingerprint in fingerprints.items():
         if known.get(which, fingerprint) != fingerprint:
             raise CorpusError(f"cannot resume: the {which} text, or the tokenizer, has changed since")
 
 
 def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to resume under a configuration that would have trained something else so far.
+    """Refuse a configuration that would have trained other weights so far.
 
-    Limits, intervals, most of validation and the card may change. So may the places of corpora:
-    what they hold is compared when the batches go back to their position.
+    Limits, intervals, most of validation and the card may change, and so may the paths of corpora, whose
+    contents are compared by their fingerprints.
 
     Args:
         begun: TrainConfig.to_dict() of the run when it began.
-        now: The same of the run to resume.
+        now: TrainConfig.to_dict() of the run to resume.
 
     Raises:
         ConfigError: Naming the first value that differs.
@@ -113,7 +113,7 @@ def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 def _differences(
     begun: Mapping[str, Any], now: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, object, object]]:
-    """Section, name, value then and value now of all that differ; None stands for a value not given."""
+    """Section, name, earlier and current value of every difference; None for a missing value."""
     for section in now:
         before, after = _flat(begun.get(section, {})), _flat(now[section])
         for name in {**after, **before}:
@@ -135,7 +135,7 @@ def _ends_with_the_run(schedule: Mapping[str, Any]) -> bool:
 
 
 def _flat(section: object) -> dict[str, object]:
-    """A section's values by name; those of a list of tables by number and name."""
+    """The values of a section by name, of a list of tables by number and name."""
     if isinstance(section, Mapping):
         return dict(section)
     tables = section if isinstance(section, list) else []

@@ -1,8 +1,8 @@
-"""ⓔ Everything needed to go on exactly where a run was: safetensors and JSON, written atomically.
+"""ⓔ The saved state of a run, from which it resumes exactly: safetensors and JSON, written atomically.
 
 The folder `state` holds `tensors.safetensors` (weights, optimiser, averages, random states) and
-`state.json` (step, data position, scores so far). A new state takes the old one's place in a
-single system call when it is on the disk, so a kill at any moment leaves a complete one.
+`state.json` (step, data position, scores so far). A new state replaces the old one in a single system call
+after it was flushed to disk, so that a kill at any moment leaves a complete state.
 """
 
 import json
@@ -29,14 +29,14 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def seed_share(seed: int, rank: int, step: int) -> None:
-    """Seed them all for what one of several processes draws in one update."""
+def seed_rank(seed: int, rank: int, step: int) -> None:
+    """Seed the generators of one of several processes for one update."""
     words = np.random.SeedSequence([seed, rank, step]).generate_state(1, np.uint64)
     seed_everything(int(words[0]))
 
 
 def capture_random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Every generator's state, of GPUs the current one's: tensors by name, and what JSON can hold."""
+    """The states of all generators (of the current GPU): tensors by name, and values for JSON."""
     tensors = {"random.cpu": torch.get_rng_state()}
     if torch.cuda.is_initialized():
         tensors["random.cuda.0"] = torch.cuda.get_rng_state()
@@ -47,7 +47,7 @@ def capture_random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def restore_random_state(tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
-    """Put every generator back to what `capture_random_state` saw, also after a trip through JSON."""
+    """Restore what `capture_random_state` returned; `plain` may have been saved as JSON."""
     torch.set_rng_state(tensors["random.cpu"])
     if torch.cuda.is_available() and "random.cuda.0" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda.0"])
@@ -60,17 +60,17 @@ def restore_random_state(tensors: Mapping[str, Tensor], plain: Mapping[str, Any]
 _TENSORS = "tensors.safetensors"
 _VALUES = "state.json"
 _FORMAT_VERSION = 1
-"""Of the layout of both files; a state without a number has this one."""
+"""Version of the layout of both files; a state without a version has this one."""
 
 
 @dataclass(frozen=True)
 class RunState:
-    """A moment of a run.
+    """A state of a run.
 
     Attributes:
         step: Updates done.
         tensors: By name; no two share memory.
-        values: Anything that JSON can hold.
+        values: The rest, for JSON.
     """
 
     step: int
@@ -79,10 +79,10 @@ class RunState:
 
 
 def save_run_state(folder: Path, state: RunState) -> None:
-    """Put a state in the place of the one in `folder`.
+    """Replace the state in `folder`.
 
     Raises:
-        TrainingError: If it cannot be written (a full disk); the last good state is untouched.
+        TrainingError: If it cannot be written (a full disk); the earlier state is kept.
     """
     try:
         with atomic_folder(folder) as unfinished:
@@ -111,7 +111,7 @@ def _describe_kept(folder: Path) -> str:
 
 
 def has_run_state(folder: Path) -> bool:
-    """Whether there is something to resume."""
+    """Whether the folder holds a state."""
     return (folder / _VALUES).is_file()
 
 
@@ -136,7 +136,7 @@ def load_run_state(folder: Path) -> RunState:
 
 
 def load_state_values(folder: Path) -> dict[str, Any]:
-    """All of a state but its tensors.
+    """The values of a state, without its tensors.
 
     Raises:
         TrainingError: If it cannot be read.

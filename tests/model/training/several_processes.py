@@ -12,7 +12,7 @@ from typing import Any
 from torch.distributed import TCPStore
 
 from model.training.config.train_config import TrainConfig
-from model.training.distributed.process_group import joined
+from model.training.distributed.process_group import join_world
 from model.training.run import open_run
 from tests.model.training.waiting import PATIENCE_SECONDS
 
@@ -86,6 +86,6 @@ def train_together(configs: Sequence[TrainConfig], folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with joined() as world:
+    with join_world() as world:
         for file in sys.argv[1:]:
             open_run(TrainConfig.from_dict(json.loads(Path(file).read_text())), world=world).run()

@@ -5,7 +5,7 @@ import torch
 
 from model.errors import ConfigError
 from model.training.device import choose_device, require_batches_for_all
-from model.training.distributed.world import ALONE, World
+from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.run import open_run
 from tests.model.training.tiny_runs import tiny_run
 
@@ -37,4 +37,4 @@ def test_a_precision_that_the_processor_lacks_is_refused_before_anything_is_writ
 
 
 def test_the_processor_is_always_there() -> None:
-    assert choose_device("cpu", ALONE) == torch.device("cpu")
+    assert choose_device("cpu", SINGLE_PROCESS) == torch.device("cpu")

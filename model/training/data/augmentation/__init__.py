@@ -1,1 +1,1 @@
-"""ⓓ Altered copies of training pairs, so that a network meets what people type, not only whole sentences."""
+"""ⓓ Altered copies of training pairs, which teach a network what users type, not only edited sentences."""

@@ -1,4 +1,4 @@
-"""ⓓ Pairs with the same made-up thing on both sides: names, figures, addresses, codes."""
+"""ⓓ Pairs with the same synthetic entity on both sides: names, figures, addresses, codes."""
 
 import re
 import string
@@ -8,15 +8,14 @@ from random import Random
 from typing import NamedTuple
 
 from model.text.languages import canonical_code, has_unspaced_words
-from model.training.data.augmentation.context import Surroundings
-from model.training.data.augmentation.sentences import split_stop
+from model.training.data.augmentation.sentences import SentenceContext, split_stop
 from model.training.data.corpus import SentencePair
 
-Invention = Callable[[Random], str]
+MakeEntity = Callable[[Random], str]
 
 
 class _Syllables(NamedTuple):
-    """How the names of a region sound: first, middle and last parts."""
+    """First, middle and last syllables of a region's names."""
 
     first: tuple[str, ...]
     middle: tuple[str, ...]
@@ -65,7 +64,7 @@ _EMOJI = "😀 😂 😊 😍 😉 😎 😢 😭 😡 👍 👎 🙏 👏 💪 
 
 
 def name(generator: Random) -> str:
-    """A name that sounds like one region's; at times hyphenated, with a particle, or two names."""
+    """A name like those of one region; sometimes hyphenated, with a particle, or two names."""
     style = generator.choice(_STYLES)
     chance = generator.random()
     one = _single_name(style, generator)
@@ -77,7 +76,7 @@ def name(generator: Random) -> str:
 
 
 def number(generator: Random) -> str:
-    """Figures of one to twelve digits; long ones at times in groups, others with decimals."""
+    """A number of one to twelve digits; long ones sometimes in groups, others with decimals."""
     length = generator.choice((1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 10, 12))
     digits = _digits(length, generator)
     chance = generator.random()
@@ -133,14 +132,14 @@ def url(generator: Random) -> str:
 
 
 def file_name(generator: Random) -> str:
-    """A file, at times with its folder."""
+    """A file, sometimes with its folder."""
     folder = generator.choice(("", "", "/", "./", "~/", "C:\\", f"/{_word(generator)}/"))
     joint = generator.choice(("_", "-", ""))
     return f"{folder}{_word(generator)}{joint}{_word(generator)}.{generator.choice(_FILE_ENDS)}"
 
 
 def identifier(generator: Random) -> str:
-    """A name out of a program."""
+    """An identifier of a program."""
     first, second = _word(generator), _word(generator)
     forms = (
         f"{first}_{second}",
@@ -153,19 +152,19 @@ def identifier(generator: Random) -> str:
 
 
 def handle(generator: Random) -> str:
-    """Somebody on a social network."""
+    """A user name of a social network."""
     return f"@{_word(generator)}{generator.choice(('', '_', _digits(2, generator)))}{_word(generator)}"
 
 
 def tag(generator: Random) -> str:
-    """A topic on a social network."""
+    """A hashtag."""
     return generator.choice(
         (f"#{_word(generator)}", f"#{_word(generator).title()}{_word(generator).title()}")
     )
 
 
 def code(generator: Random) -> str:
-    """A product, a flight, a ticket, a version."""
+    """A code of a product, flight, ticket or version."""
     letters = "".join(generator.choices(string.ascii_uppercase, k=generator.randint(1, 3)))
     digits = _digits(generator.randint(1, 5), generator)
     version = f"v{generator.randrange(10)}.{generator.randrange(20)}.{generator.randrange(10)}"
@@ -175,18 +174,18 @@ def code(generator: Random) -> str:
 
 
 def emoji(generator: Random) -> str:
-    """One to three pictures."""
+    """One emoji, up to three times."""
     return generator.choice(_EMOJI.split()) * generator.choice((1, 1, 1, 2, 3))
 
 
-FIGURES: tuple[Invention, ...] = (number, number, number, time, date, price, telephone, code)
-"""What stands where a number stood."""
+FIGURES: tuple[MakeEntity, ...] = (number, number, number, time, date, price, telephone, code)
+"""Replacements for a number."""
 
-THINGS: tuple[Invention, ...] = (url, email, file_name, identifier, handle, code, telephone, tag)
-"""What at times stands where a name stood."""
+THINGS: tuple[MakeEntity, ...] = (url, email, file_name, identifier, handle, code, telephone, tag)
+"""Replacements for a name, apart from other names."""
 
-ANYTHING: tuple[Invention, ...] = tuple(dict.fromkeys((*THINGS, *FIGURES, name, emoji)))
-"""What stands alone, in front of a sentence or behind it."""
+ANYTHING: tuple[MakeEntity, ...] = tuple(dict.fromkeys((*THINGS, *FIGURES, name, emoji)))
+"""Entities alone, before or after a sentence."""
 
 
 def _single_name(style: _Syllables, generator: Random) -> str:
@@ -195,7 +194,7 @@ def _single_name(style: _Syllables, generator: Random) -> str:
 
 
 def _word(generator: Random) -> str:
-    """A word of an address: a plain one, or one that nobody knows."""
+    """A word of an address: a common one, or random syllables."""
     if generator.random() < 0.4:
         return generator.choice(_WORDS.split())
     syllables = (
@@ -214,7 +213,7 @@ def _domain(generator: Random) -> str:
 
 
 def _digits(length: int, generator: Random) -> str:
-    """So many figures, the first of them not 0."""
+    """A number of `length` digits, the first of them not 0."""
     return str(generator.randint(10 ** (length - 1), 10**length - 1))
 
 
@@ -223,7 +222,7 @@ _NAME = rf"(?<![{_LATIN}\d_@#./-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?![{_LATIN}\d_
 _FIGURE = rf"(?<![{_LATIN}\d.,:/$€£¥#@+-])\d+(?:[.,:]\d+)*(?![{_LATIN}\d:/%-]|[.,]\d)"
 _NAME_OR_FIGURE = re.compile(f"{_NAME}|{_FIGURE}")
 _IN_HAN = {"Tom": "汤姆", "Mary": "玛丽", "John": "约翰", "Boston": "波士顿"}
-"""Names that Chinese sentences write in their own script; others are to be carried over as they are."""
+"""Names that Chinese sentences write in Chinese; other names are copied unchanged."""
 
 _BARE_SHARE = 0.06
 _NAMES_SHARE = 0.75
@@ -240,29 +239,29 @@ _MARKS = ("-", "•", "*", "{}.", "{})", "({})")
 _COLONS = {"fr": " : "}
 
 
-def with_something_carried(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair:
-    """The pair with another thing in the place of a name or number that both sides share.
+def with_synthetic_entity(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair:
+    """The pair with a synthetic entity in place of a name or number that both sides share.
 
-    Where they share none it is put in front of both or behind them. A few of these pairs are
-    nothing but the thing.
+    If they share none, the entity is put before or after both sides. A few pairs consist of the entity
+    alone.
     """
     if generator.random() < _BARE_SHARE:
         thing = generator.choice(ANYTHING)(generator)
         return SentencePair(thing, thing)
-    shared = list(_shared(pair, around))
+    shared = list(_shared(pair, context))
     if not shared:
-        return _framed(pair, around, generator)
+        return _framed(pair, context, generator)
     ours, theirs = generator.choice(shared)
     thing = _stand_in(ours, generator)
     return SentencePair(_replaced(pair.source, ours, thing), _replaced(pair.target, theirs, thing))
 
 
-def _shared(pair: SentencePair, around: Surroundings) -> Iterator[tuple[str, str]]:
-    """Names and figures that stand exactly once on either side, as each side writes them."""
+def _shared(pair: SentencePair, context: SentenceContext) -> Iterator[tuple[str, str]]:
+    """Names and numbers that occur exactly once on each side, as each side writes them."""
     ours, theirs = (Counter(_NAME_OR_FIGURE.findall(side)) for side in pair)
     once = {found for found, count in ours.items() if count == theirs[found] == 1}
-    for found in sorted(once - {"1"}):  # "1 dog" is no "7 dog"
-        if found.lower() not in around.common_words:
+    for found in sorted(once - {"1"}):  # "1 dog" would become "7 dog"
+        if found.lower() not in context.common_words:
             yield found, found
     for latin, han in _IN_HAN.items():
         if ours[latin] == pair.target.count(han) == 1:
@@ -283,14 +282,14 @@ def _replaced(text: str, found: str, thing: str) -> str:
     return _NAME_OR_FIGURE.sub(lambda match: thing if match.group() == found else match.group(), text)
 
 
-def _framed(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair:
-    """Both sides with a thing or an item's mark in the same place."""
+def _framed(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair:
+    """Both sides with an entity, or a list item's mark, in the same place."""
     frame = generator.choice(_FRAMES)
     thing = generator.choice(ANYTHING)(generator)
     mark = generator.choice(_MARKS).format(generator.randint(1, 20))
     return SentencePair(
-        _filled(frame, pair.source, around.source_language, thing, mark),
-        _filled(frame, pair.target, around.target_language, thing, mark),
+        _filled(frame, pair.source, context.source_language, thing, mark),
+        _filled(frame, pair.target, context.target_language, thing, mark),
     )
 
 

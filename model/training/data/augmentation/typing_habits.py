@@ -1,4 +1,4 @@
-"""ⓓ Capitals, lower case, bare letters and slips of the finger, as people type."""
+"""ⓓ Typing habits: capitals, lower case, letters without accents, typing errors."""
 
 import re
 import unicodedata
@@ -6,8 +6,7 @@ from random import Random
 
 from model.text.casing import lower, upper
 from model.text.languages import canonical_code, has_unspaced_words
-from model.training.data.augmentation.context import Surroundings
-from model.training.data.augmentation.sentences import without_final_stop
+from model.training.data.augmentation.sentences import SentenceContext, without_final_stop
 from model.training.data.corpus import SentencePair
 
 _UNTYPED = re.compile("[¿¡]\\s?")
@@ -19,61 +18,63 @@ _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
 _MOST_ERRORS = 2
 
 
-def in_capitals(pair: SentencePair, around: Surroundings, _: Random) -> SentencePair | None:
-    """Both sides in capitals, as far as their scripts have them; None if the source's has not.
+def in_capitals(pair: SentencePair, context: SentenceContext, _: Random) -> SentencePair | None:
+    """Both sides in capitals; None if the source's script has no case.
 
-    Nothing in a source without case could tell that its translation is to be in capitals.
+    A source without case cannot express that its translation is in capitals.
     """
-    source = upper(pair.source, around.source_language)
-    if source == pair.source or has_unspaced_words(around.source_language):
+    source = upper(pair.source, context.source_language)
+    if source == pair.source or has_unspaced_words(context.source_language):
         return None
-    return SentencePair(source, upper(pair.target, around.target_language))
+    return SentencePair(source, upper(pair.target, context.target_language))
 
 
-def capitalised(pair: SentencePair, around: Surroundings, _: Random) -> SentencePair | None:
-    """Both sides with a first capital, as buttons have it; None unless the source has a small letter there.
+def capitalised(pair: SentencePair, context: SentenceContext, _: Random) -> SentencePair | None:
+    """Both sides with a first capital, as on buttons; None unless the source begins with a small letter.
 
-    A German noun in the source has its capital anyway, and says nothing about the translation's.
+    A German noun has its capital in any case, which says nothing about the translation.
     """
     if not pair.source[0].islower():
         return None
     source, target = (
         upper(side[0], language) + side[1:]
-        for side, language in zip(pair, (around.source_language, around.target_language), strict=True)
+        for side, language in zip(pair, (context.source_language, context.target_language), strict=True)
     )
     return SentencePair(source, target)
 
 
-def in_lower_case(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
-    """A source in lower case and its translation as it was; half of the time both without final stop."""
-    source = lower(pair.source, around.source_language)
+def in_lower_case(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair | None:
+    """The source in lower case, the target unchanged; in half of the copies both without final stop."""
+    source = lower(pair.source, context.source_language)
     if source == pair.source:
         return None
     altered = SentencePair(source, pair.target)
-    bare = without_final_stop(altered, around, generator) if generator.random() < 0.5 else None
+    bare = without_final_stop(altered, context, generator) if generator.random() < 0.5 else None
     return bare or altered
 
 
-def in_plain_letters(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
-    """A source as on a keyboard without accents: *ou est l'hotel*, *como estas?*, *schoen*; *i cant*.
+def in_plain_letters(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair | None:
+    """The source as typed on a keyboard without accents: *ou est l'hotel*, *como estas?*, *schoen*; *i cant*.
 
-    Umlauts are two letters in German, ¿ and ¡ are left out. Half of those that lost something have no
-    apostrophes within words either; of the others that is all there is to leave out. Half of all are then as
-    `in_lower_case` makes them. None if there is nothing to leave out; Latin letters alone lose their marks.
+    Latin letters lose their accents, German umlauts become two letters, ¿ and ¡ are removed. Half of the
+    sources that changed lose the apostrophes within words too, and so do all sources that did not change.
+    Half of the results pass through `in_lower_case`. None if nothing changed.
     """
-    source = _UNTYPED.sub("", _without_marks(_spelt_out(pair.source, around.source_language)))
+    source = _UNTYPED.sub("", _without_marks(_spelt_out(pair.source, context.source_language)))
     if source == pair.source or generator.random() < 0.5:
         source = _APOSTROPHE.sub("", source)
     if source == pair.source:
         return None
     altered = SentencePair(source, pair.target)
-    small = in_lower_case(altered, around, generator) if generator.random() < 0.5 else None
+    small = in_lower_case(altered, context, generator) if generator.random() < 0.5 else None
     return small or altered
 
 
-def with_typing_errors(pair: SentencePair, around: Surroundings, generator: Random) -> SentencePair | None:
-    """One or two slips in long words of the source; None if it has none, or is not typed by letters."""
-    if has_unspaced_words(around.source_language):
+def with_typing_errors(
+    pair: SentencePair, context: SentenceContext, generator: Random
+) -> SentencePair | None:
+    """One or two typing errors in long words of the source; None if there are none, or it has no spaces."""
+    if has_unspaced_words(context.source_language):
         return None
     words = list(_LONG_WORD.finditer(pair.source))
     if not words:
@@ -86,7 +87,7 @@ def with_typing_errors(pair: SentencePair, around: Surroundings, generator: Rand
 
 
 def _mistyped(word: str, generator: Random) -> str:
-    """The word with one slip behind its first letter, which people get right; or without its accents."""
+    """The word with one error after its first letter, or without its accents."""
     plain = _without_marks(word)
     if plain != word and generator.random() < 0.5:
         return plain
@@ -100,7 +101,7 @@ def _mistyped(word: str, generator: Random) -> str:
 
 
 def _spelt_out(text: str, language: str) -> str:
-    """Letters that no accent makes, in letters of every keyboard."""
+    """The text with letters such as ß, ø and German umlauts spelt in ASCII letters."""
     spelling = _SPELT_OUT | (_UMLAUTS if canonical_code(language) == "de" else {})
 
     def spelt(match: re.Match[str]) -> str:
@@ -114,5 +115,5 @@ def _spelt_out(text: str, language: str) -> str:
 
 
 def _without_marks(text: str) -> str:
-    """Latin letters without what stands on or under them; marks of other scripts make other letters."""
+    """The text with Latin letters without their diacritics; other scripts keep theirs."""
     return unicodedata.normalize("NFC", _MARKED.sub(r"\1", unicodedata.normalize("NFD", text)))

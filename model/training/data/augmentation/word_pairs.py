@@ -1,4 +1,4 @@
-"""ⓓ Single words of a corpus that translate each other, found by aligning its sentences."""
+"""ⓓ Pairs of single words that translate each other, found by aligning the sentences of a corpus."""
 
 import re
 from collections import Counter
@@ -12,20 +12,20 @@ from model.training.data.corpus import SentencePair
 from model.training.data.lexicon import Lexicon, ParallelIds
 
 Segmenter = Callable[[Sequence[str]], Sequence[Sequence[str]]]
-"""Cuts texts of a language without spaces into words, or into something that comes near them."""
+"""Cuts texts of a language without spaces into approximate words."""
 
 MOST_SENTENCES = 100_000
 
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['’-][^\W\d_]+)*")
-"""Of one piece are `aujourd'hui` and `rendez-vous`: half of them translates nothing. `l'eau` is not."""
+"""`aujourd'hui` and `rendez-vous` are one word; `l'eau` is two."""
 _CONTRACTION = re.compile(r"(?:n['’]t|['’](?:re|ve|ll|[smd]))$")
 """Two words in one, such as `don't` and `geht's`, which no single word translates."""
 _MIN_COUNT = 5
 _MIN_PROBABILITY = 0.3
 _MIN_PROBABILITY_OF_SEGMENTS = 0.5
-"""Segments are parts of words as well, which have to be left out."""
+"""Higher, because segments can be parts of words, which are left out."""
 _MOST_FOLLOWED_ALIKE = 0.7
-"""A share; what is followed by the same word more often is half of an expression, as `thank` you."""
+"""A word that the same word follows in a larger share is half of an expression, as in `thank you`."""
 _NOTHING = 0
 """The paper's empty word, which every sentence has."""
 
@@ -35,10 +35,10 @@ class _Word(NamedTuple):
 
     Attributes:
         folded: In lower case.
-        usual: As it mostly stands inside sentences: a German noun with its capital.
-        capitalised: As it stands where a sentence begins.
+        usual: Its most frequent form inside sentences: a German noun with its capital.
+        capitalised: Its form at the beginning of a sentence.
         has_case: Whether its script has capitals.
-        is_half: Whether it is nearly always followed by the same word.
+        is_half: Whether it is mostly followed by the same word.
     """
 
     folded: str
@@ -49,18 +49,18 @@ class _Word(NamedTuple):
 
     @classmethod
     def of(cls, folded: str, usual: str, language: str, *, is_half: bool) -> Self:
-        """With what follows from the language."""
+        """Derive the capitalised form from the language."""
         capitalised = upper(usual[0], language) + usual[1:]
         return cls(folded, usual, capitalised, upper(folded[0], language) != folded[0], is_half)
 
 
 class _Side:
-    """The words of one language in a corpus, numbered from 1, that are frequent enough.
+    """The frequent words of one language in a corpus, numbered from 1.
 
     Attributes:
         rows: Words of each text by number.
-        forms: Its words as they are usual.
-        is_segmented: Whether a segmenter had to say what the words are.
+        forms: The usual forms of the words.
+        is_segmented: Whether a segmenter cut the texts into words.
     """
 
     def __init__(self, texts: Sequence[str], language: str, segmenter: Segmenter) -> None:
@@ -88,16 +88,16 @@ class _Side:
 
 
 class WordPairs:
-    """Words that translate each other, to be had in both directions.
+    """Words that translate each other in both directions.
 
-    IBM model 1 must give each a large part of the other's probability (`model.training.data.lexicon`), so
-    that words of many translations, articles among them, are left out. So are contractions, words that
-    are half of an expression, and names that both sides have: New York's parts go together in any order.
+    IBM model 1 (`model.training.data.lexicon`) must give each a high probability for the other, which leaves
+    out words with many translations, such as articles. Contractions, words that are half of an expression,
+    and names that both sides have (`New` and `York` align in any order) are left out as well.
 
     Args:
-        pairs: Sentences; the first MOST_SENTENCES of them are aligned.
-        languages: Codes of their two sides.
-        segmenters: Of the two sides, for those without spaces.
+        pairs: Sentence pairs; the first MOST_SENTENCES are aligned.
+        languages: Codes of the two sides.
+        segmenters: One for each side, used for languages without spaces.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class WordPairs:
         return len(self._both)
 
     def directed(self, *, reverse: bool = False) -> Iterator[SentencePair]:
-        """Source in lower case and target as it is usual inside a sentence; then both with a capital."""
+        """Each pair twice: source in lower case and target in its usual form; then both with a capital."""
         for first, second in self._both:
             said, meant = (second, first) if reverse else (first, second)
             yield SentencePair(said.folded, meant.usual)
@@ -125,18 +125,18 @@ class WordPairs:
 
 
 def segments(pieces: Iterable[str]) -> list[str]:
-    """What a tokenizer's pieces hold of words: letters alone."""
+    """The pieces of a tokenizer that consist of letters, without word marks."""
     bare = (piece.removeprefix("▁") for piece in pieces)
     return [piece for piece in bare if piece.isalpha()]
 
 
 def _is_no_word(word: _Word) -> bool:
-    """But half of one, or two of them."""
+    """Whether it is half of an expression, or a contraction of two words."""
     return word.is_half or _CONTRACTION.search(word.folded) is not None
 
 
 def _each_others(ours: _Side, theirs: _Side) -> Iterator[tuple[int, int]]:
-    """Numbers of words of which either is a likely translation of the other."""
+    """Numbers of words that are likely translations of each other."""
     least = _MIN_PROBABILITY_OF_SEGMENTS if ours.is_segmented or theirs.is_segmented else _MIN_PROBABILITY
     forward = set(_likely(ours.rows, theirs.rows, len(theirs), least))
     for their, our in _likely(theirs.rows, ours.rows, len(ours), least):
@@ -147,7 +147,7 @@ def _each_others(ours: _Side, theirs: _Side) -> Iterator[tuple[int, int]]:
 def _likely(
     sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], target_size: int, least: float
 ) -> Iterator[tuple[int, int]]:
-    """Source and target numbers of translations that are at least so probable; the empty word has none."""
+    """Source and target numbers of translations with a probability above `least`, without the empty word."""
     rows = [([*ours, _NOTHING], theirs) for ours, theirs in zip(sources, targets, strict=True) if theirs]
     if rows:
         lexicon = Lexicon.learn(ParallelIds.of(rows), target_size, lambda _: None)

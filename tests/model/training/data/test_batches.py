@@ -145,10 +145,10 @@ def test_processes_share_what_one_alone_would_see(dataset: PairDataset, world_si
     """Over the end of an epoch too, which no number of processes here divides."""
     number = stream(dataset).num_batches() + 5
     whole = list(islice(stream(dataset), number))
-    assert not any(batch.is_elsewhere for batch in whole)
+    assert not any(batch.is_remote for batch in whole)
     streams = [stream(dataset, rank=rank, world_size=world_size) for rank in range(world_size)]
     for batch, *seen in zip(whole, *(islice(each, number) for each in streams), strict=True):
-        (mine,) = (each for each in seen if not each.is_elsewhere)
+        (mine,) = (each for each in seen if not each.is_remote)
         assert content(mine) == content(batch)
         assert {outline(each) for each in seen} == {outline(batch)}
 
@@ -156,7 +156,7 @@ def test_processes_share_what_one_alone_would_see(dataset: PairDataset, world_si
 def test_neighbours_go_to_different_processes(dataset: PairDataset) -> None:
     """So that an update of three batches, wherever it begins in an epoch, leaves none of three idle."""
     batches = stream(dataset, rank=1, world_size=3)
-    mine = [not batch.is_elsewhere for batch in islice(batches, batches.num_batches())]
+    mine = [not batch.is_remote for batch in islice(batches, batches.num_batches())]
     assert all(sum(mine[start : start + 3]) == 1 for start in range(len(mine) - 2))
 
 

@@ -11,7 +11,7 @@ PAIRS = [([1, 2], [7, 8, 9]), ([3], [7]), ([4, 4], [5, 6])]
 def all_meetings(pairs: ParallelIds) -> list[tuple[int, int]]:
     return [
         meeting
-        for _, part in pairs.meetings()
+        for _, part in pairs.cooccurrences()
         for meeting in zip(part.sources.tolist(), part.targets.tolist(), strict=True)
     ]
 
@@ -25,9 +25,9 @@ def test_every_source_token_meets_every_target_token_of_its_pair() -> None:
 
 
 def test_it_is_told_where_each_target_position_begins() -> None:
-    ((count, meetings),) = ParallelIds.of(PAIRS).meetings()
+    ((count, cooccurrences),) = ParallelIds.of(PAIRS).cooccurrences()
     assert count == len(ParallelIds.of(PAIRS)) == 3
-    assert meetings.starts.tolist() == [0, 2, 4, 6, 7, 9]
+    assert cooccurrences.starts.tolist() == [0, 2, 4, 6, 7, 9]
 
 
 def test_joined_pairs_are_the_pairs_of_both() -> None:
@@ -45,5 +45,5 @@ def test_few_at_a_time_are_the_same(cells: int, monkeypatch: pytest.MonkeyPatch)
         for _ in range(20)
     ]
     joined = ParallelIds.of(pairs)
-    assert sum(count for count, _ in joined.meetings()) == 20
+    assert sum(count for count, _ in joined.cooccurrences()) == 20
     assert all_meetings(joined) == expected_meetings(pairs)

@@ -133,7 +133,7 @@ def test_batches_keep_to_their_budget(folder: Path) -> None:
 def test_processes_know_how_large_the_batches_of_others_are(folder: Path) -> None:
     with stream(folder) as alone, stream(folder, rank=1, world_size=2) as shared:
         for batch, seen in islice(zip(alone, shared, strict=True), alone.num_batches()):
-            assert seen.is_elsewhere is (batch.index % 2 == 0)
+            assert seen.is_remote is (batch.index % 2 == 0)
             assert seen.num_target_tokens == batch.num_target_tokens
             assert seen.labels_NT.shape == batch.labels_NT.shape
 

@@ -1,6 +1,6 @@
 import pytest
 
-from model.training.distributed import is_among_others
+from model.training.distributed import is_distributed
 
 
 @pytest.mark.parametrize(("size", "among_others"), [(None, False), ("1", False), ("2", True)])
@@ -10,4 +10,4 @@ def test_a_process_knows_whether_there_are_others(
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     if size is not None:
         monkeypatch.setenv("WORLD_SIZE", size)
-    assert is_among_others() == among_others
+    assert is_distributed() == among_others

@@ -1,25 +1,25 @@
 import torch
 
 from model.errors import TrainingError
-from model.training.distributed.world import ALONE, World
+from model.training.distributed.world import SINGLE_PROCESS, World
 
 
 def test_alone_everything_is_as_it_is() -> None:
     weight = torch.ones(3)
-    ALONE.copy_from_first([weight])
-    ALONE.sum_(weight)
-    ALONE.require_same("data", "whatever")
-    with ALONE.in_turn():
-        assert ALONE.highest(-7) == -7
+    SINGLE_PROCESS.broadcast([weight])
+    SINGLE_PROCESS.sum_(weight)
+    SINGLE_PROCESS.require_same("data", "whatever")
+    with SINGLE_PROCESS.main_process_first():
+        assert SINGLE_PROCESS.all_max(-7) == -7
     assert weight.tolist() == [1, 1, 1]
-    assert (ALONE.is_first, ALONE.device("cpu")) == (True, torch.device("cpu"))
-    assert ALONE.tells(TrainingError("why"))
+    assert (SINGLE_PROCESS.is_first, SINGLE_PROCESS.device("cpu")) == (True, torch.device("cpu"))
+    assert SINGLE_PROCESS.should_report(TrainingError("why"))
 
 
 def test_alone_gradients_are_untouched_and_missing_ones_are_zero() -> None:
     used, dropped = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
     (used * 2).sum().backward()
-    ALONE.sum_gradients([used, dropped])
+    SINGLE_PROCESS.sum_gradients([used, dropped])
     assert [weight.grad.tolist() for weight in (used, dropped) if weight.grad is not None] == [
         [2, 2],
         [0, 0, 0],
@@ -28,7 +28,7 @@ def test_alone_gradients_are_untouched_and_missing_ones_are_zero() -> None:
 
 def test_alone_the_generators_run_on() -> None:
     before = torch.get_rng_state()
-    ALONE.seed_update(seed=1, step=1)
+    SINGLE_PROCESS.seed_update(seed=1, step=1)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -36,6 +36,6 @@ def test_every_item_is_somebodys_and_some_may_have_none() -> None:
     worlds = [World() for _ in range(3)]
     for rank, world in enumerate(worlds):
         world.rank, world.size = rank, len(worlds)
-    assert [list(world.share("abcdefg")) for world in worlds] == [["a", "d", "g"], ["b", "e"], ["c", "f"]]
-    assert [list(world.share("a")) for world in worlds] == [["a"], [], []]
-    assert list(ALONE.share("abc")) == ALONE.whole(["a", "b", "c"]) == ["a", "b", "c"]
+    assert [list(world.shard("abcdefg")) for world in worlds] == [["a", "d", "g"], ["b", "e"], ["c", "f"]]
+    assert [list(world.shard("a")) for world in worlds] == [["a"], [], []]
+    assert list(SINGLE_PROCESS.shard("abc")) == SINGLE_PROCESS.gather(["a", "b", "c"]) == ["a", "b", "c"]

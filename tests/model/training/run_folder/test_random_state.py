@@ -8,7 +8,7 @@ from model.training.run_folder.state import (
     capture_random_state,
     restore_random_state,
     seed_everything,
-    seed_share,
+    seed_rank,
 )
 
 
@@ -43,7 +43,7 @@ def test_a_seed_repeats_everything() -> None:
 
 def test_shares_of_an_update_draw_differently_and_again_the_same() -> None:
     def draw(seed: int, rank: int, step: int) -> float:
-        seed_share(seed, rank, step)
+        seed_rank(seed, rank, step)
         return float(torch.rand(()))
 
     shares = [(seed, rank, step) for seed in (1, 2) for rank in (0, 1) for step in (1, 2)]

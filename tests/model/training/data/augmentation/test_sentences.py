@@ -2,8 +2,13 @@ from random import Random
 
 import pytest
 
-from model.training.data.augmentation.context import Surroundings
-from model.training.data.augmentation.sentences import joined, split_stop, stripped, without_final_stop
+from model.training.data.augmentation.sentences import (
+    SentenceContext,
+    joined,
+    split_stop,
+    stripped,
+    without_final_stop,
+)
 from model.training.data.corpus import SentencePair
 
 FRENCH = [
@@ -18,8 +23,8 @@ CHINESE = [
 ]
 
 
-def around(pairs: list[SentencePair], *languages: str) -> Surroundings:
-    return Surroundings(languages[0], languages[1], pairs)
+def context(pairs: list[SentencePair], *languages: str) -> SentenceContext:
+    return SentenceContext(languages[0], languages[1], pairs)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_a_split_text_is_the_same_text(text: str) -> None:
 
 
 def test_both_sides_lose_their_stop_or_neither() -> None:
-    here = around(FRENCH, "en", "fr")
+    here = context(FRENCH, "en", "fr")
     assert without_final_stop(FRENCH[1], here, Random(0)) == ("Why", "Pourquoi")
     assert without_final_stop(SentencePair("Why?", "Pourquoi"), here, Random(0)) is None
     assert without_final_stop(SentencePair("?", "Quoi ?"), here, Random(0)) is None
@@ -58,7 +63,7 @@ def test_both_sides_lose_their_stop_or_neither() -> None:
 def test_joined_sides_keep_in_step(pairs: list[SentencePair], language: str, gap: str) -> None:
     lengths = set()
     for seed in range(30):
-        pair = joined(pairs[0], around(pairs, "en", language), Random(seed))
+        pair = joined(pairs[0], context(pairs, "en", language), Random(seed))
         assert pair is not None
         sentences = _cut(pair.source, [each.source for each in pairs])
         meant = gap.join(dict(pairs)[sentence] for sentence in sentences)
@@ -69,7 +74,7 @@ def test_joined_sides_keep_in_step(pairs: list[SentencePair], language: str, gap
 
 def test_what_does_not_end_is_not_joined() -> None:
     pair = SentencePair("A caption", "Une légende")
-    assert all(joined(pair, around(FRENCH, "en", "fr"), Random(seed)) is None for seed in range(5))
+    assert all(joined(pair, context(FRENCH, "en", "fr"), Random(seed)) is None for seed in range(5))
 
 
 def _cut(text: str, known: list[str]) -> list[str]:

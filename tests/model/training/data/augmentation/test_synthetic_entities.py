@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.text.normalisation import clean
-from model.training.data.augmentation.context import Surroundings
+from model.training.data.augmentation.sentences import SentenceContext
 from model.training.data.augmentation.synthetic_entities import (
     ANYTHING,
     FIGURES,
     THINGS,
-    Invention,
+    MakeEntity,
     date,
     name,
     number,
-    with_something_carried,
+    with_synthetic_entity,
 )
 from model.training.data.corpus import SentencePair
 
@@ -25,13 +25,13 @@ NEIGHBOURS = [SentencePair("The winter is cold.", "Der Winter ist kalt.")]
 
 def carried(pair: SentencePair, languages: tuple[str, str], seed: int) -> SentencePair | None:
     """None where it is nothing but a thing, the same on both sides."""
-    made = with_something_carried(pair, Surroundings(*languages, NEIGHBOURS), Random(seed))
+    made = with_synthetic_entity(pair, SentenceContext(*languages, NEIGHBOURS), Random(seed))
     return None if made.source == made.target else made
 
 
 @pytest.mark.parametrize("invention", dict.fromkeys((*ANYTHING, *FIGURES, *THINGS)))
 @given(seed=SEEDS)
-def test_a_thing_is_one_line_that_cleaning_leaves_as_it_is(invention: Invention, seed: int) -> None:
+def test_a_thing_is_one_line_that_cleaning_leaves_as_it_is(invention: MakeEntity, seed: int) -> None:
     thing = invention(Random(seed))
     assert thing == clean(thing).strip()
     assert thing == invention(Random(seed))
