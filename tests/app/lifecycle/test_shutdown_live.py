@@ -12,10 +12,21 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
-from tests.app.remote import DOUBLE, JSON, REAL, ROOT, Live, running, wait_for, wait_until_draining
+from tests.app.remote import (
+    DOUBLE,
+    JSON,
+    REAL,
+    ROOT,
+    Live,
+    running,
+    wait_for,
+    wait_until_draining,
+    wait_until_in_flight,
+)
 
 SLOW = {"DOUBLE_SECONDS": "29", "DRAGOMAN_DRAIN_SECONDS": "60"}
 # A signal that comes again within 0.2 s is an echo.
@@ -31,7 +42,7 @@ class Clients:
         self._threads = [threading.Thread(target=self._ask, args=(live,)) for _ in range(count)]
         for thread in self._threads:
             thread.start()
-        wait_for(lambda: _require_in_flight(live, count + 1))
+        wait_until_in_flight(live, count)
 
     def _ask(self, live: Live) -> None:
         try:
@@ -45,11 +56,6 @@ class Clients:
             thread.join(60)
         assert self.failures == []
         return [(status, body.get("code")) for status, body in self.answers]
-
-
-def _require_in_flight(live: Live, count: int) -> None:
-    if f"dragoman_requests_in_flight {count}.0" not in live.get("metrics"):
-        raise OSError("not yet in flight")
 
 
 def end(live: Live, *signals: signal.Signals) -> float:
@@ -96,7 +102,7 @@ def test_whoever_is_still_sending_is_refused_too() -> None:
     ):
         slow.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
         slow.sendall(b"Content-Length: 1000\r\n\r\n{")
-        wait_for(lambda: _require_in_flight(live, 2))
+        wait_until_in_flight(live, 1)
         end(live, signal.SIGTERM, signal.SIGTERM)
         received = b"".join(iter(lambda: slow.recv(65536), b""))
     assert received.startswith(b"HTTP/1.1 503 ")
@@ -110,12 +116,14 @@ def test_after_drain_seconds_the_rest_is_refused() -> None:
         assert clients.outcomes() == [(503, "draining")] * 3
 
 
-@pytest.mark.slow
-def test_a_signal_and_its_echo_are_one() -> None:
-    with running(DOUBLE_SECONDS="4", DRAGOMAN_DRAIN_SECONDS="60") as live:
+def test_a_signal_and_its_echo_are_one(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:
         clients = Clients(live, 3)
         for each in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):  # it wakes to both
             live.process.send_signal(each)
+        wait_until_draining(live)
+        gate.touch()
         assert clients.outcomes() == [(200, None)] * 3
         assert live.process.wait(timeout=60) == 0
 

@@ -8,8 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import pytest
+from pathlib import Path
 
 from tests.app.remote import Live, running, wait_for, wait_until_draining
 
@@ -80,10 +79,9 @@ class Client(threading.Thread):
             self.status = int(received.split()[1])
 
 
-@pytest.mark.slow
-def test_the_accounts_of_a_burst_are_what_the_clients_saw() -> None:
-    leaving = threading.Event()
-    with running(DOUBLE_SECONDS="5", DOUBLE_PATIENCE="60", DRAGOMAN_MAX_REQUESTS="40") as live:
+def test_the_accounts_of_a_burst_are_what_the_clients_saw(tmp_path: Path) -> None:
+    gate, leaving = tmp_path / "gate", threading.Event()
+    with running(DOUBLE_GATE=str(gate), DOUBLE_PATIENCE="60", DRAGOMAN_MAX_REQUESTS="40") as live:
         before = scrape(live)
         leavers = [Client(live, data, leaving) for data in (WHOLE, STREAM, HALF) * 3]
         # They are in the house before the others fill it.
@@ -92,6 +90,10 @@ def test_the_accounts_of_a_burst_are_what_the_clients_saw() -> None:
             others = [WHOLE] * 60 + [BAD_CHUNK, NONSENSE, NOWHERE, INVALID] * 5
             clients = [Client(live, data) for data in others]
             leaving.set()
+            # Of 60, at most 40 are in flight before the gate opens; the other 20 clients send errors.
+            wait_for(lambda: _require(scrape(live)["refused"] - before["refused"] >= 40))
+            wait_for(lambda: _require(len(scrapes) > 10))
+            gate.touch()
             for client in (*leavers, *clients):
                 client.join(60)
         wait_for(lambda: _assert_in_flight(live, 0))
@@ -104,23 +106,27 @@ def test_the_accounts_of_a_burst_are_what_the_clients_saw() -> None:
     assert risen["answered"] == statuses.count(200)
     assert risen["refused"] == len(statuses) - statuses.count(200)
     assert risen["abandoned"] == len(leavers)
-    assert len(scrapes) > 10
 
 
-@pytest.mark.slow
-def test_the_accounts_add_up_to_the_end_of_the_process() -> None:
-    with running(DOUBLE_SECONDS="4", DRAGOMAN_DRAIN_SECONDS="60") as live:
+def test_the_accounts_add_up_to_the_end_of_the_process(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:
         clients = [Client(live, WHOLE) for _ in range(20)]
         wait_for(lambda: _assert_in_flight(live, len(clients)))
         with scraping(live) as scrapes:
-            wait_for(lambda: _require_some(scrapes))
+            wait_for(lambda: _require(len(scrapes) > 5))
             live.process.send_signal(signal.SIGTERM)
-            clients += [Client(live, WHOLE) for _ in range(5)]
+            wait_until_draining(live)
+            late = [Client(live, WHOLE) for _ in range(5)]
+            for client in late:
+                client.join(60)
+            gate.touch()
             for client in clients:
                 client.join(60)
             assert live.process.wait(60) == 0
-        assert {client.status for client in clients} == {200, 503}
-    assert balanced_end(live)["refused"] == 5
+        assert [client.status for client in clients] == [200] * 20
+        assert [client.status for client in late] == [503] * 5
+    assert balanced_end(live)["refused"] == 6  # the late ones and the readiness probe
 
 
 def test_who_is_cut_short_by_a_second_signal_is_refused_or_abandoned() -> None:
@@ -153,6 +159,6 @@ def _assert_in_flight(live: Live, count: int) -> None:
         raise OSError("not yet")
 
 
-def _require_some(scrapes: list[dict[str, int]]) -> None:
-    if len(scrapes) <= 5:
+def _require(is_so: bool) -> None:
+    if not is_so:
         raise OSError("not yet")
