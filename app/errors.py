@@ -5,7 +5,7 @@ ServiceError
 │   ├── NotReadyError        the checkpoint is still loading
 │   ├── DrainingError        the process is about to end
 │   ├── EngineStuckError     an engine has work and makes no step
-│   ├── HouseFullError       more requests are being served than there is room for
+│   ├── OverloadedError      more requests are in progress than are admitted
 │   ├── QueueFullError       more work is waiting than can be promised an answer
 │   ├── OutOfMemoryError     the device has no memory for a sentence, even alone
 │   └── KeysUnreadableError  the file of API keys cannot be used just now
@@ -56,7 +56,7 @@ class EngineStuckError(UnavailableError):
         super().__init__("an engine has work but makes no step", retry_after=5)
 
 
-class HouseFullError(UnavailableError):
+class OverloadedError(UnavailableError):
     """As many requests are being served as MAX_REQUESTS allows, altogether or for one client's share."""
 
     def __init__(self, retry_after: int) -> None:

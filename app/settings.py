@@ -208,8 +208,8 @@ class LimitSettings(BaseModel):
     max_held_bytes: int = Field(
         default=268_435_456,
         ge=1024,
-        description="Most bytes of request bodies being read plus characters of texts being translated; one "
-        "client can have at most four fifths of them",
+        description="Most bytes of the bodies of requests in progress; one client can have at most four "
+        "fifths of them",
     )
     max_body_bytes: int = Field(default=1_048_576, ge=1024, description="Most bytes of a request body")
     max_items: int = Field(default=256, ge=1, description="Most texts in one request")

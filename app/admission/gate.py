@@ -1,143 +1,197 @@
-"""① The gate: how many requests, and how many bytes of them, are admitted at a time.
+"""① The gate: a request with work is admitted or refused once, and holds one permit until it is answered.
 
-Nobody waits at the door: whoever is let in is read and then waits in the fair queue for the engines, and
-whoever is not is told at once when to come back.
+The connection decides as soon as it has read the head of a request, so that a refusal costs no task: under
+overload thousands of requests would otherwise wait in each iteration of the event loop. Requests that no
+connection has decided on are decided by the application.
 """
 
+import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import TracebackType
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from app.admission import quota
-from app.admission.quota import MeasuredRate, Tally
-from app.errors import DeadlinePassedError, HouseFullError
+from app.admission.keys import KeyRing, key_in
+from app.admission.quota import MeasuredRate, Quota
+from app.errors import AccessDeniedError, KeysUnreadableError, OverloadedError
+from app.telemetry.metrics import Metrics
 
+logger = logging.getLogger(__name__)
 
-class Room:
-    """A bound, within which no client gets more than its share.
+Field = tuple[bytes, bytes]
+"""A header field: its name in lower case, and its value."""
 
-    Args:
-        size: How much there is.
-
-    Attributes:
-        taken: How much of it is in use.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.taken = 0
-        self._size = size
-        self._of_client = Tally()
-
-    def fits(self, amount: int, client: str) -> bool:
-        """Whether a client may take so much more."""
-        return quota.fits(amount, mine=self._of_client[client], free=self._size - self.taken)
-
-    def take(self, amount: int, client: str) -> None:
-        """Use so much, or give it back if it is negative."""
-        self.taken += amount
-        self._of_client.add(client, amount)
+WORK: Final = frozenset({"/translate", "/detect", "/v2/translate"})
+"""Paths whose POST requests need a permit at their head; probes and metrics need none."""
+PERMIT: Final = "permit"
+"""Where a request's `scope["state"]` holds its permit."""
+# Refusals per line of the log.
+_REFUSALS_PER_LINE: Final = 1000
 
 
-class Admission:
-    """Counts the requests being served; the event loop only, so every method is one indivisible step.
+class Gate:
+    """Bounds the requests in progress and the bytes of their bodies, in total and for each client.
+
+    Only the event loop uses it, so every method is atomic.
 
     Args:
-        max_requests: Most in the house.
-        max_held_bytes: Most bytes of bodies that are being read, and characters that are being served.
-        clock: Seconds that never go back.
+        max_requests: Highest number of requests in progress.
+        max_held_bytes: Highest number of bytes of their bodies.
+        clock: Seconds; never goes back.
     """
 
     def __init__(
         self, max_requests: int, max_held_bytes: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._places = Room(max_requests)
-        self._bytes = Room(max_held_bytes)
+        self._requests = Quota(max_requests)
+        self._bytes = Quota(max_held_bytes)
         self._clock = clock
         self._rate = MeasuredRate(workers=1)
-        self._since = 0.0
+        self._busy_since = 0.0
 
     @property
-    def in_house(self) -> int:
-        """Requests that have a turn."""
-        return self._places.taken
+    def num_requests(self) -> int:
+        """Requests that hold a permit."""
+        return self._requests.taken
 
-    def full(self) -> HouseFullError:
-        """That there is no room, and when there will be: once all who are in the house are answered."""
-        return HouseFullError(self._rate.seconds_for(self.in_house))
-
-    @contextmanager
-    def reading(self, client: str | None, size: int) -> Iterator[None]:
-        """Room for a body while it is read.
+    def admit(self, client: str, num_bytes: int) -> "Permit":
+        """Admit a request; the caller has to release its permit.
 
         Args:
-            client: Whose it is; those who are not known yet share what one client gets.
-            size: Bytes that it says it has, or may have.
+            client: The client's name, as far as it is known.
+            num_bytes: Highest possible size of its body.
 
         Raises:
-            HouseFullError: If there is no room for it, or for what would follow.
+            OverloadedError: If the gate or the client's share of it is full.
         """
-        client = client or ""
-        self._require_room(client, size)
-        self._bytes.take(size, client)
-        try:
-            yield
-        finally:
-            self._bytes.take(-size, client)
+        self._require_room(client, num_bytes)
+        if self.num_requests == 0:
+            self._busy_since = self._clock()
+        self._take(client, 1, num_bytes)
+        return Permit(self, client, num_bytes)
 
-    def turn(self, client: str, deadline: float, size: int = 0) -> "Stay":
-        """A place in the house for as long as the block lasts, however it ends.
+    def _require_room(self, client: str, num_bytes: int) -> None:
+        if not (self._requests.fits(1, client) and self._bytes.fits(num_bytes, client)):
+            # All requests in progress will have been answered by then.
+            raise OverloadedError(self._rate.seconds_for(self.num_requests))
 
-        Args:
-            client: Whose request it is.
-            deadline: When its answer becomes worthless, on the clock.
-            size: Characters of its texts.
+    def _take(self, client: str, num_requests: int, num_bytes: int) -> None:
+        self._requests.take(num_requests, client)
+        self._bytes.take(num_bytes, client)
 
-        Raises:
-            HouseFullError: On entering, if there is no room, or none for this client.
-            DeadlinePassedError: On entering, if it comes too late already.
-        """
-        return Stay(self, client, deadline, size)
-
-    def enter(self, client: str, deadline: float, size: int = 0) -> None:
-        """See `turn`; whoever came in has to `leave`."""
-        self._require_room(client, size)
+    def _finish(self, client: str, num_bytes: int) -> None:
         now = self._clock()
-        if deadline <= now:
-            raise DeadlinePassedError
-        if self.in_house == 0:
-            self._since = now
-        self._places.take(1, client)
-        self._bytes.take(size, client)
-
-    def leave(self, client: str, size: int = 0) -> None:
-        """Give a place back."""
-        now = self._clock()
-        self._rate.record(1, now - self._since)
-        self._since = now
-        self._places.take(-1, client)
-        self._bytes.take(-size, client)
-
-    def _require_room(self, client: str, size: int) -> None:
-        if not (self._places.fits(1, client) and self._bytes.fits(size, client)):
-            raise self.full()
+        self._rate.record(1, now - self._busy_since)
+        self._busy_since = now
+        self._take(client, -1, -num_bytes)
 
 
-class Stay:
-    """See `Admission.turn`."""
+class Permit:
+    """What one admitted request takes of the gate; see `Gate.admit`."""
 
-    __slots__ = ("_admission", "_client", "_deadline", "_size")
+    __slots__ = ("_client", "_gate", "_num_bytes")
 
-    def __init__(self, admission: Admission, client: str, deadline: float, size: int) -> None:
-        self._admission = admission
+    def __init__(self, gate: Gate, client: str, num_bytes: int) -> None:
+        self._gate: Gate | None = gate
         self._client = client
-        self._deadline = deadline
-        self._size = size
+        self._num_bytes = num_bytes
 
-    async def __aenter__(self) -> None:
-        self._admission.enter(self._client, self._deadline, self._size)
+    def assign(self, client: str, num_bytes: int) -> None:
+        """Charge the permit to the client that the whole request names, for the bytes that its body has.
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        Raises:
+            OverloadedError: If that client's share is full; the permit stays as it is.
+        """
+        gate, before = self._gate, (self._client, self._num_bytes)
+        if gate is None or before == (client, num_bytes):
+            return
+        gate._take(self._client, -1, -self._num_bytes)
+        try:
+            if client != self._client:
+                gate._require_room(client, num_bytes)
+            self._client, self._num_bytes = client, num_bytes
+        finally:
+            gate._take(self._client, 1, self._num_bytes)
+
+    def release(self) -> None:
+        """Give the permit back; a second call does nothing."""
+        if self._gate is not None:
+            self._gate._finish(self._client, self._num_bytes)
+            self._gate = None
+
+
+class HeaderAdmission:
+    """Admits or refuses requests at their heads, for the connections of one server.
+
+    Args:
+        gate: Gives the permits.
+        keys: Names the clients.
+        metrics: Counts the refusals.
+        max_body_bytes: Longest body that will be read.
+        is_behind_proxies: Whether the addresses of connections are those of proxies.
+    """
+
+    def __init__(
+        self, gate: Gate, *, keys: KeyRing, metrics: Metrics, max_body_bytes: int, is_behind_proxies: bool
     ) -> None:
-        self._admission.leave(self._client, self._size)
+        self._gate = gate
+        self._keys = keys
+        self._metrics = metrics
+        self._max_body_bytes = max_body_bytes
+        self._is_behind_proxies = is_behind_proxies
+        self._num_refused = 0
+
+    def admit(
+        self,
+        method: bytes,
+        target: bytes,
+        fields: Sequence[Field],
+        address: tuple[str, int] | None,
+        length: int | None,
+    ) -> Permit | None:
+        """Admit a request by its head.
+
+        Args:
+            method: Its method.
+            target: Its path and query.
+            fields: Its header fields.
+            address: The other end of its connection.
+            length: Bytes of its body; None if the body comes in chunks.
+
+        Returns:
+            Its permit; None where the application decides: the request has no work, or it has an `Origin`
+            and is to be refused with the header fields that a browser needs.
+
+        Raises:
+            OverloadedError: If it is refused.
+        """
+        if method != b"POST" or _path(target) not in WORK:
+            return None
+        size = self._max_body_bytes if length is None else min(length, self._max_body_bytes)
+        try:
+            return self._gate.admit(self._client(fields, address), size)
+        except OverloadedError:
+            if any(name == b"origin" for name, _ in fields):
+                return None
+            self._count_refusal(target)
+            raise
+
+    def _client(self, fields: Sequence[Field], address: tuple[str, int] | None) -> str:
+        """Returns the owner of the key, else the address, or behind a proxy the connection."""
+        authorization = next((value for name, value in fields if name == b"authorization"), b"")
+        peer = str(address) if self._is_behind_proxies or address is None else address[0]
+        try:
+            return self._keys.client_of(key_in(authorization.decode("latin-1")), peer)
+        except (AccessDeniedError, KeysUnreadableError):
+            # The key may be in the body, and is otherwise refused by the application.
+            return f"address:{peer}"
+
+    def _count_refusal(self, target: bytes) -> None:
+        self._metrics.count_early_rejection("overloaded", 503, _path(target))
+        if self._num_refused % _REFUSALS_PER_LINE == 0:
+            details = {"code": "overloaded", "status": 503, "before": self._num_refused}
+            logger.warning("requests are being turned away", extra=details)
+        self._num_refused += 1
+
+
+def _path(target: bytes) -> str:
+    return target.partition(b"?")[0].decode("latin-1")

@@ -83,6 +83,16 @@ class KeyRing:
             raise KeyInvalidError
         return owners[0]
 
+    def client_of(self, key: str | None, address: str) -> str:
+        """Name of a client: its key's owner where keys are needed, else its address.
+
+        Raises:
+            AccessDeniedError: If a key is needed, and this is none of ours.
+            KeysUnreadableError: If keys cannot be checked.
+        """
+        owner = self.identify(key)
+        return f"address:{address}" if owner is None else f"key:{owner}"
+
     @property
     def uses(self) -> Mapping[str, int]:
         """How often each owner of a key was let in, since the file has named it."""

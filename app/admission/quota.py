@@ -53,6 +53,31 @@ def excess(need: int, *, mine: int, free: int) -> int:
     return max(missing, -((SHARE * (free - need) - mine - need) // (1 + SHARE)))
 
 
+class Quota:
+    """A bounded resource, of which every client may take its share.
+
+    Args:
+        size: How much of the resource there is.
+
+    Attributes:
+        taken: How much of it is in use.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.taken = 0
+        self._size = size
+        self._of_client = Tally()
+
+    def fits(self, amount: int, client: str) -> bool:
+        """Whether a client may take an amount."""
+        return fits(amount, mine=self._of_client[client], free=self._size - self.taken)
+
+    def take(self, amount: int, client: str) -> None:
+        """Take an amount for a client, or return it if it is negative."""
+        self.taken += amount
+        self._of_client.add(client, amount)
+
+
 # Half of the weight lies on the last two seconds of work: quick to notice a change of load.
 _HALF_LIFE_SECONDS = 2.0
 _LONGEST_WAIT = 60

@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from app.admission.header_admission import Porter
+from app.admission.gate import PERMIT, HeaderAdmission
 from app.connection.head import (
     MAX_HEAD_BYTES,
     MAX_TARGET_BYTES,
@@ -25,9 +25,9 @@ from app.connection.head import (
 )
 from app.connection.limits import Door, Pace
 from app.connection.transport import Flow, LingeringTransport
-from app.errors import HouseFullError
+from app.errors import OverloadedError
 from app.http.middleware import sane_request_id
-from app.http.rejection import WIRE_STATUS, code_of, full_house, refusal
+from app.http.rejection import WIRE_STATUS, code_of, overloaded, refusal
 from app.telemetry.logs import new_request_id
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Protocol(HttpToolsProtocol):
         server_state: Of uvicorn's server.
         app_state: What each request's scope begins with.
         door: Of uvicorn's server, the same for all its connections.
-        porter: Likewise.
+        admission: Likewise.
         count_refusal: Is told code and status of a refusal that ends no request the application knows.
     """
 
@@ -67,13 +67,12 @@ class Protocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         door: Door,
-        porter: Porter,
+        admission: HeaderAdmission,
         count_refusal: Callable[[str, int], None],
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._door = door
-        self._porter = porter
-        self._visitor: str | None = None
+        self._admission = admission
         self._count_refusal = count_refusal
         self.url = b""
         self._buffer = bytearray()
@@ -109,7 +108,6 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._door.leave(self)
-        self._depart()
         self._receiving.stop()
         self._reading.stop()
         self._unset_keepalive_if_required()
@@ -152,7 +150,7 @@ class Protocol(HttpToolsProtocol):
         self._num_in_head = 0
         self._num_chunking = 0
         self._missing = 0
-        self._full_house: HouseFullError | None = None
+        self._overload: OverloadedError | None = None
 
     def _advance(self) -> None:
         """Parse what came of the request at hand."""
@@ -223,7 +221,7 @@ class Protocol(HttpToolsProtocol):
         except WireError as fault:
             self._fault = fault
             raise
-        if not self._let_in():
+        if not self._admit():
             return
         super().on_headers_complete()
         self._door.occupy(self)
@@ -245,24 +243,26 @@ class Protocol(HttpToolsProtocol):
         # The version before knows no invitations.
         self.expect_100_continue &= version != "1.0"
 
-    def _let_in(self) -> bool:
-        """Let the request in, or tell it that there is no room, at the latest once it was read.
+    def _admit(self) -> bool:
+        """Take a permit for the request, or refuse it, at the latest when its body has been read.
 
         Returns:
-            Whether it is in.
+            Whether the application gets the request.
         """
-        fields = self.headers
-        visitor = self._porter.visitor(self.parser.get_method(), self.url, fields, self.client)
-        if visitor is None:
-            return True
-        self._full_house = self._porter.refusal(visitor, fields)
-        if self._full_house is None:
-            self._porter.enter(visitor)
-            self._visitor = visitor
-        elif self._is_chunked or self._missing > _UNREAD_BYTES or self.expect_100_continue:
-            # The rest of it, which may not even be on its way, is not worth waiting for.
-            self._tell_full_house(self._full_house, ends=True)
-        return self._full_house is None
+        length = None if self._is_chunked else self._missing
+        try:
+            permit = self._admission.admit(
+                self.parser.get_method(), self.url, self.headers, self.client, length
+            )
+        except OverloadedError as overload:
+            self._overload = overload
+            if length is None or length > _UNREAD_BYTES or self.expect_100_continue:
+                # The rest of the body, which the client may not even have sent yet, is not waited for.
+                self._refuse_overload(overload, ends=True)
+            return False
+        if permit is not None:
+            self.scope["state"][PERMIT] = permit
+        return True
 
     def on_body(self, body: bytes) -> None:
         """Pass it on."""
@@ -270,15 +270,15 @@ class Protocol(HttpToolsProtocol):
             self._missing -= len(body)
         else:
             self._num_chunking -= len(body)
-        if self._full_house is None:
+        if self._overload is None:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """See that the next request can follow."""
         if self._is_in_head:
             return
-        if self._full_house is not None:
-            self._tell_full_house(self._full_house, ends=not self.parser.should_keep_alive())
+        if self._overload is not None:
+            self._refuse_overload(self._overload, ends=not self.parser.should_keep_alive())
             self._expect_head()
             return
         if not self.cycle.response_started:
@@ -289,7 +289,6 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with what the client sent ahead."""
         self._door.rest(self)
-        self._depart()
         super().on_response_complete()
         if self._buffer:
             self._advance()
@@ -337,20 +336,13 @@ class Protocol(HttpToolsProtocol):
         else:
             self._refuse(503)
 
-    def _tell_full_house(self, error: HouseFullError, *, ends: bool) -> None:
+    def _refuse_overload(self, overload: OverloadedError, *, ends: bool) -> None:
         if self._is_closing():
             return
-        self._porter.count_refusal(self.url)
         given = next((value for name, value in self.headers if name == b"x-request-id"), b"")
-        self._line.write(full_house(error, sane_request_id(given.decode("latin-1")), ends=ends))
+        self._line.write(overloaded(overload, sane_request_id(given.decode("latin-1")), ends=ends))
         if ends:
             self._hang_up()
-
-    def _depart(self) -> None:
-        """What the client brought is done, or nobody waits for it any more."""
-        if self._visitor is not None:
-            self._porter.leave(self._visitor)
-            self._visitor = None
 
     def _refuse(self, status: int) -> None:
         """Answer if that is still possible, and hang up."""

@@ -124,7 +124,7 @@ def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
     protocol = partial(
         Protocol,
         door=door,
-        porter=context.header_admission(),
+        admission=context.header_admission(),
         count_refusal=context.metrics.count_early_rejection,
     )
     return uvicorn.Config(

@@ -16,7 +16,7 @@ from model.text.languages import Detection
 from model.translation.result import Diagnosis
 
 Content = TypeVar("Content")
-Translations: Final = TypeAdapter(schemas.TranslateResponse)
+_TRANSLATIONS: Final = TypeAdapter(schemas.TranslateResponse)
 _NOBODY: Final = (None, None, None)
 Detections: Final = TypeAdapter(list[schemas.DetectedLanguage])
 
@@ -26,9 +26,7 @@ def answered(shape: TypeAdapter[Content], content: Content) -> Response:
     return Response(shape.dump_json(content, exclude_unset=True), media_type=JSON)
 
 
-def translate_response(
-    body: schemas.TranslateRequest, answers: Sequence[Answer]
-) -> schemas.TranslateResponse:
+def translate_response(body: schemas.TranslateRequest, answers: Sequence[Answer]) -> Response:
     """The answer to a request: plain values for a plain `q`, lists for a list; only what was asked for."""
     fields: dict[str, object] = {
         "translatedText": _like(body.q, [answer.text for answer in answers]),
@@ -43,7 +41,7 @@ def translate_response(
         fields["unfinished"] = _like(body.q, [not answer.is_finished for answer in answers])
     if body.include:
         fields["details"] = [_details(body.include, answer) for answer in answers]
-    return schemas.TranslateResponse.model_validate(fields)
+    return answered(_TRANSLATIONS, schemas.TranslateResponse.model_validate(fields))
 
 
 def detected(detection: Detection) -> schemas.DetectedLanguage:

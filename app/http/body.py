@@ -180,10 +180,17 @@ _UTF16_OR_32_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
 class Body(NamedTuple):
-    """Fields of a body as sent, and whether it is a form, so that every value came as text."""
+    """A body that was read.
+
+    Attributes:
+        values: Its fields as sent.
+        is_form: Whether it is a form, so that every value came as text.
+        size: Its bytes.
+    """
 
     values: Values
     is_form: bool
+    size: int
 
 
 async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_query: bool = False) -> Body:
@@ -204,13 +211,15 @@ async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_q
     query: bytes = request.scope["query_string"] if takes_query else b""
     sent = await _read(request, max_bytes) if query else None
     if query and not sent:
-        return Body(parse_form(query, max_items), is_form=True)
+        return Body(parse_form(query, max_items), is_form=True, size=0)
     media_type = _media_type(request.headers.get("content-type", ""))
-    text = _decode(await _read(request, max_bytes) if sent is None else sent)
+    if sent is None:
+        sent = await _read(request, max_bytes)
+    text = _decode(sent)
     # `curl -d '{...}'` calls its JSON a form; no form of ours begins with a brace.
     if media_type == JSON or text.lstrip().startswith("{"):
-        return Body(parse_object(text), is_form=False)
-    return Body(parse_form(text.encode(), max_items), is_form=True)
+        return Body(parse_object(text), is_form=False, size=len(sent))
+    return Body(parse_form(text.encode(), max_items), is_form=True, size=len(sent))
 
 
 @lru_cache(maxsize=64)
@@ -255,6 +264,16 @@ def _decode(body: bytearray) -> str:
         return body.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError:
         raise RequestError("invalid_utf8", "the body is not valid UTF-8") from None
+
+
+def check_count(texts: object, name: str, most: int) -> None:
+    """Refuse a list of too many texts, before anything reads them.
+
+    Raises:
+        RequestError: If there are more than `most`.
+    """
+    if isinstance(texts, list):
+        require_room(name, len(texts), most)
 
 
 def require_room(name: str, count: int, most: int) -> None:

@@ -18,12 +18,12 @@ from app.errors import (
     DeadlinePassedError,
     DrainingError,
     EngineStuckError,
-    HouseFullError,
     KeyInvalidError,
     KeyMissingError,
     KeysUnreadableError,
     NotReadyError,
     OutOfMemoryError,
+    OverloadedError,
     QueueFullError,
     RateExceededError,
     ServiceError,
@@ -75,7 +75,7 @@ STATUSES: Final[Mapping[str, int]] = {
     # Whether that can be done now.
     "loading": 503,
     "draining": 503,
-    "house_full": 503,
+    "overloaded": 503,
     "queue_full": 503,
     "engine_stuck": 503,
     "out_of_memory": 503,
@@ -137,7 +137,7 @@ _CODES: tuple[tuple[type[Exception], str], ...] = (
     (NotReadyError, "loading"),
     (DrainingError, "draining"),
     (EngineStuckError, "engine_stuck"),
-    (HouseFullError, "house_full"),
+    (OverloadedError, "overloaded"),
     (QueueFullError, "queue_full"),
     (OutOfMemoryError, "out_of_memory"),
     (KeysUnreadableError, "keys_unreadable"),
@@ -159,7 +159,9 @@ def as_request_error(error: Exception) -> RequestError:
     if isinstance(error, MemoryError):
         error = OutOfMemoryError()
     if isinstance(error, HTTPException) and error.status_code in _ROUTING:
-        return RequestError(*_ROUTING[error.status_code], headers=error.headers)
+        methods = (error.headers or {}).get("Allow")
+        allow = {"Allow": ", ".join(sorted(methods.split(", ")))} if methods else {}
+        return RequestError(*_ROUTING[error.status_code], headers=allow)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return RequestError(code, _message(error), _field(error), _headers(error))

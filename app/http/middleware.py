@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.admission.header_admission import WORK
+from app.admission.gate import PERMIT, WORK, Permit
 from app.errors import DrainingError
 from app.http.errors import CLIENT_GONE, RequestError, respond
 from app.http.rejection import WIRE_STATUS, code_of
@@ -104,6 +104,12 @@ class Account:
             timings=self.timings,
         )
 
+    def release_permit(self) -> None:
+        """Give the request's permit back to the gate, if it holds one."""
+        permit: Permit | None = self._state.get(PERMIT)
+        if permit is not None:
+            permit.release()
+
     def _fields(self) -> Iterator[tuple[bytes, bytes]]:
         yield b"x-request-id", self.request_id.encode()
         yield _NO_SNIFFING
@@ -188,6 +194,7 @@ class RequestContextMiddleware:
             await self._answer(account, scope, receive)
         finally:
             lifecycle.leave()
+            account.release_permit()
             self._record(account, scope)
             request_id.reset(tokens[0])
             end(tokens[1])

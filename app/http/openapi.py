@@ -106,7 +106,6 @@ class Operation(Route):
         can_stream: bool = False,
     ) -> None:
         super().__init__(path, endpoint, methods=methods)
-        self._allowed = ", ".join(sorted(self.methods or ()))
         self.verbs = methods
         self.tag = tag
         self.summary = summary
@@ -123,7 +122,7 @@ class Operation(Route):
             HTTPException: If the path does not take the method.
         """
         if scope["method"] not in self.verbs:
-            raise HTTPException(405, headers={"Allow": self._allowed})
+            raise HTTPException(405, headers={"Allow": ", ".join(self.methods or ())})
         response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
 

@@ -36,16 +36,16 @@ def refusal(status: int, request_id: str) -> bytes:
     return _answer(status, body, {"Connection": "close"} | _FIELDS.get(status, {}))
 
 
-def full_house(error: UnavailableError, request_id: str, *, ends: bool) -> bytes:
-    """Head and body of an answer to a request that nobody looks at.
+def overloaded(error: UnavailableError, request_id: str, *, ends: bool) -> bytes:
+    """Head and body of the answer to a request that is refused at its head.
 
     Args:
-        error: When to come back.
-        request_id: The caller's, if it is sane.
-        ends: Whether the connection ends with it.
+        error: Says when to try again.
+        request_id: The client's, if it is plain, else a new one.
+        ends: Whether the connection ends with the answer.
     """
     # `message` is where DeepL's clients look.
-    body = {"error": str(error), "code": "house_full", "request_id": request_id, "message": str(error)}
+    body = {"error": str(error), "code": "overloaded", "request_id": request_id, "message": str(error)}
     ending = {"Connection": "close"} if ends else {}
     return _answer(503, body, {"Retry-After": str(error.retry_after)} | ending)
 

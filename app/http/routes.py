@@ -1,7 +1,5 @@
 """① ⑨ The paths of the service: translation, detection, languages, models, probes and metrics."""
 
-import time
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -10,25 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.http import schemas
-from app.http.answers import Detections, Translations, answered, description, detected, translate_response
+from app.http.answers import Detections, answered, description, detected, translate_response
 from app.http.openapi import Operation
-from app.http.request import (
-    admit,
-    check_count,
-    check_lengths,
-    context_of,
-    fields_of,
-    seconds_allowed,
-    translated,
-    validate,
-    while_connected,
-)
-from app.http.streaming import stream, wants_events
-from app.lifecycle.context import Context
-from app.settings import Settings
+from app.http.request import Received, context_of, receive
+from app.http.streaming import answer, translate_in_time, while_connected
 from app.translation.markup_syntax import HTML
-from app.translation.request import Answer, TranslationRequest
-from model.text.languages import Detection, language_name
+from app.translation.request import TranslationRequest
+from model.text.languages import language_name
 
 _LANGUAGES: Final = TypeAdapter(list[schemas.Language])
 _MODELS: Final = TypeAdapter(list[schemas.ModelDescription])
@@ -46,35 +32,23 @@ async def translate(request: Request) -> Response:
 
     With `Accept: text/event-stream` the translation comes as it grows, as Server-Sent Events.
     """
-    context = context_of(request)
-    sent, client = await admit(request, context, takes_query=True)
-    check_count(sent.values, "q", context.settings.max_items)
-    body = validate(schemas.TranslateRequest, sent.values, is_form=sent.is_form)
-    texts = fields_of(body.q)
-    check_lengths(texts, context.settings)
-    order = _order(body, texts, client, context.settings)
-    if wants_events(request):
-        return await stream(request, partial(translated, context, order), partial(_answer, body))
-    return _answer(body, await while_connected(request, translated(context, order)))
+    received = await receive(request, schemas.TranslateRequest, takes_query=True)
+    work = partial(translate_in_time, context_of(request), _translation_request(received))
+    return await answer(request, work, partial(translate_response, received.body))
 
 
-def _answer(body: schemas.TranslateRequest, answers: Sequence[Answer]) -> Response:
-    return answered(Translations, translate_response(body, answers))
-
-
-def _order(
-    body: schemas.TranslateRequest, texts: Sequence[tuple[str, str]], client: str, settings: Settings
-) -> TranslationRequest:
+def _translation_request(received: Received[schemas.TranslateRequest]) -> TranslationRequest:
+    body = received.body
     decoding = body.decoding.model_dump(exclude_none=True)
     if "alignment" in body.include:
         decoding["return_alignment"] = True
     return TranslationRequest(
-        texts=tuple(text for _, text in texts),
-        fields=tuple(field for field, _ in texts),
+        texts=received.texts,
+        fields=received.fields,
         source=None if body.source.lower() == "auto" else body.source,
         target=body.target,
-        deadline=time.monotonic() + seconds_allowed(body.timeout_ms, settings),
-        client=client,
+        deadline=received.deadline,
+        client=received.client,
         markup=HTML if body.format == "html" else None,
         splitting="across_lines" if body.format == "html" else "sentences",
         decoding=decoding,
@@ -88,18 +62,11 @@ async def detect(request: Request) -> Response:
 
     Fields may also stand in the query, spelt as in a form, where the body is empty.
     """
-    context = context_of(request)
-    sent, client = await admit(request, context, takes_query=True)
-    body = validate(schemas.DetectRequest, sent.values, is_form=sent.is_form)
-    check_lengths(fields_of(body.q), context.settings)
-    found = await while_connected(request, _detected(context, body.q, client))
+    received = await receive(request, schemas.DetectRequest, takes_query=True)
+    service = context_of(request).service
+    work = service.detect(received.body.q, received.client, received.deadline)
+    found = await while_connected(request, work)
     return answered(Detections, [detected(language) for language in found])
-
-
-async def _detected(context: Context, text: str, client: str) -> list[Detection]:
-    deadline = time.monotonic() + seconds_allowed(None, context.settings)
-    async with context.admission.turn(client, deadline, len(text)):
-        return await context.service.detect(text, client, deadline)
 
 
 async def languages(request: Request) -> Response:

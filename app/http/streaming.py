@@ -13,17 +13,18 @@ import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from app.errors import ClientGoneError, DeadlinePassedError
 from app.http.body import JSON
 from app.http.errors import respond
-from app.http.request import while_connected
+from app.lifecycle.context import Context
 from app.translation.partial_results import PartialResults
-from app.translation.request import Answer
+from app.translation.request import Answer, TranslationRequest
 
 EVENT_STREAM: Final = "text/event-stream"
 _HEADERS: Final = {
@@ -39,17 +40,79 @@ _PACE_SECONDS: Final = 0.04
 _MOST_RANGES: Final = 32
 
 Events = AsyncGenerator[bytes, None]
-Translate = Callable[[PartialResults], Coroutine[object, object, Sequence[Answer]]]
+Translate = Callable[[PartialResults | None], Coroutine[object, object, Sequence[Answer]]]
 Render = Callable[[Sequence[Answer]], Response]
 
 
-def wants_events(request: Request) -> bool:
-    """Whether a client asks for Server-Sent Events rather than for JSON."""
-    return _prefers_events(request.headers.get("accept", ""))
+async def translate_in_time(
+    context: Context, request: TranslationRequest, partial_results: PartialResults | None = None
+) -> list[Answer]:
+    """Translate until the deadline of a request.
+
+    Raises:
+        DeadlinePassedError: If it passes first.
+        ServiceError: If there is no room for the request.
+        TranslationError: If the request cannot be served.
+    """
+    try:
+        async with asyncio.timeout_at(request.deadline):
+            return await context.service.translate(request, partial_results)
+    except TimeoutError:
+        raise DeadlinePassedError from None
+
+
+async def answer(request: Request, translate: Translate, render: Render) -> Response:
+    """Answer a request as its client prefers: as JSON when all is done, or as Server-Sent Events.
+
+    Args:
+        request: Its body has been read.
+        translate: Does the work, and keeps partial results up to date if it gets some.
+        render: Makes the JSON answer of what `translate` returned.
+
+    Raises:
+        ClientGoneError: If the client left before the answer began.
+        Exception: Whatever `translate` raised before the answer began.
+    """
+    if prefers_events(request.headers.get("accept", "")):
+        return await _stream(request, translate, render)
+    return render(await while_connected(request, translate(None)))
+
+
+Result = TypeVar("Result")
+
+
+async def while_connected(request: Request, work: Coroutine[object, object, Result]) -> Result:
+    """Do work for a client, and cancel it as soon as the client has left.
+
+    Args:
+        request: Its body has been read.
+        work: The work.
+
+    Raises:
+        ClientGoneError: If the client left first.
+    """
+    connected = asyncio.timeout(None)
+    departure = asyncio.create_task(_await_departure(request, connected))
+    try:
+        async with connected:
+            return await work
+    except TimeoutError:
+        if connected.expired():
+            raise ClientGoneError from None
+        raise
+    finally:
+        departure.cancel()
+
+
+async def _await_departure(request: Request, connected: asyncio.Timeout) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    connected.reschedule(0)
 
 
 @lru_cache(maxsize=64)
-def _prefers_events(accept: str) -> bool:
+def prefers_events(accept: str) -> bool:
+    """Whether an `Accept` header prefers Server-Sent Events to JSON."""
     ranges = [_media_range(part) for part in accept.split(",", _MOST_RANGES)[:_MOST_RANGES]]
     accepted = sorted((each for each in ranges if each[0] > 0), key=lambda each: -each[0])
     known = (kind for _, kind in accepted if kind in (EVENT_STREAM, JSON, "application/*", "*/*"))
@@ -65,18 +128,8 @@ def _media_range(part: str) -> tuple[float, str]:
         return 0.0, kind
 
 
-async def stream(request: Request, translate: Translate, render: Render) -> StreamingResponse:
-    """The answer to a request as it grows; returns when it begins, with an event or a comment.
-
-    Args:
-        request: Whose body has been read.
-        translate: Does the work, and keeps the drafts it is given up to date.
-        render: Makes the plain answer of what `translate` returned.
-
-    Raises:
-        ClientGoneError: If the client left before that.
-        Exception: Whatever `translate` raised before that.
-    """
+async def _stream(request: Request, translate: Translate, render: Render) -> StreamingResponse:
+    """The answer as it grows; returns when it begins, with an event or a comment."""
     events = _events(request, translate, render)
     try:
         first = await while_connected(request, _first(events))

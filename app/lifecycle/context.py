@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.admission.gate import Admission
-from app.admission.header_admission import Porter
+from app.admission.gate import Gate, HeaderAdmission
 from app.admission.keys import KeyRing
 from app.admission.rates import RateLimit
 from app.admission.usage import Usage
@@ -28,7 +27,7 @@ class Context:
         settings: All settings.
         keys: API keys.
         rates: The rate limit of each client.
-        admission: The limits of requests and bytes in flight.
+        gate: The limits of requests and of their bytes in flight.
         lifecycle: The phase of the process, and its requests in flight.
         metrics: All metrics.
         watchdog: Whether the engines make progress.
@@ -39,7 +38,7 @@ class Context:
     settings: Settings
     keys: KeyRing
     rates: RateLimit
-    admission: Admission
+    gate: Gate
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     metrics: Metrics = field(default_factory=Metrics)
     watchdog: Watchdog = field(init=False)
@@ -62,17 +61,17 @@ class Context:
             settings,
             KeyRing(settings.api_keys_file),
             RateLimit(settings.rate_limit),
-            Admission(settings.max_requests, settings.max_held_bytes),
+            Gate(settings.max_requests, settings.max_held_bytes),
             tracing=_tracing() if settings.traces == "on" else None,
         )
 
-    def header_admission(self) -> Porter:
-        """Admission by a request's head, for the connections of one server."""
-        return Porter(
-            self.settings.max_requests,
+    def header_admission(self) -> HeaderAdmission:
+        """Admission of requests at their heads, for the connections of one server."""
+        return HeaderAdmission(
+            self.gate,
             keys=self.keys,
-            admission=self.admission,
             metrics=self.metrics,
+            max_body_bytes=self.settings.max_body_bytes,
             is_behind_proxies=bool(self.settings.trusted_proxies),
         )
 

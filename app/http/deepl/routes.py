@@ -1,7 +1,5 @@
 """① ⑨ The paths that DeepL's clients ask."""
 
-import time
-from collections.abc import Sequence
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -9,26 +7,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.http.answers import answered
-from app.http.body import Values, read_body
+from app.http.body import Values
 from app.http.deepl import schemas
 from app.http.deepl.answers import translate_response
 from app.http.deepl.languages import source_languages, target_languages
 from app.http.deepl.refusals import renamed, supported
 from app.http.openapi import Operation
-from app.http.request import (
-    admit,
-    check_count,
-    check_lengths,
-    client_of,
-    context_of,
-    fields_of,
-    seconds_allowed,
-    translated,
-    validate,
-    while_connected,
-)
+from app.http.request import Received, client_of, context_of, read_fields, receive
+from app.http.streaming import translate_in_time, while_connected
+from app.http.validation import validate
 from app.lifecycle.context import Context
-from app.settings import Settings
 from app.translation.markup_syntax import HTML, XML, MarkupSyntax
 from app.translation.request import Answer, TranslationRequest
 from model.errors import InputError
@@ -52,39 +40,39 @@ async def translate(request: Request) -> Response:
     wrong is a 400 on these paths, as at DeepL.
     """
     context = context_of(request)
-    most_texts = min(schemas.MAX_TEXTS, context.settings.max_items)
-    sent, client = await admit(request, context, most_texts)
-    check_count(sent.values, "text", most_texts)
-    body = validate(schemas.DeepLTranslateRequest, supported(sent.values), is_form=sent.is_form)
-    fields = fields_of(body.text, "text")
-    check_lengths(fields, context.settings)
-    order = _order(body, fields, client, context.settings)
-    answers = await while_connected(request, _translated(context, order))
-    context.usage.add(client, sum(map(len, order.texts)))
-    return answered(_TRANSLATIONS, translate_response(body, order.texts, answers))
+    received = await receive(
+        request,
+        schemas.DeepLTranslateRequest,
+        texts="text",
+        max_items=min(schemas.MAX_TEXTS, context.settings.max_items),
+        prepare=supported,
+    )
+    work = _translate(context, _translation_request(received))
+    answers = await while_connected(request, work)
+    context.usage.add(received.client, sum(map(len, received.texts)))
+    return answered(_TRANSLATIONS, translate_response(received.body, received.texts, answers))
 
 
-def _order(
-    body: schemas.DeepLTranslateRequest, texts: Sequence[tuple[str, str]], client: str, settings: Settings
-) -> TranslationRequest:
+def _translation_request(received: Received[schemas.DeepLTranslateRequest]) -> TranslationRequest:
+    body = received.body
     markup = _MARKUP[body.tag_handling]
     return TranslationRequest(
-        texts=tuple(text for _, text in texts),
-        fields=tuple(field for field, _ in texts),
+        texts=received.texts,
+        fields=received.fields,
         source=body.source_lang,
         target=body.target_lang,
-        deadline=time.monotonic() + seconds_allowed(None, settings),
-        client=client,
+        deadline=received.deadline,
+        client=received.client,
         markup=markup.ignoring(body.ignore_tags) if markup else None,
         splitting=_SPLITTING[body.split_sentences or ("nonewlines" if markup is HTML else "1")],
         decoding={"strategy": "greedy"} if body.model_type == "latency_optimized" else {},
     )
 
 
-async def _translated(context: Context, order: TranslationRequest) -> list[Answer]:
-    """The answers to an order; an error names the fields as this API calls them."""
+async def _translate(context: Context, request: TranslationRequest) -> list[Answer]:
+    """Translate; errors name the fields as this API calls them."""
     try:
-        return await translated(context, order)
+        return await translate_in_time(context, request)
     except InputError as error:
         raise renamed(error) from None
 
@@ -92,7 +80,7 @@ async def _translated(context: Context, order: TranslationRequest) -> list[Answe
 async def languages(request: Request) -> Response:
     """Languages that can be translated from, or with `type=target` into."""
     context = context_of(request)
-    values = await _values(request, context, client_of(request, context))
+    values = await _values(request, context)
     kind = validate(schemas.DeepLLanguagesRequest, values, is_form=True).type
     catalogue = context.service.catalogue
     listed = target_languages(catalogue) if kind == "target" else source_languages(catalogue)
@@ -113,14 +101,13 @@ async def glossary_language_pairs(request: Request) -> Response:
     return answered(_PAIRS, schemas.DeepLGlossaryPairs(supported_languages=[]))
 
 
-async def _values(request: Request, context: Context, client: str) -> Values:
-    """Fields of the query and, where there is one, of the body; DeepL's own client sends GET with a form."""
+async def _values(request: Request, context: Context) -> Values:
+    """Fields of the query and, if there is one, of the body; DeepL's own client sends GET with a form."""
+    client_of(request, context)
     fields: Values = dict(request.query_params)
     if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
-        settings = context.settings
-        most = settings.max_body_bytes
-        with context.admission.reading(client, most):
-            fields |= (await read_body(request, max_bytes=most, max_items=settings.max_items)).values
+        body, _ = await read_fields(request, context, context.settings.max_items)
+        fields |= body.values
     return fields
 
 

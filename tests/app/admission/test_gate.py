@@ -1,24 +1,27 @@
-"""The door: exact whatever happens behind it, never too many inside, always room for one more client."""
+"""The gate: exact however requests end, and always with room for another client; refusals at the head."""
 
-import asyncio
+import hashlib
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle as Places
-from hypothesis.stateful import RuleBasedStateMachine, consumes, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from starlette.types import Receive, Scope, Send
 
-from app.admission.gate import Admission, Stay
-from app.errors import DeadlinePassedError, HouseFullError
+from app.admission.gate import PERMIT, Gate, Permit
+from app.errors import OverloadedError
+from app.lifecycle.context import Context
+from app.settings import Settings
+from tests.app.connection.connection import Wire
 
-ROOM = 20
+REQUESTS = 20
 BYTES = 10_000
-FOREVER = float("inf")
 
 
 class Clock:
-    """Moved by hand."""
+    """Seconds that a test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -27,159 +30,281 @@ class Clock:
         return self.now
 
 
-def entered(admission: Admission, client: str) -> bool:
+def refuses(gate: Gate, client: str, num_bytes: int = 0) -> bool:
     try:
-        admission.enter(client, FOREVER)
-    except HouseFullError:
-        return False
-    return True
+        gate.admit(client, num_bytes).release()
+    except OverloadedError:
+        return True
+    return False
 
 
-def refusal(admission: Admission, client: str | None, size: int = 0) -> HouseFullError | None:
-    try:
-        with admission.reading(client, size):
-            return None
-    except HouseFullError as error:
-        return error
+class Admissions(RuleBasedStateMachine):
+    """Requests begin, change their client or size, and end in any order; a plain sum is the model."""
 
-
-class House(RuleBasedStateMachine):
-    """Clients come and go in any order; a plain count is the model."""
-
-    places = Places("places")
+    permits = Bundle("permits")
+    clients = st.sampled_from("abc")
+    sizes = st.integers(0, BYTES // 4)
 
     def __init__(self) -> None:
         super().__init__()
-        self.admission = Admission(ROOM, BYTES, Clock())
-        self.inside: Counter[str] = Counter()
+        self.gate = Gate(REQUESTS, BYTES, Clock())
+        self.held: dict[Permit, tuple[str, int]] = {}
 
-    @rule(target=places, client=st.sampled_from("abc"))
-    def come(self, client: str) -> str | None:
-        foreseen = refusal(self.admission, client)
-        may = entered(self.admission, client)
-        assert may == (foreseen is None)
-        self.inside[client] += may
-        return client if may else None
+    @rule(target=permits, client=clients, size=sizes)
+    def admit(self, client: str, size: int) -> Permit | None:
+        try:
+            permit = self.gate.admit(client, size)
+        except OverloadedError:
+            return None
+        self.held[permit] = (client, size)
+        return permit
 
-    @rule(client=consumes(places))
-    def go(self, client: str | None) -> None:
-        if client is not None:
-            self.admission.leave(client)
-            self.inside[client] -= 1
+    @rule(permit=permits, client=clients, share=st.floats(0, 1))
+    def assign(self, permit: Permit | None, client: str, share: float) -> None:
+        if permit in self.held:
+            size = int(share * self.held[permit][1])
+            try:
+                permit.assign(client, size)
+                self.held[permit] = (client, size)
+            except OverloadedError:
+                assert client != self.held[permit][0], "less for the same client always fits"
 
-    @rule(client=st.sampled_from("abc"))
-    def come_too_late(self, client: str) -> None:
-        with pytest.raises((DeadlinePassedError, HouseFullError)):
-            self.admission.enter(client, deadline=0.0)
+    @rule(permit=consumes(permits), times=st.integers(1, 2))
+    def release(self, permit: Permit | None, times: int) -> None:
+        if permit is not None:
+            for _ in range(times):
+                permit.release()
+            permit.assign("a", 1)
+            del self.held[permit]
 
     @invariant()
-    def the_count_is_exact(self) -> None:
-        assert self.admission.in_house == self.inside.total() <= ROOM
-        assert self.admission._places._of_client == +self.inside
+    def the_sums_are_exact(self) -> None:
+        assert self.gate.num_requests == len(self.held) <= REQUESTS
+        assert self.gate._requests._of_client == Counter(client for client, _ in self.held.values())
+        num_bytes: Counter[str] = Counter()
+        for client, size in self.held.values():
+            num_bytes[client] += size
+        assert self.gate._bytes._of_client == +num_bytes
 
     @invariant()
     def there_is_room_for_another_client(self) -> None:
-        assert refusal(self.admission, "somebody else") is None
-        assert refusal(self.admission, None) is None
+        assert not refuses(self.gate, "another")
 
 
-TestHouse = House.TestCase
+TestAdmissions = Admissions.TestCase
 
 
-def test_a_lone_client_gets_four_fifths_and_whoever_comes_next_still_gets_in() -> None:
-    admission = Admission(ROOM, BYTES)
-    assert sum(entered(admission, "greedy") for _ in range(2 * ROOM)) == ROOM * 4 // 5
-    assert isinstance(refusal(admission, "greedy"), HouseFullError)
-    assert entered(admission, "modest")
-    admission.leave("modest")
-    admission.leave("greedy")
-    assert entered(admission, "greedy")
+def test_a_lone_client_gets_four_fifths_and_the_next_is_still_admitted() -> None:
+    gate = Gate(REQUESTS, BYTES)
+    permits = [gate.admit("greedy", 0) for _ in range(REQUESTS * 4 // 5)]
+    assert refuses(gate, "greedy")
+    assert not refuses(gate, "modest")
+    permits[0].release()
+    assert not refuses(gate, "greedy")
 
 
-def test_a_full_house_refuses_everybody() -> None:
-    admission = Admission(ROOM, BYTES)
-    for client in range(ROOM):
-        assert entered(admission, str(client))
-    for newcomer in ("0", "new", None):
-        assert isinstance(refusal(admission, newcomer), HouseFullError)
+def test_a_full_gate_refuses_every_client() -> None:
+    gate = Gate(REQUESTS, BYTES)
+    for client in range(REQUESTS):
+        gate.admit(str(client), 0)
+    assert refuses(gate, "0")
+    assert refuses(gate, "new")
 
 
-def test_a_refusal_tells_when_those_inside_will_have_been_answered() -> None:
-    clock = Clock()
-    admission = Admission(ROOM, BYTES, clock)
+def test_bytes_are_shared_like_requests() -> None:
+    gate = Gate(REQUESTS, BYTES)
+    first, second = gate.admit("greedy", 5000), gate.admit("greedy", 3000)
+    assert refuses(gate, "greedy", 1)
+    assert refuses(gate, "modest", 2001)
+    first.assign("greedy", 100)
+    assert not refuses(gate, "modest", 2001)
+    gate.admit("modest", 5000)
+    with pytest.raises(OverloadedError):
+        second.assign("modest", 3000)
+    assert gate._bytes._of_client == {"greedy": 3100, "modest": 5000}
+
+
+def test_a_refusal_tells_when_the_requests_in_progress_will_have_been_answered() -> None:
+    gate = Gate(REQUESTS, BYTES, clock := Clock())
     for _ in range(100):
-        admission.enter("a", FOREVER)
+        permit = gate.admit("a", 0)
         clock.now += 0.5
-        admission.leave("a")
+        permit.release()
         clock.now += 30.0
-    for client in range(ROOM):
-        admission.enter(str(client), FOREVER)
-    refused = refusal(admission, None)
-    assert refused is not None
-    assert refused.retry_after == pytest.approx(ROOM * 0.5, abs=1), "idle times are no work"
+    for client in range(REQUESTS):
+        gate.admit(str(client), 0)
+    with pytest.raises(OverloadedError) as refusal:
+        gate.admit("a", 0)
+    assert refusal.value.retry_after == pytest.approx(REQUESTS * 0.5, abs=1), "idle times are no work"
 
 
-def test_bodies_and_texts_share_their_room_like_places() -> None:
-    admission = Admission(ROOM, BYTES)
-    with admission.reading("greedy", 5000), admission.reading("greedy", 3000):
-        assert isinstance(refusal(admission, "greedy", 1), HouseFullError)
-        with pytest.raises(HouseFullError), admission.reading("modest", 2001):
-            raise AssertionError
-        admission.enter("modest", FOREVER, 2000)
-        with pytest.raises(HouseFullError), admission.reading(None, 1):
-            raise AssertionError
-    admission.leave("modest", 2000)
-    with pytest.raises(RuntimeError), admission.reading(None, BYTES):
-        raise RuntimeError
-    assert admission._bytes.taken == 0
-    assert admission._bytes._of_client == {}
+BODY = b'{"q": "one", "source": "en", "target": "fr"}'
 
 
-def test_coming_too_late_takes_no_place() -> None:
-    admission = Admission(ROOM, BYTES, clock := Clock())
-    clock.now = 5.0
-    with pytest.raises(DeadlinePassedError):
-        admission.enter("a", deadline=5.0)
-    assert admission.in_house == 0
+def request(body: bytes = BODY, *fields: bytes, path: bytes = b"/translate") -> bytes:
+    lines = [b"POST %b HTTP/1.1" % path, b"Host: here", b"Content-Length: %d" % len(body), *fields]
+    return b"\r\n".join([*lines, b"", body])
 
 
-async def _visit(turn: Stay, ends: asyncio.Event, *, fails: bool) -> None:
-    async with turn:
-        await ends.wait()
-        if fails:
-            raise RuntimeError
+class PermitWire(Wire):
+    """A connection to an application that releases the permit of each request, as ours does."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await super().answer(scope, receive, send)
+        if permit := scope["state"].get(PERMIT):
+            permit.release()
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from(["cancelled", "fails", "ends"])),
-        max_size=2 * ROOM,
-    )
+class Service:
+    """A gate for two requests, and connections to it."""
+
+    def __init__(self, **settings: object) -> None:
+        self.context = Context.of(Settings(_env_file=None, **{"max_requests": 2} | settings))
+        self.gate = self.context.gate
+        self.admission = self.context.header_admission()
+
+    def fill(self) -> list[Permit]:
+        return [self.gate.admit(client, 0) for client in ("first", "second")]
+
+    def wire(self) -> Wire:
+        return PermitWire(admission=self.admission)
+
+    def client(self, *fields: tuple[bytes, bytes], target: bytes = b"/translate", port: int = 4711) -> str:
+        permit = self.admission.admit(b"POST", target, fields, ("10.0.0.1", port), 0)
+        assert permit is not None
+        return permit._client
+
+
+@pytest.fixture
+def full() -> Service:
+    service = Service()
+    service.fill()
+    return service
+
+
+@pytest.mark.anyio
+async def test_a_permit_is_released_with_the_answer() -> None:
+    service = Service()
+    wire = service.wire()
+    for _ in range(5):
+        await wire.send(request())
+    assert wire.statuses == [200] * 5
+    assert service.gate.num_requests == 0
+
+
+@pytest.mark.anyio
+async def test_work_is_refused_by_a_full_gate_and_the_connection_lives() -> None:
+    service = Service()
+    permits = service.fill()
+    wire = service.wire()
+    await wire.send(request(BODY, b"X-Request-ID: mine") + request())
+    assert (wire.statuses, wire.seen, wire.has_ended) == ([503, 503], [], False)
+    head, _, rest = wire.written.partition(b"\r\n\r\n")
+    body = json.loads(rest[: rest.find(b"}") + 1])
+    assert b"Retry-After: 1" in head
+    assert (body["code"], body["request_id"]) == ("overloaded", "mine")
+    assert body["error"] == body["message"]
+    permits[0].release()
+    await wire.send(request())
+    assert wire.statuses == [503, 503, 200]
+
+
+@pytest.mark.anyio
+async def test_a_refused_client_gets_the_same_idle_timeout_as_others(full: Service) -> None:
+    wire = full.wire()
+    await wire.send(request() + request())
+    patience = wire.protocol.timeout_keep_alive_task
+    assert patience is not None
+    await wire.send(request()[:9])
+    assert patience.cancelled()
+    assert wire.protocol.timeout_keep_alive_task is None
+
+
+@pytest.mark.anyio
+async def test_requests_without_work_pass_a_full_gate(full: Service) -> None:
+    wire = full.wire()
+    get = b"GET %b HTTP/1.1\r\nHost: here\r\n\r\n"
+    await wire.send(get % b"/livez" + get % b"/translate" + request(path=b"/elsewhere"))
+    assert wire.statuses == [200, 200, 200]
+
+
+@pytest.mark.anyio
+async def test_a_page_of_another_origin_is_answered_by_the_application(full: Service) -> None:
+    wire = full.wire()
+    await wire.send(request(BODY, b"Origin: https://example.org"))
+    assert wire.statuses == [200]
+
+
+@pytest.mark.anyio
+async def test_the_body_of_a_refused_request_is_discarded(full: Service) -> None:
+    wire = full.wire()
+    for byte in request():
+        await wire.send(bytes([byte]))
+    assert wire.statuses == [503]
+    await wire.send(request() + b"POST /translate HTTP/1.1\r\nHost: here\r\n\r\n")
+    assert (wire.statuses, wire.has_ended) == ([503] * 3, False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: 1000000",
+        b"Transfer-Encoding: chunked",
+        b"Content-Length: 10\r\nExpect: 100-continue",
+        b"Connection: close",
+    ],
 )
-def test_every_place_is_given_back_however_a_request_ends(
-    visits: list[tuple[str, int, str]],
+async def test_a_refusal_ends_the_connection_where_waiting_for_the_body_is_not_worth_it(
+    full: Service, fields: bytes
 ) -> None:
-    """Cancelled before it began, while it ran, or when it was over already; failed; ended."""
+    wire = full.wire()
+    await wire.send(b"POST /detect HTTP/1.1\r\nHost: here\r\n%b\r\n\r\n" % fields)
+    assert (wire.statuses, wire.has_ended) == ([503], True)
+    assert b"Connection: close" in wire.written
+    await wire.send(b"more of it")
+    assert wire.statuses == [503]
 
-    async def play() -> None:
-        admission = Admission(ROOM, BYTES)
-        tasks = []
-        for client, ticks, end in visits:
-            ends = asyncio.Event()
-            turn = admission.turn(client, FOREVER)
-            task = asyncio.create_task(_visit(turn, ends, fails=end == "fails"))
-            tasks.append(task)
-            for _ in range(ticks):
-                await asyncio.sleep(0)
-            assert admission.in_house <= ROOM
-            if end == "cancelled":
-                task.cancel()
-            elif ticks != 2:
-                ends.set()
-            else:
-                asyncio.get_running_loop().call_later(0.001, ends.set)
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert admission.in_house == 0
-        assert admission._places._of_client == admission._bytes._of_client == {}
 
-    asyncio.run(play())
+@pytest.mark.parametrize(
+    ("authorization", "client"),
+    [
+        (b"Bearer right", "key:alice"),
+        (b"DeepL-Auth-Key right", "key:alice"),
+        (b"Bearer invented", "address:10.0.0.1"),
+        (b"Basic right", "address:10.0.0.1"),
+        (b"", "address:10.0.0.1"),
+    ],
+)
+def test_a_client_is_the_owner_of_a_valid_key_or_an_address(
+    tmp_path: Path, authorization: bytes, client: str
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"alice:{hashlib.sha256(b'right').hexdigest()}\n")
+    service = Service(api_keys_file=keys)
+    fields = ((b"host", b"here"), (b"authorization", authorization))
+    assert service.client(*fields, target=b"/translate?x=1") == client
+
+
+def test_behind_a_proxy_each_connection_is_a_client() -> None:
+    service = Service(trusted_proxies="10.0.0.1")
+    assert service.client(port=1) != service.client(port=2)
+
+
+@pytest.mark.anyio
+async def test_refusals_are_counted_and_the_log_is_not_flooded(
+    full: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire = full.wire()
+    with caplog.at_level("INFO"):
+        for _ in range(10):
+            await wire.send(request())
+    metrics = full.context.metrics
+    totals = metrics.request_totals()
+    assert (totals["accepted"], totals["refused"]) == (10, 10)
+    for name, labels in (
+        ("requests", {"endpoint": "/translate", "status": "503"}),
+        ("rejected", {"reason": "overloaded"}),
+    ):
+        assert metrics.registry.get_sample_value(f"dragoman_{name}_total", labels) == 10
+    assert len(caplog.records) == 1

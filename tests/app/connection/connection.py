@@ -8,16 +8,11 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from app.admission.header_admission import Porter
+from app.admission.gate import HeaderAdmission
 from app.connection.limits import Door
 from app.connection.protocol import Protocol
 from app.lifecycle.context import Context
 from app.settings import Settings
-
-
-def porter_of(max_requests: int, **settings: object) -> Porter:
-    """One whose house has so much room."""
-    return Context.of(Settings(_env_file=None, max_requests=max_requests, **settings)).header_admission()
 
 
 class Seen(NamedTuple):
@@ -35,10 +30,10 @@ class Wire(asyncio.Transport):
 
     Args:
         door: Shared with other connections.
-        porter: Likewise.
+        admission: Likewise.
     """
 
-    def __init__(self, door: Door | None = None, porter: Porter | None = None) -> None:
+    def __init__(self, door: Door | None = None, admission: HeaderAdmission | None = None) -> None:
         super().__init__()
         self.written = b""
         self.seen: list[Seen] = []
@@ -52,7 +47,7 @@ class Wire(asyncio.Transport):
             ServerState(),
             {},
             door=door or Door(room=10),
-            porter=porter or porter_of(10),
+            admission=admission or Context.of(Settings(_env_file=None)).header_admission(),
             count_refusal=lambda code, _: self.refusals.append(code),
         )
         self.protocol.connection_made(self)

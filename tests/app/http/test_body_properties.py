@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from app.http.body import FORM, JSON, Body, read_body
+from app.http.body import FORM, JSON, Values, read_body
 from app.http.errors import RequestError
-from app.http.request import validate
 from app.http.schemas import DetectRequest, TranslateRequest
+from app.http.validation import validate
 
 ANY_TEXT = st.text(max_size=20) | st.text(
     st.characters(categories=["Cs", "Cf", "Mn", "Cc", "Cn"]), max_size=10
@@ -36,12 +36,12 @@ PIECES = st.sampled_from(
 TYPES = st.sampled_from([JSON, FORM, f"{JSON}; charset=utf-8", f"{FORM};charset=UTF-8", f'{JSON}; charset="'])
 
 
-def read(body: bytes, content_type: str = JSON) -> Body:
+def read(data: bytes, content_type: str = JSON) -> tuple[Values, bool]:
     """A body that comes in two parts."""
-    middle = len(body) // 2
+    middle = len(data) // 2
     parts: list[Message] = [
-        {"type": "http.request", "body": body[:middle], "more_body": True},
-        {"type": "http.request", "body": body[middle:]},
+        {"type": "http.request", "body": data[:middle], "more_body": True},
+        {"type": "http.request", "body": data[middle:]},
     ]
 
     async def receive() -> Message:
@@ -49,7 +49,9 @@ def read(body: bytes, content_type: str = JSON) -> Body:
 
     headers = [(b"content-type", content_type.encode("latin-1"))]
     request = Request({"type": "http", "headers": headers}, receive)
-    return asyncio.run(read_body(request, max_bytes=4096, max_items=20))
+    body = asyncio.run(read_body(request, max_bytes=4096, max_items=20))
+    assert body.size == len(data)
+    return body.values, body.is_form
 
 
 def assert_orderly(body: bytes, content_type: str) -> None:

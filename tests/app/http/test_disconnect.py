@@ -79,14 +79,14 @@ async def test_a_full_queue_is_503(serve: Serve, backend: DoubleBackend) -> None
         assert 'rejected_total{reason="queue_full"} 1.0' in (await client.get("/metrics")).text
 
 
-async def test_a_full_house_is_503_before_the_body_is_read(serve: Serve, backend: DoubleBackend) -> None:
+async def test_overload_is_503_before_the_body_is_read(serve: Serve, backend: DoubleBackend) -> None:
     async with serve(max_requests=5) as client:
         backend.gate.clear()
         inside = [asyncio.create_task(client.post("/translate", json=REQUEST)) for _ in range(4)]
         await entered(backend)
         await asyncio.sleep(0.05)
         refused = await client.post("/translate", content=b"no JSON at all")
-        assert (refused.status_code, refused.json()["code"]) == (503, "house_full")
+        assert (refused.status_code, refused.json()["code"]) == (503, "overloaded")
         assert int(refused.headers["Retry-After"]) >= 1
         assert (await client.post("/detect", json={"q": "Where is it?"})).status_code == 503
         assert (await client.get("/readyz")).status_code == 200
@@ -156,5 +156,5 @@ async def test_a_client_that_leaves_takes_its_work_along(backend: DoubleBackend)
         assert 'cancelled_total{stage="decoding"} 1.0' in exposition
         assert 'requests_total{endpoint="/translate",status="499"} 1.0' in exposition
         assert "dragoman_requests_in_flight 0.0" in exposition
-        assert app.state.context.admission.in_house == 0
+        assert app.state.context.gate.num_requests == 0
         backend.gate.set()

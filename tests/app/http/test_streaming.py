@@ -8,10 +8,9 @@ from itertools import pairwise
 
 import httpx
 import pytest
-from starlette.requests import Request
 
 from app.http import streaming
-from app.http.streaming import wants_events
+from app.http.streaming import prefers_events
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend, take_steps
 from tests.app.remote import JSON, REAL, running, wait_for
@@ -63,8 +62,7 @@ def texts_of(events: list[Event], index: int = 0) -> list[str]:
     ],
 )
 def test_who_gets_events(accept: str, expected: bool) -> None:
-    scope = {"type": "http", "headers": [(b"accept", accept.encode())]}
-    assert wants_events(Request(scope)) is expected
+    assert prefers_events(accept) is expected
 
 
 async def test_a_translation_grows_and_ends_as_the_plain_answer(

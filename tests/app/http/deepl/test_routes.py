@@ -125,8 +125,8 @@ async def test_a_list_that_is_asked_for_with_a_body_needs_room_for_it(serve: Ser
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         first = asyncio.create_task(client.post("/v2/languages", content=slow(), headers=form))
         await begun.wait()
-        second = await client.post("/v2/languages", data={"type": "target"})
-        assert (second.status_code, second.json()["code"]) == (503, "house_full")
+        second = await client.post("/v2/languages", data={"type": "target", "more": "a" * 600})
+        assert (second.status_code, second.json()["code"]) == (503, "overloaded")
         go_on.set()
         assert (await first).status_code == 200
         assert (await client.post("/v2/languages", data={"type": "target"})).status_code == 200
