@@ -6,14 +6,14 @@
     │   ├── UnsupportedLanguageError
     │   └── TextTooLongError
     ├── CheckpointError              a folder that is incomplete, corrupt or of another shape
-    ├── TokenizerError               a tokenizer that is missing, foreign or contradicts itself
+    ├── TokenizerError               a tokenizer that is missing, unreadable or contradicts itself
     ├── DecodingError                a sentence that could not be decoded
-    │   └── NotFiniteError           the network produced something that is not a number
-    ├── NativeError                  the native library is not there, or cannot do what was asked
+    │   └── NotFiniteError           the network's output is not a number
+    ├── NativeError                  the native library is missing, or cannot compute this
     └── TrainingError
         ├── CorpusError              parallel text that cannot be read or is empty
         ├── DivergenceError          the loss is no longer a number
-        └── LostProcessError         one of several processes that train together is gone
+        └── LostProcessError         a process of distributed training ended
 
 `str(error)` is one line that a person can act on.
 """
@@ -22,16 +22,16 @@ from collections.abc import Collection
 
 
 class TranslationError(Exception):
-    """Root of the tree; catch it to catch everything Dragoman raises on purpose."""
+    """Base class of every error that Dragoman raises on purpose."""
 
 
 class ConfigError(TranslationError):
     """A setting or option that cannot work.
 
     Args:
-        field: Name of the setting as its user knows it.
-        requirement: What it must be, so that "`field` must be <requirement>" reads well.
-        value: What it is instead.
+        field: Name of the setting as users know it.
+        requirement: What the value must be; completes "`field` must be …".
+        value: The value.
     """
 
     def __init__(self, field: str, requirement: str, value: object) -> None:
@@ -45,8 +45,8 @@ class InputError(TranslationError):
     """What the caller sent cannot be served.
 
     Args:
-        message: The whole sentence.
-        field: Where in the request, e.g. `q[3]`; None if it is not about one field.
+        message: The whole message.
+        field: Field of the request, e.g. `q[3]`; None if the error is not about one field.
     """
 
     def __init__(self, message: str, field: str | None = None) -> None:
@@ -55,7 +55,7 @@ class InputError(TranslationError):
 
 
 class UnsupportedLanguageError(InputError):
-    """A language, or a pair of languages, that no loaded checkpoint translates."""
+    """A language or a pair of languages that no loaded checkpoint translates."""
 
     def __init__(self, field: str, code: str, allowed: Collection[str]) -> None:
         choices = ", ".join(sorted(allowed)) or "none"
@@ -79,30 +79,30 @@ class CheckpointError(TranslationError):
 
 
 class TokenizerError(TranslationError):
-    """A tokenizer that is missing, foreign or contradicts its settings."""
+    """A tokenizer that is missing, unreadable or contradicts its settings."""
 
 
 class DecodingError(TranslationError):
-    """A sentence that could not be decoded; those beside it were."""
+    """A sentence that could not be decoded; other sentences of its batch are not affected."""
 
 
 class NotFiniteError(DecodingError):
-    """The network produced something that is not a number for this sentence."""
+    """The network's output for a sentence is not a number."""
 
     def __init__(self) -> None:
         super().__init__("the network's output is not a number")
 
 
 class NativeError(TranslationError):
-    """The native library is not there, or cannot do what was asked; the torch path can."""
+    """The native library is missing, or cannot compute this; PyTorch can."""
 
 
 class TrainingError(TranslationError):
-    """Training cannot start or go on."""
+    """Training cannot start or continue."""
 
 
 class CorpusError(TrainingError):
-    """Parallel text that cannot be read, does not align or is empty after cleaning."""
+    """Parallel text that cannot be read, is not aligned or is empty after cleaning."""
 
 
 class DivergenceError(TrainingError):
@@ -110,4 +110,4 @@ class DivergenceError(TrainingError):
 
 
 class LostProcessError(TrainingError):
-    """One of several processes that train together is gone."""
+    """A process of distributed training ended."""

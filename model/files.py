@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and lines of files that may be compressed."""
+"""Atomic writes of files and folders, and the lines of files that may be compressed."""
 
 import ctypes
 import gzip
@@ -16,19 +16,19 @@ _RENAME_EXCHANGE = 2
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `folder`, and put it in its place when the block ends well.
+    """Yields a temporary folder next to `folder`, which replaces `folder` if the block raises no error.
 
-    Where `folder` is a link, what it leads to is written, and the link stays.
+    If `folder` is a symbolic link, the folder that it points to is replaced, and the link stays.
 
-    An existing folder is exchanged with the new one in a single system call (renameat2 on Linux),
-    so that at every moment, a kill or a power cut included, `folder` is one of the two, complete.
-    Where the file system cannot exchange, the old folder is first renamed to `.NAME.previous`;
-    after a crash between the two renames it is there, until somebody calls `restore`.
-    What an earlier crash left behind is put right first. One writer a folder at a time.
+    An existing folder is exchanged with the new one in one system call (renameat2 on Linux), so that
+    `folder` is one of the two, complete, at every moment, even after a kill or a power cut. If the file
+    system cannot exchange folders, the old one is first renamed to `.NAME.previous`; after a crash between
+    the two renames, `restore` brings it back. Leftovers of an earlier crash are removed first. A folder may
+    have only one writer at a time.
 
     Raises:
-        OSError: Of `folder`, if the disk is full or the place cannot be written to; it is as it was,
-            and nothing partial is left.
+        OSError: If the disk is full or the folder cannot be written; it is unchanged, and nothing partial is
+            left.
     """
     folder = folder.resolve()
     temporary = _beside(folder)
@@ -49,10 +49,10 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write a file that is never seen half written, and is on the disk afterwards.
+    """Writes a file in one step, and flushes it to the disk.
 
     Raises:
-        OSError: If it cannot be written; what was there is kept.
+        OSError: If the file cannot be written; it is unchanged.
     """
     unfinished = _beside(path)
     try:
@@ -66,10 +66,12 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 
 def restore(folder: Path) -> None:
-    """Put the old folder back if a crash came between the two renames; for whoever writes it.
+    """Brings the old folder back after a crash between the two renames of `atomic_folder`.
+
+    Only the writer of the folder may call this.
 
     Raises:
-        OSError: If the file system forbids it.
+        OSError: If the folder cannot be renamed.
     """
     previous = _previous(folder)
     if previous.exists() and not folder.exists():
@@ -99,13 +101,13 @@ def _put_in_place(temporary: Path, folder: Path) -> None:
 
 
 def _undo(temporary: Path, folder: Path) -> None:
-    with suppress(OSError):  # what went wrong is told; a later `restore` may still do it
+    with suppress(OSError):  # the first error is reported, and a later `restore` may succeed
         restore(folder)
     _remove(temporary)
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two paths atomically; False where the system or the file system cannot."""
+    """Exchanges two paths atomically; returns False if the system or the file system cannot."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
@@ -139,13 +141,13 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def decoded_lines(file: BinaryIO) -> Iterator[str]:
-    """Lines with their ends, split at line feeds alone, so that U+2028 stays in a sentence.
+    """Yields the lines of a file with their ends, split only at line feeds: U+2028 stays in a sentence.
 
-    What begins as gzip does is unpacked, whatever its name; a byte order mark is no part of the first line.
+    A file that begins like gzip is decompressed, whatever its name. A byte order mark is removed.
 
     Raises:
         UnicodeDecodeError: If a line is not UTF-8.
-        OSError, EOFError, zlib.error: If the file cannot be read, or is not gzip throughout.
+        OSError, EOFError, zlib.error: If the file cannot be read, or its gzip data is broken.
     """
     opened = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
     try:
@@ -154,4 +156,4 @@ def decoded_lines(file: BinaryIO) -> Iterator[str]:
             yield line.decode("utf-8" if number else "utf-8-sig")
     finally:
         if opened is not file:
-            opened.detach()  # or it would close the file, which is the caller's
+            opened.detach()  # otherwise it would close the caller's file

@@ -1,4 +1,4 @@
-"""What a checkpoint says about itself: name, language pairs, limits, decoding defaults. No torch."""
+"""The card of a checkpoint: name, language pairs, limits, decoding defaults. No torch."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,27 +12,27 @@ from model.validators import require, require_integer
 
 Pair = tuple[str, str]
 
-# Names end up in metric labels, URLs and file names.
+# Names are used in metric labels, URLs and file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
 def is_language_code(code: object) -> bool:
-    """Whether a code looks like `en`, `zh-Hans` or `pt-BR`."""
+    """Returns whether a code has the form of `en`, `zh-Hans` or `pt-BR`."""
     return isinstance(code, str) and _CODE.fullmatch(code) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """What users see of a checkpoint, and what the service must know to route and limit a request.
+    """What users see of a checkpoint, and what the service needs to route and limit requests.
 
     Attributes:
         name: Short name; letters, digits and `._+-`.
-        version: Of these weights, in the same characters.
+        version: Version of the weights, in the same characters.
         pairs: Translation directions, (source code, target code).
         max_source_length: Most source tokens of one sentence, language tag and EOS included.
         max_target_length: Most target tokens of one sentence, EOS included.
-        decoding: What a request that says nothing about decoding gets.
+        decoding: Default options of requests.
     """
 
     name: str
@@ -65,19 +65,19 @@ class ModelCard:
         return tuple(dict.fromkeys(code for pair in self.pairs for code in pair))
 
     def languages_named(self, name: str) -> Pair | None:
-        """The two languages of `en-fr` or `pt-BR-en`, either way round; None if it translates neither way."""
+        """Returns the languages of `en-fr` or `pt-BR-en`; None if neither direction is translated."""
         known = {"-".join(way): way for pair in self.pairs for way in (pair, pair[::-1])}
         return known.get(name)
 
     def targets(self, source: str) -> tuple[str, ...]:
-        """Languages that `source` is translated into, in the order of the pairs."""
+        """Returns the languages that `source` is translated into, in the order of the pairs."""
         return tuple(target for code, target in self.pairs if code == source)
 
     def require_pair(self, source: str, target: str) -> None:
-        """Refuse a direction that this checkpoint does not translate.
+        """Refuses a direction that the checkpoint does not translate.
 
         Raises:
-            UnsupportedLanguageError: Naming `source` or `target`, whichever is at fault.
+            UnsupportedLanguageError: With `source` or `target` as the field at fault.
         """
         if source not in self.sources:
             raise UnsupportedLanguageError("source", source, self.sources)
@@ -85,20 +85,20 @@ class ModelCard:
             raise UnsupportedLanguageError("target", target, self.targets(source))
 
     def options(self, given: Mapping[str, object]) -> DecodeOptions:
-        """The decoding defaults with a caller's values on top; a beam size asks for beam search.
+        """Returns the decoding defaults, overridden by a caller's values; a beam size implies beam search.
 
         Raises:
-            ConfigError: If a value is unknown or cannot work, or is over this checkpoint's limit.
+            ConfigError: If a value is unknown, invalid, or over the checkpoint's limit.
         """
         typed = tuple((name, type(value), value) for name, value in given.items())
         try:
             return self._known_options(typed)
-        except TypeError:  # a list, which nothing can be found by
+        except TypeError:  # a list, which is not hashable
             return self._combined(dict(given))
 
     @cached_property
     def _known_options(self) -> Callable[[tuple[tuple[str, type, object], ...]], DecodeOptions]:
-        """Checking options takes as long as cutting a sentence into tokens, and clients repeat theirs."""
+        """A cache, as checking options takes as long as tokenising a sentence, and clients repeat theirs."""
 
         @lru_cache(maxsize=256)
         def options(typed: tuple[tuple[str, type, object], ...]) -> DecodeOptions:
@@ -119,7 +119,7 @@ class ModelCard:
             require(length is None or length <= self.max_target_length, name, limit, length)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
+        """Returns plain values, for JSON."""
         return {
             "name": self.name,
             "version": self.version,
@@ -131,10 +131,10 @@ class ModelCard:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:
-        """The card a dictionary holds.
+        """Returns the card of a dictionary.
 
         Raises:
-            ConfigError: If a value is missing, unknown or cannot work.
+            ConfigError: If a value is missing, unknown or invalid.
         """
         known = ("name", "version", "pairs", "max_source_length", "max_target_length", "decoding")
         for key in values:

@@ -1,4 +1,4 @@
-"""ⓕ Checkpoints made of others: rewritten in place, averaged, or deepened."""
+"""ⓕ Checkpoints made from others: edited in place, averaged, or deepened."""
 
 import dataclasses
 import re
@@ -15,9 +15,9 @@ from model.checkpoint.manifest import (
     PROVENANCE,
     read_config,
     read_json,
-    refusals,
     verify_files,
     write_config,
+    write_errors,
     write_provenance,
 )
 from model.checkpoint.shortlist import SHORTLIST, Shortlist, shortlist_bytes
@@ -29,16 +29,16 @@ from model.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from torch import Tensor
 
-_OF_ITS_ANSWERS = ("files", "scores", "evaluations", "tuning", "golden", "shortlist")
+_OUTPUT_KEYS = ("files", "scores", "evaluations", "tuning", "golden", "shortlist")
 
 
 def inherited_provenance(checkpoint: Checkpoint) -> dict[str, object]:
-    """What provenance says, but for what it says of the answers, which other weights need not give."""
-    return {name: value for name, value in checkpoint.provenance.items() if name not in _OF_ITS_ANSWERS}
+    """Returns the provenance without the keys that describe the output of these weights."""
+    return {name: value for name, value in checkpoint.provenance.items() if name not in _OUTPUT_KEYS}
 
 
 def identity(checkpoint: Checkpoint) -> dict[str, str]:
-    """By what a checkpoint can be known again."""
+    """Returns the name, version and checksum of a checkpoint."""
     return {
         "name": checkpoint.card.name,
         "version": checkpoint.card.version,
@@ -47,21 +47,21 @@ def identity(checkpoint: Checkpoint) -> dict[str, str]:
 
 
 @contextmanager
-def rewritten(folder: Path, noted: Mapping[str, object]) -> Iterator[Path]:
-    """Give a copy of a checkpoint to change, and put it in its place when the block ends well.
+def edited_checkpoint(folder: Path, noted: Mapping[str, object]) -> Iterator[Path]:
+    """Yields a copy of a checkpoint to change, which replaces the checkpoint if the block raises no error.
 
-    What else lies in the folder stays there, and stays unlisted in provenance.json.
+    Other files in the folder stay, and stay unlisted in provenance.json.
 
     Args:
-        folder: A checkpoint; gets a new checksum.
-        noted: JSON values for provenance.json, in the place of what it has under these names.
+        folder: A checkpoint; its checksum changes.
+        noted: JSON values to set in provenance.json.
 
     Raises:
-        CheckpointError: If the folder is not sound, or cannot be written; it is as it was then.
+        CheckpointError: If the folder is broken or cannot be written; it is unchanged then.
     """
     listed = verify_files(folder)
     provenance = {key: value for key, value in read_json(folder / PROVENANCE).items() if key != "files"}
-    with refusals(folder), atomic_folder(folder) as temporary:
+    with write_errors(folder), atomic_folder(folder) as temporary:
         for name in listed:
             shutil.copyfile(folder / name, temporary / name)
         yield temporary
@@ -70,18 +70,18 @@ def rewritten(folder: Path, noted: Mapping[str, object]) -> Iterator[Path]:
 
 
 def replace_card(folder: Path, card: ModelCard, noted: Mapping[str, object]) -> None:
-    """Let a checkpoint say something else about itself; its network stays as it is.
+    """Replaces the card of a checkpoint; the network stays.
 
     Args:
-        folder: A checkpoint; gets a new checksum.
-        card: The new one.
-        noted: See `rewritten`.
+        folder: A checkpoint; its checksum changes.
+        card: The new card.
+        noted: See `edited_checkpoint`.
 
     Raises:
-        CheckpointError: As `rewritten`.
+        CheckpointError: As `edited_checkpoint`.
     """
     config, _ = read_config(folder)
-    with rewritten(folder, noted) as temporary:
+    with edited_checkpoint(folder, noted) as temporary:
         write_config(temporary, config, card)
 
 
@@ -94,32 +94,33 @@ def _copy_missing(origin: Path, folder: Path) -> None:
 
 
 def add_shortlist(folder: Path, shortlist: Shortlist, origin: Mapping[str, object]) -> None:
-    """Give a checkpoint a shortlist, or another one, in one step; its checksum is a new one.
+    """Adds or replaces the shortlist of a checkpoint in one step.
 
     Args:
-        folder: A checkpoint.
-        shortlist: Checked already.
-        origin: Where it comes from, as JSON values; kept in provenance.json under `shortlist`.
+        folder: A checkpoint; its checksum changes.
+        shortlist: A shortlist that has been checked.
+        origin: How it was made, as JSON values for provenance.json.
 
     Raises:
-        CheckpointError: If the folder cannot be read or written; it is as it was then.
+        CheckpointError: If the folder cannot be read or written; it is unchanged then.
     """
-    with rewritten(folder, {"shortlist": origin}) as temporary:
+    with edited_checkpoint(folder, {"shortlist": origin}) as temporary:
         (temporary / SHORTLIST).write_bytes(shortlist_bytes(shortlist))
 
 
 def average_checkpoints(checkpoints: Sequence[Checkpoint], folder: Path) -> None:
-    """Write the mean of the weights, in the type the first one stores them in, with the first one's card.
+    """Writes the mean of the weights, with the card and the storage type of the first checkpoint.
 
-    Weights that one run went on from to the other, or of one run at several moments, have a mean that
-    often translates better than each (https://arxiv.org/abs/2203.05482); others have none that works.
+    If the weights come from one run at several steps, or one run began with the weights of the other, their
+    mean often translates better than each of them (https://arxiv.org/abs/2203.05482). Other means do not
+    work.
 
     Args:
         checkpoints: Two or more, of one shape and vocabulary; dropout may differ.
-        folder: Target; everything an existing folder holds is replaced.
+        folder: Folder to write; an existing one is replaced.
 
     Raises:
-        CheckpointError: If they do not fit each other, or the folder cannot be written.
+        CheckpointError: If the checkpoints do not match, or the folder cannot be written.
     """
     first, *others = checkpoints
     for other in others:
@@ -163,22 +164,22 @@ _OUTPUT = re.compile(r"(attention|cross|feed_forward)\.output\.(weight|bias)")
 def deepen_checkpoint(
     checkpoint: Checkpoint, folder: Path, *, num_encoder_layers: int, num_decoder_layers: int
 ) -> None:
-    """Write a deeper network that translates as this one does, to be trained further.
+    """Writes a deeper network whose translations are equal, for further training.
 
-    The layers are spread evenly over the new depth, and what comes before one is a copy of it whose sublayers
-    put out 0: in a pre-norm network, x + f(norm(x)), that leaves x as it is. The last layer stays the last,
-    whose attention alignments are made of. Training then finds in the copies what is worth adding
-    (Wang et al. 2023, https://arxiv.org/abs/2310.07999).
+    The layers are spread evenly over the new depth. Each is preceded by copies of itself whose sublayers
+    output 0, which leaves x unchanged in a pre-norm network, x + f(norm(x)). The last layer stays the last,
+    as alignments come from its attention. Training then changes the copies (Wang et al. 2023,
+    https://arxiv.org/abs/2310.07999).
 
     Args:
-        checkpoint: Of a pre-norm network.
-        folder: Target; everything an existing folder holds is replaced.
-        num_encoder_layers: As many as there are, or more; none where there are none.
-        num_decoder_layers: Likewise.
+        checkpoint: A checkpoint of a pre-norm network.
+        folder: Folder to write; an existing one is replaced.
+        num_encoder_layers: At least as many as now; 0 if there are none now.
+        num_decoder_layers: At least as many as now; 0 if there are none now.
 
     Raises:
         CheckpointError: If the network is post-norm or would not be deeper, or the folder cannot be written.
-        ConfigError: If it would be too deep.
+        ConfigError: If the network would be too deep.
     """
     old = checkpoint.config
     if (num_encoder_layers, num_decoder_layers) == (old.num_encoder_layers, old.num_decoder_layers):
@@ -191,21 +192,21 @@ def deepen_checkpoint(
             f"{checkpoint.folder} must be pre-norm to grow, but is {old.norm_position}-norm"
         )
     places = {
-        "encoder": _places("num_encoder_layers", old.num_encoder_layers, num_encoder_layers),
-        "decoder": _places("num_decoder_layers", old.num_decoder_layers, num_decoder_layers),
+        "encoder": _new_places("num_encoder_layers", old.num_encoder_layers, num_encoder_layers),
+        "decoder": _new_places("num_decoder_layers", old.num_decoder_layers, num_decoder_layers),
     }
     save_checkpoint(
         folder,
         config=replace(old, num_encoder_layers=num_encoder_layers, num_decoder_layers=num_decoder_layers),
-        weights=dict(_grown(checkpoint.state_dict(), places)),
+        weights=dict(_deepened(checkpoint.state_dict(), places)),
         card=checkpoint.card,
         tokenizer_folder=checkpoint.folder,
         provenance={**inherited_provenance(checkpoint), "grown": identity(checkpoint)},
     )
 
 
-def _places(field: str, old: int, new: int) -> list[list[int]]:
-    """Of each old layer its new places: copies in the first ones, itself in the last."""
+def _new_places(field: str, old: int, new: int) -> list[list[int]]:
+    """Returns the new places of each old layer: copies in all but the last, the layer itself in the last."""
     if not old and new:
         raise CheckpointError(f"`{field}` must be 0, as there are none to copy, but is {new} instead")
     if new < old:
@@ -213,7 +214,7 @@ def _places(field: str, old: int, new: int) -> list[list[int]]:
     return [list(range(-(-layer * new // old), -(-(layer + 1) * new // old))) for layer in range(old)]
 
 
-def _grown(
+def _deepened(
     weights: Mapping[str, "Tensor"], places: Mapping[str, list[list[int]]]
 ) -> Iterator[tuple[str, "Tensor"]]:
     for name, weight in weights.items():

@@ -1,6 +1,6 @@
-"""ⓕ Writing a checkpoint folder, and reading one back after everything in it has been checked.
+"""ⓕ Writing a checkpoint folder, and reading one after verifying it.
 
-Reading needs no torch: only a network does, and writing.
+Reading needs no torch; writing and making a network do.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from model.checkpoint.manifest import (
     fingerprint,
     read_config,
     read_json,
-    refusals,
     require_listed,
     verify_files,
     write_config,
+    write_errors,
     write_provenance,
 )
 from model.checkpoint.paths import CONFIG
@@ -44,15 +44,15 @@ class Checkpoint:
     """A checkpoint folder that has passed every check.
 
     Attributes:
-        folder: Where it was read from.
+        folder: The folder that was read.
         config: Shape of the network.
         card: Name, pairs, limits, decoding defaults.
         tokenizer: Text ↔ token ids.
-        weights: Parameters by name, tied ones once, in the type they are stored in; read-only
-            in spirit, as whoever uses them shares them.
-        checksum: SHA-256 of the whole, hexadecimal.
-        provenance: provenance.json as it stands.
-        shortlist: Which target tokens a sentence may be translated with, if the folder says so.
+        weights: Parameters by name, tied ones once, in the type they are stored in. All users share them, so
+            they must not be changed.
+        checksum: SHA-256 of the checkpoint, hexadecimal.
+        provenance: Content of provenance.json.
+        shortlist: The target tokens that a sentence may be translated with; None if the folder has none.
     """
 
     folder: Path
@@ -66,23 +66,23 @@ class Checkpoint:
 
     @property
     def num_parameters(self) -> int:
-        """Trained values, tied ones counted once."""
+        """Number of trained values; tied ones count once."""
         return count_parameters({name: tensor.shape for name, tensor in self.weights.items()})
 
     def state_dict(self) -> "dict[str, Tensor]":
-        """The weights for PyTorch, as they are stored, in the same memory."""
+        """Returns the weights for PyTorch in their stored type, without copying them."""
         return {name: tensor.torch() for name, tensor in self.weights.items()}
 
     def network(
         self, *, device: "torch.device | str" = "cpu", dtype: "torch.dtype | None" = None
     ) -> "Transformer":
-        """The network with these weights, in evaluation mode.
+        """Returns the network with a copy of these weights, in evaluation mode.
 
-        The weights are copies. Memory peaks at the network's own size and that of the files.
+        Memory peaks at the size of the network plus that of the files.
 
         Args:
-            device: Where to put it.
-            dtype: What to compute in; None is float32.
+            device: Device of the network.
+            dtype: Type to compute in; None is float32.
         """
         import torch
         from torch import nn
@@ -113,26 +113,27 @@ def save_checkpoint(
     provenance: Mapping[str, object],
     storage_dtype: "torch.dtype | None" = None,
 ) -> None:
-    """Write a checkpoint folder whole or not at all; an existing one is replaced in one step.
+    """Writes a checkpoint folder in one step.
 
     Args:
-        folder: Target; everything an existing folder holds is replaced.
+        folder: Folder to write; an existing one is replaced.
         config: Shape of the network.
-        weights: Its `state_dict()`; tied tensors are stored once.
-        card: What users see.
-        tokenizer_folder: Where the tokenizer's files are; they are copied.
-        provenance: JSON values: data, steps, scores, code version. `files` is added to it.
-        storage_dtype: float32, bfloat16 or float16; None keeps the weights' own.
+        weights: The network's `state_dict()`; tied tensors are stored once.
+        card: The card.
+        tokenizer_folder: Folder of the tokenizer's files, which are copied.
+        provenance: JSON values: data, steps, scores, code version. `files` is added to them.
+        storage_dtype: float32, bfloat16 or float16; None keeps the type of the weights.
 
     Raises:
-        CheckpointError: If the weights do not fit `config` or are not finite, the tokenizer does
-            not fit, or the folder cannot be written (a full disk, say). What was there is kept.
+        CheckpointError: If the weights or the tokenizer do not match `config`, the weights are not finite, or
+        the
+            folder cannot be written. An existing folder is unchanged then.
     """
     from model.checkpoint.writing import prepare, write_weights
 
     ready = prepare(config, weights, storage_dtype)
     _load_tokenizer(Path(tokenizer_folder), config)
-    with refusals(Path(folder)), atomic_folder(Path(folder)) as temporary:
+    with write_errors(Path(folder)), atomic_folder(Path(folder)) as temporary:
         write_config(temporary, config, card)
         write_weights(temporary, ready)
         copy_tokenizer(Path(tokenizer_folder), temporary)
@@ -140,11 +141,12 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: Path | str) -> Checkpoint:
-    """Read a checkpoint folder and check all of it before returning.
+    """Reads and verifies a checkpoint folder.
 
     Raises:
-        CheckpointError: If the folder is missing, incomplete, corrupt, of an unknown format or of
-            another shape than it says, holds NaN, or has a tokenizer of another vocabulary.
+        CheckpointError: If the folder is missing, incomplete, corrupt, of an unknown format or of another
+        shape
+            than config.json says, holds NaN, or has a tokenizer of another vocabulary.
     """
     folder = Path(folder)
     _check_presence(folder)

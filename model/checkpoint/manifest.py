@@ -1,4 +1,4 @@
-"""ⓕ The two JSON files of a checkpoint folder, and the checksums that vouch for all the others."""
+"""ⓕ The two JSON files of a checkpoint folder, and the checksums of all other files."""
 
 import hashlib
 import json
@@ -24,15 +24,15 @@ JsonObject = Mapping[str, object]
 
 @dataclass(frozen=True)
 class FileRecord:
-    """What provenance.json vouches for: SHA-256 in hexadecimal, size in bytes."""
+    """A file's record in provenance.json: SHA-256 in hexadecimal, size in bytes."""
 
     sha256: str
     size: int
 
 
 @contextmanager
-def refusals(path: Path) -> Iterator[None]:
-    """Say what the disk's refusal means for a checkpoint, or for a file of one.
+def write_errors(path: Path) -> Iterator[None]:
+    """Turns an OSError of the block into a CheckpointError.
 
     Raises:
         CheckpointError: If `path` could not be written.
@@ -45,12 +45,12 @@ def refusals(path: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, content: JsonObject) -> None:
-    """Write an object as indented UTF-8 JSON with a final newline."""
+    """Writes an object as indented UTF-8 JSON with a final newline."""
     path.write_text(_to_text(content), encoding="utf-8")
 
 
 def read_json(path: Path) -> JsonObject:
-    """Read a JSON object.
+    """Reads a JSON object.
 
     Raises:
         CheckpointError: If the file is missing, unreadable or not a JSON object.
@@ -66,17 +66,18 @@ def read_json(path: Path) -> JsonObject:
 
 
 def write_config(folder: Path, config: TransformerConfig, card: ModelCard) -> None:
-    """Write config.json."""
+    """Writes config.json."""
     content = {"format_version": FORMAT_VERSION, "card": card.to_dict(), "architecture": config.to_dict()}
     write_json(folder / CONFIG, content)
 
 
 def check_format_version(folder: Path) -> None:
-    """Refuse a folder of a format that this release does not know, before judging its content.
+    """Refuses a folder of an unknown format version.
 
     Raises:
-        CheckpointError: Naming the version found and the one known; or, of a training run's folder, its
-            checkpoint.
+        CheckpointError: With the version found and the known one; for a training run's folder, with the path
+        of
+            its checkpoint.
     """
     if is_run_folder(folder):
         good = good_checkpoint(folder)
@@ -89,10 +90,10 @@ def check_format_version(folder: Path) -> None:
 
 
 def read_config(folder: Path) -> tuple[TransformerConfig, ModelCard]:
-    """Read config.json.
+    """Reads config.json.
 
     Raises:
-        CheckpointError: If a part is missing or unknown, or a value cannot work, by its name.
+        CheckpointError: With the name of a part that is missing or unknown, or of an invalid value.
     """
     content = read_json(folder / CONFIG)
     try:
@@ -105,14 +106,14 @@ def read_config(folder: Path) -> tuple[TransformerConfig, ModelCard]:
 
 
 def write_provenance(folder: Path, provenance: JsonObject) -> None:
-    """Write provenance.json: what the caller knows of the origin, and a record of each other file."""
+    """Writes provenance.json: the caller's values, and a record of each other file."""
     records = {path.name: _record(path) for path in sorted(folder.iterdir()) if path.name != PROVENANCE}
     files = {name: {"sha256": record.sha256, "bytes": record.size} for name, record in records.items()}
     write_json(folder / PROVENANCE, {**provenance, "files": files})
 
 
 def record_evaluation(folder: Path, name: str, evaluation: JsonObject) -> None:
-    """Add scores to provenance.json under `evaluations`, or replace those of the same name.
+    """Adds scores to provenance.json under `evaluations`, or replaces those of the same name.
 
     Raises:
         CheckpointError: If provenance.json cannot be read or replaced.
@@ -123,23 +124,23 @@ def record_evaluation(folder: Path, name: str, evaluation: JsonObject) -> None:
 
 
 def record(folder: Path, key: str, value: object) -> None:
-    """Keep a JSON value in provenance.json, in the place of what was there under this key.
+    """Sets a key of provenance.json.
 
-    Everything else in the folder, and so the checkpoint's checksum, stays as it was.
+    Everything else in the folder stays, and so does the checkpoint's checksum.
 
     Raises:
         CheckpointError: If provenance.json cannot be read or replaced.
     """
     provenance = read_json(folder / PROVENANCE)
-    with refusals(folder / PROVENANCE):
+    with write_errors(folder / PROVENANCE):
         write_text_atomically(folder / PROVENANCE, _to_text({**provenance, key: value}))
 
 
 def verify_files(folder: Path) -> Mapping[str, FileRecord]:
-    """Compare each file with its record in provenance.json.
+    """Compares each file with its record in provenance.json.
 
     Raises:
-        CheckpointError: If a file is missing, was truncated or altered, by its name.
+        CheckpointError: With the name of a file that is missing, truncated or changed.
     """
     records = _records(folder)
     for name, expected in records.items():
@@ -148,16 +149,16 @@ def verify_files(folder: Path) -> Mapping[str, FileRecord]:
 
 
 def fingerprint(records: Mapping[str, FileRecord]) -> str:
-    """One SHA-256 for the whole checkpoint: of its files' names and checksums, in order of name."""
+    """Returns one SHA-256 for the checkpoint: that of its files' names and checksums, in order of name."""
     lines = (f"{records[name].sha256}  {name}\n" for name in sorted(records))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def require_listed(folder: Path, names: Iterable[str], records: Mapping[str, FileRecord]) -> None:
-    """Refuse to read a file that provenance.json does not vouch for.
+    """Refuses files without a record in provenance.json.
 
     Raises:
-        CheckpointError: Naming the first such file.
+        CheckpointError: With the name of the first such file.
     """
     for name in names:
         if name not in records:
@@ -193,7 +194,7 @@ def _verify(path: Path, expected: FileRecord) -> None:
 
 
 def _require_file(path: Path) -> None:
-    """Refuse what is missing, or cannot be read to its end: a named pipe, say."""
+    """Refuses a missing file, and what is not a regular file, such as a named pipe."""
     if not path.is_file():
         state = "is no file" if path.exists() else "is missing"
         raise CheckpointError(f"checkpoint {path.parent} is incomplete: {path.name} {state}")

@@ -1,4 +1,4 @@
-"""ⓕ Checkpoint folders found by path, and told from the folders of training runs. No torch."""
+"""ⓕ Finds checkpoint folders by path, and tells them from the folders of training runs. No torch."""
 
 import json
 import os
@@ -8,13 +8,13 @@ from pathlib import Path
 from model.errors import ConfigError
 
 CONFIG = "config.json"
-"""What makes a folder a checkpoint."""
+"""The file that makes a folder a checkpoint."""
 
 
 def checkpoint_folders(path: Path) -> list[Path]:
-    """The checkpoint folders a path stands for, by name: itself, or those directly inside it.
+    """Returns the checkpoint folders of a path, by name: the path itself, or those directly inside it.
 
-    Hidden ones do not count: a checkpoint that is just being written is one. Nor do folders of training runs.
+    Hidden folders, such as a checkpoint that is being written, and folders of training runs do not count.
     """
     if (path / CONFIG).is_file() or not path.is_dir():
         return [path]
@@ -22,15 +22,15 @@ def checkpoint_folders(path: Path) -> list[Path]:
 
 
 def run_folders(path: Path) -> list[Path]:
-    """The folders of training runs directly inside a path, by name."""
+    """Returns the folders of training runs directly inside a path, by name."""
     return [folder for folder in _configured(path) if is_run_folder(folder)]
 
 
 def is_run_folder(path: Path) -> bool:
-    """Whether a training run keeps its configuration there, whose `config.json` is no checkpoint's."""
+    """Returns whether a folder is that of a training run, whose `config.json` is not a checkpoint's."""
     config = path / CONFIG
     try:
-        # A pipe would be waited for.
+        # Reading a pipe would block.
         content = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else None
     except (OSError, ValueError, RecursionError):
         return False
@@ -38,19 +38,19 @@ def is_run_folder(path: Path) -> bool:
 
 
 def good_checkpoint(run: Path) -> Path | None:
-    """What to take from a training run: the best checkpoint, else the last; None before the first."""
+    """Returns the best checkpoint of a training run, or else the last; None before the first."""
     places = (run / "checkpoints" / name for name in ("best", "last"))
     return next((place for place in places if place.is_dir()), None)
 
 
 def _configured(path: Path) -> list[Path]:
     inside = path.iterdir() if path.is_dir() else ()
-    # Of a folder that only others may read, such as lost+found, pathlib's is_file would raise.
+    # pathlib's is_file would raise for a folder that this user may not read, such as lost+found.
     return sorted(each for each in inside if not each.name.startswith(".") and os.path.isfile(each / CONFIG))
 
 
 def served_folders(paths: Iterable[Path]) -> list[Path]:
-    """Checkpoint folders as named; a folder that is none stands for those inside it, by name.
+    """Returns the checkpoint folders of several paths; see `checkpoint_folders`.
 
     Raises:
         ConfigError: If a path holds no checkpoint.

@@ -1,10 +1,10 @@
 """ⓕ Shortlists: the target tokens that a sentence may be translated with, and their file. No torch.
 
-Jean et al. 2015 (https://arxiv.org/abs/1412.2007): tokens that are always candidates, and for every
-source token the likeliest translations of it. Projecting onto a few thousand tokens rather than the
-vocabulary is that much less work.
+The candidates of a sentence are some frequent tokens and the likeliest translations of each source token
+(Jean et al. 2015, https://arxiv.org/abs/1412.2007). Projecting onto a few thousand tokens is less work than
+projecting onto the vocabulary.
 
-The file is optional; it is listed in provenance.json like every other, and checked as they are.
+The file is optional. Like every other file, it is listed in provenance.json and verified.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class Shortlist:
     """A list of target ids for every source id.
 
     Attributes:
-        always: Target ids that any sentence may be translated with, EOS among them.
+        always: Target ids that any sentence may be translated with, including EOS.
         offsets: The candidates of source id i are `candidates[offsets[i]:offsets[i + 1]]`.
         candidates: Target ids.
     """
@@ -39,10 +39,10 @@ class Shortlist:
     candidates: Ids
 
     def check(self, config: TransformerConfig) -> None:
-        """Refuse a shortlist that is not one of this network.
+        """Refuses a shortlist that does not match the network.
 
         Raises:
-            ConfigError: By the name of the array at fault.
+            ConfigError: With the name of the array at fault.
         """
         for name in ("always", "offsets", "candidates"):
             array = getattr(self, name)
@@ -60,11 +60,11 @@ class Shortlist:
         require(is_ordered, "offsets", f"ascending from 0 to {len(self.candidates)}", ends)
 
     def choose(self, source_ids: Iterable[int], also: Iterable[int] = ()) -> Ids:
-        """What a sentence may be translated with.
+        """Returns the target ids that a sentence may be translated with.
 
         Args:
-            source_ids: Its tokens.
-            also: Target ids that it needs in any case: a given beginning.
+            source_ids: The sentence's tokens.
+            also: Further target ids that it needs: those of a given prefix.
 
         Returns:
             Target ids, each once, ascending.
@@ -79,7 +79,7 @@ class Shortlist:
 
     @cached_property
     def _bounds(self) -> list[int]:
-        """The offsets as Python's numbers, which are quicker to look up one by one."""
+        """The offsets as Python numbers, which are faster to look up one by one."""
         bounds: list[int] = self.offsets.tolist()
         return bounds
 
@@ -96,10 +96,10 @@ _ARRAYS = ("always", "offsets", "candidates")
 
 
 def read_shortlist(folder: Path, config: TransformerConfig) -> Shortlist:
-    """Read and check the shortlist of a checkpoint.
+    """Reads and checks the shortlist of a checkpoint.
 
     Raises:
-        CheckpointError: If the file is not sound, or not of such a network.
+        CheckpointError: If the file is broken, or does not match the network.
     """
     path = folder / SHORTLIST
     try:
@@ -108,12 +108,12 @@ def read_shortlist(folder: Path, config: TransformerConfig) -> Shortlist:
             raise CheckpointError(f"{path} must hold {', '.join(_ARRAYS)}, but has {', '.join(arrays)}")
         shortlist = Shortlist(**arrays)
         shortlist.check(config)
-    # The last two are what becomes of types that numpy does not have.
+    # Types that numpy lacks raise the last two.
     except (SafetensorError, OSError, ValueError, ConfigError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used: {' '.join(str(error).split())}") from error
     return shortlist
 
 
 def shortlist_bytes(shortlist: Shortlist) -> bytes:
-    """The file that `read_shortlist` reads."""
+    """Returns the content of the file that `read_shortlist` reads."""
     return save({name: getattr(shortlist, name) for name in _ARRAYS})

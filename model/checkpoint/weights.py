@@ -1,7 +1,7 @@
 """ⓕ Safetensors files as a network's tensors, checked by name, shape, type and finiteness. No torch.
 
-The format is 8 bytes with the length of a JSON header, the header (type, shape and place of each
-tensor), then the numbers, row by row: https://github.com/huggingface/safetensors#format.
+A file has 8 bytes with the length of a JSON header, the header (type, shape and place of each tensor), and
+the numbers, row by row: https://github.com/huggingface/safetensors#format.
 """
 
 import json
@@ -36,7 +36,7 @@ _BFLOAT16_EXPONENT = 0x7F80
 
 
 class _Entry(TypedDict):
-    """What the header says of a tensor; places count from the header's end."""
+    """The header's entry of a tensor; offsets count from the end of the header."""
 
     dtype: str
     shape: list[int]
@@ -48,8 +48,8 @@ class StoredTensor:
     """A tensor in the type it is stored in.
 
     Attributes:
-        values: float32, float16, or uint16 that holds the bits of bfloat16.
-        dtype: What the values are.
+        values: float32, float16, or uint16 with the bits of bfloat16.
+        dtype: The type of the values.
     """
 
     values: NDArray[np.generic]
@@ -57,23 +57,23 @@ class StoredTensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of its dimensions."""
+        """Lengths of the dimensions."""
         return self.values.shape
 
     @property
     def nbytes(self) -> int:
-        """Bytes in the file."""
+        """Size in the file, in bytes."""
         return self.values.nbytes
 
     def is_finite(self) -> bool:
-        """Whether it holds neither NaN nor infinity."""
+        """Returns whether the tensor holds neither NaN nor infinity."""
         if self.dtype == "bfloat16":
             exponents = self.values.view(np.uint16) & _BFLOAT16_EXPONENT
             return not bool((exponents == _BFLOAT16_EXPONENT).any())
         return bool(np.isfinite(self.values).all())
 
     def torch(self) -> "Tensor":
-        """The same numbers for PyTorch, in the same memory."""
+        """Returns the tensor for PyTorch, without copying it."""
         import torch
 
         tensor = torch.from_numpy(self.values)
@@ -81,14 +81,14 @@ class StoredTensor:
 
 
 def stored_tensors(path: Path) -> Iterator[tuple[str, StoredTensor]]:
-    """Every tensor of a file, with its name.
+    """Yields every tensor of a file, with its name.
 
     Raises:
-        CheckpointError: If the file is no whole, sound safetensors file, or a tensor is not floating
-            point.
+        CheckpointError: If the file is not a complete, sound safetensors file, or a tensor is not floating
+        point.
     """
     try:
-        # The header is untrusted until the library has found its places in order and within the file.
+        # The header is untrusted until the library has checked that its offsets are within the file.
         with safe_open(path, framework="numpy"):
             pass
         header, numbers = _read(path)
@@ -100,7 +100,7 @@ def stored_tensors(path: Path) -> Iterator[tuple[str, StoredTensor]]:
 
 
 def _read(path: Path) -> tuple[dict[str, _Entry], memoryview]:
-    # Not mapped: if somebody copied another file over this one now, a mapping would end the process.
+    # Not memory-mapped: if another file were copied over this one, a mapping would crash the process.
     content = np.fromfile(path, np.uint8).data
     end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     header = cast(dict[str, _Entry], json.loads(bytes(content[_LENGTH_BYTES:end])))
@@ -123,16 +123,17 @@ INDEX = "model.safetensors.index.json"
 def read_weights(
     folder: Path, config: TransformerConfig, records: Mapping[str, FileRecord]
 ) -> dict[str, StoredTensor]:
-    """The weights, as the files have them.
+    """Reads the weights.
 
     Args:
         folder: Checkpoint folder.
-        config: What the tensors' names and shapes must agree with.
-        records: The files that have been verified; no other is opened.
+        config: Determines the tensors' names and shapes.
+        records: The files that have been verified; no other file is opened.
 
     Raises:
-        CheckpointError: If the tensors are not exactly those of the network, or hold NaN or
-            infinity, by file and name.
+        CheckpointError: With file and name, if the tensors are not exactly those of the network, or hold NaN
+        or
+            infinity.
     """
     file_names = _weight_files(folder, records)
     require_listed(folder, file_names, records)
@@ -150,10 +151,10 @@ def read_weights(
 
 
 def check_shapes(config: TransformerConfig, shapes: Mapping[str, Shape], where: str) -> None:
-    """Require exactly the network's parameters, tied ones once.
+    """Requires exactly the network's parameters, tied ones once.
 
     Raises:
-        CheckpointError: Naming the first tensor that is missing, unknown or of another shape.
+        CheckpointError: With the name of the first tensor that is missing, unknown or of another shape.
     """
     expected = parameter_shapes(config)
     for name, shape in expected.items():

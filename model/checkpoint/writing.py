@@ -1,4 +1,4 @@
-"""ⓕ A network's tensors → safetensors files, checked by name, shape, type and finiteness."""
+"""ⓕ Writes a network's tensors to safetensors files, checked by name, shape, type and finiteness."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,23 +16,23 @@ from model.network.parameters import parameter_names
 MAX_FILE_BYTES = 15_000_000
 STORAGE_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
-# safetensors describes a tensor in its header in well under this.
+# safetensors needs less than this in its header for a tensor.
 _HEADER_BYTES_PER_TENSOR = 200
 
 
 def prepare(
     config: TransformerConfig, weights: Mapping[str, Tensor], dtype: torch.dtype | None
 ) -> dict[str, Tensor]:
-    """The tensors to store: on the CPU, contiguous, each once (of tied ones, the first name).
+    """Returns the tensors to store: on the CPU, contiguous, tied ones once under their first name.
 
     Args:
-        config: Of the network that the weights belong to.
-        weights: For instance its `state_dict()`; tied names may be there or not.
-        dtype: To store floating-point values in; None keeps what each tensor has.
+        config: Shape of the network.
+        weights: The network's `state_dict()`; tied names may be missing.
+        dtype: Type to store floating-point values in; None keeps the type of each tensor.
 
     Raises:
-        CheckpointError: If a tensor is missing, unknown, of another shape, or not finite
-            (in `dtype`: float16 holds at most 65504).
+        CheckpointError: If a tensor is missing, unknown, of another shape, or not finite in `dtype` (float16
+            holds at most 65504).
     """
     names = parameter_names(config)
     for name in weights.keys() - names.keys():
@@ -46,9 +46,9 @@ def prepare(
 
 
 def write_weights(folder: Path, weights: Mapping[str, Tensor], max_file_bytes: int = MAX_FILE_BYTES) -> None:
-    """Write one file, or several of at most `max_file_bytes` and their index.
+    """Writes one file, or several of at most `max_file_bytes` and their index.
 
-    A single tensor larger than that has a file of its own.
+    A single tensor larger than that has its own file.
     """
     shards = _shards(weights, max_file_bytes)
     if len(shards) == 1:
@@ -71,7 +71,7 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
 
 
 def _shards(weights: Mapping[str, Tensor], max_file_bytes: int) -> Sequence[Sequence[str]]:
-    """Names by file, in order, each file as full as the limit allows."""
+    """Returns the names of each file's tensors, in order, each file as full as the limit allows."""
     shards: list[list[str]] = [[]]
     used = 0
     for name, tensor in weights.items():

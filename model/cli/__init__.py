@@ -1,4 +1,4 @@
-"""The command line, a file a command; each loads what it needs only when it runs."""
+"""The command line, one module for each command; a command imports what it needs when it runs."""
 
 from model.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`dragoman attention`: where each head looks while it translates a sentence, as PNG."""
+"""`dragoman attention`: pictures of the attention weights of a translation, as PNG."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="FOLDER",
-    help="Where to write: a folder 1, 2, ... in it for each sentence.",
+    help="Folder to write, with a folder 1, 2, ... in it for each sentence.",
 )
 @language_options
 @setup_options
@@ -42,10 +42,10 @@ def attention(
     setup: Setup,
     decoding: Mapping[str, object],
 ) -> None:
-    r"""Translate each TEXT and draw the attention weights of every layer and head.
+    r"""Translate each TEXT and draw its attention weights.
 
     A picture shows the heads of one layer side by side: encoder-1.png, decoder-1.png, cross-1.png
-    and so on. A row is a position that looks, a column one that is looked at.
+    and so on. A row is a query position, a column a key position.
 
     \b
     Example:
@@ -57,7 +57,7 @@ def attention(
 
     sentences = _translate(texts, languages, setup, decoding)
     if not sentences:
-        raise Failure("nothing to draw: no TEXT holds a sentence to translate")
+        raise Failure("nothing to draw: no TEXT has a sentence to translate")
     checkpoint = load_checkpoint(only_checkpoint(setup.checkpoint))
     for number, sentence in enumerate(sentences, start=1):
         place = output / str(number)
@@ -77,7 +77,7 @@ def _translate(
 
 
 def _draw(checkpoint: "Checkpoint", sentence: "SentenceTranslation", folder: Path) -> int:
-    """Draw in float32 on the CPU, whatever the translation was computed in."""
+    """Draws in float32 on the CPU, whatever precision the translation used."""
     from model.training.report.attention import write_heat_maps
 
     tokenizer, best = checkpoint.tokenizer, sentence.hypotheses[0]

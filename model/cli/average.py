@@ -11,10 +11,10 @@ from model.cli.options import only_checkpoint, output_folder, require_replaceabl
 @click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, type=click.Path(path_type=Path))
 @output_folder
 def average(checkpoints: tuple[Path, ...], output: Path) -> None:
-    """Write the mean of the weights of two or more CHECKPOINTs, with the card of the first.
+    """Write the mean of the weights of two or more CHECKPOINTs.
 
-    They must be of one shape and vocabulary, and have a past in common: moments of one run, or runs that
-    began with the same weights. Choose its search anew: `dragoman tune`.
+    They must have one shape and vocabulary and a common origin: steps of one run, or runs that began with the
+    same weights. The card is that of the first. Tune the search of the mean afterwards: `dragoman tune`.
     """
     from model.checkpoint.editing import average_checkpoints
     from model.checkpoint.folder import load_checkpoint

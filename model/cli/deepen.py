@@ -1,4 +1,4 @@
-"""`dragoman grow`: a deeper checkpoint that translates alike, to be trained further."""
+"""`dragoman grow`: a deeper checkpoint with equal translations, for further training."""
 
 from pathlib import Path
 
@@ -9,17 +9,14 @@ from model.cli.options import only_checkpoint, output_folder, require_replaceabl
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option(
-    "--encoder-layers", type=click.IntRange(min=1), help="How many there are to be.  [as many as now]"
-)
-@click.option(
-    "--decoder-layers", type=click.IntRange(min=1), help="How many there are to be.  [as many as now]"
-)
+@click.option("--encoder-layers", type=click.IntRange(min=1), help="Number of layers.  [default: unchanged]")
+@click.option("--decoder-layers", type=click.IntRange(min=1), help="Number of layers.  [default: unchanged]")
 @output_folder
 def grow(checkpoint: Path, encoder_layers: int | None, decoder_layers: int | None, output: Path) -> None:
-    """Write CHECKPOINT with more layers, which add nothing until they are trained (`run.start_from`).
+    """Write CHECKPOINT with more layers, for further training.
 
-    It translates as before, so that training goes on where it was. Only pre-norm networks can grow.
+    The new layers add nothing until they are trained (`run.start_from`), so that its translations are equal
+    and training continues from them. Only pre-norm networks can be deepened.
     """
     from model.checkpoint.editing import deepen_checkpoint
     from model.checkpoint.folder import load_checkpoint

@@ -15,7 +15,7 @@ from model.cli.options import only_checkpoint, output_folder, require_replaceabl
     "export_format",
     type=click.Choice(tuple(QUANTIZATIONS)),
     required=True,
-    help="Whose format to write.",
+    help="Format to write.",
 )
 @output_folder
 @click.option(
@@ -23,13 +23,14 @@ from model.cli.options import only_checkpoint, output_folder, require_replaceabl
     type=click.Choice(QUANTIZATIONS["ctranslate2"]),
     default="float32",
     show_default=True,
-    help="What to store numbers in; the types with int are CTranslate2's alone.",
+    help="Number type to store; only CTranslate2 has the integer types.",
 )
 def export(checkpoint: Path, export_format: str, output: Path, quantization: str) -> None:
-    r"""Write CHECKPOINT in another framework's format: a checkpoint folder, or one that holds just one.
+    r"""Write CHECKPOINT in the format of another framework.
 
-    The folder has the weights, the vocabulary, the SentencePiece models and a README that says how to
-    call it. In float32 it gives the same greedy translations as Dragoman.
+    CHECKPOINT is a checkpoint folder, or a folder that holds one. The output has the weights, the vocabulary,
+    the SentencePiece models and a README that shows how to use it. In float32 its greedy translations equal
+    Dragoman's.
 
     \b
     ctranslate2  CTranslate2's Translator; every variant but standard-deviation norms, and

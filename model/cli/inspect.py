@@ -1,4 +1,4 @@
-"""`dragoman inspect`: what a checkpoint folder holds, after checking all of it."""
+"""`dragoman inspect`: the content of a checkpoint folder, after verifying it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,10 +19,11 @@ Report = Mapping[str, object]
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def inspect(checkpoint: Path, as_json: bool) -> None:
-    """Show and verify CHECKPOINT: a checkpoint folder, or a folder that holds just one.
+    """Verify CHECKPOINT and show what it holds.
 
-    Configuration, parameters, languages, tokenizer, provenance, checksums. A folder that is not
-    sound is refused with the name of the file or tensor at fault.
+    CHECKPOINT is a checkpoint folder, or a folder that holds one. The report has its configuration,
+    parameters, languages, tokenizer, provenance and checksums. A broken folder is refused with the name of
+    the file or tensor at fault.
     """
     from model.checkpoint.folder import load_checkpoint
 
@@ -31,7 +32,7 @@ def inspect(checkpoint: Path, as_json: bool) -> None:
 
 
 def describe(checkpoint: "Checkpoint") -> Report:
-    """Everything a person may want to know of a checkpoint, as JSON values."""
+    """Returns a description of a checkpoint as JSON values."""
     card, tokenizer = checkpoint.card, checkpoint.tokenizer
     return {
         "name": card.name,
@@ -68,7 +69,7 @@ def _parameters(checkpoint: "Checkpoint") -> Report:
 
 
 def _lines(report: Report, depth: int = 0) -> Iterator[str]:
-    """An outline for people: a line a value, nested ones indented."""
+    """Yields the description as lines, one for each value, nested values indented."""
     indent = "  " * depth
     for key, value in report.items():
         if isinstance(value, Mapping) and value:

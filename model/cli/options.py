@@ -1,4 +1,4 @@
-"""Options that several commands share: checkpoint, device, languages, decoding, output folder, progress."""
+"""Options that commands share: checkpoint, device, languages, decoding, output folder, progress."""
 
 import functools
 import json
@@ -27,13 +27,13 @@ Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 def grouped(
     command: Command, options: Mapping[str, Option], name: str, pack: Callable[..., object]
 ) -> Command:
-    """Give a command several options, whose values it gets as one argument.
+    """Gives a command several options whose values it receives as one argument.
 
     Args:
-        command: A function that click will make a command.
-        options: Made by `click.option`, by the name of their value, in order of the help text.
-        name: Of the command's argument.
-        pack: Called with the options' values by name; what it returns is the argument.
+        command: A function that click turns into a command.
+        options: Options made by `click.option`, by the name of their value, in the order of the help text.
+        name: Name of the command's argument.
+        pack: Called with the options' values by name; returns the argument.
     """
 
     @functools.wraps(command)
@@ -48,26 +48,26 @@ def grouped(
 
 _OPTIONS: Mapping[str, tuple[type, str]] = {
     "strategy": (str, "greedy, beam or sample."),
-    "beam_size": (int, "Hypotheses kept alive; asks for beam search where no --strategy is given."),
+    "beam_size": (int, "Hypotheses that beam search keeps; implies beam search without --strategy."),
     "length_penalty": (float, "Above 0 favours longer translations."),
     "patience": (
         float,
-        "Search ends when patience × beam size are finished and none is ahead of them.",
+        "The search ends when patience × beam size hypotheses are finished and none is better.",
     ),
     "temperature": (float, "Sampling: above 1 is more varied."),
     "top_k": (int, "Sampling: among the k likeliest tokens; 0 is no limit."),
-    "top_p": (float, "Sampling: among the likeliest tokens that hold this probability."),
-    "min_p": (float, "Sampling: drop what is less likely than this share of the likeliest."),
+    "top_p": (float, "Sampling: among the likeliest tokens that together have this probability."),
+    "min_p": (float, "Sampling: drop tokens less likely than this share of the likeliest."),
     "seed": (int, "Sampling: the same seed gives the same translation."),
     "max_length": (int, "Most tokens of a translated sentence."),
     "min_length": (int, "Fewest tokens of a translated sentence."),
-    "no_repeat_ngram_size": (int, "No sequence of so many tokens appears twice."),
+    "no_repeat_ngram_size": (int, "No sequence of so many tokens occurs twice."),
     "repetition_penalty": (float, "Above 1 makes repeated tokens less likely."),
 }
 
 
 def decoding_options(command: Command) -> Command:
-    """The values that were given, as `decoding`: by their name in DecodeOptions."""
+    """Gives a command the decoding options; it gets those that were given as `decoding`, by name."""
     options = {
         name: click.option(f"--{name.replace('_', '-')}", type=kind, help=text)
         for name, (kind, text) in _OPTIONS.items()
@@ -81,21 +81,21 @@ def _given(**values: object) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Languages:
-    """What the user said; None (or `auto` for the source) leaves it open."""
+    """The languages that were given; None, or `auto` for the source, leaves the choice open."""
 
     source: str | None
     target: str | None
 
     def resolve(self, card: ModelCard, sample: str) -> Pair:
-        """The direction that is meant.
+        """Returns the direction to translate.
 
         Args:
-            card: Of the checkpoint.
-            sample: Some of the text, to detect its language where several are possible.
+            card: The checkpoint's card.
+            sample: A part of the text, to detect its language if several are possible.
 
         Raises:
             UnsupportedLanguageError: If the checkpoint does not translate the direction.
-            UsageError: If the target is left open and there are several.
+            UsageError: If no target was given and several are possible.
         """
         from model.translation.document_translation import resolve_code, resolve_pair
 
@@ -123,10 +123,10 @@ class Languages:
 
 
 def named_languages(card: ModelCard, name: str) -> Pair:
-    """The two languages of a `--corpus SOURCE-TARGET FILE`.
+    """Returns the two languages of `--corpus SOURCE-TARGET FILE`.
 
     Raises:
-        Misuse: If the checkpoint translates between no two that are named so.
+        Misuse: If the checkpoint does not translate between them.
     """
     pair = card.languages_named(name)
     if pair is None:
@@ -136,7 +136,7 @@ def named_languages(card: ModelCard, name: str) -> Pair:
 
 
 def are_exchanged(samples: tuple[str, str], languages: Pair) -> bool:
-    """Whether two columns of text are plainly in each other's language."""
+    """Returns whether two columns of text are clearly in each other's language."""
     from model.text.languages import LanguageDetector
 
     detector = LanguageDetector(languages)
@@ -148,10 +148,10 @@ def are_exchanged(samples: tuple[str, str], languages: Pair) -> bool:
 
 
 def language_options(command: Command) -> Command:
-    """`--source`, `--target`, as `languages`."""
+    """Gives a command `--source` and `--target`; it gets them as `languages`."""
     helps = {
-        "source": "Source language; detected in the first lines where there is a choice, or for auto.",
-        "target": "Target language; needed only where there is a choice.",
+        "source": "Source language; if omitted or auto, detected in the first lines.",
+        "target": "Target language; needed only if there is a choice.",
     }
     options = {
         name: click.option(f"-{name[0]}", f"--{name}", metavar="CODE", help=text)
@@ -165,16 +165,16 @@ output_folder = click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Folder to write: a new or an empty one, or a checkpoint or an export to replace; not the input.",
+    help="Folder to write: new or empty, or a checkpoint or an export to replace; not the input.",
 )
 
 
 def require_replaceable(output: Path, inputs: Iterable[Path]) -> None:
-    """Let nothing be lost but what is meant to be replaced.
+    """Refuses an output folder whose replacement would lose other files.
 
     Args:
-        output: Where a command is going to put a whole folder.
-        inputs: What the command reads.
+        output: The folder that the command will write.
+        inputs: The folders that the command reads.
 
     Raises:
         Misuse: If the folder is or holds an input or the working directory, or holds files and is neither a
@@ -190,7 +190,7 @@ def require_replaceable(output: Path, inputs: Iterable[Path]) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether it is a checkpoint, sound or not, or an export."""
+    """Returns whether a folder is a checkpoint, even a broken one, or an export."""
     if (folder / DESCRIPTION).is_file():
         return True
     try:
@@ -203,15 +203,15 @@ def _is_ours(folder: Path) -> bool:
 def progress_bar(
     unit: str, *, total: int | None = None, done: int = 0, wanted: bool | None = None
 ) -> "tqdm[None]":
-    """A bar, or what stands for one and shows nothing.
+    """Returns a progress bar, which may be hidden.
 
     Args:
-        unit: What is counted, in the plural.
-        total: How many there are, if that is known.
-        done: So many are done already.
-        wanted: Whether to show it; None does where standard error is a terminal.
+        unit: The unit, in the plural.
+        total: The total number, if known.
+        done: The number that is done already.
+        wanted: Whether to show the bar; None shows it if standard error is a terminal.
     """
-    # There is none where whoever started the process has closed it.
+    # Standard error is None if the parent process closed it.
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     shown = is_terminal if wanted is None else wanted and sys.stderr is not None
     return tqdm(unit=f" {unit}", total=total, initial=done, disable=not shown, file=sys.stderr)
@@ -232,13 +232,13 @@ def _choice(name: str, values: str, text: str) -> Option:
     )
 
 
-device_option = _choice("device", "auto|cpu|cuda", "Where to run.")
-precision_option = _choice("precision", "auto|float32|bfloat16|float16|int8", "What to compute in.")
+device_option = _choice("device", "auto|cpu|cuda", "Device to run on.")
+precision_option = _choice("precision", "auto|float32|bfloat16|float16|int8", "Number type to compute in.")
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What the options say."""
+    """The checkpoint, and how to load it."""
 
     checkpoint: Path
     device: str
@@ -247,12 +247,13 @@ class Setup:
     retry_degenerate: bool = True
 
     def load(self) -> "Translator":
-        """Load the checkpoint, and only now what computes it.
+        """Loads the checkpoint; imports the packages that compute only now.
 
         Raises:
-            CheckpointError: If there is no checkpoint, more than one, or it is not sound.
-            ConfigError: If the device or the precision cannot be had; or if it has no shortlist, and one is
-                asked for.
+            CheckpointError: If there is no checkpoint, or more than one, or it is broken.
+            ConfigError: If the device or the precision is not available, or the checkpoint lacks a shortlist
+            that
+                was requested.
         """
         from model.translation.translator import Translator
 
@@ -265,10 +266,10 @@ class Setup:
         )
 
     def record(self, name: str, evaluation: Mapping[str, object]) -> None:
-        """Keep scores in the checkpoint's provenance, under this name.
+        """Records scores in the checkpoint's provenance.
 
         Raises:
-            CheckpointError: If they cannot be written.
+            CheckpointError: If provenance.json cannot be written.
         """
         from model.checkpoint.manifest import record_evaluation
 
@@ -276,12 +277,12 @@ class Setup:
 
 
 def only_checkpoint(path: Path) -> Path:
-    """The checkpoint folder a path stands for: itself, or the only one in it.
+    """Returns the checkpoint folder of a path: the path itself, or the only checkpoint in it.
 
     Raises:
-        CheckpointError: If there is none, or a choice.
+        CheckpointError: If there is none, or more than one.
     """
-    if "," in str(path) and not path.exists():  # as `dragoman serve` takes them
+    if "," in str(path) and not path.exists():  # the form that `dragoman serve` accepts
         named = ", ".join(part.strip() for part in str(path).split(","))
         raise CheckpointError(f"one checkpoint is needed, not several: name one of {named}")
     found = checkpoint_folders(path)
@@ -297,7 +298,7 @@ def only_checkpoint(path: Path) -> Path:
 
 
 def setup_options(command: Command) -> Command:
-    """`--checkpoint`, `--device`, `--precision`, `--shortlist`, `--retry-degenerate`, as `setup`."""
+    """Gives a command the options of a checkpoint and its device; it gets them as `setup`."""
     options: dict[str, Option] = {
         "checkpoint": click.option(
             "--checkpoint",
@@ -306,7 +307,7 @@ def setup_options(command: Command) -> Command:
             show_default=True,
             envvar="DRAGOMAN_CHECKPOINT",
             show_envvar=True,
-            help="Checkpoint folder, or a folder that holds just one.",
+            help="Checkpoint folder, or a folder that holds one.",
         ),
         "device": device_option,
         "precision": precision_option,
@@ -314,7 +315,7 @@ def setup_options(command: Command) -> Command:
             "--shortlist/--no-shortlist",
             envvar="DRAGOMAN_SHORTLIST",
             show_envvar=True,
-            help="Choose only among the checkpoint's likely translations of the source's tokens: faster.",
+            help="Use only the checkpoint's likely translations of the source's tokens, which is faster.",
         ),
         "retry_degenerate": click.option(
             "--retry-degenerate/--no-retry-degenerate",
@@ -322,7 +323,7 @@ def setup_options(command: Command) -> Command:
             show_default=True,
             envvar="DRAGOMAN_RETRY_DEGENERATE",
             show_envvar=True,
-            help="Translate a second time what looks broken, where no option says how to search.",
+            help="Translate sentences again whose translation looks broken, if no option sets the search.",
         ),
     }
     return grouped(command, options, "setup", Setup)

@@ -1,4 +1,4 @@
-"""`dragoman report`: what became of a training run, as a page to open in a browser."""
+"""`dragoman report`: the results of a training run, as a page for a browser."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from model.cli.main import Failure
     "--attention",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Sentences of each direction whose attention is drawn; by default as many as the run says.",
+    help="Sentences of each direction whose attention is drawn; by default as in the run's configuration.",
 )
 def report(run: Path, attention: int | None) -> None:
     r"""Write RUN_FOLDER/report/index.html: scores, curves, sentences, attention.
 
-    A run that ends does so by itself; this makes it again, or makes it for a run that is under way,
-    was interrupted or killed, or was trained without the extra `train`.
+    A run writes its report when it ends. This command writes it again, or writes it for a run that is under
+    way, was interrupted or killed, or was trained without the extra `train`.
 
     \b
     Example:

@@ -26,22 +26,22 @@ _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
     type=(str, str),
     metavar="PAIR TEXT",
     multiple=True,
-    help="Languages, such as en-fr, and a short text to choose; may be repeated. Plain sentences by default.",
+    help="Languages, such as en-fr, and a short text to try; may be repeated. Plain sentences by default.",
 )
 @click.option(
     "--references",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Texts to choose, with people's translations: tab-separated, a language a column, the language "
-    "codes in the first line. A text may stand in several lines, a cell may be empty. Only translations that "
-    "equal one of FILE are recorded.",
+    help="Texts to try, with human translations: tab-separated, one language a column, the language codes in "
+    "the first line. A text may occur in several lines, a cell may be empty. Only translations that equal "
+    "one of FILE are recorded.",
 )
 def golden(checkpoint: Path, texts: tuple[tuple[str, str], ...], references: Path | None) -> None:
-    r"""Record in CHECKPOINT how it translates some short texts, if it is sure of the translations.
+    r"""Record self-test sentences in CHECKPOINT.
 
-    `dragoman serve` lets each engine translate the texts again before it is ready, and refuses the checkpoint
-    if the translations differ. `dragoman train` records such texts where it validates. Only
-    provenance.json is changed; the checksum stays the same.
+    These are short texts and translations of which the network is sure. `dragoman serve` lets each engine
+    translate the texts before it is ready, and refuses the checkpoint if the translations differ.
+    `dragoman train` records such texts if it validates. Only provenance.json changes; the checksum stays.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def golden(checkpoint: Path, texts: tuple[tuple[str, str], ...], references: Pat
 
 
 def read_references(file: Path) -> "dict[Pair, dict[str, set[str]]]":
-    """The texts of a file of references and their translations, by direction.
+    """Reads the texts of a file of references, and their translations, by direction.
 
     Raises:
         CorpusError: If the file cannot be read.

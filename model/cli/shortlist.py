@@ -1,4 +1,4 @@
-"""`dragoman shortlist`: learn from parallel text which target tokens a sentence may be translated with."""
+"""`dragoman shortlist`: learns the likely translations of each source token from parallel text."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from model.training.data.lexicon import ParallelIds
 
 Corpus = tuple[str, str]
-"""Language codes `source-target`, and a file with these columns."""
+"""Languages `source-target`, and a file with these columns."""
 
 _PAIRS_AT_ONCE = 10_000
 
@@ -37,28 +37,29 @@ _PAIRS_AT_ONCE = 10_000
     type=click.IntRange(min=1),
     default=50,
     show_default=True,
-    help="Translations of each source token, beside those for all.",
+    help="Translations of each source token, in addition to those for all.",
 )
 @click.option(
     "--always",
     type=click.IntRange(min=0),
     default=1000,
     show_default=True,
-    help="Frequent target tokens that any translation may use.",
+    help="Frequent target tokens that every translation may use.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=1_000_000,
     show_default=True,
-    help="Only the first so many lines of each corpus.",
+    help="Read only the first so many lines of each corpus.",
 )
 def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, always: int, limit: int) -> None:
-    r"""Give CHECKPOINT a shortlist: a checkpoint folder, or a folder that holds just one.
+    r"""Learn a shortlist of target tokens and add it to CHECKPOINT.
 
-    With it, `--shortlist` and DRAGOMAN_SHORTLIST=on let a sentence be translated with a few thousand
-    tokens rather than all, which is faster. A corpus serves both directions of its languages. The
-    checkpoint gets another checksum; without those options it translates as before.
+    CHECKPOINT is a checkpoint folder, or a folder that holds one. With `--shortlist` or
+    DRAGOMAN_SHORTLIST=on, a sentence is then translated with a few thousand tokens instead of all, which is
+    faster. A corpus serves both directions of its languages. The checksum of the checkpoint changes; without
+    those options its translations do not.
 
     \b
     Example:
@@ -95,7 +96,7 @@ def shortlist(checkpoint: Path, corpora: tuple[Corpus, ...], per_token: int, alw
 
 
 def _require_all_pairs(card: "ModelCard", given: "Sequence[Pair]") -> None:
-    """Without text of its direction, a sentence would be left with the frequent tokens."""
+    """Refuses corpora that lack a direction, for which only the frequent tokens would remain."""
     for pair in card.pairs:
         if pair not in given and pair[::-1] not in given:
             raise Misuse(f"--corpus must be given for {'-'.join(pair)} too")
@@ -107,7 +108,7 @@ def _read_all(
     limit: int,
     progress: Callable[[int], object],
 ) -> "Iterator[ParallelIds]":
-    """Every direction that the checkpoint translates, some lines at a time."""
+    """Yields the token ids of every direction that the checkpoint translates, some lines at a time."""
     from model.training.config.data import CorpusConfig
     from model.training.data.corpus import read_pairs
 
@@ -125,7 +126,7 @@ def _read_all(
 def _encoded(
     checkpoint: "Checkpoint", target_language: str, sources: Sequence[str], targets: Sequence[str]
 ) -> "ParallelIds":
-    """Pairs that the network could read and write."""
+    """Returns the token ids of the pairs that are not too long for the network."""
     from model.training.data.lexicon import ParallelIds
 
     tokenizer, most = checkpoint.tokenizer, checkpoint.config.max_positions

@@ -1,4 +1,4 @@
-"""Lines of large files, plain or .gz, in and out, and what of a line is translated."""
+"""Reading and writing lines of large files, plain or gzip, and the part of a line that is translated."""
 
 import gzip
 import os
@@ -16,16 +16,16 @@ from model.errors import InputError
 from model.files import decoded_lines
 
 STANDARD = "-"
-"""Standard input or output, in place of a file."""
+"""Name that stands for standard input or output."""
 GZIP_LEVEL = 6
-"""Of what is written: further ones are slower and hardly smaller."""
+"""Compression level; higher levels are slower, and files hardly smaller."""
 
 
 def read_lines(file: BinaryIO) -> Iterator[str]:
-    """Lines with their ends, of plain or packed text.
+    """Yields lines with their ends, of plain or compressed text.
 
     Raises:
-        InputError: If a line is not UTF-8, by its number, or the file is not gzip throughout.
+        InputError: If a line is not UTF-8, with its number, or gzip data is broken.
     """
     number = 0
     try:
@@ -40,7 +40,7 @@ def read_lines(file: BinaryIO) -> Iterator[str]:
 
 @contextmanager
 def written(path: str) -> Iterator[BinaryIO]:
-    """A file to write, or standard output for `-`; packed where the name ends in .gz."""
+    """Opens a file to write, or standard output for `-`; compresses if the name ends in .gz."""
     if path.endswith(".gz"):
         with gzip.open(path, "wb", compresslevel=GZIP_LEVEL) as packed:
             yield cast(BinaryIO, packed)
@@ -50,36 +50,36 @@ def written(path: str) -> Iterator[BinaryIO]:
 
 
 def is_file_of(file: BinaryIO | Path, path: Path) -> bool:
-    """Whether a path leads to the very file that is read, be it by a link; never of devices and pipes."""
+    """Returns whether a path is the regular file that is read, directly or through a link."""
     try:
         read = os.stat(file if isinstance(file, Path) else file.fileno())
         named = path.stat()
-    except OSError:  # no file has that name yet, or what is read is none
+    except OSError:  # there is no such file, or the input is not a file
         return False
     return stat.S_ISREG(named.st_mode) and os.path.samestat(read, named)
 
 
 @dataclass(frozen=True)
 class LineForm:
-    """Plain lines, a column, or pairs.
+    """Which part of a line is translated, and how the translation is written.
 
     Attributes:
-        column: The tab-separated column to translate, counted from 1; None takes the whole line.
-        pairs: Write source and translation side by side.
+        column: The tab-separated column to translate, counted from 1; None translates the whole line.
+        pairs: Whether to write source and translation side by side.
     """
 
     column: int | None = None
     pairs: bool = False
 
     def source(self, line: str, name: str) -> str:
-        """What to translate of a line, with the line's end.
+        """Returns the part of a line to translate, with the line's end.
 
         Args:
-            line: With its end.
-            name: What to call it in an error.
+            line: A line with its end.
+            name: Name of the line in error messages.
 
         Raises:
-            InputError: If it has too few columns.
+            InputError: If the line has too few columns.
         """
         end = line_end(line)
         if self.column is None or not line.strip():
@@ -90,7 +90,7 @@ class LineForm:
         return columns[self.column - 1] + end
 
     def rendered(self, source: str, translation: str) -> str:
-        """The line to write; a tab inside a sentence would begin another column."""
+        """Returns the line to write; tabs inside sentences become spaces in pairs."""
         if not self.pairs:
             return translation
         return f"{_one_column(source)}\t{_one_column(translation)}\n"

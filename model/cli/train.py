@@ -1,4 +1,4 @@
-"""`dragoman train`: a checkpoint folder from parallel text; every value of a run is an option."""
+"""`dragoman train`: trains a checkpoint from parallel text; every value of the configuration is an option."""
 
 import dataclasses
 import logging
@@ -36,16 +36,16 @@ _TYPES: Mapping[object, "ValueType"] = {
     int: click.INT,
     str: click.STRING,
 }
-"""By annotation; the first that fits, so `int | float` reads a float."""
+"""Option types by annotation; the first that fits is used, so `int | float` reads a float."""
 
 
 class _TomlValue(ValueType):
-    """A value in TOML's syntax, for what has no flat form."""
+    """A value in TOML's syntax, for values that are not scalars."""
 
     name = "toml"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        """Parse the text."""
+        """Parses the text."""
         try:
             return tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError as error:
@@ -53,7 +53,7 @@ class _TomlValue(ValueType):
 
 
 def train_options() -> list[click.Parameter]:
-    """An option for every value, with its description and default."""
+    """Returns an option for every value of the configuration, with its description and default."""
     docs = field_docs(TrainConfig)
     options = [_list_option(name, docs[name]) for name in LISTS]
     for section, cls in get_type_hints(TrainConfig).items():
@@ -66,7 +66,7 @@ def train_options() -> list[click.Parameter]:
 
 
 def nested(options: Mapping[str, object]) -> dict[str, object]:
-    """Those options that were given, in the shape of the TOML file."""
+    """Returns the options that were given, in the structure of the TOML file."""
     values: dict[str, object] = {}
     for option, value in options.items():
         section, separator, name = option.partition(_SEPARATOR)
@@ -113,15 +113,15 @@ def _value_type(hint: object) -> "ValueType":
     "files",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="TOML file; later ones win over earlier ones, options over all.",
+    help="TOML file; later files override earlier ones, and options override all.",
 )
-@click.option("--resume", is_flag=True, help="Go on exactly where the run in this folder was.")
+@click.option("--resume", is_flag=True, help="Continue exactly where the run in this folder stopped.")
 def train(files: tuple[Path, ...], resume: bool, **options: object) -> None:
-    """Train a checkpoint: corpus → tokenizer → training → checkpoint folder.
+    """Train a checkpoint from parallel text.
 
-    Every value can stand in a TOML file (see examples/) or be given as an option. Paths in a file
-    are relative to that file. A run that was stopped or killed continues with --resume. Several
-    devices train together where torchrun starts this command, once for each (docs/training.md).
+    Every value can be set in a TOML file (see examples/) or by an option. Paths in a file are relative to
+    that file. A run that was stopped or killed continues with --resume. Several devices train together if
+    torchrun starts this command once for each of them (docs/training.md).
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)
@@ -154,7 +154,7 @@ def _train(
 
 
 def _named_results(run: "Run") -> str:
-    """What the run has left, in words."""
+    """Returns the names of the results in the run's folder."""
     results = {
         "checkpoints": True,
         "scores": bool(run.config.validation_corpora),
@@ -166,7 +166,7 @@ def _named_results(run: "Run") -> str:
 
 @contextmanager
 def _distributed() -> "Iterator[World]":
-    """One of several processes; what ends them all is said by one of them."""
+    """Joins the other processes; an error that ends all of them is reported by one process."""
     from model.training.distributed.process_group import join_world
 
     with join_world() as world:
@@ -184,7 +184,7 @@ def _distributed() -> "Iterator[World]":
 
 @contextmanager
 def _first_signal_calls(interrupt: Callable[[], None], *, is_silent: bool) -> Iterator[None]:
-    """Turn the first Ctrl-C or SIGTERM into a call; the second one ends the process at once."""
+    """Calls `interrupt` at the first Ctrl-C or SIGTERM; the second ends the process at once."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         restore()

@@ -1,4 +1,4 @@
-"""`dragoman tune`: the length penalty and beam size that suit a checkpoint, kept as its defaults."""
+"""`dragoman tune`: chooses a checkpoint's length penalty and beam size on validation text."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -41,8 +41,8 @@ _SAMPLE_LINES = 200
     type=(str, str),
     metavar="PAIR FILE",
     multiple=True,
-    help="In their place: the languages of the columns, such as en-fr, in either order (told apart by "
-    "language), and a tab-separated file; each direction that the checkpoint translates counts the same. "
+    help="Instead of these: the languages of the columns, such as en-fr, in either order (told apart by "
+    "language), and a tab-separated file; each direction that the checkpoint translates has the same weight. "
     "May be repeated.",
 )
 @click.option(
@@ -52,24 +52,24 @@ _SAMPLE_LINES = 200
     multiple=True,
     default=LENGTH_PENALTIES,
     show_default=True,
-    help="To try; may be repeated.",
+    help="Length penalty to try; may be repeated.",
 )
 @click.option(
     "--beam-size",
     "beam_sizes",
     type=click.IntRange(min=1),
     multiple=True,
-    help="To try; may be repeated. The checkpoint's own by default.",
+    help="Beam size to try; may be repeated. By default the checkpoint's own.",
 )
 @click.option(
     "--metric",
     type=click.Choice(["bleu", "chrf"]),
     default="bleu",
     show_default=True,
-    help="What chooses: its mean over the directions.",
+    help="Metric that decides, by its mean over the directions.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many lines of each file.")
-@click.option("--dry-run", is_flag=True, help="Only show what comes out.")
+@click.option("--limit", type=click.IntRange(min=1), help="Read only the first so many lines of each file.")
+@click.option("--dry-run", is_flag=True, help="Show the result without changing the checkpoint.")
 @device_option
 @precision_option
 @language_options
@@ -87,10 +87,10 @@ def tune(
     precision: str,
     languages: Languages,
 ) -> None:
-    r"""Choose how CHECKPOINT searches by translating validation text, and keep it as its default.
+    r"""Choose the default search of CHECKPOINT by translating validation text.
 
-    The checkpoint gets another checksum; whoever asks for another search still gets that.
-    Use text that is neither trained on nor reported.
+    The checksum of the checkpoint changes. Requests that name another search still get that. Use text that is
+    neither trained on nor reported.
 
     \b
     Examples:
@@ -139,7 +139,7 @@ def _text(
     from model.training.config.data import CorpusConfig
     from model.training.validation import held_out_texts
 
-    # The codes only name the columns, until the text tells which languages they are.
+    # These codes only name the columns; the languages are detected afterwards.
     columns = CorpusConfig(
         path=source_file, target_path=reference_file, source_language="source", target_language="target"
     )
@@ -149,7 +149,7 @@ def _text(
 
 
 def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCard") -> "list[HeldOut]":
-    """Those directions of tab-separated files that the checkpoint translates."""
+    """Reads the directions of tab-separated files that the checkpoint translates."""
     from model.training.config.data import CorpusConfig
     from model.training.data.corpus import read_pairs
     from model.training.validation import held_out_texts
@@ -166,7 +166,7 @@ def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCa
 
 
 def _table(trials: "Sequence[Trial]", chosen: "Trial") -> Iterator[str]:
-    """A line a trial: search, mean scores, and those of each direction where there are several."""
+    """Yields a line for each trial: search, mean scores, and scores by direction if there are several."""
     directions = list(trials[0].scores)
     names = ["-".join(pair) for pair in directions] if len(directions) > 1 else []
     yield "\t".join(["beam", "length penalty", "BLEU", "chrF", *names])

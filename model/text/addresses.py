@@ -1,4 +1,4 @@
-"""⑦ Web and mail addresses, which a translation repeats letter for letter or gets wrong."""
+"""⑦ Web and mail addresses, which a translation must repeat letter for letter."""
 
 import re
 from collections import Counter
@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import NamedTuple
 
-# An address with Latin letters beyond ASCII is none here: half of it would be wrong.
+# Addresses with Latin letters beyond ASCII are not matched, as only their ASCII part would be.
 _END = r"(?![À-ɏ\u0300-\u036f])"
 _WEB = (
     r"(?<![a-z0-9])(?:[a-z][a-z0-9+.-]{0,30}://|www\.)(?=[a-z0-9\[])[a-z0-9._~:/?#\[\]@!$&'()*+,;=%-]++"
@@ -17,7 +17,7 @@ _MAIL = r"(?<![a-z0-9._%+-])[a-z0-9._%+-]{1,64}@[a-z0-9-]++(?:\.[a-z0-9-]++)++" 
 _ADDRESS = re.compile(f"{_WEB}|{_MAIL}", re.IGNORECASE)
 _LONGEST = 200
 
-# What may be left of an address that fell to pieces: one to three runs with a space between them.
+# What may be left of an address that was split: one to three runs with a space between them.
 _WEB_RUN = re.compile(r"[a-z0-9._~:/?#@!$&'*+,;=%-]+", re.IGNORECASE)
 _MAIL_RUN = re.compile(r"[a-z0-9._%+@-]+", re.IGNORECASE)
 _MOST_RUNS = 3
@@ -26,11 +26,11 @@ _BRACKETS = {")": "(", "]": "["}
 
 _LEAST_LIKENESS = 0.6
 _MOST_MISSING = 8
-_MOST_PLACES = 100  # that are compared with one address; each takes some 50 µs
+_MOST_PLACES = 100  # candidates that are compared with one address, some 50 µs each
 
 
 class _Place(NamedTuple):
-    """Where in a translation something stands that may be an address; the likest one sorts last."""
+    """A part of a translation that may be an address; the one most like it sorts last."""
 
     is_address: bool
     likeness: float
@@ -43,7 +43,7 @@ class _Place(NamedTuple):
 
 
 def addresses(text: str) -> list[str]:
-    """The addresses in a text, in order, without the punctuation behind them."""
+    """Returns the addresses in a text, in order, without the punctuation after them."""
     return [text[begin:end] for begin, end in _spans(text)]
 
 
@@ -84,7 +84,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
 
 
 def _end(text: str, begin: int, end: int) -> int:
-    """Before punctuation, and before closing brackets that were opened elsewhere."""
+    """Returns the end of an address without punctuation and brackets that were opened before it."""
     while end > begin:
         last, address = text[end - 1], text[begin:end]
         opening = _BRACKETS.get(last)
@@ -95,7 +95,7 @@ def _end(text: str, begin: int, end: int) -> int:
 
 
 def _places(translation: str, address: str, right: Counter[str]) -> Iterator[_Place]:
-    """Where something resembles the address enough and is none of the right ones."""
+    """Yields the parts that resemble an address and are not one of the correct addresses."""
     matcher = SequenceMatcher(None, b=address.lower(), autojunk=False)
     is_mail = _is_mail(address)
     found = [(*span, True) for span in _spans(translation) if _is_mail(translation[slice(*span)]) == is_mail]

@@ -1,10 +1,10 @@
-"""② A text as sentences and the gaps between them; ⑧ and put together again around translations.
+"""② A text as sentences and the gaps between them; ⑧ and the text rebuilt with translations.
 
     gap sentence gap sentence … sentence gap
 
-Only sentences are translated. Gaps come back as they were: white space, line breaks, invisible
-characters, emoji and list bullets at the edges, and whatever has no letter (an enumeration's `1.`,
-`---`, 42, 🙂). A line break ends a sentence, unless the splitting says otherwise.
+Only sentences are translated. Gaps come back unchanged: white space, line breaks, invisible characters, emoji
+and list bullets at the edges of sentences, and text without letters (an enumeration's `1.`, `---`, 42, 🙂).
+A line break ends a sentence, unless the splitting says otherwise.
 """
 
 import dataclasses
@@ -18,32 +18,32 @@ from model.text.normalisation import INVISIBLE
 from model.text.sentences import sentence_ends
 
 Splitting = Literal["sentences", "across_lines", "none"]
-"""Where sentences end: also at a line break; only by their punctuation; only with the text."""
+"""Where sentences end: at punctuation and line breaks; only at punctuation; only at the end of the text."""
 
 _LINE_BREAK = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"
 _LINE = re.compile(f"[^{_LINE_BREAK}]+")
 _BREAK = re.compile(f"[{_LINE_BREAK}]")
 _PICTURES = (
     "\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"  # arrows, dingbats, emoji
-    "\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f"  # what joins and varies them
+    "\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f"  # joiners and variation selectors
 )
-# Signs that are emoji too (Unicode's emoji-data.txt); ℹ is a letter else.
+# Signs that are also emoji (Unicode's emoji-data.txt); ℹ would count as a letter.
 _SIGNS = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299"
 _EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}{_SIGNS}]"
-_KEY = "[0-9#*]"  # in front of what makes a keycap of it
-_TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of a text read backwards
+_KEY = "[0-9#*]"  # before the characters that turn it into a keycap
+_TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of the reversed text
 _LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|[-*+#>•‣◦·–—]++(?=\s))*+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A text taken apart.
+    """A text split into sentences and gaps.
 
     Attributes:
-        language: What it is written in, a canonical code.
-        sentences: Each with at least one letter, and without white space, pictures or a
-            bullet around it; none for an empty or blank text.
-        gaps: What stands before, between and after them: one more than sentences.
+        language: Canonical code of the text's language.
+        sentences: Each has at least one letter, and no white space, emoji or bullet around it; empty for a
+            blank text.
+        gaps: The text before, between and after the sentences: one more than sentences.
     """
 
     language: str
@@ -52,12 +52,12 @@ class Document:
 
     @classmethod
     def split(cls, text: str, language: str, splitting: Splitting = "sentences") -> Self:
-        """Take a text apart, in time linear in its length.
+        """Splits a text, in time linear in its length.
 
         Args:
-            text: Anything.
-            language: What it is written in; any form of the code.
-            splitting: Where its sentences end. A line break inside a sentence is part of it.
+            text: Any text.
+            language: Code of its language, in any form.
+            splitting: Where its sentences end. A line break inside a sentence is part of the sentence.
         """
         language = canonical_code(language)
         spans = list(_sentence_spans(text, language, splitting))
@@ -70,10 +70,10 @@ class Document:
         )
 
     def keeping(self, kept: Sequence[bool]) -> Self:
-        """The same text, with some of its sentences as parts of the gaps.
+        """Returns the same text with some of its sentences moved into the gaps.
 
         Args:
-            kept: For each sentence, whether it stays one.
+            kept: For each sentence, whether it remains a sentence.
         """
         sentences: list[str] = []
         gaps = [self.gaps[0]]
@@ -86,14 +86,14 @@ class Document:
         return dataclasses.replace(self, sentences=tuple(sentences), gaps=tuple(gaps))
 
     def rebuild(self, translations: Sequence[str], *, target_language: str | None = None) -> str:
-        """Put a translation in the place of each sentence.
+        """Returns the text with a translation in the place of each sentence.
 
-        With the document's own sentences the result is the text it came from.
+        With the document's own sentences, the result is the original text.
 
         Args:
             translations: One for each sentence, in order.
-            target_language: What they are written in. Where that language puts a space
-                between sentences and the document's does not, spaces are added.
+            target_language: Language of the translations. If it puts spaces between sentences and the
+                document's language does not, spaces are added.
 
         Raises:
             ValueError: If there are not as many translations as sentences.
@@ -120,7 +120,7 @@ def _sentence_spans(text: str, language: str, splitting: Splitting) -> Iterator[
 
 
 def _ends(text: str, language: str, splitting: Splitting) -> Iterator[int]:
-    """Where sentences end, the text's end included; what stands between two ends may hold no letter."""
+    """Yields where sentences end, the last at the end of the text; a part may have no letter."""
     if splitting == "none":
         yield len(text)
     elif splitting == "across_lines":
@@ -131,7 +131,7 @@ def _ends(text: str, language: str, splitting: Splitting) -> Iterator[int]:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """The span without what stands around its words; None if it has no letter."""
+    """Returns a span without what surrounds its words; None if it has no letter."""
     start += _length(_LEADING, text[start:end])
     part = text[start:end]
     end -= _length(_TRAILING, part[::-1])
@@ -139,7 +139,7 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _spaced(gap: str, *, is_first: bool, is_last: bool) -> str:
-    """A gap that divides the sentences beside it, and from them what in it was a sentence itself."""
+    """Returns a gap with spaces where it meets other sentences, and where it holds text itself."""
     if not any(map(str.isalpha, gap)):
         return gap if is_first or is_last or any(map(str.isspace, gap)) else gap + " "
     before = "" if is_first or gap[0].isspace() else " "

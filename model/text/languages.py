@@ -1,4 +1,4 @@
-"""① Languages: codes, names, and which served language a text is in."""
+"""① Languages: codes, names, and detection among the languages of the loaded checkpoints."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -49,19 +49,22 @@ _UNSPACED_WORDS = _UNSPACED_SENTENCES | {"th", "lo", "km", "my"}
 
 @lru_cache(maxsize=256)
 def canonical_code(code: str) -> str:
-    """The bare language of a code: `EN`, `en-GB` → `en`; `zh-Hans`, `zh_CN`, `cmn` → `zh`; `iw` → `he`."""
+    """Returns the bare language code: `EN`, `en-GB` → `en`; `zh-Hans`, `zh_CN`, `cmn` → `zh`; `iw` → `he`."""
     language = _SUBTAG_SEPARATOR.split(code.strip(), maxsplit=1)[0].lower()
     return REPLACED_CODES.get(language, language)
 
 
 def known_code(code: str, known: Iterable[str]) -> str | None:
-    """Which of these codes a user's means: the same one, however spelt, else the bare language of it.
+    """Returns the known code that a user's code means: the same code in any spelling, else its bare language.
 
-    Of a language that is known by one region or script alone, as in `pt-BR`, the bare code means that.
+    If a language is known with one region or script only, as `pt-BR`, the bare code means that one.
 
     Args:
-        code: `EN`, `en_US`, `pt-br`.
-        known: In the spelling that is wanted.
+        code: A user's code: `EN`, `en_US`, `pt-br`.
+        known: The known codes.
+
+    Returns:
+        One of `known`, or None.
     """
     codes = list(dict.fromkeys(known))
     if code in codes:
@@ -79,28 +82,28 @@ def _folded(code: str) -> str:
 
 
 def has_unspaced_words(code: str) -> bool:
-    """Whether the words of a sentence follow each other without a space."""
+    """Returns whether a language writes words without spaces between them."""
     return canonical_code(code) in _UNSPACED_WORDS
 
 
 def has_unspaced_sentences(code: str) -> bool:
-    """Whether sentences follow each other without a space."""
+    """Returns whether a language writes sentences without spaces between them."""
     return canonical_code(code) in _UNSPACED_SENTENCES
 
 
 def gains_spaces(source: str, target: str) -> bool:
-    """Whether sentences follow each other without a space in one language, and with one in the other."""
+    """Returns whether the target language puts spaces between sentences, and the source language does not."""
     return has_unspaced_sentences(source) and not has_unspaced_sentences(target)
 
 
 _LINGUA_CODES = {"no": "nb"}
 _LETTER = re.compile(r"[^\W\d_]")
 _SAMPLE = 2000
-"""Characters that decide, from the first letter on; more only take time."""
+"""Characters that are examined, from the first letter on."""
 
 
 def language_name(code: str) -> str:
-    """Name in English, or the code itself where the language is not a known one."""
+    """Returns the English name of a language, or the code itself if it is unknown."""
     return LANGUAGE_NAMES.get(canonical_code(code), code)
 
 
@@ -110,8 +113,8 @@ class Detection:
 
     Attributes:
         language: One of the detector's codes.
-        confidence: From 0 to 1. Those of one text sum to 1: it is the probability given that
-            the text is in one of the detector's languages. All are 0 where nothing tells.
+        confidence: Probability that the text is in this language, given that it is in one of the detector's
+            languages. The confidences of one text sum to 1, or all are 0 if nothing indicates a language.
     """
 
     language: str
@@ -119,38 +122,37 @@ class Detection:
 
 
 def usable_language(ranked: Sequence[Detection], is_usable: Callable[[str], bool]) -> Detection:
-    """The likeliest language that is of use, unless another one is twice as likely: then that one.
+    """Returns the likeliest usable language, or the likeliest of all if it is more than twice as likely.
 
     Args:
-        ranked: The most probable first, at least one.
-        is_usable: Told of a language's code.
+        ranked: Detections, the most probable first; at least one.
+        is_usable: Whether the language of a code is usable.
     """
     usable = next((found for found in ranked if is_usable(found.language)), ranked[0])
     return ranked[0] if ranked[0].confidence > 2 * usable.confidence else usable
 
 
 class LanguageDetector:
-    """Tells a few languages apart by their letter n-grams, from single words up.
+    """Detects which of a few languages a text is in, by letter n-grams; a single word is enough.
 
-    Only the statistics of these languages are loaded, at the first text: about 0.3 s and
-    90 MB for English and French. Thread-safe.
+    The statistics of these languages are loaded at the first text: about 0.3 s and 90 MB for English and
+    French. Thread-safe.
     """
 
     def __init__(self, codes: Sequence[str]) -> None:
-        """Choose the languages.
+        """Chooses the languages.
 
         Args:
-            codes: In order of preference, for texts that nothing tells apart. Languages
-                without statistics (lingua knows 75) are never detected.
+            codes: Language codes, in order of preference for undecided texts. Languages without statistics
+                (lingua has 75) are never detected.
         """
         self.codes = tuple(dict.fromkeys(codes))
 
     def detect(self, text: str) -> list[Detection]:
-        """All the languages, the most probable first.
+        """Returns all the languages, the most probable first.
 
-        A text without letters (digits, emoji, blank), or in the letters of other languages only,
-        has confidence 0 for each, in the order of preference. A lone language is certain
-        wherever there are letters.
+        For a text without letters, or with letters of other languages only, every confidence is 0 and the
+        order is that of preference. A detector of one language is certain about any text with letters.
         """
         letter = _LETTER.search(text)
         confidences = self._confidences(clean(text[letter.start() :][:_SAMPLE])) if letter else {}

@@ -1,7 +1,7 @@
-"""③ What the network sees of a sentence: the same clean-up for training and for serving.
+"""③ Normalisation of sentences, the same for training and for serving.
 
-`clean` works on one sentence. The document around it keeps every character the user wrote
-(`model.text.document`), so nothing here can alter a layout.
+`clean` works on one sentence. The document keeps every other character of the text (`model.text.document`),
+so normalisation cannot change a layout.
 
 | in the text                                             | for the network                     |
 |---------------------------------------------------------|-------------------------------------|
@@ -14,8 +14,8 @@
 | half of a surrogate pair                                | U+FFFD                              |
 | ’ between two Latin or Cyrillic letters (l’eau, don’t)  | ' as most parallel text has it      |
 
-Case, quotes, dashes, full-width forms and repeated spaces are left as they are; what a vocabulary
-lacks of them, `model.text.normalisation` writes otherwise.
+Case, quotes, dashes, full-width forms and repeated spaces stay. `nfkc_fallback` replaces compatibility
+characters that a vocabulary lacks.
 """
 
 import re
@@ -23,20 +23,19 @@ import unicodedata
 from collections.abc import Set as AbstractSet
 from functools import cache
 
-# Raised and lowered figures are not written plainly: 10² would become 102.
+# Superscript and subscript digits stay: 10² would become 102.
 _KEPT = ("<super>", "<sub>")
 _FRACTION_SLASH = "\u2044"
 _FRACTION_BEHIND_A_FIGURE = re.compile("(?<=[0-9])[¼-¾⅐-⅞↉]")
 
 
-def familiar(text: str, known: AbstractSet[str]) -> str:
-    """The same text with unknown compatibility characters spelt out, where all of the spelling is known.
+def nfkc_fallback(text: str, known: AbstractSet[str]) -> str:
+    """Replaces unknown compatibility characters by their decomposition, if all of its characters are known.
 
-    What each stands for is Unicode's compatibility decomposition (UAX #15,
-    https://unicode.org/reports/tr15/).
+    The decomposition is Unicode's (UAX #15, https://unicode.org/reports/tr15/).
 
     Args:
-        text: A clean sentence.
+        text: A sentence after `clean`.
         known: Characters that the vocabulary has pieces for.
     """
     if text.isascii() or not (strange := set(text) - known):
@@ -59,10 +58,9 @@ _ATTACHED_PUNCTUATION = re.compile(r"(?<=[^ ])[,.!?]")
 
 
 def separate_punctuation(text: str) -> str:
-    """Put a space before each `,` `.` `!` `?` that has none, as Dive into Deep Learning does.
+    """Puts a space before each `,` `.` `!` `?` that has none, as Dive into Deep Learning does.
 
-    Every mark counts, also those inside a number; see
-    https://d2l.ai/chapter_recurrent-modern/machine-translation-and-dataset.html.
+    https://d2l.ai/chapter_recurrent-modern/machine-translation-and-dataset.html
     """
     return _ATTACHED_PUNCTUATION.sub(r" \g<0>", text)
 
@@ -76,7 +74,7 @@ _DROPPED = (
     | {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2060, 0x2070))}
 )
 INVISIBLE = "".join(sorted(_DROPPED | set(_SPACES) | {" "}))
-"""Every character of which nothing is left but white space; for `str.strip`."""
+"""Every character that `clean` drops or turns into a space; for `str.strip`."""
 
 _REPLACEMENTS = str.maketrans(dict.fromkeys(_DROPPED, "") | dict.fromkeys(_SPACES, " "))
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -87,11 +85,11 @@ _LONGEST_RUN_OF_MARKS = 30
 """As in Unicode's stream-safe text format, UAX #15 (https://unicode.org/reports/tr15/)."""
 _FIRST_MARK = "\u0300"
 _PERHAPS_LONG_RUN = re.compile(f"[^\0-{chr(ord(_FIRST_MARK) - 1)}]{{{_LONGEST_RUN_OF_MARKS + 1}}}")
-"""Rules out a long run of marks at a small part of the cost of looking for one."""
+"""A cheap test that rules out a long run of marks in most texts."""
 
 
 def clean(text: str) -> str:
-    """A sentence as the tokenizer reads it; idempotent, in time linear in its length."""
+    """Returns a sentence as the tokenizer reads it; idempotent, in time linear in its length."""
     if text.isascii() and text.isprintable():
         return text
     if _ALTERED.search(text):
@@ -101,9 +99,9 @@ def clean(text: str) -> str:
 
 
 def _compose(text: str) -> str:
-    """NFC, save for runs of combining marks that no language writes.
+    """Applies NFC, except to runs of combining marks that are longer than any language writes.
 
-    Putting a run in canonical order takes time quadratic in its length.
+    The time that canonical ordering of a run takes is quadratic in its length.
     """
     if not _PERHAPS_LONG_RUN.search(text):
         return unicodedata.normalize("NFC", text)
@@ -114,11 +112,11 @@ def _compose(text: str) -> str:
 
 @cache
 def _long_runs_of_marks() -> re.Pattern[str]:
-    """Matches more combining marks in a row than are put in order."""
+    """Returns a pattern that matches runs of combining marks that are too long for NFC."""
     marks = "".join(chr(code) for code in range(ord(_FIRST_MARK), 0x20000) if _is_mark(chr(code)))
     return re.compile(f"([{marks}]{{{_LONGEST_RUN_OF_MARKS + 1},}})")
 
 
 def _is_mark(character: str) -> bool:
-    """Whether it takes part in reordering, by itself or once decomposed (U+0F73)."""
+    """Returns whether a character takes part in reordering, directly or after decomposition (U+0F73)."""
     return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) > 0

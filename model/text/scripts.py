@@ -1,4 +1,4 @@
-"""③ Which letters scripts have and languages are written in, to notice text that is foreign."""
+"""③ The letters of scripts and the scripts of languages, to detect text of another language."""
 
 import re
 import unicodedata
@@ -36,7 +36,7 @@ _LANGUAGES = {
 _DENSE_SCRIPTS = ("Kana", "Han", "Hangul")
 _DENSE_CHARACTER = re.compile("[" + "".join(_RANGES[script] for script in _DENSE_SCRIPTS) + "]")
 
-# Scripts that put no space between words, with their punctuation: each character counts as a word.
+# Scripts without spaces between words, with their punctuation: each character counts as a word.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u303f\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff]"
@@ -44,11 +44,11 @@ _UNSPACED = re.compile(
 
 
 def in_script_of(text: str, language: str) -> bool:
-    """Whether a text is in its language's script, foreign names and terms allowed for.
+    """Returns whether a text is in its language's script, with some foreign names and terms.
 
-    Half of the letters must be. A Han, kana or Hangul character says as much as half a word,
-    so there the foreign words are counted, not their letters: 汤姆住在 New Haven is Chinese.
-    True as well for text without letters, and for languages whose script is not known here.
+    At least half of the letters must be. A Han, kana or Hangul character says as much as half a word, so
+    foreign words count there instead of their letters: 汤姆住在 New Haven is Chinese. Text without letters
+    and languages without a known script always pass.
     """
     language = canonical_code(language)
     script = _script(language)
@@ -62,7 +62,7 @@ def in_script_of(text: str, language: str) -> bool:
 
 
 def count_words(text: str) -> int:
-    """Words between white space, where each Han, kana or Hangul character is one of its own."""
+    """Counts the words between white space; each Han, kana or Hangul character counts as a word."""
     if text.isascii():
         return len(text.split())
     rest, characters = _DENSE_CHARACTER.subn(" ", text)
@@ -70,7 +70,7 @@ def count_words(text: str) -> int:
 
 
 def letters_of_scripts(characters: Collection[str], *, at_least: int) -> re.Pattern[str]:
-    """Matches any letter of those scripts that at least so many of the characters belong to."""
+    """Returns a pattern for the letters of the scripts that have `at_least` of the characters."""
     ranges = [
         letters
         for letters in _RANGES.values()
@@ -81,7 +81,7 @@ def letters_of_scripts(characters: Collection[str], *, at_least: int) -> re.Patt
 
 @cache
 def _script(language: str) -> re.Pattern[str] | None:
-    """Matches a letter of a language."""
+    """Returns a pattern for the letters of a language; None if its script is unknown."""
     ranges = [_RANGES[script] for script, codes in _LANGUAGES.items() if language in codes.split()]
     return re.compile("[" + "".join(ranges) + "]") if ranges else None
 
@@ -92,11 +92,11 @@ def _is_dense(language: str) -> bool:
 
 
 def stable_prefix(text: str) -> str:
-    """What of a text no further token can change: all but its last word, and the space before it.
+    """Returns the part of a text that no further token can change: all before its last word.
 
     Args:
-        text: What `Tokenizer.decode` gives for the first tokens of a translation. The next
-            token may continue the last word and the last character (a combining mark, further bytes).
+        text: Text that `Tokenizer.decode` returns for the first tokens of a translation. The next token may
+            continue the last word and the last character (a combining mark, further bytes).
     """
     for position in range(len(text) - 1, 0, -1):
         character = text[position]
@@ -106,5 +106,5 @@ def stable_prefix(text: str) -> str:
 
 
 def _joins(character: str) -> bool:
-    """Whether a character is part of the one before it."""
+    """Returns whether a character combines with the one before it."""
     return unicodedata.category(character).startswith("M")

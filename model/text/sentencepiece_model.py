@@ -1,4 +1,4 @@
-"""③ One SentencePiece model file, with its special ids as the file has them."""
+"""③ One SentencePiece model file, with its own special ids."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -13,28 +13,27 @@ from model.text.scripts import letters_of_scripts
 SPECIAL_NAMES = ("pad", "bos", "eos", "unk")
 _SPACE = "\u2581"
 _ENOUGH_LETTERS = 20
-"""Of a script, for a vocabulary to be written in it: alphabets have 22 and more, formulas a few Greek."""
+"""Letters of a script that a vocabulary needs to know it; alphabets have 22 or more, formulas a few Greek."""
 
 
 class SentencePieceModel:
     """Pieces and ids of one side; thread-safe, as nothing changes after loading.
 
     Attributes:
-        name: Of the file, for messages.
-        size: How many ids there are.
-        pad_id: Padding.
-        bos_id: Beginning of a sentence.
-        eos_id: End of a sentence.
-        unk_id: A piece the model does not know.
-        characters: Those that have a piece each; all others are unknown, or bytes.
+        name: Name of the file, for messages.
+        size: Number of ids.
+        pad_id: Id of padding.
+        bos_id: Id of the beginning of a sentence.
+        eos_id: Id of the end of a sentence.
+        unk_id: Id of unknown pieces.
+        characters: The characters that have a piece; all others are unknown, or bytes.
     """
 
     def __init__(self, path: Path) -> None:
-        """Load a model.
+        """Loads a model.
 
         Raises:
-            TokenizerError: If the file is missing, is no SentencePiece model or lacks one
-                of the special ids.
+            TokenizerError: If the file is missing, is not a SentencePiece model or lacks a special id.
         """
         self.name = path.name
         self._processor = _read(path)
@@ -64,7 +63,7 @@ class SentencePieceModel:
         return self.pad_id, self.bos_id, self.eos_id, self.unk_id
 
     def control_id(self, piece: str) -> int:
-        """The id of a control symbol: a piece that no text can produce.
+        """Returns the id of a control symbol, a piece that no text can produce.
 
         Raises:
             TokenizerError: If the model has no such control symbol.
@@ -75,28 +74,27 @@ class SentencePieceModel:
         return id_
 
     def encode(self, text: str) -> list[int]:
-        """Ids of prepared text, nothing added."""
+        """Returns the ids of prepared text, without special ids."""
         ids: list[int] = self._processor.encode(text)
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Like `encode` for each of many texts, on several threads."""
+        """Encodes many texts on several threads."""
         ids: list[list[int]] = self._processor.encode(list(texts), num_threads=-1)
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, without special ones, controls and bytes that are no character."""
+        """Returns the text of ids without special ids, control symbols and broken bytes."""
         if not (is_plain := self._plain.issuperset(ids)):
             self._check(ids)
         text: str = self._processor.decode(list(ids if is_plain else self._readable(ids)))
         return clean(text).strip()
 
     def is_mostly_foreign(self, ids: Sequence[int]) -> bool:
-        """Whether there is more in what `encode` gave that is foreign than that is not.
+        """Returns whether ids from `encode` stand for more foreign than known text.
 
-        Foreign is what is unknown, and a character in bytes whose script the vocabulary is not written in.
-        A rare letter of a script that it is written in counts like a piece; white space and special ids
-        count for nothing.
+        Foreign are unknown pieces, and characters in bytes whose script the vocabulary lacks. A rare letter
+        of a known script counts like a known piece. White space and special ids do not count.
         """
         if self._foreign.isdisjoint(ids):
             return False
@@ -106,14 +104,15 @@ class SentencePieceModel:
         return num_foreign > num_own + sum(map(self._words.__contains__, ids))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The piece of every id, special ones included."""
+        """Returns the piece of every id, special ones included."""
         self._check(ids)
         return self._pieces(ids)
 
     def scored_pieces(self) -> dict[int, tuple[str, float]]:
-        """Pieces that text is cut into, with their scores, by id: none that is special or a single byte.
+        """Returns the pieces of text with their scores, by id, without special pieces and bytes.
 
-        A unigram model's scores are logarithms of probabilities, a BPE model's the order of its merges.
+        The scores of a unigram model are logarithms of probabilities, those of a BPE model the order of
+        merges.
         """
         ids = sorted(self._plain)
         scores: list[float] = self._processor.get_score(ids)
@@ -129,7 +128,7 @@ class SentencePieceModel:
                 raise TokenizerError(f"{self.name} has ids from 0 to {self.size - 1}, not {id_}")
 
     def _readable(self, ids: Sequence[int]) -> Iterator[int]:
-        """Ids that stand for text; of byte pieces, those that together are UTF-8."""
+        """Yields the ids that stand for text; byte pieces only if together they are UTF-8."""
         spoken = (id_ for id_ in ids if id_ not in self._silent)
         for are_bytes, run in groupby(spoken, key=self._bytes.__contains__):
             if not are_bytes:
@@ -152,7 +151,7 @@ def _read(path: Path) -> sentencepiece.SentencePieceProcessor:
         raise TokenizerError(f"cannot read {path}: {error.strerror}") from error
     try:
         if not content:
-            raise RuntimeError("empty")  # SentencePiece itself would take it
+            raise RuntimeError("empty")  # SentencePiece itself accepts it
         return sentencepiece.SentencePieceProcessor(model_proto=content)
     except RuntimeError as error:
         raise TokenizerError(f"{path} is not a SentencePiece model") from error

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import sentencex
 
 _WINDOW = 1000
-"""Characters split at a time: the splitter's time is quadratic outside ASCII, ours linear."""
+"""Characters that are split at a time, as the splitter's time is quadratic outside ASCII."""
 _SHORTEST_STEP = 250
 _TAIL = 50
-"""Characters before a boundary that can speak against it."""
+"""Characters before a boundary that are examined."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LATIN_OR_DIGIT = re.compile("[!-\u024f０-９]")
@@ -23,20 +23,20 @@ _JAPANESE_QUOTE = re.compile("[」』]\\Z")
 
 
 def sentence_ends(line: str, language: str) -> list[int]:
-    """Positions in a line where one sentence ends and the next begins, the line's end included.
+    """Returns the positions in a line where sentences end, the end of the line included.
 
-    White space between two sentences belongs to the first. Time is linear in the length.
+    White space between two sentences belongs to the first. The time is linear in the length.
 
     Args:
         line: Any text without line breaks.
-        language: Canonical code; one that is not known is split by English rules.
+        language: Canonical code; an unknown language is split by English rules.
     """
     readable = _SURROGATE.sub("\ufffd", line)
-    return [end for end in _candidates(readable, language) if not _goes_on(readable, end, language)]
+    return [end for end in _candidates(readable, language) if not _continues(readable, end, language)]
 
 
 def _candidates(line: str, language: str) -> Iterator[int]:
-    """The splitter's ends, from windows of which each starts at a sentence where it can."""
+    """Yields the splitter's ends, from windows that start at a sentence if possible."""
     start = 0
     while start + _WINDOW < len(line):
         ends = _window_ends(line[start : start + _WINDOW], language)
@@ -47,7 +47,7 @@ def _candidates(line: str, language: str) -> Iterator[int]:
 
 
 def _window_ends(text: str, language: str) -> list[int]:
-    """Ends by the splitter's parts, found again in the text: it may have altered white space."""
+    """Returns the ends of the splitter's parts, which may differ from the text in white space."""
     parts = sentencex.segment(language, text)
     if len(parts) <= 1:
         return [len(text)]
@@ -61,8 +61,8 @@ def _window_ends(text: str, language: str) -> list[int]:
     return [*(end for end in ends if end < len(text)), len(text)]
 
 
-def _goes_on(line: str, end: int, language: str) -> bool:
-    """Whether the sentence goes on after `end`, against the splitter's opinion."""
+def _continues(line: str, end: int, language: str) -> bool:
+    """Returns whether the sentence continues after `end`, contrary to the splitter's result."""
     tail, head = line[max(0, end - _TAIL) : end], line[end : end + 2]
     if not head:
         return False
@@ -72,7 +72,7 @@ def _goes_on(line: str, end: int, language: str) -> bool:
 
 
 def _is_abbreviated(tail: str, language: str) -> bool:
-    """M. Dupont, am 3. Oktober; the splitter itself knows the English ones."""
+    """Returns whether an abbreviation ends there, as in M. Dupont; the splitter knows English ones."""
     return bool(
         (language != "en" and _INITIAL.search(tail))
         or (language in _ORDINAL_LANGUAGES and _ORDINAL.search(tail))
@@ -81,7 +81,7 @@ def _is_abbreviated(tail: str, language: str) -> bool:
 
 
 def _is_attached(tail: str, head: str, language: str) -> bool:
-    """file.Txt, J.-C., ２.５, x.org/?Q=1, 「はい。」と; after `!` a new sentence needs no space."""
+    """Returns whether the text continues: file.Txt, J.-C., ２.５, x.org/?Q=1, 「はい。」と."""
     if tail.endswith("."):
         return _LATIN_OR_DIGIT.match(head) is not None
     if tail.endswith(("!", "?")):

@@ -1,8 +1,8 @@
 """③ Token ids of a sentence; ⑥ ⑦ and text from token ids.
 
-A folder holds `tokenizer.model` (one vocabulary for both sides) or `source.model` and
-`target.model`, all SentencePiece, and `tokenizer.json` (TokenizerSettings). Special ids are
-those of the model files. Text never produces one: `</s>` or `<2fr>` typed by a user is text.
+A folder holds `tokenizer.model` (one vocabulary for both sides) or `source.model` and `target.model`, all
+SentencePiece models, and `tokenizer.json` (TokenizerSettings). The model files define the special ids. Text
+never produces a special id: `</s>` or `<2fr>` typed by a user is text.
 """
 
 import shutil
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from model.errors import TokenizerError, UnsupportedLanguageError
-from model.text.normalisation import familiar
+from model.text.normalisation import nfkc_fallback
 from model.text.sentencepiece_model import SPECIAL_NAMES, SentencePieceModel
 from model.text.tokenizer_settings import SETTINGS_FILE, TokenizerSettings, language_tags
 
@@ -31,22 +31,22 @@ SHARED_FILE = "tokenizer.model"
 SOURCE_FILE = "source.model"
 TARGET_FILE = "target.model"
 TOKENIZER_FILES = (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)
-"""All that a folder may hold of a tokenizer; fingerprints of data are made of them in this order."""
+"""All files of a tokenizer; fingerprints of training data hash them in this order."""
 
 
 class Tokenizer:
-    """Both sides' vocabularies and the way text is prepared for them; thread-safe.
+    """The vocabularies of both sides, and how text is prepared for them; thread-safe.
 
     Attributes:
         settings: How text is prepared.
-        language_tags: Id that asks for a target language, by language code; empty for a
-            model of one direction.
+        language_tags: Id that selects a target language, by language code; empty for a model of one
+        direction.
     """
 
     def __init__(
         self, source: SentencePieceModel, target: SentencePieceModel, settings: TokenizerSettings
     ) -> None:
-        """Join two sides, the same object twice for a shared vocabulary.
+        """Joins two sides, the same object twice for a shared vocabulary.
 
         Raises:
             TokenizerError: If the sides disagree about a special id, or a tag is missing.
@@ -63,10 +63,10 @@ class Tokenizer:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read a tokenizer's files.
+        """Reads a tokenizer's files.
 
         Raises:
-            TokenizerError: If a file is missing, foreign or contradicts another.
+            TokenizerError: If a file is missing, not a tokenizer's file, or contradicts another.
         """
         folder = Path(folder)
         settings = TokenizerSettings.load(folder)
@@ -85,42 +85,42 @@ class Tokenizer:
 
     @property
     def model_files(self) -> tuple[str, str]:
-        """Names of the source's and the target's model, the same twice for a shared vocabulary."""
+        """File names of the source and the target model, the same twice for a shared vocabulary."""
         return (SHARED_FILE, SHARED_FILE) if self.is_shared else (SOURCE_FILE, TARGET_FILE)
 
     @property
     def source_vocab_size(self) -> int:
-        """Ids of the source side, special ones included."""
+        """Number of source ids, special ids included."""
         return self._source.size
 
     @property
     def target_vocab_size(self) -> int:
-        """Ids of the target side, special ones included."""
+        """Number of target ids, special ids included."""
         return self._target.size
 
     @property
     def pad_id(self) -> int:
-        """Padding, on both sides."""
+        """Id of padding, on both sides."""
         return self._source.pad_id
 
     @property
     def bos_id(self) -> int:
-        """Beginning of a sentence, on both sides."""
+        """Id of the beginning of a sentence, on both sides."""
         return self._source.bos_id
 
     @property
     def eos_id(self) -> int:
-        """End of a sentence, on both sides."""
+        """Id of the end of a sentence, on both sides."""
         return self._source.eos_id
 
     @property
     def unk_id(self) -> int:
-        """A piece that is not in the vocabulary, on both sides."""
+        """Id of unknown pieces, on both sides."""
         return self._source.unk_id
 
     @property
     def target_tag_ids(self) -> tuple[int, ...]:
-        """Language tags among the target ids, for no translation to hold; none where the sides differ."""
+        """Language tags among the target ids, which no translation may hold; none if the sides differ."""
         return tuple(self.language_tags.values()) if self.is_shared else ()
 
     def encode(self, text: str, *, target_language: str | None = None, is_clean: bool = False) -> list[int]:
@@ -141,23 +141,22 @@ class Tokenizer:
         ]
 
     def reads_otherwise(self, text: str) -> bool:
-        """Whether a source of this text is cut from other characters than a target of it."""
+        """Returns whether the text is tokenised from other characters as a source than as a target."""
         return self._readable(text) != self.settings.prepare(text)
 
     def can_spell(self, ids: Sequence[int]) -> bool:
-        """Whether a network can make something of what `encode` gave.
+        """Returns whether the ids from `encode` mostly stand for text that the vocabulary knows.
 
-        It cannot where most is foreign to the vocabulary: an alphabet that it lacks, say
-        (SentencePieceModel.is_mostly_foreign).
+        They do not if, for example, the vocabulary lacks the alphabet (SentencePieceModel.is_mostly_foreign).
         """
         return not self._source.is_mostly_foreign(ids)
 
     def encode_target(self, text: str) -> list[int]:
-        """Ids of a target sentence: pieces, EOS."""
+        """Returns the ids of a target sentence: pieces, EOS."""
         return [*self._target.encode(self.settings.prepare(text)), self.eos_id]
 
     def encode_batch(self, texts: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
-        """`encode` of many sentences, on several threads.
+        """Encodes many source sentences on several threads.
 
         Raises:
             UnsupportedLanguageError: If the model has tags, but none for this language.
@@ -167,14 +166,14 @@ class Tokenizer:
         return [[*tag, *ids, self.eos_id] for ids in pieces]
 
     def encode_target_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode_target` of many sentences, on several threads."""
+        """Encodes many target sentences on several threads."""
         pieces = self._target.encode_batch([self.settings.prepare(text) for text in texts])
         return [[*ids, self.eos_id] for ids in pieces]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of target ids, without special ones (the unknown piece is one).
+        """Returns the text of target ids, without special ids, the unknown piece included.
 
-        Bytes that form no character are left out, and no control character ever comes out.
+        Bytes that are not a character are left out. The text has no control characters.
 
         Raises:
             TokenizerError: If an id is outside the vocabulary.
@@ -182,24 +181,24 @@ class Tokenizer:
         return self._target.decode(ids)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Target pieces, special ones included."""
+        """Returns the target pieces of ids, special ones included."""
         return self._target.pieces(ids)
 
     def source_pieces(self, ids: Sequence[int]) -> list[str]:
-        """Source pieces, special ones included."""
+        """Returns the source pieces of ids, special ones included."""
         return self._source.pieces(ids)
 
     def scored_source_pieces(self) -> dict[int, tuple[str, float]]:
-        """Pieces that sources are cut into, with their scores, by id (SentencePieceModel.scored_pieces)."""
+        """Returns the source pieces of text with their scores, by id (SentencePieceModel.scored_pieces)."""
         return self._source.scored_pieces()
 
     def scored_target_pieces(self) -> dict[int, tuple[str, float]]:
-        """The same of targets."""
+        """Returns the target pieces of text with their scores, by id."""
         return self._target.scored_pieces()
 
     def _readable(self, text: str, is_clean: bool = False) -> str:
         """Returns a source sentence in characters of the vocabulary, where they can spell it."""
-        return familiar(self.settings.prepare(text, is_clean=is_clean), self._source.characters)
+        return nfkc_fallback(self.settings.prepare(text, is_clean=is_clean), self._source.characters)
 
     def _tag(self, target_language: str | None) -> list[int]:
         if not self.language_tags:
@@ -211,7 +210,7 @@ class Tokenizer:
 
 
 def copy_tokenizer(origin: Path, folder: Path) -> None:
-    """Copy a tokenizer's files, names kept, into an existing folder."""
+    """Copies a tokenizer's files into an existing folder."""
     for name in TOKENIZER_FILES:
         if (origin / name).exists():
             shutil.copyfile(origin / name, folder / name)

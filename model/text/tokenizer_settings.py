@@ -1,4 +1,4 @@
-"""③ What a tokenizer needs to know beside its SentencePiece model: the file `tokenizer.json`."""
+"""③ The settings of a tokenizer apart from its SentencePiece models: the file `tokenizer.json`."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,9 @@ class TokenizerSettings:
     """How sentences are prepared, for training a SentencePiece model and for using it.
 
     Attributes:
-        tags: Piece that asks for a target language, by language code; empty for a model
-            of one direction.
-        lowercase: Whether all text becomes lower case.
-        separate_punctuation: Whether punctuation becomes words of its own (word-level models).
+        tags: Piece that selects a target language, by language code; empty for a model of one direction.
+        lowercase: Whether all text is lower-cased.
+        separate_punctuation: Whether punctuation marks are separate words (word-level models).
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -41,11 +40,10 @@ class TokenizerSettings:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read `tokenizer.json`.
+        """Reads `tokenizer.json`.
 
         Raises:
-            TokenizerError: If the file is missing, not JSON, of another format or has a
-                value that cannot work.
+            TokenizerError: If the file is missing, not JSON, of another format or has an invalid value.
         """
         values = _read_json_object(folder / SETTINGS_FILE)
         version = values.pop("format_version", None)
@@ -57,7 +55,7 @@ class TokenizerSettings:
         return cls(**values)  # type: ignore[arg-type]
 
     def save(self, folder: Path) -> None:
-        """Write `tokenizer.json` into an existing folder."""
+        """Writes `tokenizer.json` into an existing folder."""
         values = {"format_version": FORMAT_VERSION} | {
             "tags": dict(self.tags),
             "lowercase": self.lowercase,
@@ -82,7 +80,7 @@ class TokenizerSettings:
 
 
 def language_tags(codes: Iterable[str]) -> dict[str, str]:
-    """The usual tag of each language: `{"fr": "<2fr>"}`, to be made control symbols."""
+    """Returns the tag of each language, to become a control symbol: `{"fr": "<2fr>"}`."""
     return {code: f"<2{code}>" for code in codes}
 
 

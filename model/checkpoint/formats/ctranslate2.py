@@ -1,7 +1,7 @@
 """ⓕ CTranslate2's model folder (https://opennmt.net/CTranslate2/), written through its own specification.
 
-What our variants have and CTranslate2 lacks is written as numbers that change nothing: a missing bias
-as zeros, rows that pad a vocabulary not at all. What no number can express is refused by name.
+Values that CTranslate2 needs and our network lacks are written so that they change nothing: a missing bias as
+zeros. Rows that pad a vocabulary are left out. Configurations that CTranslate2 lacks are refused by name.
 """
 
 import math
@@ -34,15 +34,15 @@ _NEVER = -1e4
 
 
 def write_ctranslate2(checkpoint: Checkpoint, folder: Path, quantization: str) -> None:
-    """Fill an existing folder with a model that `ctranslate2.Translator` loads.
+    """Writes a model that `ctranslate2.Translator` loads.
 
     Args:
-        checkpoint: What to export.
-        folder: Empty.
-        quantization: What to store numbers in, as CTranslate2 calls it.
+        checkpoint: The checkpoint to export.
+        folder: An empty folder.
+        quantization: CTranslate2's name of the number type.
 
     Raises:
-        ConfigError: If CTranslate2 cannot hold the configuration; names the field.
+        ConfigError: With the field that CTranslate2 cannot represent.
     """
     card, config = checkpoint.card, checkpoint.config
     longest = max(config.max_positions, card.max_source_length, card.max_target_length)
@@ -66,15 +66,15 @@ def write_ctranslate2(checkpoint: Checkpoint, folder: Path, quantization: str) -
 def transformer_spec(
     network: Transformer, *, positions: int, never_produced: Collection[int] = ()
 ) -> TransformerSpec:
-    """A network in CTranslate2's terms, with no vocabulary yet.
+    """Returns CTranslate2's specification of a network, without vocabularies.
 
     Args:
         network: An encoder-decoder in evaluation mode.
-        positions: How many of them to tabulate, where they are sinusoids.
-        never_produced: Target ids that get an output bias which rules them out.
+        positions: Number of sinusoidal positions to tabulate.
+        never_produced: Target ids whose output bias rules them out.
 
     Raises:
-        ConfigError: If CTranslate2 cannot hold the configuration; names the field.
+        ConfigError: With the field that CTranslate2 cannot represent.
     """
     config = network.config
     check_ctranslate2_holds(config)
@@ -98,10 +98,10 @@ def transformer_spec(
 
 
 def check_ctranslate2_holds(config: TransformerConfig) -> None:
-    """Refuse a configuration that CTranslate2 does not know.
+    """Refuses a configuration that CTranslate2 lacks.
 
     Raises:
-        ConfigError: Naming the first field that must differ.
+        ConfigError: With the first field that must differ.
     """
     for name in ("num_encoder_layers", "num_decoder_layers"):
         require(getattr(config, name) > 0, name, "at least 1 for CTranslate2", getattr(config, name))
@@ -167,7 +167,7 @@ def _fill_cross_attention(spec: MultiHeadAttentionSpec, ours: Attention) -> None
 
 
 def _fill_linear(spec: LinearSpec, ours: Sequence[nn.Linear]) -> None:
-    """One projection of theirs from one of ours, or from several of the same input."""
+    """Fills one projection from one of ours, or from several that share their input."""
     spec.weight = torch.cat([linear.get_parameter("weight") for linear in ours])
     if ours[0].bias is not None:
         spec.bias = torch.cat([linear.get_parameter("bias") for linear in ours])

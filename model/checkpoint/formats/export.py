@@ -1,4 +1,4 @@
-"""ⓕ `dragoman export`: one checkpoint in another framework's format, whole or not at all."""
+"""ⓕ `dragoman export`: writes a checkpoint in the format of another framework, in one step."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -17,10 +17,10 @@ INSTRUCTIONS = "README.md"
 
 
 def require_package(name: str, export_format: str) -> ModuleType:
-    """A package that a format cannot do without.
+    """Imports a package that a format needs.
 
     Raises:
-        ConfigError: If it is not installed; names the extra that brings it.
+        ConfigError: If the package is not installed; the message names the extra to install.
     """
     try:
         return import_module(name)
@@ -30,22 +30,22 @@ def require_package(name: str, export_format: str) -> ModuleType:
 
 
 def source_pieces(checkpoint: Checkpoint) -> list[str]:
-    """The source vocabulary, by id."""
+    """Returns the source vocabulary, by id."""
     return checkpoint.tokenizer.source_pieces(range(checkpoint.config.source_vocab_size))
 
 
 def target_pieces(checkpoint: Checkpoint) -> list[str]:
-    """The target vocabulary, by id."""
+    """Returns the target vocabulary, by id."""
     return checkpoint.tokenizer.pieces(range(checkpoint.config.target_vocab_size))
 
 
 def never_produced(checkpoint: Checkpoint) -> list[int]:
-    """Target ids that no translation holds: padding, BOS, the decoder's start and language tags."""
+    """Returns the target ids that no translation holds: padding, BOS, decoder start, language tags."""
     return checkpoint.config.never_produced(checkpoint.tokenizer.target_tag_ids)
 
 
 def describe(checkpoint: Checkpoint, folder: Path, quantization: str) -> None:
-    """Write what the folder was made of, as JSON."""
+    """Writes a description of the checkpoint into the folder, as JSON."""
     card = checkpoint.card
     description: Mapping[str, object] = {
         "name": card.name,
@@ -61,7 +61,7 @@ def describe(checkpoint: Checkpoint, folder: Path, quantization: str) -> None:
 
 
 def preparation(checkpoint: Checkpoint) -> str:
-    """What must be done to a text before SentencePiece sees it, in words."""
+    """Describes how a text must be prepared for SentencePiece."""
     settings = checkpoint.tokenizer.settings
     steps = [
         "Unicode NFC",
@@ -79,18 +79,19 @@ def preparation(checkpoint: Checkpoint) -> str:
 def export_checkpoint(
     checkpoint: Checkpoint, folder: Path, export_format: str, quantization: str = "float32"
 ) -> None:
-    """Write a checkpoint so that another framework runs it; an existing folder is replaced in one step.
+    """Writes a checkpoint in the format of another framework.
 
     Args:
-        checkpoint: What to export.
-        folder: Where to.
+        checkpoint: The checkpoint to export.
+        folder: Folder to write; an existing one is replaced in one step.
         export_format: A key of QUANTIZATIONS.
-        quantization: One of that format's.
+        quantization: One of the format's number types.
 
     Raises:
-        ConfigError: If the format's package is not installed, or it cannot hold the configuration or
-            store such numbers.
-        OSError: If the folder cannot be written; what was there is kept.
+        ConfigError: If the format's package is not installed, or the format cannot represent the
+        configuration or
+            the number type.
+        OSError: If the folder cannot be written; it is unchanged then.
     """
     require_choice("format", export_format, tuple(QUANTIZATIONS))
     require_choice("quantization", quantization, QUANTIZATIONS[export_format])
@@ -101,7 +102,7 @@ def export_checkpoint(
 
 
 def _write(checkpoint: Checkpoint, folder: Path, export_format: str, quantization: str) -> None:
-    """Import a format's package only where that format is asked for."""
+    """Imports the format's package and writes the folder."""
     if export_format == "ctranslate2":
         require_package("ctranslate2", export_format)
         from model.checkpoint.formats.ctranslate2 import write_ctranslate2

@@ -1,13 +1,13 @@
 """ⓕ Hugging Face models with our weights: Marian's where layers are post-norm, Pegasus's where pre-norm.
 
-A network computes the same if the features between its blocks are renumbered everywhere. So sinusoids
-that alternate (sine, cosine, sine, …) become Marian's (all sines, then all cosines) without retraining.
+The features between the blocks of a network can be renumbered without changing its output. So sinusoids that
+alternate (sine, cosine, sine, …) become Marian's (all sines, then all cosines) without retraining.
 
     marian    MarianMTModel                     presets base, big, postnorm, d2l
     pegasus   PegasusForConditionalGeneration   preset small
 
-Both are the encoder-decoder of Vaswani et al. with all sines before the cosines; neither knows learned,
-relative or rotary positions. What they have and ours lacks (a bias) is filled with zeros.
+Both are the encoder-decoder of Vaswani et al. with all sines before the cosines; neither has learned,
+relative or rotary positions. A bias that our network lacks is filled with zeros.
 """
 
 from collections.abc import Mapping
@@ -45,10 +45,10 @@ _OUTPUT = "output.weight"
 
 @torch.no_grad()
 def sines_first(network: Transformer) -> Transformer:
-    """A network that computes the same, with all sines of its positions before the cosines.
+    """Returns an equivalent network with all sines of its positions before the cosines.
 
     Args:
-        network: With sinusoidal positions; returned as it is where the sines come first already.
+        network: A network with sinusoidal positions; returned unchanged if its sines come first already.
     """
     config = network.config
     if config.sinusoid_layout == "halves":
@@ -78,7 +78,7 @@ _ALIKE: Mapping[str, object] = {
 
 @dataclass(frozen=True)
 class _Architecture:
-    """One of their models: how to make it, what it demands, and which of our presets have that."""
+    """A model of Hugging Face: its classes, the configuration that it needs, and our presets that have it."""
 
     model: type[PreTrainedModel]
     config: type[PreTrainedConfig]
@@ -103,19 +103,19 @@ _ARCHITECTURES: Mapping[str, _Architecture] = {
 
 
 def suitable_architecture(config: TransformerConfig) -> str:
-    """The one that a network's norms ask for; whether it holds the rest is another question."""
+    """Returns the architecture with the network's norm position, which may lack other features of it."""
     return "marian" if config.norm_position == "post" else "pegasus"
 
 
 def check_holds(architecture: str, config: TransformerConfig) -> None:
-    """Refuse a configuration that an architecture does not know.
+    """Refuses a configuration that an architecture lacks.
 
     Args:
         architecture: `marian` or `pegasus`.
-        config: Of our network.
+        config: Configuration of our network.
 
     Raises:
-        ConfigError: Naming the first field that must differ.
+        ConfigError: With the first field that must differ.
     """
     require_choice("architecture", architecture, tuple(_ARCHITECTURES))
     theirs = _ARCHITECTURES[architecture]
@@ -130,15 +130,15 @@ def check_holds(architecture: str, config: TransformerConfig) -> None:
 def hugging_face_model(
     network: Transformer, architecture: str, *, max_positions: int | None = None
 ) -> PreTrainedModel:
-    """Their model, computing what our network does, in evaluation mode.
+    """Returns a Hugging Face model equivalent to a network, in evaluation mode.
 
     Args:
         network: An encoder-decoder.
         architecture: `marian` or `pegasus`.
-        max_positions: Longest sequence it must take; None for the configuration's own.
+        max_positions: Longest sequence that it must accept; None uses the configuration's.
 
     Raises:
-        ConfigError: If that model cannot hold the configuration; names the field.
+        ConfigError: With the field that the architecture cannot represent.
     """
     check_holds(architecture, network.config)
     network = sines_first(network)
@@ -194,7 +194,7 @@ def _their_config(
 
 
 def _fill_layer(theirs: nn.Module, ours: Layer) -> None:
-    """A layer of either architecture: they name its parts alike."""
+    """Fills a layer; both architectures name its parts alike."""
     _fill_attention(theirs.get_submodule("self_attn"), ours.attention)
     _fill(theirs.get_submodule("self_attn_layer_norm"), ours.attention_residual.norm)
     if ours.has_source:
@@ -215,13 +215,13 @@ def _fill_attention(theirs: nn.Module, ours: Attention) -> None:
 
 
 def _fill(theirs: nn.Module, ours: nn.Module) -> None:
-    """Weight and bias of a projection or a norm."""
+    """Fills the weight and bias of a projection or a norm."""
     _assign(theirs.get_parameter("weight"), ours.get_parameter("weight"))
     _assign(theirs.get_parameter("bias"), getattr(ours, "bias", None))
 
 
 def _assign(theirs: Tensor, ours: Tensor | None) -> None:
-    """Copy a tensor; None stands for zeros."""
+    """Copies a tensor; None stands for zeros."""
     with torch.no_grad():
         if ours is None:
             theirs.zero_()

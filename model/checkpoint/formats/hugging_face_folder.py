@@ -19,16 +19,16 @@ from model.checkpoint.manifest import write_json
 
 
 def write_hugging_face(checkpoint: Checkpoint, folder: Path, architecture: str, quantization: str) -> None:
-    """Fill an existing folder with a model and a tokenizer that `from_pretrained` loads.
+    """Writes a model and a tokenizer that `from_pretrained` loads.
 
     Args:
-        checkpoint: What to export.
-        folder: Empty.
+        checkpoint: The checkpoint to export.
+        folder: An empty folder.
         architecture: `marian` or `pegasus`.
         quantization: `float32`, `float16` or `bfloat16`.
 
     Raises:
-        ConfigError: If that model cannot hold the configuration; names the field.
+        ConfigError: With the field that the architecture cannot represent.
     """
     card, config = checkpoint.card, checkpoint.config
     longest = max(config.max_positions, card.max_source_length, card.max_target_length)
@@ -46,7 +46,7 @@ def write_hugging_face(checkpoint: Checkpoint, folder: Path, architecture: str, 
 
 
 def _greedy(checkpoint: Checkpoint) -> GenerationConfig:
-    """Settings with which `generate` makes our greedy translations; beams are the caller's choice."""
+    """Returns settings with which `generate` makes our greedy translations; callers may set beams."""
     config = checkpoint.config
     return GenerationConfig(
         max_length=checkpoint.card.max_target_length + 1,  # theirs counts the start token

@@ -1,4 +1,4 @@
-"""ⓕ The README of an exported folder: what it is, and how its framework is called."""
+"""ⓕ The README of an exported folder: what it is, and how to use it with its framework."""
 
 from model.checkpoint.folder import Checkpoint
 
@@ -49,13 +49,13 @@ otherwise (`num_beams={beam_size}`).
 
 
 def instructions(checkpoint: Checkpoint, export_format: str, quantization: str, preparation: str) -> str:
-    """The text, in Markdown.
+    """Returns the text, in Markdown.
 
     Args:
-        checkpoint: What was exported.
+        checkpoint: The exported checkpoint.
         export_format: `ctranslate2`, `marian` or `pegasus`.
-        quantization: What its numbers are.
-        preparation: What must be done to a text first.
+        quantization: The number type.
+        preparation: How a text must be prepared.
     """
     is_ctranslate2 = export_format == "ctranslate2"
     values = _values(checkpoint, "CTranslate2" if is_ctranslate2 else "Hugging Face Transformers")

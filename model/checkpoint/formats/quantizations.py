@@ -1,4 +1,4 @@
-"""ⓕ The formats that a checkpoint can be exported to, and what each can store numbers in. No torch."""
+"""ⓕ The formats that a checkpoint can be exported to, and the number types of each. No torch."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ QUANTIZATIONS: Mapping[str, tuple[str, ...]] = {
     "marian": _HUGGING_FACE,
     "pegasus": _HUGGING_FACE,
 }
-"""By format."""
+"""Number types by format."""
 
 DESCRIPTION = "dragoman.json"
-"""What makes a folder an exported one."""
+"""The file that marks an exported folder."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint.editing import replace_card, rewritten
+from model.checkpoint.editing import edited_checkpoint, replace_card
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.manifest import record_evaluation
 from model.errors import CheckpointError
@@ -36,7 +36,7 @@ def test_another_card_leaves_network_and_provenance_and_changes_the_checksum(fol
 
 def test_a_change_that_fails_leaves_the_checkpoint_as_it_was(folder: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with suppress(RuntimeError), rewritten(folder, {}) as temporary:
+    with suppress(RuntimeError), edited_checkpoint(folder, {}) as temporary:
         (temporary / "config.json").write_text("{}")
         raise RuntimeError
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -60,11 +60,11 @@ def test_what_else_lies_in_the_folder_stays_there_unlisted(folder: Path) -> None
 def test_a_damaged_checkpoint_is_refused_and_not_vouched_for(folder: Path) -> None:
     (folder / "tokenizer.model").write_bytes(b"damaged")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(CheckpointError, match=r"tokenizer\.model is corrupt"), rewritten(folder, {}):
+    with pytest.raises(CheckpointError, match=r"tokenizer\.model is corrupt"), edited_checkpoint(folder, {}):
         pass
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="is missing"), rewritten(tmp_path, {}):
+    with pytest.raises(CheckpointError, match="is missing"), edited_checkpoint(tmp_path, {}):
         pass

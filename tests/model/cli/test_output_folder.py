@@ -73,4 +73,4 @@ def test_an_export_is_replaced(run: Run, tiny_checkpoint: Path, tmp_path: Path, 
 @pytest.mark.parametrize("command", ["average", "grow", "export"])
 def test_the_help_says_what_may_be_replaced(run: Run, command: str) -> None:
     shown = " ".join(run(command, "--help").output.split())
-    assert "a new or an empty one, or a checkpoint or an export to replace; not the input" in shown
+    assert "new or empty, or a checkpoint or an export to replace; not the input" in shown

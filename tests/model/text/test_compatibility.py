@@ -4,7 +4,7 @@ import string
 
 import pytest
 
-from model.text.normalisation import familiar
+from model.text.normalisation import nfkc_fallback
 
 KNOWN = frozenset(string.ascii_letters + string.digits + string.punctuation + " éß的。")
 
@@ -22,14 +22,14 @@ KNOWN = frozenset(string.ascii_letters + string.digits + string.punctuation + " 
     ],
 )
 def test_what_the_vocabulary_lacks_is_spelt_out(text: str, plain: str) -> None:
-    assert familiar(text, KNOWN) == plain
+    assert nfkc_fallback(text, KNOWN) == plain
 
 
 @pytest.mark.parametrize("text", ["plain", "café 的。", "10² H₂O", "ж 🙂 ά", "℃", ""])
 def test_what_has_no_known_spelling_or_needs_none_stays(text: str) -> None:
-    assert familiar(text, KNOWN) == text
+    assert nfkc_fallback(text, KNOWN) == text
 
 
 def test_what_the_vocabulary_has_stays_as_it_is() -> None:
-    assert familiar("1½ …", KNOWN | {"½", "…"}) == "1½ …"
-    assert familiar("1½ ﬁ", KNOWN | {"½"}) == "1½ fi"
+    assert nfkc_fallback("1½ …", KNOWN | {"½", "…"}) == "1½ …"
+    assert nfkc_fallback("1½ ﬁ", KNOWN | {"½"}) == "1½ fi"
