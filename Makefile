@@ -25,8 +25,8 @@ SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4
 # is are left out: AddressSanitizer ends the process then.
 SANITIZED := build/sanitize
 SANITIZING_CXX := g++ -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1
-NATIVE_TESTS := tests/model/native tests/model/network/native_ops tests/model/decoding/test_session.py \
-	tests/model/decoding/test_native_network.py tests/model/decoding/test_native_runner.py
+NATIVE_TESTS := tests/model/native tests/model/network/native_ops tests/model/decoding/test_native_network.py \
+	tests/model/decoding/test_native_runner.py
 
 # Draws new examples for the properties; the seed is printed, and `make explore SEED=…` draws them again.
 SEED ?= $(shell date +%s)

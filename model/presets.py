@@ -1,4 +1,4 @@
-"""Named shapes: the published sizes, and one for each tutorial that Dragoman grew out of."""
+"""Named configurations: the published sizes, and one for each of several well-known tutorials."""
 
 from collections.abc import Mapping
 
@@ -28,7 +28,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
         "embedding_dropout": 0.3,
         "residual_dropout": 0.3,
     },
-    # Deep encoder, shallow decoder: most of the time of a translation goes into the decoder.
+    # Deep encoder, shallow decoder, because most of the time of a translation goes into the decoder.
     "small": {
         "model_dim": 256,
         "num_heads": 4,

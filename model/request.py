@@ -1,4 +1,4 @@
-"""⑤ What goes into the decoder and what comes out: token ids and options, hypotheses. No torch."""
+"""⑤ Input and output of the decoder: token ids and options, hypotheses. No torch."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -25,14 +25,14 @@ class DecodeOptions:
             (eq. 14 of Wu et al. 2016, https://arxiv.org/abs/1609.08144).
         coverage_penalty: β of the same paper's coverage term; 0 turns it off.
         patience: Beam search ends when patience × beam_size hypotheses have finished
-            (Kasai et al. 2022, https://arxiv.org/abs/2204.05424) and none under way is ahead of them.
+            (Kasai et al. 2022, https://arxiv.org/abs/2204.05424) and no live one is ahead of them.
         stop: `patience`; `first`: as soon as the best live hypothesis has ended;
             `all`: only when no live hypothesis can still beat a finished one.
         temperature: Divides the logits before sampling.
         top_k: Sample among the k likeliest tokens; 0 is no limit.
         top_p: Sample among the likeliest tokens that together hold this probability.
         min_p: Drop tokens less likely than this share of the likeliest token's probability.
-        seed: Of this sentence's own generator; None draws a fresh one.
+        seed: Seed of this sentence's random numbers; None draws one.
         max_length: Most tokens of the translation, EOS included; None leaves it to the ratio.
         max_length_ratio: Most target tokens for each source token, plus `max_length_offset`.
         max_length_offset: See `max_length_ratio`.
@@ -117,10 +117,10 @@ class DecodeOptions:
 
         Args:
             source_length: Source tokens, tag and EOS included.
-            limit: What the decoder state can hold.
+            limit: Capacity of the decoder state.
         """
         relative = int(self.max_length_ratio * source_length) + self.max_length_offset
-        # A length that was asked for outweighs a ratio that is only a guard against endless output.
+        # The ratio only guards against endless output: explicit lengths take precedence.
         longest = min(limit, max(relative, self.min_length) if self.max_length is None else self.max_length)
         shortest = max(self.min_length, int(self.min_length_ratio * source_length))
         return min(shortest, longest), longest
@@ -131,7 +131,7 @@ class DecodeOptions:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:
-        """The options a dictionary names; an unknown key is refused by name.
+        """The options that a dictionary names.
 
         Raises:
             ConfigError: If a key is unknown or a value cannot work.

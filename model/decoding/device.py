@@ -1,8 +1,8 @@
 """⑤ Where a network runs and in which precision; CPU count and GPU memory. Torch only where a GPU may be.
 
-`auto` is bfloat16 on a GPU. On a CPU it is int8 where the native library runs, which costs at most
-0.2 BLEU and gives each sentence the same tokens in any company; and float32 in PyTorch. There
-bfloat16 must be asked for by name: its rounding lets a sentence's batch mates tip a close decision.
+`auto` is bfloat16 on a GPU. On a CPU it is int8 in the native library, which costs at most 0.2 BLEU and
+gives each sentence the same tokens in any batch, and float32 in PyTorch. bfloat16 on a CPU must be asked
+for by name: in PyTorch its rounding depends on the batch, which can change a close decision.
 """
 
 import os
@@ -17,7 +17,7 @@ Precision = Literal["float32", "bfloat16", "float16", "int8"]
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")
 
-# Where the drivers of NVIDIA, AMD and the Windows subsystem appear; without one, PyTorch finds no GPU.
+# Device files of the drivers of NVIDIA, AMD and WSL; without one of them, PyTorch finds no GPU.
 _DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/kfd"), Path("/dev/dxg"))
 
 
@@ -43,7 +43,7 @@ def resolve_precision(name: str, device: str, *, is_native: bool) -> Precision:
     Args:
         name: One of PRECISIONS.
         device: As `resolve_device` gives it.
-        is_native: Whether the native library is to compute.
+        is_native: Whether the native library computes.
 
     Raises:
         ConfigError: If the name is unknown.
@@ -68,10 +68,10 @@ _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def available_cores(quota_file: Path = _QUOTA) -> int:
-    """Cores it may run on, or what a container's quota leaves of them; at least 1.
+    """Cores that the process may use, limited by a container's CPU quota; at least 1.
 
     Args:
-        quota_file: Microseconds of work, and of time in which they may be done, as cgroup v2 writes them.
+        quota_file: Microseconds of CPU time per period, and of the period, as cgroup v2 writes them.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
@@ -84,9 +84,9 @@ def available_cores(quota_file: Path = _QUOTA) -> int:
 def gpu_memory() -> dict[str, int]:
     """Bytes by kind, over all devices: `allocated` to tensors, `reserved` by the allocator, `total`.
 
-    Empty on a machine without a GPU, or before anything was put on one.
+    Empty on a machine without a GPU, or before a GPU was used.
     """
-    if "torch" not in sys.modules:  # nobody can have put anything there, and loading it takes seconds
+    if "torch" not in sys.modules:  # without torch nothing is allocated, and loading it takes seconds
         return {}
     import torch
 

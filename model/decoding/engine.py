@@ -3,8 +3,8 @@
     add ──► arrivals ──► running batch ──► finished
             (in order)   (the runner's)
 
-A sentence joins between two decoder steps as soon as there is room, and leaves in the step that
-finishes it: it never waits for those it runs beside.
+A sentence joins between two decoder steps as soon as its load fits, and leaves in the step that
+finishes it. It never waits for the other sentences of the batch.
 """
 
 from collections import deque
@@ -27,20 +27,21 @@ _SILENT = SilentObserver()
 
 
 class DecodingEngine:
-    """Decodes sentences side by side; greedy, sampled and beam requests share the running batch.
+    """Decodes many sentences at once; greedy, sampled and beam requests share the running batch.
 
-    What a sentence becomes does not depend on the others: options, random numbers and stop rules
-    are its own, and a sentence whose numbers break fails alone.
+    The translation of a sentence does not depend on the others: options, random numbers and stop rules
+    are its own, and a sentence with NaN or infinity fails alone.
 
-    One thread drives it; only `interrupt` may be called from others.
+    One thread drives the engine; only `interrupt` may be called from other threads.
 
     Args:
         runner: Computes the running batch.
-        config: Of its network.
-        max_batch_tokens: Bound on rows × source tokens of what runs; a sentence over it runs alone.
+        config: Configuration of its network.
+        max_batch_tokens: Bound on rows × source tokens of the running batch; a sentence over the bound
+            runs alone.
         max_encode_tokens: Source tokens that join in one step, but at least one sentence, so that a
-            large arrival does not stall those in flight.
-        shortlist: Says which target tokens alone a sentence may be translated with; None allows all.
+            large arrival does not stall the running sentences.
+        shortlist: Limits the target tokens of each sentence to its candidates; None allows all.
 
     Raises:
         ConfigError: If the network lacks an encoder or a decoder, or a bound is not positive.
@@ -66,7 +67,7 @@ class DecodingEngine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing has been added that is not finished or cancelled."""
+        """Whether every added sentence is finished or cancelled."""
         return self._admission.is_idle
 
     @property
@@ -81,25 +82,25 @@ class DecodingEngine:
 
     @property
     def load(self) -> float:
-        """Share of its room that all that was added takes; above 1 if more was added than fits."""
+        """Load of all added sentences as a share of the engine's bounds; above 1 if some must wait."""
         return self._admission.added.share_of(self._most)
 
     def fits(self, request: DecodeRequest) -> bool:
-        """Whether there is room beside what was added; an idle engine has room for anything.
+        """Whether a request fits in addition to the added ones; an idle engine accepts any request.
 
-        So also for what the engine cannot take at all: `add` says why.
+        That includes requests that the engine cannot decode at all: `add` raises the reason.
         """
         bounds = request.options.length_bounds(len(request.source_ids), self._config.max_positions)
         return self._admission.fits(Load.of(Sentence(request, *bounds)))
 
     def add(self, request: DecodeRequest) -> Sentence:
-        """Take a request; a later step encodes it, in order of arrival.
+        """Add a request; a later step encodes it, in order of arrival.
 
-        A request that does not fit yet waits until it does, and all that come after it wait too.
+        A request that does not fit yet waits until it does, and later requests wait too.
 
         Raises:
-            InputError: If the network cannot read it.
-            TextTooLongError: If it is over a limit of the network, or of the runner.
+            InputError: If the network cannot read the request.
+            TextTooLongError: If the request is over a limit of the network or of the runner.
         """
         sentence = Sentence.admit(request, self._config, self._shortlist)
         self._require_possible(sentence)
@@ -108,10 +109,10 @@ class DecodingEngine:
         return sentence
 
     def cancel(self, sentence: Sentence) -> None:
-        """Forget a sentence wherever it is; one that has finished already is no matter.
+        """Remove a sentence, waiting or running; does nothing if it has finished.
 
         Raises:
-            Exception: Whatever the runner met. The engine has forgotten all that was added.
+            Exception: What the runner raised. All sentences are removed then.
         """
         is_running = self._admission.is_running(sentence)
         self._admission.leave(sentence)
@@ -124,31 +125,31 @@ class DecodingEngine:
                 raise
 
     def reset(self) -> None:
-        """Forget all that was added."""
+        """Remove all sentences."""
         running = self._admission.running
         self._admission.clear()
         self._added_at.clear()
         self._runner.drop(running)
 
     def interrupt(self) -> None:
-        """Let the step that is going on return soon; may be called from any thread.
+        """Make the running `step` return soon; may be called from any thread.
 
-        Whoever wants to be noticed leaves word first and interrupts then; the thread that drives the
-        engine looks after every step. An interrupt between two steps ends the next one early.
+        A thread that has work for the driving thread first stores the work and then interrupts; the
+        driving thread looks for work after every step. An interrupt between two calls of `step` ends the
+        next one early.
         """
         self._interrupt.set()
 
     def step(self, observer: Observer = _SILENT, *, max_steps: int = _UNTIL_ONE_FINISHES) -> Progress:
-        """Encode arrivals for which there is room, then move the running batch on.
+        """Encode arrivals that fit, then advance the running batch.
 
         Args:
-            observer: Told of durations and counts.
+            observer: Receives durations and counts.
             max_steps: Most decoder steps; fewer once a sentence finishes, or after an interrupt.
 
         Raises:
-            Exception: Whatever the runner met. The engine has forgotten all that was added and can be
-                used again; the caller may add the same requests once more, one at a time to find the
-                one at fault.
+            Exception: What the runner raised. All sentences are removed and the engine can be used
+                again; the caller may add the same requests one at a time to find the faulty one.
         """
         try:
             self._encode_arrivals(observer)
@@ -173,23 +174,23 @@ class DecodingEngine:
 
         Args:
             requests: Any mix of lengths and options.
-            observer: Told of durations and counts.
+            observer: Receives durations and counts.
             progress: Called with the number of requests that were done since the last call.
 
         Returns:
             For each request, in order, its hypotheses, best first; or the InputError or
-            DecodingError that this request alone met.
+            DecodingError of this request.
         """
         waiting = deque(sorted(range(len(requests)), key=lambda i: -len(requests[i].source_ids)))
         results: dict[int, Result] = {}
-        places: dict[Sentence, int] = {}
+        index_of: dict[Sentence, int] = {}
         try:
             while len(results) < len(requests):
                 done = len(results)
                 if self.load <= _REFILL_BELOW:
-                    self._fill_up(requests, waiting, places, results)
+                    self._fill_up(requests, waiting, index_of, results)
                 for sentence, result in self.step(observer).finished:
-                    results[places.pop(sentence)] = result
+                    results[index_of.pop(sentence)] = result
                 if progress is not None and len(results) > done:
                     progress(len(results) - done)
         except BaseException:
@@ -201,22 +202,22 @@ class DecodingEngine:
         self,
         requests: Sequence[DecodeRequest],
         waiting: deque[int],
-        places: dict[Sentence, int],
+        index_of: dict[Sentence, int],
         results: dict[int, Result],
     ) -> None:
         while waiting and self.fits(requests[waiting[0]]):
             index = waiting.popleft()
             try:
-                places[self.add(requests[index])] = index
+                index_of[self.add(requests[index])] = index
             except InputError as error:
                 results[index] = error
 
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
-        """Target tokens that every result of a sentence is sure to begin with; none unless it runs."""
+        """Target tokens that the best result of a sentence will begin with; none unless it runs."""
         return self._runner.stable_prefix(sentence) if self._admission.is_running(sentence) else ()
 
     def close(self) -> None:
-        """Give back what the runner holds; the engine is of no use afterwards."""
+        """Free what the runner holds; the engine must not be used afterwards."""
         self._runner.close()
 
     def _require_possible(self, sentence: Sentence) -> None:

@@ -1,7 +1,7 @@
 """⑤ Which runner drives a network on this machine; nothing else chooses. No torch until it is needed.
 
-On a CPU the native library, where it is built and computes such a network; else PyTorch. On a GPU
-PyTorch, with recorded steps.
+On a CPU the native library decodes if it is built and supports the network, and PyTorch otherwise. On a
+GPU, PyTorch decodes with recorded steps.
 """
 
 import dataclasses
@@ -27,29 +27,30 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A bound on the logits of one step; what really limits a batch is `max_batch_tokens`.
+# Bounds the logits of one step; in practice `max_batch_tokens` limits a batch.
 _MAX_ROWS_OF_A_CPU = 256
 _MAX_ROWS_OF_A_GPU = 512
 _FEWEST_POSITIONS = 2**15
-# Of which steps that are recorded get half: a few hundred rows.
+# Recorded steps get half of them: a few hundred rows.
 _FEWEST_POSITIONS_OF_A_GPU = 2**18
-# PyTorch needs many rows to be worth the starting of its kernels; natively, the decoder state of
-# fewer stays in the processor's caches.
+# PyTorch needs many rows to amortise kernel launches; natively, the decoder state of fewer rows stays in
+# the processor's caches.
 _NATIVE_TOKENS = 1024
 _TORCH_TOKENS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFactory:
-    """A network in memory; its engines, one a thread, share the weights.
+    """A network in memory; its engines, one per thread, share the weights.
 
     Attributes:
-        config: Of the network.
-        device: Where it runs: `cpu`, `cuda` or `cuda:N`.
-        precision: What it computes in.
-        is_native: Whether each engine keeps one core busy, and Python free to do something else.
-        position_bytes: Of one entry of decoder state: keys and values of a position in all layers.
-        new_runner: Makes a running batch of its own, with so many entries of decoder state.
+        config: Configuration of the network.
+        device: `cpu`, `cuda` or `cuda:N`.
+        precision: Precision of the computation.
+        is_native: Whether the native library computes, so that each engine uses one core and Python's
+            lock is free meanwhile.
+        position_bytes: Bytes of one KV slot: keys and values of a position in all layers.
+        new_runner: Makes a new runner with a given number of KV slots.
         shortlist: See DecodingEngine.
     """
 
@@ -71,9 +72,9 @@ class EngineFactory:
         """One more engine.
 
         Args:
-            max_batch_tokens: See DecodingEngine; None is what decodes most sentences a second.
+            max_batch_tokens: See DecodingEngine; None is the fastest value.
             max_encode_tokens: See DecodingEngine.
-            max_positions: Entries of decoder state; None has room for any one request.
+            max_positions: Number of KV slots; None is enough for any single request.
         """
         fewest = _FEWEST_POSITIONS if self.device == "cpu" else _FEWEST_POSITIONS_OF_A_GPU
         return DecodingEngine(
@@ -88,17 +89,18 @@ class EngineFactory:
 def engine_factory(
     checkpoint: Checkpoint, *, device: str = "auto", precision: str = "auto", shortlist: bool = False
 ) -> EngineFactory:
-    """Bring a checkpoint's network into memory, for the fastest runner that this machine has.
+    """Load a checkpoint's network into memory, for the fastest runner of this machine.
 
     Args:
-        checkpoint: Read and checked.
+        checkpoint: A loaded checkpoint.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
-        shortlist: Produce only what the checkpoint's shortlist has for a sentence.
+        shortlist: Produce only the candidates that the checkpoint's shortlist has for a sentence.
 
     Raises:
-        ConfigError: If this machine has no such device, or it cannot compute so; if the network lacks an
-            encoder or a decoder; or if the checkpoint has no shortlist, and one is asked for.
+        ConfigError: If this machine has no such device, or the device does not support the precision; if
+            the network lacks an encoder or a decoder; or if a shortlist is asked for and the checkpoint
+            has none.
     """
     checkpoint.config.require_translator()
     if shortlist and checkpoint.shortlist is None:
@@ -111,18 +113,18 @@ def engine_factory(
 
 
 def _factory(checkpoint: Checkpoint, device: str, precision: str) -> EngineFactory:
-    place = resolve_device(device)
-    if place == "cpu":
+    resolved = resolve_device(device)
+    if resolved == "cpu":
         try:
             return native_factory(
                 checkpoint.config,
                 checkpoint.weights,
-                resolve_precision(precision, place, is_native=True),
+                resolve_precision(precision, resolved, is_native=True),
                 never_produced=checkpoint.tokenizer.target_tag_ids,
             )
         except NativeError as reason:
             logger.info("decoding with PyTorch, not natively: %s", reason)
-    return torch_factory(checkpoint, place, resolve_precision(precision, place, is_native=False))
+    return torch_factory(checkpoint, resolved, resolve_precision(precision, resolved, is_native=False))
 
 
 def native_factory(
@@ -135,13 +137,13 @@ def native_factory(
     """A network on the CPU, in the native library.
 
     Args:
-        config: Its shape.
+        config: Configuration of the network.
         weights: See NativeNetwork; they are copied.
-        precision: What to compute in.
+        precision: Precision of the computation.
         never_produced: See `torch_runner`.
 
     Raises:
-        NativeError: If there is no library, or it cannot compute such a network.
+        NativeError: If there is no library, or it does not support the network.
     """
     from model.decoding.native_network import NativeNetwork
     from model.decoding.native_runner import NativeRunner
@@ -164,17 +166,17 @@ def native_factory(
 
 
 def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> EngineFactory:
-    """The same in PyTorch, whatever else there is.
+    """A checkpoint's network in PyTorch, on any device.
 
     Raises:
-        ConfigError: If PyTorch cannot compute so there.
+        ConfigError: If PyTorch does not support the precision on the device.
     """
     from model.decoding.pytorch.device_memory import load_network
 
     config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)
     number_bytes = 4 if precision == "float32" else 2
-    # Of a GPU's positions as many again lie ready in grids of fixed size.
+    # On a GPU the fixed batches have as many KV slots again.
     copies = 1 if device == "cpu" else 2
     return EngineFactory(
         config=config,
@@ -191,9 +193,9 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
 def _graph_runner(
     network: "Network", device: str, *, max_positions: int, never_produced: Collection[int]
 ) -> Runner:
-    """A running batch in PyTorch whose usual steps are recorded beforehand; the weights must not change.
+    """A runner in PyTorch with recorded steps; the weights must not change.
 
-    Where a step cannot be recorded, one that starts its kernels singly.
+    If a step cannot be recorded, the runner without recorded steps.
     """
     from model.decoding.pytorch.static_runner import StaticRunner
 
@@ -207,12 +209,12 @@ def _graph_runner(
     try:
         runner.warm_up()
     except RuntimeError as reason:
-        # As text: a record that somebody keeps would keep the frames, and in them the runner.
+        # Logged as text: a log record that is kept would keep the frames, and with them the runner.
         logger.warning("decoding without CUDA graphs: %s", str(reason))
         runner.close()
     else:
         return runner
-    # As much memory is asked for again; the frames of the error are gone here, and held the rest of it.
+    # The next runner needs as much memory again; the frames of the error, which held it, are gone here.
     del runner
     return torch_runner(network, device, max_positions=max_positions, never_produced=never_produced)
 
@@ -224,24 +226,24 @@ def torch_runner(
     max_positions: int | None = None,
     never_produced: Collection[int] = (),
 ) -> Runner:
-    """A running batch in PyTorch.
+    """A runner in PyTorch.
 
     Args:
         network: In evaluation mode; its weights may change while nothing runs.
-        device: Where it lives.
-        max_positions: Entries of decoder state; None has room for any one request.
-        never_produced: Target ids that no translation may hold, beside padding and BOS: language
-            tags, for example.
+        device: Where the network is.
+        max_positions: Number of KV slots; None is enough for any single request.
+        never_produced: Target ids that no translation may contain, in addition to padding and BOS:
+            language tags, for example.
     """
     import torch
 
     from model.decoding.pytorch.torch_runner import TorchRunner
 
-    place = torch.device(device)
+    resolved = torch.device(device)
     return TorchRunner(
         network,
-        place,
-        max_rows=_MAX_ROWS_OF_A_CPU if place.type == "cpu" else _MAX_ROWS_OF_A_GPU,
+        resolved,
+        max_rows=_MAX_ROWS_OF_A_CPU if resolved.type == "cpu" else _MAX_ROWS_OF_A_GPU,
         max_positions=max_positions or _max_positions(network.config, _FEWEST_POSITIONS),
         never_produced=never_produced,
     )
@@ -254,11 +256,11 @@ def torch_engine(
     never_produced: Collection[int] = (),
     max_batch_tokens: int = _TORCH_TOKENS,
 ) -> DecodingEngine:
-    """An engine over a network that is in PyTorch already; see `torch_runner`."""
+    """An engine over a PyTorch network; see `torch_runner`."""
     runner = torch_runner(network, device, never_produced=never_produced)
     return DecodingEngine(runner, network.config, max_batch_tokens=max_batch_tokens)
 
 
 def _max_positions(config: TransformerConfig, fewest: int) -> int:
-    """Room for any one request that the network can serve, and for many ordinary ones."""
+    """KV slots for any single request that the network can serve, and for many ordinary ones."""
     return max(fewest, config.max_positions * (1 + MAX_BEAM_SIZE))

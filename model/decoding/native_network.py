@@ -1,4 +1,4 @@
-"""⑤ A network's weights, packed for the native library; any number of sessions and threads share them."""
+"""⑤ A network's weights, packed for the native library and shared by any number of sessions and threads."""
 
 from model.config import TransformerConfig
 from model.errors import NativeError
@@ -10,18 +10,18 @@ from model.network.parameters import Shape, parameter_shapes
 _PRECISIONS = {"float32": 0, "bfloat16": 1, "int8": 2}
 _ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2}
 _POSITIONS = {"sinusoidal": 0, "learned": 1, "relative": 2, "rotary": 3}
-_LARGEST = 2**30  # of which twice as many, distances either way, are still a number of the library
+_LARGEST = 2**30  # twice as much (distances in both directions) still fits an int32
 
 
 class NativeNetwork:
     """An encoder-decoder in the native library.
 
     Args:
-        config: Its shape.
-        weights: Its tensors by the names of the Transformer's `state_dict()`, tied ones at least by
-            the first of them; they are copied, and may go afterwards.
-        precision: Of the weights in the large products: `float32`, `bfloat16` or `int8`.
-        library: By default the fastest one for this processor.
+        config: Configuration of the network.
+        weights: Tensors by the names of the Transformer's `state_dict()`, tied ones at least by the first
+            name; they are copied and need not live on.
+        precision: Precision of the weights in the large products: `float32`, `bfloat16` or `int8`.
+        library: The library to use; by default the fastest one for this processor.
 
     Attributes:
         config: As given.
@@ -29,7 +29,7 @@ class NativeNetwork:
         binding: The library's functions.
 
     Raises:
-        NativeError: If there is no library, or it cannot compute such a network.
+        NativeError: If there is no library, or it does not support the network.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class NativeNetwork:
 
     @property
     def weight_bytes(self) -> int:
-        """What the packed weights occupy in memory."""
+        """Bytes of the packed weights."""
         return int(self.binding.network_weight_bytes(self.address))
 
     @property

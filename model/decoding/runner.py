@@ -11,46 +11,46 @@ from model.request import Hypothesis
 
 
 class Interrupt:
-    """A flag that any thread may set and that the native library reads where it lies."""
+    """A flag that any thread may set; the native library reads it at its address."""
 
     def __init__(self) -> None:
         self._flag = ctypes.c_int32(0)
 
     def set(self) -> None:
-        """Ask the runner to return after the step it is at."""
+        """Ask the runner to return after its current step."""
         self._flag.value = 1
 
     def clear(self) -> None:
-        """Take the wish back; by the thread that obeyed it."""
+        """Reset the flag; called by the thread that drives the runner."""
         self._flag.value = 0
 
     def is_set(self) -> bool:
-        """Whether somebody asked."""
+        """Whether the flag is set."""
         return self._flag.value != 0
 
     @property
     def address(self) -> int:
-        """Where the flag lies, an int32, as long as this object lives."""
+        """Address of the flag, an int32, valid as long as this object lives."""
         return ctypes.addressof(self._flag)
 
 
 class Observer(Protocol):
-    """Told by the engine what it did, on the engine's thread."""
+    """Receives durations and counts from the engine, on the engine's thread."""
 
     def encoded(self, seconds: float) -> None:
-        """One batch went through the encoder and its decoder state was made."""
+        """One batch was encoded and its decoder state was made."""
 
     def stepped(self, seconds: float, rows: int, sentences: int) -> None:
         """One decoder step ended.
 
         Args:
-            seconds: Network, search and the host's look at what has finished.
-            rows: Lanes that were computed, over all slots.
-            sentences: Those that moved on by one target token.
+            seconds: Network, search, and finding out which sentences are done.
+            rows: Hypotheses that were computed, over all slots.
+            sentences: Sentences that advanced by one target token.
         """
 
     def first_token(self, seconds: float) -> None:
-        """One more sentence is known to have its first token, so long after it was added."""
+        """One sentence got its first token, `seconds` after it was added."""
 
 
 class SilentObserver:
@@ -76,7 +76,7 @@ class StepRecord:
     Attributes:
         seconds: Network, search, and finding out which sentences are done.
         rows: Hypotheses that were computed.
-        sentences: They belong to so many.
+        sentences: Number of sentences that they belong to.
     """
 
     seconds: float
@@ -86,11 +86,11 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class Progress:
-    """What became of a few steps.
+    """The outcome of a few steps.
 
     Attributes:
         finished: Sentences that are done and have left, each with its hypotheses, best first, or
-            the error that it alone met.
+            its error.
         steps: Every step, in order.
         started: Sentences that got their first token.
     """
@@ -112,34 +112,34 @@ class Runner(Protocol):
 
     @property
     def max_positions(self) -> int:
-        """Most entries of decoder state; allocated beforehand, never exceeded."""
+        """Most KV slots; allocated beforehand, never exceeded."""
 
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """Encode sentences as one batch; they take part from the next step on.
 
-        The caller has made sure that they fit: the sum of their `rows` and `positions` beside those
-        that run. If this raises, none of them has joined; where there was no memory, it is MemoryError.
+        The caller makes sure that the sums of `rows` and `positions` fit in addition to the running
+        sentences. If this raises, none of them has joined; MemoryError means that memory ran out.
         """
 
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
-        """Do a step, or several: until a sentence has finished, or the interrupt is set, or `max_steps`.
+        """Do steps until a sentence has finished, the interrupt is set, or `max_steps` are done.
 
-        At least one step is done, unless nothing runs. A sentence whose numbers break, or whose
-        options leave no token, finishes with its error. If this raises, what ran is lost: the caller
-        drops all of it. Where there was no memory, it is MemoryError.
+        At least one step is done, unless nothing runs. A sentence with NaN or infinity, or whose options
+        leave no token, finishes with its error. If this raises, the running batch is lost and the caller
+        drops all of its sentences; MemoryError means that memory ran out.
         """
 
     def drop(self, sentences: Sequence[Sentence]) -> None:
-        """Forget running sentences: gone before the next step, their room given back."""
+        """Remove running sentences before the next step and free what they occupy."""
 
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """Target tokens that all live hypotheses, and the best finished one, begin with.
 
-        They are never taken back: the sentence's best result begins with them.
+        They are final: the sentence's best result begins with them.
 
         Raises:
-            MemoryError: If the device finds no room for it.
+            MemoryError: If the device has no memory for the computation.
         """
 
     def close(self) -> None:
-        """Give back what the runner holds."""
+        """Free what the runner holds."""

@@ -1,4 +1,4 @@
-"""⑤ One request as the engine admits it: checked once, with its length bounds worked out. No torch."""
+"""⑤ One request as the engine admits it: checked once, with its length bounds computed. No torch."""
 
 import secrets
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from model.errors import InputError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest
 
 _SEED_BITS = 63
-_COLDEST = 2.0**-126  # what is smaller is 0 in float32, or may be
+_COLDEST = 2.0**-126  # the smallest normal number of float32; smaller ones may become 0
 ALL_RANKS = 2**31 - 1
 """More than any vocabulary has."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """One sentence on its way through the engine; two are the same only if they are one object.
+    """One sentence on its way through the engine; compared by identity.
 
     Attributes:
         request: Source ids, options, prefix.
         shortest: Fewest target tokens, EOS included.
         longest: Most target tokens, EOS included.
-        seed: What its random numbers begin from: the options' own, or one that was drawn for it.
-        candidates: Target ids that it may be translated with, ascending; None is all of them.
+        seed: Seed of its random numbers: from the options, or drawn.
+        candidates: Target ids that the translation may contain, ascending; None allows all.
     """
 
     request: DecodeRequest
@@ -41,12 +41,12 @@ class Sentence:
 
     @property
     def temperature(self) -> float:
-        """That of the options, or the lowest that float32 can divide by."""
+        """Temperature of the options, or the lowest that float32 can divide by."""
         return max(self.options.temperature, _COLDEST)
 
     @property
     def top_k(self) -> int:
-        """That of the options, as 32 bits hold it."""
+        """`top_k` of the options, limited to 32 bits."""
         return min(self.options.top_k, ALL_RANKS)
 
     @property
@@ -56,12 +56,12 @@ class Sentence:
 
     @property
     def rows(self) -> int:
-        """Hypotheses that it keeps alive at once."""
+        """Hypotheses of the sentence that are alive at once."""
         return self.options.rows
 
     @property
     def positions(self) -> int:
-        """Entries of the decoder state that it may come to occupy: its source and its hypotheses."""
+        """The most KV slots that the sentence can occupy: its source and its hypotheses."""
         return self.source_length + self.rows * self.longest
 
     @classmethod
@@ -71,13 +71,13 @@ class Sentence:
         """Check a request against the network that is to serve it.
 
         Args:
-            request: What is asked for.
-            config: Of the network.
-            shortlist: Of the network's checkpoint, if its candidates alone are to be produced.
+            request: Source ids, options, prefix.
+            config: Configuration of the network.
+            shortlist: Shortlist of the checkpoint, if only its candidates may be produced.
 
         Raises:
-            TextTooLongError: If the source, or the prefix and an EOS, cannot fit.
-            InputError: If the source is empty, or an id is not one the network knows or may read.
+            TextTooLongError: If the source, or the prefix and an EOS, is too long.
+            InputError: If the source is empty, or an id is reserved or not in the vocabulary.
         """
         check_source(request.source_ids, config)
         shortest, longest = request.options.length_bounds(len(request.source_ids), config.max_positions)

@@ -1,4 +1,4 @@
-"""⑤ The engine's slots: which sentences wait, which run, and how much room that leaves. No torch."""
+"""⑤ The engine's slots: which sentences wait, which run, and how much they occupy. No torch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from model.decoding.sentence import Sentence
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """An amount of work, or the most of it.
+    """An amount of work, or a bound on it.
 
     Attributes:
         rows: Hypotheses alive at once.
-        positions: Entries of the decoder state.
+        positions: KV slots.
         tokens: Source tokens, each counted once for every row of its sentence.
     """
 
@@ -23,7 +23,7 @@ class Load:
 
     @classmethod
     def of(cls, sentence: Sentence) -> Self:
-        """What one sentence may come to occupy."""
+        """The most that one sentence can occupy."""
         rows = sentence.rows
         return cls(rows=rows, positions=sentence.positions, tokens=rows * sentence.source_length)
 
@@ -50,12 +50,12 @@ class Admission:
     """Lets sentences into the running batch in order of arrival, within its bounds.
 
     Args:
-        most: What the running batch may occupy; a sentence over `most.tokens` runs alone.
+        most: Bounds of the running batch; a sentence over `most.tokens` runs alone.
         max_encode_tokens: Source tokens that join at once, but at least one sentence.
 
     Attributes:
-        added: What all sentences occupy or will occupy.
-        occupied: What the running ones do.
+        added: Load of all sentences, waiting and running.
+        occupied: Load of the running sentences.
     """
 
     def __init__(self, most: Load, max_encode_tokens: int) -> None:
@@ -72,30 +72,30 @@ class Admission:
 
     @property
     def running(self) -> Sequence[Sentence]:
-        """Those that have joined, in order of arrival."""
+        """Sentences that have joined, in order of arrival."""
         return tuple(self._running)
 
     def is_running(self, sentence: Sentence) -> bool:
-        """Whether it has joined and not left."""
+        """Whether a sentence has joined and not left."""
         return sentence in self._running
 
     def fits(self, load: Load) -> bool:
-        """Whether there is room beside what was added; if that is nothing, for anything."""
-        return self.is_idle or self._is_room(self.added, load)
+        """Whether a load fits in addition to the added sentences; if there are none, any load fits."""
+        return self.is_idle or self._within_bounds(self.added, load)
 
     def add(self, sentence: Sentence) -> None:
-        """Let a sentence wait; its room counts as taken from now on."""
+        """Let a sentence wait; its load counts from now on."""
         self._arrivals[sentence] = Load.of(sentence)
         self.added += self._arrivals[sentence]
 
     def next_arrivals(self) -> list[Sentence]:
-        """Those that may join now; one that finds no room keeps those behind it waiting."""
+        """Sentences that may join now; one that does not fit keeps the later ones waiting."""
         batch: list[Sentence] = []
         occupied, encoded = self.occupied, 0
         for sentence, load in self._arrivals.items():
             encoded += sentence.source_length
             is_alone = not batch and not self._running
-            if not (is_alone or self._is_room(occupied, load)):
+            if not (is_alone or self._within_bounds(occupied, load)):
                 break
             if batch and encoded > self._max_encode_tokens:
                 break
@@ -104,13 +104,13 @@ class Admission:
         return batch
 
     def join(self, batch: Iterable[Sentence]) -> None:
-        """These have joined the running batch."""
+        """Move sentences to the running batch."""
         for sentence in batch:
             self._running[sentence] = self._arrivals.pop(sentence)
             self.occupied += self._running[sentence]
 
     def leave(self, sentence: Sentence) -> None:
-        """This one is gone, whether it waited or ran; its room is free."""
+        """Remove a sentence, waiting or running, and its load."""
         if sentence in self._running:
             load = self._running.pop(sentence)
             self.occupied -= load
@@ -119,10 +119,10 @@ class Admission:
             self.added -= self._arrivals.pop(sentence)
 
     def clear(self) -> None:
-        """All are gone."""
+        """Remove all sentences."""
         self._arrivals.clear()
         self._running.clear()
         self.added, self.occupied = Load(), Load()
 
-    def _is_room(self, taken: Load, wanted: Load) -> bool:
+    def _within_bounds(self, taken: Load, wanted: Load) -> bool:
         return (taken + wanted).share_of(self._most) <= 1

@@ -1,6 +1,6 @@
 """What a network reads: a vector for each token and for its position.
 
-Shapes: N sentences (slots), K hypotheses, T positions, M model width.
+Shapes: N sentences (slots), K hypotheses, T positions, M model dim.
 """
 
 import math

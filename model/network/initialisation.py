@@ -1,7 +1,7 @@
-"""First values of every weight, or none for weights that are about to be read.
+"""Initial values of every weight, or none for weights that are about to be read.
 
-Modules draw their first values when they are made. On the meta device that costs nothing but
-PyTorch's reference implementations, whose import takes longer than everything else of a start.
+Modules draw initial values when they are constructed. On the meta device the draws need PyTorch's
+reference implementations, whose import takes longer than the rest of the start; `meta_init` skips them.
 """
 
 import math
@@ -44,13 +44,13 @@ def _initialise_linear(name: str, linear: nn.Linear, config: TransformerConfig, 
 
 @contextmanager
 def meta_init() -> Iterator[None]:
-    """Modules made inside have parameters of the right shape and type, but no memory and no values."""
-    with torch.device("meta"), _WithoutFirstValues():
+    """Modules constructed inside have parameters of the right shape and type, without memory or values."""
+    with torch.device("meta"), _SkipInitialisation():
         yield
 
 
-class _WithoutFirstValues(TorchFunctionMode):
-    """Lets everything pass but the drawing of random numbers by `torch.nn.init`."""
+class _SkipInitialisation(TorchFunctionMode):
+    """Skips the functions of `torch.nn.init`."""
 
     def __torch_function__(
         self,

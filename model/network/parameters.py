@@ -1,7 +1,7 @@
 """Names and shapes of a Transformer's parameters, from its configuration alone. No torch.
 
-They are those of `model.network.transformer`, in its order; a test compares the two. So a checkpoint can be
-checked, and be handed to the native library, without building a network.
+They equal those of `model.network.transformer`, in its order; a test compares the two. So a checkpoint can
+be checked, and passed to the native library, without building a network.
 """
 
 import math
@@ -18,13 +18,13 @@ _SOURCE = "source_embedding.tokens.weight"
 
 
 def parameter_shapes(config: TransformerConfig) -> dict[str, Shape]:
-    """Shape of every parameter, by name; of tied ones, the first name alone."""
+    """Shape of every parameter by name; tied parameters appear under their first name only."""
     shapes = dict(_all(config))
     return {name: shapes[name] for name, first in parameter_names(config).items() if name == first}
 
 
 def parameter_names(config: TransformerConfig) -> dict[str, str]:
-    """Every name of every parameter → the first name of the same parameter; ties have several."""
+    """Every name of every parameter → the first name of the same parameter; tied ones have several."""
     first = {name: name for name, _ in _all(config)}
     if config.tie == "none" or not config.num_decoder_layers:
         return first

@@ -1,6 +1,6 @@
 """How order enters the network: sinusoids, rotations and bucketed distances, as pure functions.
 
-Shapes: T positions, M model width, D head width, H heads.
+Shapes: T positions, M model dim, D head dim, H heads.
 """
 
 import math
@@ -15,7 +15,7 @@ def sinusoids(positions_T: Tensor, model_dim: int, *, base: float = 10000.0, hal
     PE[p, 2i] = sin(p / base^(2i/M)), PE[p, 2i+1] = cos(p / base^(2i/M)).
 
     Args:
-        positions_T: Positions, 0 is the first; any length, so a network may run past its training.
+        positions_T: Positions from 0, of any length, also beyond those seen in training.
         model_dim: M, even.
         base: n in the formula.
         halves: Put all sines first and all cosines after them, as Marian does.
@@ -45,7 +45,7 @@ def rotations(positions_T: Tensor, head_dim: int, *, base: float = 10000.0) -> T
 
 
 def rotate(states_xTD: Tensor, rotations_2TD: Tensor) -> Tensor:
-    """Turn each pair of neighbouring features by its position's angle; keeps shape and dtype."""
+    """Rotate each pair of adjacent features by the angle of its position; keeps shape and dtype."""
     cosine, sine = rotations_2TD
     even, odd = states_xTD.float().unflatten(-1, (-1, 2)).unbind(-1)
     turned = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], -1)
@@ -61,7 +61,7 @@ def relative_bucket(distance: Tensor, *, buckets: int, max_distance: int, bidire
     Args:
         distance: Integers of any shape.
         buckets: How many buckets there are.
-        max_distance: Where the last bucket begins.
+        max_distance: Distance at which the last bucket begins.
         bidirectional: Whether keys after the query get buckets of their own; if not, they share
             bucket 0 (causal attention never sees them).
 

@@ -1,6 +1,6 @@
 """⑤ int8 matrix products: weights by output channel, activations by row, sums exact in int32.
 
-A row's scale is its own and integer sums have no rounding, so what a row gets cannot depend on
+Every row has its own scale and integer sums have no rounding, so the result of a row does not depend on
 the other rows of the batch.
 
 Shapes: R rows, I inputs, O outputs.
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 _LARGEST = 127
-# A row of zeros keeps a scale that can be divided by.
+# Keeps the scale of a row of zeros above 0, so that it can be a divisor.
 _SMALLEST_SCALE = 1e-12
-# The CUDA kernel takes more than 16 rows, and widths that are multiples of 8.
+# The CUDA kernel needs more than 16 rows, and widths that are multiples of 8.
 _CUDA_FEWEST_ROWS = 17
 _CUDA_WIDTH_MULTIPLE = 8
 
@@ -82,7 +82,7 @@ def int8_works(device: torch.device) -> bool:
     rows = torch.full((_CUDA_FEWEST_ROWS, 8), 3, dtype=torch.int8, device=device)
     try:
         return bool((int8_product(rows, rows[:8].t()) == 72).all())
-    except RuntimeError:  # how torch says that it has no such kernel here
+    except RuntimeError:  # torch has no such kernel on this device
         return False
 
 

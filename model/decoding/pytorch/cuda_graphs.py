@@ -6,7 +6,7 @@ import torch
 
 
 class CudaGraphs:
-    """Graphs by the shape of their work, in memory that they share; on a CPU the work is just done.
+    """Graphs by the shape of their work, in shared memory; on a CPU the work is run directly.
 
     The work reads and writes tensors whose addresses never change, takes no decision on the host and
     copies nothing between host and device.
@@ -21,9 +21,9 @@ class CudaGraphs:
         return len(self._graphs)
 
     def run(self, shape: Hashable, work: Callable[[], None]) -> None:
-        """Do the work: by its graph, which is recorded when the same shape comes for the second time.
+        """Run the work, by its graph if there is one; a graph is recorded when a shape occurs again.
 
-        The first time is the trial run that PyTorch wants before a recording.
+        The first run is the trial run that PyTorch requires before a recording.
         """
         if self._device.type != "cuda":
             work()
@@ -40,12 +40,12 @@ class CudaGraphs:
     def _record(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         memory = next(iter(self._graphs.values())).pool() if self._graphs else None
-        # What other threads do with the device meanwhile is no part of it, and no fault.
+        # Other threads may use the device meanwhile; their work is neither recorded nor an error.
         with torch.cuda.graph(graph, pool=memory, capture_error_mode="thread_local"):
             work()
         return graph
 
     def clear(self) -> None:
-        """Give their memory back."""
+        """Free the graphs and their memory."""
         self._graphs.clear()
         self._seen.clear()

@@ -16,26 +16,26 @@ from model.validators import require
 if TYPE_CHECKING:
     from model.checkpoint.folder import Checkpoint
 
-# How PyTorch's allocator of the CPU's memory says it; it has no error of its own.
-_ON_A_CPU = "can't allocate memory"
+# PyTorch's CPU allocator has no error class of its own, only this message.
+_CPU_MESSAGE = "can't allocate memory"
 
 
 @contextmanager
 def memory_errors(device: torch.device) -> Iterator[None]:
-    """Let a block fail with MemoryError where PyTorch finds no memory; all that can be is given back then.
+    """Raise MemoryError where PyTorch runs out of memory in a block, and free what can be freed.
 
     Args:
-        device: Whose memory the block uses.
+        device: Device that the block uses.
 
     Raises:
-        MemoryError: In place of what PyTorch raises.
+        MemoryError: Instead of PyTorch's error.
     """
     try:
         yield
     except RuntimeError as error:
         if not _is_out_of_memory(error):
             raise
-        # The frames it was raised through hold on to what they had computed so far.
+        # The frames of the error refer to what they had computed so far.
         traceback.clear_frames(error.__traceback__)
         if device.type == "cuda":
             torch.cuda.empty_cache()
@@ -43,15 +43,15 @@ def memory_errors(device: torch.device) -> Iterator[None]:
 
 
 def _is_out_of_memory(error: BaseException | None) -> bool:
-    """Also if it only led to another error, as it does while a graph is recorded."""
+    """Also if the error only led to another one, as it does while a graph is recorded."""
     if error is None:
         return False
-    is_itself = isinstance(error, torch.OutOfMemoryError) or _ON_A_CPU in str(error)
+    is_itself = isinstance(error, torch.OutOfMemoryError) or _CPU_MESSAGE in str(error)
     return is_itself or _is_out_of_memory(error.__context__)
 
 
 def to_device(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
-    """Whole numbers, or a tensor, on a device; a GPU fetches them when it gets there."""
+    """Integers, or a tensor, on a device; the transfer to a GPU is asynchronous."""
     tensor = values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.int64)
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -62,7 +62,7 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 
 
 def dtype_of(precision: Precision, device: torch.device | str) -> torch.dtype:
-    """The floating-point type of a network; with int8, of all that is not quantised."""
+    """The floating-point type of a network; with int8, of the parts that are not quantised."""
     if precision == "int8":
         return torch.float32 if torch.device(device).type == "cpu" else torch.bfloat16
     return _DTYPES[precision]
@@ -72,14 +72,14 @@ def apply_precision(network: Transformer, precision: Precision) -> Transformer:
     """Finish a network that is in `dtype_of(precision)`; int8 replaces its projections.
 
     Raises:
-        ConfigError: If PyTorch cannot multiply int8 matrices where the network is.
+        ConfigError: If PyTorch cannot multiply int8 matrices on the network's device.
     """
     if precision == "int8":
         device = next(network.parameters()).device
         others = f"auto, float32, bfloat16 or float16 on this {device.type}"
         require(int8_works(device), "precision", others, precision)
         quantise(network)
-        network.state_dtype = torch.bfloat16  # beside weights of 8 bits its rounding does not count
+        network.state_dtype = torch.bfloat16  # its rounding is negligible next to 8-bit weights
     return network
 
 
@@ -87,7 +87,7 @@ def load_network(checkpoint: "Checkpoint", device: str, precision: Precision) ->
     """A checkpoint's network on a device, in a precision.
 
     Raises:
-        ConfigError: If PyTorch cannot compute so there.
+        ConfigError: If PyTorch does not support the precision on the device.
     """
     network = checkpoint.network(device=device, dtype=dtype_of(precision, device))
     return apply_precision(network, precision)

@@ -1,5 +1,4 @@
-"""Devices and precisions by name; what this machine cannot do is refused by name."""
-
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +7,7 @@ import pytest
 import torch
 
 from model.decoding import device
-from model.decoding.device import resolve_device, resolve_precision
+from model.decoding.device import available_cores, gpu_memory, resolve_device, resolve_precision
 from model.errors import ConfigError
 
 
@@ -65,3 +64,50 @@ def test_auto_is_what_serves_best_there() -> None:
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(ConfigError, match="`precision` must be one of auto, float32"):
         resolve_precision("int4", "cpu", is_native=True)
+
+
+CORES = len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [
+        ("max 100000\n", CORES),
+        ("100000 100000\n", 1),
+        ("50000 100000\n", 1),
+        (f"{(CORES + 3) * 100000} 100000\n", CORES),
+        ("strange", CORES),
+    ],
+)
+def test_a_containers_quota_counts(tmp_path: Path, quota: str, expected: int) -> None:
+    path = tmp_path / "cpu.max"
+    path.write_text(quota)
+    assert available_cores(path) == expected
+
+
+def test_without_a_quota_the_process_may_use_what_it_runs_on(tmp_path: Path) -> None:
+    assert available_cores(tmp_path / "missing") == CORES
+
+
+def test_without_torch_there_is_none_and_torch_is_not_loaded() -> None:
+    code = (
+        "import sys; from model.decoding.device import gpu_memory\n"
+        "sys.exit(gpu_memory() != {} or 'torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_all_devices_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Properties:
+        total_memory = 100
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 10 + device)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 20 + device)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
+    assert gpu_memory() == {"allocated": 21, "reserved": 41, "total": 200}
+
+
+def test_before_anything_was_put_there_it_is_empty() -> None:
+    assert torch.cuda.is_initialized() or gpu_memory() == {}
