@@ -1,12 +1,14 @@
 """`dragoman serve`: every setting is an option, and an environment variable."""
 
+import os
 from collections.abc import Iterator
 
 import click
+from dotenv import dotenv_values
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from app.settings import GROUPS, Settings, default_of, variable
+from app.settings import GROUPS, Settings, default_of, unknown_variable, variable
 from model.checkpoint.paths import served_folders
 from model.errors import ConfigError
 
@@ -51,6 +53,10 @@ def _run(settings: Settings) -> None:
 
 def _read_settings(options: dict[str, str]) -> Settings:
     try:
+        for source, variables in (("", os.environ), (" in .env", dotenv_values(".env"))):
+            if unknown := unknown_variable(variables):
+                name, nearest = unknown
+                raise click.UsageError(f"{name}{source} is not a setting; the nearest is {nearest}")
         return Settings(**options)  # type: ignore[arg-type]
     except UnicodeDecodeError:
         raise click.UsageError("the file .env must be UTF-8") from None

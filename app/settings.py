@@ -1,6 +1,8 @@
 """Every setting of the service, one group a concern; each is an environment variable DRAGOMAN_<NAME>."""
 
 import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
@@ -286,6 +288,36 @@ GROUPS: tuple[type[BaseModel], ...] = (ModelSettings, ServerSettings, AccessSett
 def variable(field: str) -> str:
     """Name of the environment variable that sets a field, or that is one of no field's."""
     return field if field.startswith(ENV_PREFIX) else ENV_PREFIX + field.upper()
+
+
+# Variables that the native library, the command line, docker-compose.yml and the tests read.
+_OTHER_VARIABLES = tuple(
+    ENV_PREFIX + name for name in ("NATIVE", "TRACEBACK", "MEMORY", "TEST_SENTENCES", "WRITE_GOLDEN")
+)
+# Kubernetes describes services whose name begins with `dragoman` to every pod beside them.
+_SERVICE_LINK = re.compile(
+    ENV_PREFIX + r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.+")
+
+
+def unknown_variable(variables: Mapping[str, str | None]) -> tuple[str, str] | None:
+    """The first variable DRAGOMAN_* that is no setting, and the setting whose name is most like it.
+
+    Args:
+        variables: Names and values, of the environment or of a file; the case of names is ignored.
+
+    Returns:
+        None if all are settings, or mean something else.
+    """
+    known = [*map(variable, Settings.model_fields), *_OTHER_VARIABLES]
+    for given, value in variables.items():
+        name = given.upper()
+        if not name.startswith(ENV_PREFIX) or name in known or _SERVICE_LINK.fullmatch(name):
+            continue
+        if not (name.endswith("_PORT") and _SERVICE_ADDRESS.fullmatch(value or "")):
+            return given, get_close_matches(name, known, n=1, cutoff=0)[0]
+    return None
 
 
 def default_of(field: FieldInfo) -> str:

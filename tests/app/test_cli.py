@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import serve
-from app.settings import Settings, variable
+from app.settings import Settings, unknown_variable, variable
 
 
 def test_help_lists_every_setting() -> None:
@@ -46,6 +46,41 @@ def test_a_file_of_settings_that_is_no_text_is_named(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(serve)
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, "Error: the file .env must be UTF-8")
+
+
+@pytest.mark.parametrize("is_in_file", [False, True])
+def test_an_unknown_variable_stops_the_start_with_the_nearest_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_in_file: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if is_in_file:
+        (tmp_path / ".env").write_text("DRAGOMAN_API_KEY_FILE=/keys\n")
+    else:
+        monkeypatch.setenv("DRAGOMAN_API_KEY_FILE", "/keys")
+    result = CliRunner().invoke(serve)
+    place = " in .env" if is_in_file else ""
+    line = f"Error: DRAGOMAN_API_KEY_FILE{place} is not a setting; the nearest is DRAGOMAN_API_KEYS_FILE"
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, line)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DRAGOMAN_SERVICE_HOST", "10.0.0.1"),
+        ("DRAGOMAN_SERVICE_PORT", "80"),
+        ("DRAGOMAN_SERVICE_PORT_HTTP", "80"),
+        ("DRAGOMAN_PORT_80_TCP", "tcp://10.0.0.1:80"),
+        ("DRAGOMAN_PORT_80_TCP_ADDR", "10.0.0.1"),
+        ("DRAGOMAN_METRICS_PORT", "tcp://10.0.0.1:9090"),
+        ("DRAGOMAN_METRICS_SERVICE_HOST", "10.0.0.1"),
+        ("DRAGOMAN_NATIVE", "off"),
+        ("dragoman_port", "80"),
+        ("DRAGOMANS", "1"),
+    ],
+)
+def test_variables_of_a_cluster_and_of_other_parts_are_not_unknown(name: str, value: str) -> None:
+    assert unknown_variable({name: value}) is None
+    assert unknown_variable({name: value, "DRAGOMAN_METRICS_PORT": "9090"}) is not None
 
 
 @pytest.mark.parametrize(
