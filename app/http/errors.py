@@ -106,7 +106,7 @@ class RequestError(Exception):
 
     Args:
         code: One of STATUSES, which also has its status.
-        message: For people; holds nothing of what the client sent but numbers.
+        message: For people; of what the client sent it repeats only numbers and plain names of fields.
         field: Where in the request.
         headers: To be sent along.
     """

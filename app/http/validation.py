@@ -1,8 +1,10 @@
 """① The fields of a request checked against a schema and the limits; errors name the field or the limit."""
 
+import re
 import time
 from collections.abc import Sequence
-from typing import TypeVar
+from difflib import get_close_matches
+from typing import TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -14,6 +16,8 @@ from model.errors import TextTooLongError
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
+# What of the client's own text an error may repeat.
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 # Replaces what pydantic says in terms of Python.
 _REASONS = {"model_type": "input should be an object", "list_type": "input should be a list"}
 _RANGES = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
@@ -32,17 +36,23 @@ def validate(schema: type[Schema], values: Values, *, is_form: bool) -> Schema:
         return schema.model_validate(values, strict=not is_form)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        raise _refusal(first) from None
+        if first["type"] == "extra_forbidden":
+            raise _unknown_field(schema, first["loc"]) from None
+        field = _path(first["loc"])
+        raise RequestError("invalid_field", f"`{field}`: {_reason(first)}", field) from None
 
 
-def _refusal(error: ErrorDetails) -> RequestError:
-    field = _path(error["loc"])
-    if error["type"] == "extra_forbidden" or field is None:
-        # The name of an unknown field is the client's text, so only where it stands is said.
-        place = _path(error["loc"][:-1])
-        holder = f"`{place}`" if place else "the request"
-        return RequestError("unknown_field", f"{holder} holds an unknown field", place)
-    return RequestError("invalid_field", f"`{field}`: {_reason(error)}", field)
+def _unknown_field(schema: type[BaseModel], location: Sequence[int | str]) -> RequestError:
+    """Names the field if its name is plain, and the valid field that is spelt most like it."""
+    *places, name = map(str, location)
+    for place in places:
+        schema = cast(type[BaseModel], schema.model_fields[place].annotation)
+    holder = f"`{'.'.join(places)}`" if places else "the request"
+    if _PLAIN_NAME.fullmatch(name) is None:
+        return RequestError("unknown_field", f"{holder} holds an unknown field", ".".join(places) or None)
+    nearest = get_close_matches(name, schema.model_fields, n=1)
+    hint = f"; did you mean `{nearest[0]}`?" if nearest else ""
+    return RequestError("unknown_field", f"{holder} has no field `{name}`{hint}", ".".join([*places, name]))
 
 
 def _reason(error: ErrorDetails) -> str:

@@ -35,7 +35,8 @@ pytestmark = pytest.mark.usefixtures("once")
         ({"split_sentences": "2"}, "`split_sentences`: input should be '0', '1' or 'nonewlines'"),
         ({"model_type": "best"}, "`model_type`: input should be"),
         ({"extra_body_parameters": {"auth_key": "k"}}, "`auth_key` is not supported"),
-        ({"extra_body_parameters": {"s3cret": 1}}, "the request holds an unknown field"),
+        ({"extra_body_parameters": {"s3cret!": 1}}, "the request holds an unknown field"),
+        ({"extra_body_parameters": {"txt": 1}}, "the request has no field `txt`; did you mean `text`?"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(live: Live, wish: dict[str, object], sentence: str) -> None:
