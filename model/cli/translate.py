@@ -1,4 +1,4 @@
-"""`dragoman translate`: lines, a document or a whole corpus, from a file or standard input."""
+"""`dragoman translate`: translates lines, a document or a corpus, from a file or standard input."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from model.cli.options import (
     progress_bar,
     setup_options,
 )
-from model.cli.resumable_file import MarkedLines, ResumableFile
+from model.cli.resumable_output import HashedLines, ResumableOutput
 from model.cli.text_files import STANDARD, LineForm, is_file_of, read_lines, written
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from model.request import DecodeOptions
     from model.translation.translator import Translator
 
-# Lines translated together: enough to fill batches of similar length, few enough to stream.
+# Lines that are translated together: enough for batches of similar length, few enough to stream.
 _LINES_AT_ONCE = 1024
 _SAMPLE_LINES = 20
 
@@ -40,26 +40,28 @@ _SAMPLE_LINES = 20
     type=click.Path(dir_okay=False),
     default=STANDARD,
     metavar="OUTPUT",
-    help="Where to write, packed if the name ends in .gz; another file than FILE; default standard output.",
+    help="File to write, compressed if its name ends in .gz; not FILE; default standard output.",
 )
 @click.option(
-    "--column", type=click.IntRange(min=1), help="Translate this tab-separated column of each line alone."
+    "--column", type=click.IntRange(min=1), help="Translate only this tab-separated column of each line."
 )
 @click.option(
     "--pairs", is_flag=True, help="Write source and translation, tab-separated: a corpus to train on."
 )
 @click.option(
-    "--skip-long", is_flag=True, help="Leave a line over the checkpoint's limit empty; otherwise an error."
+    "--skip-long",
+    is_flag=True,
+    help="Leave lines over the checkpoint's limit empty; without it they are an error.",
 )
 @click.option(
     "--resume",
     is_flag=True,
-    help="Write OUTPUT.part, renamed when whole, and go on with what is there of it.",
+    help="Write OUTPUT.part, renamed when complete, and continue one that exists.",
 )
 @click.option(
     "--progress/--no-progress",
     default=None,
-    help="Show sentences per second, and lines; by default on a terminal only.",
+    help="Show sentences per second, and lines; by default only on a terminal.",
 )
 @setup_options
 @decoding_options
@@ -78,9 +80,9 @@ def translate(
 ) -> None:
     r"""Translate FILE, or standard input.
 
-    Every line of UTF-8 text becomes one line of translation, blank ones stay blank; large files
-    are streamed. White space comes back as it was. Packed files (gzip) are unpacked, and an output
-    whose name ends in .gz is packed.
+    Every line of UTF-8 text becomes one line of translation, and blank lines stay blank. White space
+    is kept. Large files are streamed. Input in gzip format is decompressed, and an output whose name
+    ends in .gz is compressed.
 
     \b
     Examples:
@@ -95,9 +97,9 @@ def translate(
         raise Misuse("--resume needs --output")
     if output != STANDARD and is_file_of(file, Path(output)):
         raise Misuse(f"--output must be another file than the input, but is {output}")
-    unfinished = ResumableFile(Path(output)) if resume else None
-    if unfinished is not None and unfinished.is_whole:
-        click.echo(f"{output} is whole already", err=True)
+    unfinished = ResumableOutput(Path(output)) if resume else None
+    if unfinished is not None and unfinished.is_complete:
+        click.echo(f"{output} is complete already", err=True)
         return
     translator = setup.load()
     options = translator.card.options(decoding) if decoding else None
@@ -107,16 +109,16 @@ def translate(
         translator.card, "".join(form.source(line, f"line {n}") for n, line in enumerate(sample, 1))
     )
     job = _Job(translator, pair, options, form, skip_long, progress)
-    marked = MarkedLines(chain(sample, lines))
-    done = 0 if unfinished is None else unfinished.go_on(_command(job, setup, decoding), marked)
+    hashed = HashedLines(chain(sample, lines))
+    done = 0 if unfinished is None else unfinished.resume(_command(job, setup, decoding), hashed)
     with written(output) if unfinished is None else unfinished.appended() as target:
         at_once = 1 if file.isatty() else _LINES_AT_ONCE
-        chunks = [job.document("".join(sample))] if document else job.lines(marked, done, at_once)
+        chunks = [job.document("".join(sample))] if document else job.lines(hashed, done, at_once)
         for translated in chunks:
             target.write(translated.encode())
             target.flush()
             if unfinished is not None:
-                unfinished.note(marked.mark)
+                unfinished.record(hashed.progress)
     if job.too_long:
         click.echo(f"{_counted(job.too_long)} over the limit left empty", err=True)
     if job.cut:
@@ -126,11 +128,11 @@ def translate(
 
 @dataclass(frozen=True)
 class _Job:
-    """What stays the same from chunk to chunk.
+    """How every chunk of the input is translated.
 
     Attributes:
-        too_long: What was left empty: `line N`.
-        cut: What was ended by its length limit, in the same way.
+        too_long: Names of the lines that were left empty: `line N`.
+        cut: Names of the lines whose translation its length limit ended.
     """
 
     translator: "Translator"
@@ -143,16 +145,16 @@ class _Job:
     cut: list[str] = field(default_factory=list)
 
     def document(self, text: str) -> str:
-        """One text, with progress by sentences."""
+        """Returns the translation of one text, with progress by sentences."""
         with progress_bar("sentences", wanted=self.shows_progress) as bar:
             return self._translations([text], ["the text"], bar.update)[0]
 
     def lines(self, lines: Iterator[str], done: int, at_once: int) -> Iterator[str]:
-        """Chunks of translated lines, as soon as they are there, with progress by sentences.
+        """Yields chunks of translated lines, with progress by sentences.
 
         Args:
-            lines: With their ends; no more of them are taken than were translated.
-            done: So many before them are translated already.
+            lines: Lines with their ends; only those of the next chunk are read.
+            done: Number of lines before them, which are translated already.
             at_once: Most lines of a chunk.
         """
         with progress_bar("sentences", wanted=self.shows_progress) as bar:
@@ -167,7 +169,7 @@ class _Job:
     def _translations(
         self, texts: list[str], fields: list[str], progress: Callable[[int], object] | None = None
     ) -> list[str]:
-        """Of each text; of one that is too long nothing, if that is to be."""
+        """Returns the translation of each text; nothing for a text that is skipped as too long."""
         source, target = self.pair
         translations = self.translator.translate(
             texts,
@@ -183,9 +185,9 @@ class _Job:
 
 
 def _command(job: _Job, setup: Setup, decoding: Mapping[str, object]) -> dict[str, object]:
-    """All that a translation depends on but the input; what only refuses or skips is none of it.
+    """Returns everything that a translation depends on except the input.
 
-    `auto` is noted as what it came to, which is another thing on another machine.
+    Instead of `auto`, it has the precision that was chosen, which differs between machines.
     """
     return {
         "the checkpoint": job.translator.checksum,

@@ -238,7 +238,7 @@ def test_what_failed_goes_on_once_the_line_is_mended(
     assert read((tmp_path / name).read_bytes()) == b"kept\nas it is\nLe chat dort.\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", name]
     again = run(*arguments)
-    assert (again.exit_code, again.stderr) == (0, f"{tmp_path / name} is whole already\n")
+    assert (again.exit_code, again.stderr) == (0, f"{tmp_path / name} is complete already\n")
 
 
 def test_what_failed_goes_on_past_the_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ def test_another_command_does_not_go_on(run: Run, tmp_path: Path, monkeypatch: p
     ):
         refused = run(*arguments, "--skip-long", *more)
         assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
-        assert f"out.part: it was begun with {difference}; give" in refused.stderr
+        assert f"out.part: it was begun with {difference}; repeat" in refused.stderr
     (tmp_path / "in").write_text("Good morning.\n" * 4)
     assert "the first 2 lines of the input are not those" in run(*arguments).stderr
     assert (tmp_path / "out.part").read_text() == "Merci.\n" * 2

@@ -1,4 +1,4 @@
-"""What an interruption leaves of an output, and who may go on with it."""
+"""The output of an interrupted command, and which command may continue it."""
 
 import gzip
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from model.cli.main import Misuse
-from model.cli.resumable_file import MarkedLines, ResumableFile
+from model.cli.resumable_output import HashedLines, ResumableOutput
 
 COMMAND = {"languages": "en-fr", "--beam-size": 4, "--seed": None}
 INPUT = ["a\n", "b\n", "c\n", "d"]
@@ -16,10 +16,10 @@ INPUT = ["a\n", "b\n", "c\n", "d"]
 
 def shout(path: Path, lines: Sequence[str] = INPUT, *, until: int = 99, torn: str = "") -> list[str]:
     """Write the lines in capitals, two at a time, and be killed after so many; which were done anew."""
-    unfinished, marked = ResumableFile(path), MarkedLines(lines)
-    done, anew = unfinished.go_on(COMMAND, marked), []
+    unfinished, hashed = ResumableOutput(path), HashedLines(lines)
+    done, anew = unfinished.resume(COMMAND, hashed), []
     with suppress(KeyboardInterrupt), unfinished.appended() as file:
-        for number, line in enumerate(marked, done + 1):
+        for number, line in enumerate(hashed, done + 1):
             if number > until:
                 file.write(torn.encode())
                 raise KeyboardInterrupt
@@ -27,17 +27,17 @@ def shout(path: Path, lines: Sequence[str] = INPUT, *, until: int = 99, torn: st
             file.write(line.upper().encode())
             file.flush()
             if number % 2 == 0:
-                unfinished.note(marked.mark)
+                unfinished.record(hashed.progress)
     return anew
 
 
 def test_nothing_is_whole_before_its_end(tmp_path: Path) -> None:
     path = tmp_path / "out"
     shout(path, until=2, torn="C")
-    assert (path.exists(), ResumableFile(path).is_whole) == (False, False)
+    assert (path.exists(), ResumableOutput(path).is_complete) == (False, False)
     assert shout(path) == ["c\n", "d"]
     assert path.read_bytes() == b"A\nB\nC\nD"
-    assert ResumableFile(path).is_whole
+    assert ResumableOutput(path).is_complete
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
@@ -60,7 +60,7 @@ def test_a_kill_between_packing_and_tidying_loses_nothing(tmp_path: Path) -> Non
     path = tmp_path / "out.gz"
     shout(path, INPUT[:3], until=2)
     path.write_bytes(gzip.compress(b"A\nB\n"))
-    assert not ResumableFile(path).is_whole
+    assert not ResumableOutput(path).is_complete
     assert shout(path, INPUT[:2]) == []
     assert gzip.decompress(path.read_bytes()) == b"A\nB\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.gz"]
@@ -85,15 +85,15 @@ def test_another_command_is_refused_by_all_that_differs(tmp_path: Path) -> None:
     path = tmp_path / "out"
     shout(path, until=2)
     now = {"languages": "en-de", "--beam-size": 4, "--top-k": 1, "--seed": None}
-    with pytest.raises(Misuse, match="begun with languages en-fr, now en-de; --top-k None, now 1; give"):
-        ResumableFile(path).go_on(now, MarkedLines(INPUT))
+    with pytest.raises(Misuse, match="begun with languages en-fr, now en-de; --top-k None, now 1; repeat"):
+        ResumableOutput(path).resume(now, HashedLines(INPUT))
     assert shout(path) == ["c\n", "d"]
 
 
 def test_a_command_that_has_done_nothing_may_be_another(tmp_path: Path) -> None:
     path = tmp_path / "out"
     shout(path, until=0)
-    assert ResumableFile(path).go_on({}, MarkedLines(INPUT)) == 0
+    assert ResumableOutput(path).resume({}, HashedLines(INPUT)) == 0
 
 
 def test_a_part_of_which_nothing_is_known_is_refused(tmp_path: Path) -> None:
