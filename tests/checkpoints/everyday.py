@@ -31,7 +31,7 @@ class Input:
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{'-'.join(self.pair)}: {self.text[:40]}"
+        return f"{'-'.join(self.pair)}: {self.text}"
 
 
 def all_inputs() -> list[Input]:

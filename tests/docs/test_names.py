@@ -2,11 +2,10 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from model.cli import main
 
@@ -20,8 +19,6 @@ _TARGET = re.compile(r"(?:^|\s)make ([a-z][a-z-]*)")
 _COMMAND = re.compile(r"(?:^|[|;&=]\s*|\s\.venv/bin/|^\.venv/bin/)dragoman ([a-z]+\b.*)")
 _FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`]+)`")
-
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def text_of(page: Path) -> str:
@@ -55,29 +52,33 @@ def is_runnable(module: str) -> bool:
     return path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
 
 
-@every_page
-def test_paths_exist(page: Path) -> None:
-    assert sorted({path for path in _PATH.findall(text_of(page)) if not (ROOT / path).exists()}) == []
+def lacking(missing: Callable[[Path], Iterable[str]]) -> list[str]:
+    """What pages name and is missing, with the page."""
+    return sorted(f"{page.relative_to(ROOT)}: {name}" for page in PAGES for name in set(missing(page)))
 
 
-@every_page
-def test_modules_can_be_run(page: Path) -> None:
-    named = {module for line in code_of(page) for module in _MODULE.findall(line)}
-    assert sorted(module for module in named if not is_runnable(module)) == []
+def test_paths_exist() -> None:
+    assert lacking(lambda page: (p for p in _PATH.findall(text_of(page)) if not (ROOT / p).exists())) == []
 
 
-@every_page
-def test_make_has_the_targets(page: Path) -> None:
-    named = {target for line in code_of(page) for target in _TARGET.findall(line)}
-    assert sorted(named - TARGETS) == []
+def test_modules_can_be_run() -> None:
+    def missing(page: Path) -> list[str]:
+        named = [module for line in code_of(page) for module in _MODULE.findall(line)]
+        return [module for module in named if not is_runnable(module)]
+
+    assert lacking(missing) == []
 
 
-@every_page
-def test_commands_exist_and_have_the_options(page: Path) -> None:
-    unknown = []
-    for name, *words in commands_of(page):
-        command = main.get_command(click.Context(main), name)
-        given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-        missing = given - options_of(command) if command else {""}
-        unknown += [f"{name} {option}" for option in sorted(missing)]
-    assert unknown == []
+def test_make_has_the_targets() -> None:
+    assert lacking(lambda page: {t for line in code_of(page) for t in _TARGET.findall(line)} - TARGETS) == []
+
+
+def test_commands_exist_and_have_the_options() -> None:
+    def missing(page: Path) -> Iterator[str]:
+        for name, *words in commands_of(page):
+            command = main.get_command(click.Context(main), name)
+            given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+            unknown = given - options_of(command) if command else {""}
+            yield from (f"{name} {option}" for option in unknown)
+
+    assert lacking(missing) == []

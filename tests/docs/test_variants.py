@@ -4,8 +4,6 @@ import dataclasses
 import re
 from pathlib import Path
 
-import pytest
-
 from model.config import TransformerConfig
 from model.presets import PRESETS
 
@@ -14,12 +12,15 @@ TABLE = (ROOT / "docs" / "variants.md").read_text(encoding="utf-8")
 PLACES = sorted(set(re.findall(r"`([\w/]+\.py(?:::\w+)?)`", TABLE)))
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_what_the_table_names_exists(place: str) -> None:
+def exists(place: str) -> bool:
+    """Whether there is such a file, and such a function in it if one is named."""
     path, _, function = place.partition("::")
     file = ROOT / path
-    assert file.is_file()
-    assert f"def {function}(" in file.read_text(encoding="utf-8") or not function
+    return file.is_file() and (not function or f"def {function}(" in file.read_text(encoding="utf-8"))
+
+
+def test_what_the_table_names_exists() -> None:
+    assert [place for place in PLACES if not exists(place)] == []
 
 
 def test_every_row_is_there_once() -> None:
