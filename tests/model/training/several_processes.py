@@ -1,5 +1,6 @@
 """Processes as torchrun starts them, without torchrun; as a module, what they run: trainings in a row."""
 
+import atexit
 import json
 import os
 import subprocess
@@ -75,17 +76,27 @@ def outcome_of(commands: Sequence[Sequence[str]]) -> tuple[list[int], str]:
         return outcome(processes)
 
 
-def train_together(configs: Sequence[TrainConfig], folder: Path) -> None:
-    """Runs of two processes, one after the other; their configurations pass through the folder."""
+def train_together(configs: Sequence[TrainConfig], folder: Path) -> str:
+    """Train runs of two processes, one after the other; returns their standard error.
+
+    At its end, each process prints the names of its threads after `at the end: `, if there is /proc.
+    """
     files = [folder / f"{number}.json" for number in range(len(configs))]
     for file, config in zip(files, configs, strict=True):
         file.write_text(json.dumps(config.to_dict()))
     arguments = ["-m", __name__, *map(str, files)]
     statuses, said = outcome_of([arguments, arguments])
     assert statuses == [0, 0], said
+    return said
+
+
+def print_threads() -> None:
+    names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
+    sys.stderr.write(f"at the end: {' '.join(names)}\n")
 
 
 if __name__ == "__main__":
+    atexit.register(print_threads)
     with join_world() as world:
         for file in sys.argv[1:]:
             open_run(TrainConfig.from_dict(json.loads(Path(file).read_text())), world=world).run()

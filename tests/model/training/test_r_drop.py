@@ -44,7 +44,7 @@ def test_value_and_gradient_are_those_of_both_divergences() -> None:
 
 def test_many_rows_are_as_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = symmetric_divergence(noise(12, 11), LABELS, SMOOTHING)
-    monkeypatch.setattr("model.training.objective._ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("model.training.objective._DIVERGENCE_ROWS", 4)
     torch.testing.assert_close(symmetric_divergence(noise(12, 11), LABELS, SMOOTHING), whole)
 
 

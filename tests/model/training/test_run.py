@@ -19,9 +19,8 @@ from model.training.run_folder.state import load_run_state
 from model.training.step import Update
 from model.training.trainer import EndReason, Hook
 from model.translation.translator import Translator
+from tests.model.training.conftest import AVERAGED
 from tests.model.training.tiny_runs import tiny_run, tiny_values
-
-AVERAGES = {"ema_decay": 0.9, "average_last": 2}
 
 
 class Killed(BaseException):
@@ -47,47 +46,32 @@ def kill_at(step: int) -> Hook:
     return hook
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("finished")
-    validation = {"keep_best": 1, "heat_maps": 1}
-    run, reason = train(
-        folder, optimisation=AVERAGES, validation=validation, run={"tensorboard": True, "plots": True}
-    )
-    assert reason == "max_steps"
-    return run
+def same_state(expected: Run, found: Run) -> bool:
+    """Whether both runs saved the same tensors, bit for bit."""
+    ours, theirs = state_of(expected), state_of(found)
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_a_run_leaves_what_its_folder_promises(finished: Run) -> None:
-    root = finished.folder.root
-    names = {path.name for path in root.iterdir()}
-    assert names == {
-        "lock",
-        "checkpoints",
-        "config.json",
-        "data",
-        "log.jsonl",
-        "provenance.json",
-        "report",
-        "state",
-        "tensorboard",
-        "tokenizer",
-        "translations",
+def cross_entropies(run: Run) -> list[float]:
+    """Of all updates and validations in the log."""
+    return [event["cross_entropy"] for event in RunLog(run.folder.log).events()]
+
+
+def test_a_run_leaves_what_its_folder_promises(averaged_run: Run) -> None:
+    root = averaged_run.folder.root
+    assert {path.name for path in root.iterdir()} == {
+        *("lock", "config.json", "log.jsonl", "provenance.json"),
+        *("checkpoints", "data", "state", "tensorboard", "tokenizer", "translations"),
     }
     kept = {path.name.split("-")[0] for path in (root / "checkpoints").iterdir()}
     assert kept == {"best", "last", "step"}
-    report = {path.relative_to(root / "report").as_posix() for path in (root / "report").rglob("*.*")}
-    assert {"index.html", "curves/loss.png", "by-length/bleu.png", "attention/en-fr-1/cross-1.png"} <= report
-    assert {path.name for path in (root / "translations").iterdir()} == {
-        "first.json",
-        "best.json",
-    }
+    assert {path.name for path in (root / "translations").iterdir()} == {"first.json", "best.json"}
 
 
-def test_its_journal_has_updates_and_validations(finished: Run) -> None:
+def test_its_log_has_updates_and_validations(averaged_run: Run) -> None:
     updates, validations = (
-        RunLog(finished.folder.log).events("update"),
-        RunLog(finished.folder.log).events("validation"),
+        RunLog(averaged_run.folder.log).events("update"),
+        RunLog(averaged_run.folder.log).events("validation"),
     )
     assert [event["step"] for event in updates] == [2, 3, 4, 6, 8]
     assert [event["step"] for event in validations] == [4, 8]
@@ -96,8 +80,8 @@ def test_its_journal_has_updates_and_validations(finished: Run) -> None:
     assert updates[-1]["learning_rate"] == pytest.approx(1e-3 * (4 / 8) ** 0.5)
 
 
-def test_its_checkpoint_is_complete_and_translates(finished: Run) -> None:
-    folder = finished.folder.checkpoints / "last"
+def test_its_checkpoint_is_complete_and_translates(averaged_run: Run) -> None:
+    folder = averaged_run.folder.checkpoints / "last"
     checkpoint = load_checkpoint(folder)
     assert checkpoint.card.pairs == (("en", "fr"), ("fr", "en"))
     assert checkpoint.provenance["steps"] == 8
@@ -112,7 +96,7 @@ def test_its_checkpoints_record_golden_sentences_of_their_own_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.checkpoint.self_test.is_sure", lambda _: True)
-    run, _ = train(tmp_path, optimisation=AVERAGES, run={"checkpoint_precision": "float32"})
+    run, _ = train(tmp_path, optimisation=AVERAGED["optimisation"], run={"checkpoint_precision": "float32"})
     for name in ("best", "last"):
         folder = run.folder.checkpoints / name
         translator = Translator.load(folder, device="cpu", precision="float32")
@@ -126,14 +110,14 @@ def test_its_checkpoints_record_golden_sentences_of_their_own_weights(
         assert texts == [each.translation for each in golden]
 
 
-def test_a_network_that_is_sure_of_nothing_has_none(finished: Run) -> None:
-    provenance = load_checkpoint(finished.folder.checkpoints / "last").provenance
+def test_a_network_that_is_sure_of_nothing_has_none(averaged_run: Run) -> None:
+    provenance = load_checkpoint(averaged_run.folder.checkpoints / "last").provenance
     assert provenance["golden"] == []
 
 
-def test_its_checkpoint_holds_the_averaged_weights(finished: Run) -> None:
-    weights = load_checkpoint(finished.folder.checkpoints / "last").state_dict()
-    state = state_of(finished)
+def test_its_checkpoint_holds_the_averaged_weights(averaged_run: Run) -> None:
+    weights = load_checkpoint(averaged_run.folder.checkpoints / "last").state_dict()
+    state = state_of(averaged_run)
     name = "encoder.layers.0.feed_forward.input.weight"
     mean = (state[f"snapshot.0.{name}"] + state[f"snapshot.1.{name}"]) / 2
     torch.testing.assert_close(weights[name], mean)
@@ -141,51 +125,40 @@ def test_its_checkpoint_holds_the_averaged_weights(finished: Run) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 3, 5, 7])
-def test_a_killed_run_resumes_to_the_same_bits(finished: Run, tmp_path: Path, step: int) -> None:
-    """Killed before, at and after saved states and validations; two batches an update."""
-    sections: dict[str, Any] = {"optimisation": AVERAGES, "validation": {"keep_best": 1}}
+def test_a_killed_run_resumes_to_the_same_bits(averaged_run: Run, tmp_path: Path, step: int) -> None:
+    """Killed before, at and after saved states and validations."""
     with pytest.raises(Killed):
-        train(tmp_path, hook=kill_at(step), **sections)
-    torch.rand(7)  # the generators are elsewhere now
-    resumed, reason = train(tmp_path, resume=True, **sections)
-    expected, found = state_of(finished), state_of(resumed)
+        train(tmp_path, hook=kill_at(step), **AVERAGED)
+    torch.rand(7)  # moves the generators
+    resumed, reason = train(tmp_path, resume=True, **AVERAGED)
     assert reason == "max_steps"
-    assert expected.keys() == found.keys()
-    different = [name for name, tensor in expected.items() if not torch.equal(tensor, found[name])]
-    assert different == []
-    for kind in ("update", "validation"):
-        ours, theirs = RunLog(finished.folder.log).events(kind), RunLog(resumed.folder.log).events(kind)
-        assert [event["cross_entropy"] for event in ours] == [event["cross_entropy"] for event in theirs]
+    assert same_state(averaged_run, resumed)
+    assert cross_entropies(averaged_run) == cross_entropies(resumed)
 
 
-def test_accumulation_resumes_to_the_same_bits(tmp_path: Path) -> None:
-    whole, halves = tmp_path / "whole", tmp_path / "halves"
-    for folder in (whole, halves):
-        folder.mkdir()
-    sections: dict[str, Any] = {"optimisation": {"accumulate": 3}, "batches": {"max_tokens": 400}}
-    expected, _ = train(whole, **sections)
+@pytest.mark.parametrize(
+    ("sections", "copies"),
+    [
+        ({"optimisation": {"accumulate": 3}, "batches": {"max_tokens": 400}}, {}),
+        (
+            {
+                "vocabulary": {"kind": "bpe", "size": 60},
+                "augmentation": {"no_final_stop": 1.0},
+                "batches": {"piece_dropout": 0.3, "target_piece_dropout": 0.1},
+            },
+            {"no_final_stop": 120},
+        ),
+    ],
+    ids=["accumulation", "augmentation and piece dropout"],
+)
+def test_other_settings_resume_to_the_same_bits(
+    tmp_path: Path, sections: dict[str, Any], copies: dict[str, int]
+) -> None:
+    expected, _ = train(tmp_path, run={"folder": str(tmp_path / "whole")}, **sections)
+    assert json.loads(expected.folder.provenance.read_text())["data"]["copies_added"] == copies
     with pytest.raises(Killed):
-        train(halves, hook=kill_at(5), **sections)
-    found, _ = train(halves, resume=True, **sections)
-    assert all(torch.equal(tensor, state_of(found)[name]) for name, tensor in state_of(expected).items())
-
-
-def test_altered_and_newly_cut_text_resumes_to_the_same_bits(tmp_path: Path) -> None:
-    whole, halves = tmp_path / "whole", tmp_path / "halves"
-    for folder in (whole, halves):
-        folder.mkdir()
-    sections: dict[str, Any] = {
-        "vocabulary": {"kind": "bpe", "size": 60},
-        "augmentation": {"no_final_stop": 1.0},
-        "batches": {"piece_dropout": 0.3, "target_piece_dropout": 0.1},
-    }
-    expected, _ = train(whole, **sections)
-    provenance = json.loads(expected.folder.provenance.read_text())
-    assert provenance["data"]["copies_added"] == {"no_final_stop": 120}
-    with pytest.raises(Killed):
-        train(halves, hook=kill_at(5), **sections)
-    found, _ = train(halves, resume=True, **sections)
-    assert all(torch.equal(tensor, state_of(found)[name]) for name, tensor in state_of(expected).items())
+        train(tmp_path, hook=kill_at(5), **sections)
+    assert same_state(expected, train(tmp_path, resume=True, **sections)[0])
 
 
 def test_an_interrupted_run_saves_and_goes_on(tmp_path: Path) -> None:
@@ -198,29 +171,27 @@ def test_an_interrupted_run_saves_and_goes_on(tmp_path: Path) -> None:
     assert (reason, resumed.trainer.position.step) == ("max_steps", 8)
 
 
-def test_a_longer_limit_continues_a_finished_run(tmp_path: Path) -> None:
-    train(tmp_path)
-    resumed, _ = train(tmp_path, resume=True, run={"max_steps": 10})
+def test_a_longer_limit_continues_a_finished_run(copied_run: Path) -> None:
+    resumed, _ = train(copied_run, resume=True, run={"max_steps": 10})
     assert resumed.trainer.position.step == 10
     assert resumed.trainer.position.validated_step == 10
 
 
-def test_resuming_what_never_began_begins_and_says_so(
+def test_resuming_what_never_began_begins_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever starts a run again whenever it ended cannot know how far it came."""
-    _, reason = train(tmp_path, resume=True)
+    """So that a supervisor can always start a run with --resume."""
+    _, reason = train(tmp_path, resume=True, run={"max_steps": 2})
     assert reason == "max_steps"
     assert f"{tmp_path / 'run'} holds no state to resume from: the run begins" in caplog.text
     caplog.clear()
-    train(tmp_path, resume=True)
+    train(tmp_path, resume=True, run={"max_steps": 2})
     assert "holds no state" not in caplog.text
 
 
-def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
-    train(tmp_path)
+def test_a_folder_that_holds_a_run_is_not_overwritten(copied_run: Path) -> None:
     with pytest.raises(TrainingError, match="holds a run already: give --resume"):
-        open_run(tiny_run(tmp_path))
+        open_run(tiny_run(copied_run))
 
 
 def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
@@ -241,32 +212,28 @@ def test_the_validation_loss_is_of_every_pair_once_that_the_network_can_read(
     run.run()
 
 
-def test_another_configuration_does_not_resume(tmp_path: Path) -> None:
-    train(tmp_path)
+def test_another_configuration_does_not_resume(copied_run: Path) -> None:
     with pytest.raises(ConfigError, match=r"batches\.max_tokens"):
-        open_run(tiny_run(tmp_path, batches={"max_tokens": 500}), resume=True)
+        open_run(tiny_run(copied_run, batches={"max_tokens": 500}), resume=True)
 
 
-def test_a_state_of_another_layout_is_one_clear_line(tmp_path: Path) -> None:
-    run, _ = train(tmp_path)
-    file = run.folder.state / "state.json"
+def test_a_state_of_another_layout_is_one_clear_line(copied_run: Path) -> None:
+    file = copied_run / "run/state/state.json"
     values = json.loads(file.read_text())
     values["position"]["pace"] = 1
     file.write_text(json.dumps(values))
     with pytest.raises(TrainingError, match=r"the run's state \S+/state is of another layout: .*'pace'"):
-        open_run(tiny_run(tmp_path), resume=True)
+        open_run(tiny_run(copied_run), resume=True)
 
 
-def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
-    run, _ = train(tmp_path)
-    run.folder.config.write_text("{")
+def test_a_damaged_configuration_is_named(copied_run: Path) -> None:
+    (copied_run / "run/config.json").write_text("{")
     with pytest.raises(TrainingError, match=r"cannot resume: \S+/config\.json, .* cannot be read"):
-        open_run(tiny_run(tmp_path), resume=True)
+        open_run(tiny_run(copied_run), resume=True)
 
 
-def test_an_interrupted_run_leaves_its_report_to_whoever_asks(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_an_interrupted_run_writes_no_report(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sections: dict[str, Any] = {"validation": {"heat_maps": 1}, "run": {"plots": True}}
     run = open_run(tiny_run(tmp_path, **sections), hook=lambda step, update: run.trainer.interrupt())
     with caplog.at_level(logging.INFO, "model"):
@@ -279,40 +246,35 @@ def test_an_interrupted_run_leaves_its_report_to_whoever_asks(
 
 
 @pytest.mark.parametrize("step", [4, 8])
-def test_a_kill_during_a_validation_costs_that_alone(
-    finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+def test_a_run_killed_during_a_validation_repeats_only_the_validation(
+    averaged_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Killed once the validation is in the log, and before its checkpoints are written."""
+    """Killed after the validation was logged, and before its checkpoints are written."""
 
-    def put(shelf: CheckpointRetention, current: int, *arguments: Any, **named: Any) -> None:
+    def put(retention: CheckpointRetention, current: int, *arguments: Any, **named: Any) -> None:
         if current == step:
             raise Killed
-        kept(shelf, current, *arguments, **named)
+        original(retention, current, *arguments, **named)
 
-    sections: dict[str, Any] = {"optimisation": AVERAGES, "validation": {"keep_best": 1}}
-    kept = CheckpointRetention.put
+    original = CheckpointRetention.put
     monkeypatch.setattr(CheckpointRetention, "put", put)
     with pytest.raises(Killed):
-        train(tmp_path, **sections)
+        train(tmp_path, **AVERAGED)
     monkeypatch.undo()
-    resumed = open_run(tiny_run(tmp_path, **sections), resume=True)
+    resumed = open_run(tiny_run(tmp_path, **AVERAGED), resume=True)
     assert resumed.trainer.position.step == step
     resumed.run()
-    expected, found = state_of(finished), state_of(resumed)
-    assert [name for name, tensor in expected.items() if not torch.equal(tensor, found[name])] == []
+    assert same_state(averaged_run, resumed)
     assert [event["step"] for event in RunLog(resumed.folder.log).events("validation")] == [4, 8]
 
 
-def test_translations_are_kept_over_a_kill_as_without_one(tmp_path: Path) -> None:
-    whole, _ = train(tmp_path, run={"folder": str(tmp_path / "whole")})
+def test_a_killed_run_keeps_the_translations_of_an_undisturbed_one(finished_run: Run, tmp_path: Path) -> None:
     with pytest.raises(Killed):
         train(tmp_path, hook=kill_at(7))
     resumed, _ = train(tmp_path, resume=True)
-    for name in ("first", "best"):
-        kept = f"{name}.json"
-        assert (resumed.folder.translations / kept).read_text() == (
-            whole.folder.translations / kept
-        ).read_text()
+    for name in ("first.json", "best.json"):
+        texts = [(run.folder.translations / name).read_text() for run in (finished_run, resumed)]
+        assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize(
@@ -322,6 +284,7 @@ def test_translations_are_kept_over_a_kill_as_without_one(tmp_path: Path) -> Non
         (5, r"at step 6: the loss is nan; last good checkpoint: \S+/best; try a lower learning rate", 4),
     ],
 )
+@pytest.mark.usefixtures("undrawn")
 def test_divergence_names_the_step_and_keeps_what_was_good(
     tmp_path: Path, poisoned: int, message: str, kept_step: int
 ) -> None:

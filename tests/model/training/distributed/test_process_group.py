@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -49,18 +49,6 @@ def update(self, step, batches):
 work, Updater.update = Updater.update, update
 """
 """The second process stands still there, until it is killed; who takes its place does not."""
-
-
-TELLS_ITS_THREADS = """
-import atexit, sys
-from pathlib import Path
-
-def tell():
-    names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
-    print("at the end:", *names, file=sys.stderr)
-
-atexit.register(tell)
-"""
 
 
 def shared_run(
@@ -111,29 +99,37 @@ def told(said: str) -> list[str]:
     return [line for line in said.splitlines() if "dragoman:" in line]
 
 
-@pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> Sequence[TrainConfig]:
-    """Finished runs of two processes: without dropout, with, and one whose every layer is always dropped.
+class Together(NamedTuple):
+    """Finished runs of two processes.
 
-    The second has fewer sentences to validate on than processes.
+    Attributes:
+        configs: Of a run without dropout; of one with dropout and fewer validation sentences than processes;
+            and of one that drops every layer in every update.
+        said: Standard error of both processes.
     """
+
+    configs: Sequence[TrainConfig]
+    said: str
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Together:
     folder = tmp_path_factory.mktemp("together")
     configs = [
         shared_run(folder / "still", dropout=0.0),
         shared_run(folder / "dropping", sentences=1),
         shared_run(folder / "skipping", dropout=0.0, layer_drop=ALWAYS),
     ]
-    train_together(configs, folder)
-    return configs
+    return Together(configs, train_together(configs, folder))
 
 
 @pytest.mark.parametrize(("place", "layer_drop"), [(0, 0.0), (2, ALWAYS)])
 def test_the_loss_curve_is_that_of_one_process(
-    together: Sequence[TrainConfig], tmp_path: Path, place: int, layer_drop: float
+    together: Together, tmp_path: Path, place: int, layer_drop: float
 ) -> None:
     alone = shared_run(tmp_path / "alone", dropout=0.0, layer_drop=layer_drop)
     open_run(alone).run()
-    expected, found = events(alone), events(together[place])
+    expected, found = events(alone), events(together.configs[place])
     assert found[-1]["epoch"] > 2
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
@@ -147,16 +143,16 @@ def test_the_loss_curve_is_that_of_one_process(
     ] * 3
 
 
-def test_few_sentences_leave_a_process_without_one(together: Sequence[TrainConfig]) -> None:
-    assert translated(together[1]) == [1] * 3
+def test_few_sentences_leave_a_process_without_one(together: Together) -> None:
+    assert translated(together.configs[1]) == [1] * 3
 
 
-def test_one_process_goes_on_where_two_were(together: Sequence[TrainConfig], tmp_path: Path) -> None:
+def test_one_process_goes_on_where_two_were(together: Together, tmp_path: Path) -> None:
     longer = {"max_steps": 15}
     alone = open_run(shared_run(tmp_path / "alone", dropout=0.0, **longer))
     alone.run()
     begun = shared_run(tmp_path / "begun", dropout=0.0, **longer)
-    shutil.copytree(together[0].run.folder, begun.run.folder)
+    shutil.copytree(together.configs[0].run.folder, begun.run.folder)
     resumed = open_run(begun, resume=True)
     assert resumed.trainer.position.step == 13
     resumed.run()
@@ -166,19 +162,16 @@ def test_one_process_goes_on_where_two_were(together: Sequence[TrainConfig], tmp
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are found by Linux' /proc")
-def test_no_thread_outlives_the_world(tmp_path: Path) -> None:
-    """One that lets go of a tensor while Python shuts down ends the process by SIGABRT, now and then."""
-    option, program, *rest = command(shared_run(tmp_path / "run", sentences=1, max_steps=2))
-    statuses, said = outcome_of([[option, TELLS_ITS_THREADS + program, *rest]] * 2)
-    assert statuses == [0, 0], said
-    assert said.count("at the end: ") == 2
-    assert "pt_gloo" not in said.partition("at the end: ")[2]  # the threads that hold tensors
+def test_no_thread_outlives_the_process_group(together: Together) -> None:
+    """A thread that frees a tensor while Python shuts down can end the process by SIGABRT."""
+    assert together.said.count("at the end: ") == 2
+    assert "pt_gloo" not in together.said.partition("at the end: ")[2]  # the threads that hold tensors
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by Linux' /proc")
 def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
-    together: Sequence[TrainConfig], tmp_path: Path
+    together: Together, tmp_path: Path
 ) -> None:
     config = shared_run(tmp_path / "killed", sentences=1)
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1", "--standalone"]
@@ -192,9 +185,9 @@ def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
     assert "dragoman: another process of this run has ended (" in said
     assert "; what was saved before is kept, continue it with --resume" in said
     assert "resuming at step" in said
-    assert state_of(config) == state_of(together[1])
+    assert state_of(config) == state_of(together.configs[1])
     assert [event.get("loss") for event in events(config)] == [
-        event.get("loss") for event in events(together[1])
+        event.get("loss") for event in events(together.configs[1])
     ]
 
 

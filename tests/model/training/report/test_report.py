@@ -43,11 +43,15 @@ class Page(HTMLParser):
                     yield attributes[name] or ""
 
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = open_run(
-        tiny_run(tmp_path_factory.mktemp("run"), validation={"heat_maps": 1}, run={"plots": True})
-    )
+    folder = tmp_path_factory.mktemp("run")
+    config = tiny_run(folder, validation={"heat_maps": 1}, run={"plots": True})
+    (folder / "valid.tsv").write_text("1 dog.\t1 chien.\n2 cats.\t2 chats.\n")  # short, for small pictures
+    made = open_run(config)
     made.run()
     return made
 
@@ -57,7 +61,10 @@ def page_of(run: Run, **options: Any) -> Page:
 
 
 def test_a_finished_run_has_everything(run: Run) -> None:
-    page = Page(run.folder.report / "index.html")
+    report = run.folder.report
+    page = Page(report / "index.html")
+    for name in ("curves/loss.png", "by-length/bleu.png", "attention/en-fr-1/cross-1.png"):
+        assert (report / name).read_bytes().startswith(b"\x89PNG")
     for expected in ("ended by max_steps", "8 (", "en-fr", "fr-en", "tok:13a", "Worst", "native float32"):
         assert expected in page.text
     assert sum(tag == "img" for tag, _ in page.tags) > 10
@@ -114,9 +121,8 @@ def test_a_run_from_before_translations_were_kept(run: Run) -> None:
     assert "No translations have been kept." in page.text
 
 
-def test_a_resumed_run_goes_on_in_the_same_report(tmp_path: Path) -> None:
-    open_run(tiny_run(tmp_path)).run()
-    longer = open_run(tiny_run(tmp_path, run={"max_steps": 12, "plots": True}), resume=True)
+def test_a_resumed_run_continues_its_report(copied_run: Path) -> None:
+    longer = open_run(tiny_run(copied_run, run={"max_steps": 12, "plots": True}), resume=True)
     longer.run()
     page = Page(longer.folder.report / "index.html")
     assert "12 (" in page.text

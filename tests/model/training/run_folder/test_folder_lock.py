@@ -1,4 +1,4 @@
-"""Nobody else's files are overwritten: not by a second process, nor where a state is lost or no run began."""
+"""Files of other processes and programs are never overwritten, nor results without their state."""
 
 import gc
 import shutil
@@ -12,12 +12,10 @@ from tests.model.training.tiny_runs import tiny_run
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_results_without_their_state_are_not_overwritten(tmp_path: Path, resume: bool) -> None:
-    run = open_run(tiny_run(tmp_path))
-    run.run()
-    shutil.rmtree(run.folder.state)
+def test_results_without_their_state_are_not_overwritten(copied_run: Path, resume: bool) -> None:
+    shutil.rmtree(copied_run / "run/state")
     with pytest.raises(TrainingError, match="holds checkpoints, but no state to go on from: remove it"):
-        open_run(tiny_run(tmp_path), resume=resume)
+        open_run(tiny_run(copied_run), resume=resume)
 
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path) -> None:
@@ -72,12 +70,11 @@ def test_what_failed_early_begins_anew_in_its_folder(tmp_path: Path) -> None:
     assert open_run(config).run() == "max_steps"
 
 
-def test_a_run_of_before_there_were_locks_goes_on(tmp_path: Path) -> None:
-    run = open_run(tiny_run(tmp_path))
-    run.run()
-    run.folder.lock.unlink()
+def test_a_run_from_before_there_were_locks_resumes(copied_run: Path) -> None:
+    lock = copied_run / "run/lock"
+    lock.unlink()
     with pytest.raises(TrainingError, match="holds a run already"):
-        open_run(tiny_run(tmp_path))
-    assert run.folder.lock.exists()
-    run.folder.lock.unlink()
-    open_run(tiny_run(tmp_path, run={"max_steps": 9}), resume=True).run()
+        open_run(tiny_run(copied_run))
+    assert lock.exists()
+    lock.unlink()
+    open_run(tiny_run(copied_run, run={"max_steps": 9}), resume=True).run()

@@ -14,25 +14,22 @@ from tests.model.training.tiny_runs import tiny_run
 
 
 @pytest.mark.parametrize(("name", "which"), [("train.tsv", "train"), ("valid.tsv", "validation")])
-def test_other_text_does_not_resume_and_replaces_nothing(tmp_path: Path, name: str, which: str) -> None:
-    run = open_run(tiny_run(tmp_path))
-    run.run()
-    with (tmp_path / name).open("a") as file:
+def test_other_text_does_not_resume_and_replaces_nothing(copied_run: Path, name: str, which: str) -> None:
+    root = copied_run / "run"
+    with (copied_run / name).open("a") as file:
         file.write("a new dog\tun chien nouveau\n")
-    kept = {file: file.read_bytes() for file in run.folder.root.rglob("*") if file.is_file()}
+    kept = {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
     with pytest.raises(CorpusError, match=f"cannot resume: the {which} text, or the tokenizer, has changed"):
-        open_run(tiny_run(tmp_path, run={"log_every": 1}), resume=True)
-    assert {file: file.read_bytes() for file in run.folder.root.rglob("*") if file.is_file()} == kept
+        open_run(tiny_run(copied_run, run={"log_every": 1}), resume=True)
+    assert {file: file.read_bytes() for file in root.rglob("*") if file.is_file()} == kept
 
 
-def test_a_state_that_does_not_tell_its_text_resumes(tmp_path: Path) -> None:
-    run = open_run(tiny_run(tmp_path))
-    run.run()
-    file = run.folder.state / "state.json"
+def test_a_state_without_fingerprints_resumes(copied_run: Path) -> None:
+    file = copied_run / "run/state/state.json"
     values = json.loads(file.read_text())
     del values["text"]
     file.write_text(json.dumps(values))
-    assert open_run(tiny_run(tmp_path), resume=True).run() == "max_steps"
+    assert open_run(tiny_run(copied_run), resume=True).run() == "max_steps"
 
 
 def test_a_process_that_sees_other_text_makes_nothing_of_it(tmp_path: Path) -> None:
