@@ -1,22 +1,25 @@
 """Every strategy and option over the running batch equals a slow search that knows no cache and no batch."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
+from model.decoding.engine import DecodingEngine
 from model.decoding.factory import torch_engine
 from model.errors import DecodingError, InputError, TextTooLongError
-from model.network.decoder_state import EncoderOutput
+from model.native.build import VARIANTS
 from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
 from tests.model.decoding.comparison import assert_same
-from tests.model.decoding.networks import EOS, PAD, VOCAB, lively_network, request, sentences
+from tests.model.decoding.networks import EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
+from tests.model.native_library import native_engine, native_library, needs_native
+from tests.model.tiny_networks import tiny_network
 
 OPTIONS: list[dict[str, object]] = [
     {"strategy": "greedy"},
@@ -63,36 +66,58 @@ class CountingObserver:
         self.waits.append(seconds)
 
 
-class BrokenFor9(Transformer):
-    """A network whose numbers break wherever the source holds token 9."""
+NewEngine = Callable[..., DecodingEngine]
 
-    def encode(self, source_NS: Tensor, maps: object = None) -> EncoderOutput:
-        memory = super().encode(source_NS)
-        is_broken_N = (source_NS == 9).any(1)
-        return EncoderOutput(
-            memory.states_NSM.masked_fill(is_broken_N[:, None, None], torch.nan), memory.mask_NS
-        )
+
+@pytest.fixture(params=["torch", *VARIANTS])
+def new_engine(request: pytest.FixtureRequest) -> NewEngine:
+    """Makes an engine over a network: in PyTorch, or in the native library for one instruction set."""
+    if request.param == "torch":
+        return torch_engine
+    return partial(native_engine, library=native_library(request.param))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_every_strategy_in_one_call_equals_the_slow_reference(seed: int) -> None:
+def test_every_strategy_in_one_call_equals_the_slow_reference(seed: int, new_engine: NewEngine) -> None:
     network = lively_network(seed)
     requests, reference = many_requests(seed), ReferenceDecoder(network)
-    for asked, result in zip(requests, torch_engine(network).decode(requests), strict=True):
+    for asked, result in zip(requests, new_engine(network).decode(requests), strict=True):
         assert_same(result, reference.decode(asked))
 
 
-@pytest.mark.parametrize("norm_position", ["pre", "post"])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
-def test_cached_steps_equal_full_passes_in_every_variant(positions: str, norm_position: str) -> None:
-    network = lively_network(positions=positions, norm_position=norm_position, final_norm=True)
+STRATEGIES: list[dict[str, object]] = [
+    {"strategy": "greedy"},
+    {"strategy": "beam", "beam_size": 4, "num_hypotheses": 2},
+    {"strategy": "sample", "num_hypotheses": 3, "seed": 1},
+]
+POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *({"positions": name, "norm_position": "pre", "final_norm": True} for name in POSITIONS),
+        *({"positions": name, "norm_position": "post", "final_norm": False} for name in POSITIONS),
+        *({"norm_position": norm, "final_norm": norm == "post"} for norm in ("pre", "post")),
+        *({"activation": name} for name in ("relu", "gelu", "silu")),
+        *({"tie": name} for name in ("none", "decoder", "all")),
+        {"norm_form": "standard_deviation", "embedding_norm": True, "scale_embeddings": False},
+        {"linear_bias": False, "norm_bias": False, "output_bias": False, "sinusoid_layout": "halves"},
+        {"vocab_multiple": 64, "num_encoder_layers": 1, "num_decoder_layers": 3, "num_heads": 4},
+    ],
+    ids=lambda variant: "-".join(map(str, variant.values())),
+)
+def test_every_architecture_equals_the_slow_reference(
+    variant: dict[str, object], new_engine: NewEngine
+) -> None:
+    network = tiny_network(**variant)
     reference = ReferenceDecoder(network)
     requests = [
-        request(source, strategy=strategy, num_hypotheses=count, min_length=6, return_alignment=True)
-        for source in sentences(3, 7)
-        for strategy, count in (("greedy", 1), ("beam", 4))
+        request(source, **options, min_length=5, max_length=9)
+        for source in sentences(3, 8)
+        for options in STRATEGIES
     ]
-    for asked, result in zip(requests, torch_engine(network).decode(requests), strict=True):
+    for asked, result in zip(requests, new_engine(network).decode(requests), strict=True):
         assert_same(result, reference.decode(asked))
 
 
@@ -121,16 +146,20 @@ NETWORK = lively_network(7)
 REFERENCE = ReferenceDecoder(NETWORK)
 
 
-@settings(max_examples=25)
-@given(st.lists(option_sets, min_size=1, max_size=4), st.lists(st.integers(4, VOCAB - 1), max_size=2))
+@pytest.mark.parametrize("engine", [torch_engine, pytest.param(native_engine, marks=needs_native)])
+@settings(max_examples=60)
+@given(
+    all_options=st.lists(option_sets, min_size=1, max_size=4),
+    prefix=st.lists(st.integers(4, VOCAB - 1), max_size=2),
+)
 def test_any_options_equal_the_slow_reference(
-    all_options: list[dict[str, object]], prefix: list[int]
+    engine: NewEngine, all_options: list[dict[str, object]], prefix: list[int]
 ) -> None:
     requests = [
         request(source, prefix=prefix, **options)
         for source, options in zip(sentences(4, 2, 6, 3), all_options, strict=False)
     ]
-    for asked, result in zip(requests, torch_engine(NETWORK).decode(requests), strict=True):
+    for asked, result in zip(requests, engine(NETWORK).decode(requests), strict=True):
         assert_same(result, REFERENCE.decode(asked))
 
 
@@ -178,32 +207,39 @@ def test_log_probabilities_are_those_of_the_whole_translation_read_at_once() -> 
             assert found.log_probability == pytest.approx(sum(scores), abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    "options", [{"strategy": "greedy"}, {"beam_size": 3}, {"strategy": "sample", "seed": 8}]
-)
-def test_alignment_is_the_cross_attention_of_each_token(options: dict[str, object]) -> None:
+def test_alignment_is_the_cross_attention_of_each_token_where_it_is_asked_for(
+    new_engine: NewEngine,
+) -> None:
     network = lively_network()
-    requests = [request(s, return_alignment=True, min_length=5, **options) for s in sentences(4, 9, 6)]
+    requests = [
+        request(source, return_alignment=aligned, min_length=5, **options)
+        for source in sentences(4, 9, 6)
+        for options in STRATEGIES
+        for aligned in (True, False)
+    ]
     reference = ReferenceDecoder(network)
-    for asked, result in zip(requests, torch_engine(network).decode(requests), strict=True):
+    for asked, result in zip(requests, new_engine(network).decode(requests), strict=True):
         assert isinstance(result, list)
-        tokens = result[0].token_ids
-        assert len(tokens) > 0
-        expected = reference.attention(asked.source_ids, (*tokens, EOS))[: len(tokens)]
-        assert result[0].alignment is not None
-        assert [len(row) for row in result[0].alignment] == [len(asked.source_ids)] * len(tokens)
-        for row, expected_row in zip(result[0].alignment, expected, strict=True):
-            assert row == pytest.approx(expected_row, abs=1e-5)
-            assert sum(row) == pytest.approx(1.0, abs=1e-5)
+        for found in result:
+            if not asked.options.return_alignment:
+                assert found.alignment is None
+                continue
+            tokens = found.token_ids
+            assert len(tokens) > 0
+            expected = reference.attention(asked.source_ids, (*tokens, EOS))[: len(tokens)]
+            assert found.alignment is not None
+            assert [len(row) for row in found.alignment] == [len(asked.source_ids)] * len(tokens)
+            for row, expected_row in zip(found.alignment, expected, strict=True):
+                assert row == pytest.approx(expected_row, abs=1e-5)
+                assert sum(row) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_alignment_is_left_out_for_those_who_do_not_ask() -> None:
-    first, second = sentences(4, 4)
-    results = torch_engine(lively_network()).decode([request(first, return_alignment=True), request(second)])
-    assert isinstance(results[0], list)
-    assert isinstance(results[1], list)
-    assert results[0][0].alignment is not None
-    assert results[1][0].alignment is None
+def test_an_empty_translation_is_aligned_to_nothing(new_engine: NewEngine) -> None:
+    forbidden = [UNK, *range(4, VOCAB)]
+    asked = request((4, EOS), strategy="greedy", suppress_ids=forbidden, return_alignment=True)
+    (result,) = new_engine(lively_network()).decode([asked])
+    assert isinstance(result, list)
+    assert (result[0].token_ids, result[0].finished, result[0].alignment) == ((), True, ())
 
 
 def test_a_network_of_half_precision_is_searched_in_full() -> None:
@@ -236,23 +272,28 @@ def test_the_observer_sees_rows_sentences_and_durations() -> None:
     assert min(map(min, seconds)) > 0
 
 
-@pytest.mark.parametrize("options", [{"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample"}])
-def test_broken_numbers_fail_their_own_sentence_only(options: dict[str, object]) -> None:
-    network = BrokenFor9(lively_network().config)
-    network.load_state_dict(lively_network().state_dict())
-    requests = [request(source, **options, seed=1) for source in ((5, 6, EOS), (5, 9, EOS), (7, EOS))]
-    results = torch_engine(network.eval()).decode(requests)
+@pytest.mark.parametrize("options", STRATEGIES)
+def test_broken_numbers_fail_their_own_sentence_only(
+    options: dict[str, object], new_engine: NewEngine
+) -> None:
+    whole, broken = lively_network(), lively_network()
+    with torch.no_grad():
+        broken.source_embedding.tokens.weight[9] = torch.nan
+    requests = [request(source, **options) for source in ((5, 6, EOS), (5, 9, EOS), (7, EOS))]
+    results = new_engine(broken).decode(requests)
     assert isinstance(results[1], DecodingError)
     assert "not a number" in str(results[1])
     for asked, result in zip(requests[::2], results[::2], strict=True):
-        assert_same(result, ReferenceDecoder(lively_network()).decode(asked))
+        assert_same(result, ReferenceDecoder(whole).decode(asked))
 
 
-@pytest.mark.parametrize("options", [{"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample"}])
-def test_options_that_forbid_every_token_fail_their_own_sentence_only(options: dict[str, object]) -> None:
+@pytest.mark.parametrize("options", STRATEGIES)
+def test_options_that_forbid_every_token_fail_their_own_sentence_only(
+    options: dict[str, object], new_engine: NewEngine
+) -> None:
     sources = sentences(4, 4)
     impossible = request(sources[0], **options, suppress_ids=list(range(VOCAB)))
-    results = torch_engine(lively_network()).decode([impossible, request(sources[1], **options)])
+    results = new_engine(lively_network()).decode([impossible, request(sources[1], **options)])
     assert isinstance(results[0], DecodingError)
     assert "no token" in str(results[0])
     assert isinstance(results[1], list)

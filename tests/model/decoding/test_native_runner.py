@@ -1,4 +1,4 @@
-"""The native runner decodes as the slow reference does, whatever its options and its company."""
+"""What only the native runner promises; that it equals the reference is in test_equivalence_reference."""
 
 import ctypes
 import random
@@ -7,8 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from model.config import TransformerConfig
 from model.decoding.native_network import NativeNetwork
@@ -20,18 +18,11 @@ from model.errors import ConfigError, DecodingError, NativeError
 from model.native.binding import Library
 from model.network.transformer import Transformer
 from model.request import DecodeRequest
-from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
-from tests.model.decoding.reference import ReferenceDecoder
-from tests.model.decoding.test_equivalence_reference import many_requests, option_sets
+from tests.model.decoding.test_equivalence_reference import STRATEGIES, many_requests
 from tests.model.native_library import engine_over, fastest_library, native_engine, needs_native
 from tests.model.tiny_networks import tiny_network
 
-STRATEGIES: list[dict[str, object]] = [
-    {"strategy": "greedy"},
-    {"strategy": "beam", "beam_size": 4, "num_hypotheses": 2},
-    {"strategy": "sample", "num_hypotheses": 3, "seed": 1},
-]
 UNTIL_ONE_FINISHES = 1000
 
 
@@ -53,14 +44,6 @@ def run_to_the_end(runner: NativeRunner) -> dict[Sentence, Result]:
     return results
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_every_strategy_equals_the_slow_reference(seed: int, library: Library) -> None:
-    network = lively_network(seed)
-    requests, reference = many_requests(seed), ReferenceDecoder(network)
-    for asked, result in zip(requests, native_engine(network, library=library).decode(requests), strict=True):
-        assert_same(result, reference.decode(asked))
-
-
 def test_among_one_token_is_none_to_draw(library: Library) -> None:
     """At this temperature all tokens have the same weight."""
     network = tiny_network(tie="none")
@@ -76,48 +59,6 @@ def test_among_one_token_is_none_to_draw(library: Library) -> None:
     assert {result[0].token_ids for result in others} == {likeliest.token_ids}
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [
-        *({"positions": name} for name in ("sinusoidal", "learned", "relative", "rotary")),
-        *({"norm_position": "pre", "final_norm": final} for final in (False, True)),
-        *({"activation": name} for name in ("relu", "gelu", "silu")),
-        *({"tie": name} for name in ("none", "decoder", "all")),
-        {"norm_form": "standard_deviation", "embedding_norm": True, "scale_embeddings": False},
-        {"linear_bias": False, "norm_bias": False, "output_bias": False, "sinusoid_layout": "halves"},
-        {"vocab_multiple": 64, "num_encoder_layers": 1, "num_decoder_layers": 3, "num_heads": 4},
-    ],
-)
-def test_every_architecture_equals_the_slow_reference(variant: dict[str, object], library: Library) -> None:
-    network = tiny_network(**variant)
-    reference = ReferenceDecoder(network)
-    requests = [
-        request(source, **options, min_length=5, max_length=9)
-        for source in sentences(3, 8)
-        for options in STRATEGIES
-    ]
-    for asked, result in zip(requests, native_engine(network, library=library).decode(requests), strict=True):
-        assert_same(result, reference.decode(asked))
-
-
-NETWORK = lively_network(7)
-REFERENCE = ReferenceDecoder(NETWORK)
-
-
-@needs_native
-@settings(max_examples=60)
-@given(st.lists(option_sets, min_size=1, max_size=4), st.lists(st.integers(4, VOCAB - 1), max_size=2))
-def test_any_options_and_prefix_equal_the_slow_reference(
-    all_options: list[dict[str, object]], prefix: list[int]
-) -> None:
-    requests = [
-        request(source, prefix=prefix, **options)
-        for source, options in zip(sentences(4, 2, 6, 3), all_options, strict=False)
-    ]
-    for asked, result in zip(requests, native_engine(NETWORK).decode(requests), strict=True):
-        assert_same(result, REFERENCE.decode(asked))
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_a_result_is_the_same_to_the_last_bit_in_any_company(precision: str, library: Library) -> None:
     engine = native_engine(lively_network(), library=library, precision=precision)
@@ -130,78 +71,6 @@ def test_a_result_is_the_same_to_the_last_bit_in_any_company(precision: str, lib
             assert result == alone[place]
 
 
-@pytest.mark.parametrize("options", STRATEGIES)
-def test_joining_late_and_losing_neighbours_changes_nothing(options: dict[str, object]) -> None:
-    network = lively_network(2)
-    runner = native_runner(network)
-    sources = sentences(*[6] * 6)
-    expected = native_engine(network).decode([request(s, **options, min_length=6) for s in sources])
-    joined: list[Sentence] = []
-    results: dict[Sentence, Result] = {}
-    for source in sources:
-        joined += admit(runner, network, request(source, **options, min_length=6))
-        results.update(runner.advance(Interrupt(), 1).finished)
-    runner.drop([joined[1], joined[4]])
-    results.update(run_to_the_end(runner))
-    assert joined[1] not in results
-    assert joined[4] not in results
-    for place in (0, 2, 3, 5):
-        assert results[joined[place]] == expected[place]
-
-
-def test_alignment_is_the_cross_attention_of_each_token(library: Library) -> None:
-    network = lively_network()
-    reference = ReferenceDecoder(network)
-    requests = [
-        request(s, return_alignment=True, min_length=5, **options)
-        for s in sentences(4, 9)
-        for options in STRATEGIES
-    ]
-    engine = native_engine(network, library=library)
-    for asked, result in zip(requests, engine.decode(requests), strict=True):
-        assert isinstance(result, list)
-        for found in result:
-            expected = reference.attention(asked.source_ids, (*found.token_ids, EOS))
-            assert found.alignment is not None
-            assert len(found.alignment) == len(found.token_ids) > 0
-            for row, expected_row in zip(found.alignment, expected, strict=False):
-                assert row == pytest.approx(expected_row, abs=1e-5)
-
-
-@needs_native
-def test_alignment_is_left_out_for_those_who_do_not_ask() -> None:
-    asked = [
-        request(s, return_alignment=wish) for s, wish in zip(sentences(4, 4), (True, False), strict=True)
-    ]
-    first, second = native_engine(lively_network()).decode(asked)
-    assert isinstance(first, list)
-    assert isinstance(second, list)
-    assert first[0].alignment is not None
-    assert second[0].alignment is None
-
-
-@needs_native
-def test_an_empty_translation_is_aligned_to_nothing() -> None:
-    (result,) = native_engine(lively_network()).decode(
-        [request((4, EOS), strategy="greedy", suppress_ids=[UNK, *range(4, VOCAB)], return_alignment=True)]
-    )
-    assert isinstance(result, list)
-    assert (result[0].token_ids, result[0].finished, result[0].alignment) == ((), True, ())
-
-
-@pytest.mark.parametrize("options", STRATEGIES)
-def test_broken_numbers_fail_their_own_sentence_only(options: dict[str, object], library: Library) -> None:
-    whole, broken = lively_network(), lively_network()
-    with torch.no_grad():
-        broken.source_embedding.tokens.weight[9] = torch.nan
-    requests = [request(source, **options) for source in ((5, 6, EOS), (5, 9, EOS), (7, EOS))]
-    results = native_engine(broken, library=library).decode(requests)
-    assert isinstance(results[1], DecodingError)
-    assert "not a number" in str(results[1])
-    for asked, result in zip(requests[::2], results[::2], strict=True):
-        assert_same(result, ReferenceDecoder(whole).decode(asked))
-
-
 @pytest.mark.parametrize("logit", [torch.nan, torch.inf])
 @pytest.mark.parametrize("token", [PAD, 5])
 def test_one_broken_logit_is_enough(logit: float, token: int) -> None:
@@ -211,17 +80,6 @@ def test_one_broken_logit_is_enough(logit: float, token: int) -> None:
     for result in native_engine(network).decode([request((5, 6, EOS), **each) for each in STRATEGIES]):
         assert isinstance(result, DecodingError)
         assert "not a number" in str(result)
-
-
-@needs_native
-@pytest.mark.parametrize("options", STRATEGIES)
-def test_options_that_forbid_every_token_fail_their_own_sentence_only(options: dict[str, object]) -> None:
-    sources = sentences(4, 4)
-    impossible = request(sources[0], **options, suppress_ids=list(range(VOCAB)))
-    results = native_engine(lively_network()).decode([impossible, request(sources[1], **options)])
-    assert isinstance(results[0], DecodingError)
-    assert "no token" in str(results[0])
-    assert isinstance(results[1], list)
 
 
 @needs_native
@@ -306,36 +164,6 @@ def test_random_numbers_are_those_of_every_runner(seed: int) -> None:
 
 
 @needs_native
-def test_a_run_ends_with_the_step_that_finishes_a_sentence() -> None:
-    network = lively_network()
-    runner = native_runner(network)
-    short, long = admit(
-        runner,
-        network,
-        *(request((5, 6, EOS), strategy="greedy", min_length=n, max_length=n) for n in (3, 7)),
-    )
-    first, second = (runner.advance(Interrupt(), UNTIL_ONE_FINISHES) for _ in range(2))
-    assert ([s for s, _ in first.finished], [s for s, _ in second.finished]) == ([short], [long])
-    assert [(step.rows, step.sentences) for step in first.steps] == [(2, 2)] * 3
-    assert [(step.rows, step.sentences) for step in second.steps] == [(1, 1)] * 4
-    assert (first.started, second.started) == ([short, long], [])
-    assert all(step.seconds > 0 for step in (*first.steps, *second.steps))
-    assert runner.advance(Interrupt(), UNTIL_ONE_FINISHES) == Progress()
-
-
-@needs_native
-def test_a_run_ends_after_so_many_steps_or_at_an_interrupt() -> None:
-    network = lively_network()
-    runner, interrupt = native_runner(network), Interrupt()
-    admit(runner, network, request((5, 6, EOS), strategy="greedy", min_length=15))
-    assert len(runner.advance(interrupt, 4).steps) == 4
-    interrupt.set()
-    assert len(runner.advance(interrupt, 4).steps) == 1
-    interrupt.clear()
-    assert len(runner.advance(interrupt, 3).steps) == 3
-
-
-@needs_native
 def test_hypotheses_that_are_still_the_same_are_computed_once() -> None:
     network = lively_network()
     runner = native_runner(network)
@@ -344,31 +172,6 @@ def test_hypotheses_that_are_still_the_same_are_computed_once() -> None:
         rows = [runner.advance(Interrupt(), 1).steps[0].rows for _ in range(5)]
         assert rows == [1, 1, 1, 3, 3]
         run_to_the_end(runner)
-
-
-@needs_native
-@pytest.mark.parametrize("options", STRATEGIES)
-def test_a_stable_prefix_never_changes(options: dict[str, object]) -> None:
-    network = lively_network(4)
-    runner = native_runner(network)
-    prefix = [5, 6]
-    requests = [request(source, prefix=prefix, min_length=9, **options) for source in sentences(7, 8, 6, 5)]
-    running = admit(runner, network, *requests)
-    prefixes: dict[Sentence, list[tuple[int, ...]]] = {sentence: [()] for sentence in running}
-    while progress := runner.advance(Interrupt(), 1):
-        for sentence, result in progress.finished:
-            running.remove(sentence)
-            assert isinstance(result, list)
-            for found in result[:1] if options["strategy"] == "beam" else result:
-                assert found.token_ids[: len(prefixes[sentence][-1])] == prefixes[sentence][-1]
-        if not running:
-            break
-        for sentence in running:
-            now = runner.stable_prefix(sentence)
-            assert now[: len(prefixes[sentence][-1])] == prefixes[sentence][-1]
-            prefixes[sentence].append(now)
-    assert all(history[1:3] == [(5,), (5, 6)] for history in prefixes.values())
-    assert options["strategy"] == "sample" or max(len(history[-1]) for history in prefixes.values()) > 2
 
 
 @needs_native

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt
@@ -16,7 +14,6 @@ from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, TableNetwork, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
-from tests.model.decoding.test_equivalence_reference import option_sets
 
 NETWORK = lively_network(7)
 REFERENCE = ReferenceDecoder(NETWORK)
@@ -24,39 +21,6 @@ REFERENCE = ReferenceDecoder(NETWORK)
 
 def admitted(requests: Sequence[DecodeRequest]) -> list[Sentence]:
     return [Sentence.admit(asked, NETWORK.config) for asked in requests]
-
-
-@settings(max_examples=25)
-@given(
-    st.lists(st.tuples(option_sets, st.integers(0, 8), st.integers(1, 9)), min_size=2, max_size=6),
-    st.lists(st.integers(0, 5), max_size=2),
-    st.integers(1, 8),
-)
-def test_whoever_joins_whenever_beside_whomever_equals_the_slow_reference(
-    asked: list[tuple[dict[str, object], int, int]], cancelled: list[int], cancelled_at: int
-) -> None:
-    arrivals: dict[int, list[DecodeRequest]] = {}
-    for i, (options, when, length) in enumerate(asked):
-        source = sentences(length, seed=i)[0]
-        arrivals.setdefault(when, []).append(request(source, **{**options, "max_length": 9}))
-    in_order = [asked for when in sorted(arrivals) for asked in arrivals[when]]
-    runner = TorchRunner(NETWORK, max_rows=64, max_positions=512)
-    results, agreed = run_through(runner, NETWORK.config, arrivals, {cancelled_at: cancelled})
-    for asked_for, result, beginnings in zip(in_order, results, agreed, strict=True):
-        if result is None:
-            continue
-        expected = REFERENCE.decode(asked_for)
-        if expected:
-            assert_same(result, expected)
-            assert_never_taken_back(expected[0].token_ids, beginnings)
-        else:
-            assert isinstance(result, DecodingError)
-
-
-def assert_never_taken_back(tokens: tuple[int, ...], beginnings: Sequence[tuple[int, ...]]) -> None:
-    lengths = [len(beginning) for beginning in beginnings]
-    assert lengths == sorted(lengths)
-    assert all(beginning == tokens[: len(beginning)] for beginning in beginnings)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary"])
@@ -101,35 +65,6 @@ def test_the_pool_is_full_to_the_last_entry_and_never_fuller() -> None:
         results.update(runner.advance(Interrupt(), 99).finished)
     for sentence, one in zip(arrived, asked, strict=True):
         assert_same(results[sentence], REFERENCE.decode(one))
-
-
-def test_room_comes_back_whether_sentences_finish_or_are_dropped() -> None:
-    asked = [request(s, beam_size=2, max_length=6) for s in sentences(5, 5)]
-    runner = TorchRunner(NETWORK, max_rows=64, max_positions=2 * (5 + 2 * 6))
-    for _ in range(5):
-        arrived = admitted(asked)
-        runner.admit(arrived)
-        runner.advance(Interrupt(), 1)
-        runner.drop(arrived[:1])
-        progress = runner.advance(Interrupt(), 99)
-        assert [s for s, _ in progress.finished] == arrived[1:]
-        assert_same(progress.finished[0][1], REFERENCE.decode(asked[1]))
-
-
-def test_advance_returns_when_one_finishes_or_it_is_interrupted_or_steps_are_done() -> None:
-    runner, interrupt = TorchRunner(NETWORK, max_rows=64), Interrupt()
-    assert runner.advance(interrupt, 5).steps == []
-    arrived = admitted([request(sentences(5)[0], strategy="greedy", min_length=9)])
-    runner.admit(arrived)
-    first = runner.advance(interrupt, 2)
-    assert (len(first.steps), first.started, first.finished) == (2, arrived, [])
-    interrupt.set()
-    assert len(runner.advance(interrupt, 5).steps) == 1
-    interrupt.clear()
-    last = runner.advance(interrupt, 99)
-    assert [sentence for sentence, _ in last.finished] == arrived
-    assert (last.started, last.steps[0].rows) == ([], 1)
-    assert runner.advance(interrupt, 5).steps == []
 
 
 def test_weights_may_change_while_nothing_runs() -> None:
