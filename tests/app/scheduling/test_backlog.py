@@ -1,14 +1,16 @@
-"""What waits: order, cost, room."""
+"""The backlog: order, cost, bounds, and the row quota with a clock that is moved by hand."""
 
 import dataclasses
+import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scheduling.backlog import Backlog, SentenceJob
+from app.scheduling.backlog import SPAN_SECONDS, Backlog, RowQuota, SentenceJob
 from model.request import DecodeOptions, DecodeRequest
 
 GREEDY = DecodeOptions(strategy="greedy")
+MINIMUM = 8
 
 
 def job(
@@ -35,7 +37,7 @@ def test_a_beam_is_charged_for_each_row() -> None:
     assert job(0).cost == 1
 
 
-def test_the_oldest_of_each_checkpoint_is_seen() -> None:
+def test_the_first_sentence_of_each_checkpoint() -> None:
     one, other, again = job(1, model="a"), job(2, model="b"), job(4, model="a")
     backlog = backlog_of(one, other, again)
     assert backlog.first("a", now=0) is one
@@ -46,7 +48,7 @@ def test_the_oldest_of_each_checkpoint_is_seen() -> None:
     assert backlog.first("a", now=0) is again
 
 
-def test_the_expired_are_forgotten() -> None:
+def test_sentences_past_their_deadline_are_removed() -> None:
     early, late = job(3, deadline=10.0), job(4, deadline=50.0)
     backlog = backlog_of(early, late)
     assert backlog.first("m", now=10.0) is late
@@ -55,7 +57,7 @@ def test_the_expired_are_forgotten() -> None:
     assert (len(backlog), backlog.queued_tokens) == (0, 0)
 
 
-def test_removing_gives_room_back() -> None:
+def test_removing_frees_room() -> None:
     first, second = job(40), job(50)
     backlog = backlog_of(first, second, max_queued=100)
     assert backlog.has_room(10, "another")
@@ -68,7 +70,7 @@ def test_removing_gives_room_back() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 120), st.booleans()), max_size=60))
-def test_whatever_is_not_removed_comes_out_in_order_of_arrival(shapes: list[tuple[str, int, bool]]) -> None:
+def test_one_client_is_served_in_order_of_arrival(shapes: list[tuple[str, int, bool]]) -> None:
     jobs = [job(length, model=model) for model, length, _ in shapes]
     backlog = backlog_of(*jobs, max_queued=10**9)
     kept = [each for each, (_, _, is_kept) in zip(jobs, shapes, strict=True) if is_kept]
@@ -101,14 +103,14 @@ def test_clients_take_turns_in_each_checkpoint() -> None:
     assert (len(backlog), backlog.queued_tokens, backlog.tokens_of("other")) == (1, 10, 10)
 
 
-def test_what_leaves_before_a_client_is_its_own_and_as_much_of_each_other() -> None:
+def test_a_client_waits_for_its_own_sentences_and_as_much_of_each_other() -> None:
     backlog = backlog_of(job(30, client="a"), job(500, client="b"), job(7, client="c"))
     assert backlog.tokens_before("a") == 30 + 30 + 7
     assert backlog.tokens_before("b") == 500 + 30 + 7
     assert backlog.tokens_before("new") == 0
 
 
-def test_beside_a_modest_client_a_greedy_one_gets_no_more_rows_than_it() -> None:
+def test_a_greedy_client_gets_no_more_rows_than_a_modest_one() -> None:
     greedy = [job(5, rows=4, client="greedy") for _ in range(5)]
     modest = job(5, rows=4, client="modest")
     backlog = Backlog(10_000, fair_rows=1)
@@ -117,7 +119,7 @@ def test_beside_a_modest_client_a_greedy_one_gets_no_more_rows_than_it() -> None
     while (found := backlog.first("m", now=0.0)) is not None:
         backlog.take(found)
         taken.append(found)
-    assert taken == [greedy[0], modest], "one each, as no more than the floor is theirs"
+    assert taken == [greedy[0], modest], "one each, as neither may have more than the minimum"
     assert backlog.is_rationed
     backlog.give_back(greedy[0])
     assert backlog.first("m", now=0.0) is greedy[1]
@@ -133,7 +135,7 @@ CLIENT_ACTIONS = st.lists(
 
 
 @given(CLIENT_ACTIONS)
-def test_nothing_remains_of_anybody_once_all_has_ended(actions: list[tuple[str, str, int]]) -> None:
+def test_nothing_remains_once_all_sentences_have_ended(actions: list[tuple[str, str, int]]) -> None:
     backlog = Backlog(10_000, fair_rows=1)
     waiting: list[SentenceJob] = []
     taken: list[SentenceJob] = []
@@ -150,7 +152,7 @@ def test_nothing_remains_of_anybody_once_all_has_ended(actions: list[tuple[str, 
         elif action == "leave" and waiting:
             assert backlog.remove(waiting.pop(number % len(waiting)))
         assert (len(backlog), backlog.queued_tokens) == (len(waiting), sum(each.cost for each in waiting))
-        assert taken or not waiting or backlog.first("m", now / 5) is not None, "somebody may always go"
+        assert taken or not waiting or backlog.first("m", now / 5) is not None, "some sentence may always run"
     for each in taken:
         backlog.give_back(each)
     for each in waiting:
@@ -162,3 +164,79 @@ def test_nothing_remains_of_anybody_once_all_has_ended(actions: list[tuple[str, 
         backlog._row_quota._wanted,
     )
     assert remains == ({}, {}, {}, {})
+
+
+# The row quota
+
+
+def later(spans: float) -> float:
+    return spans * SPAN_SECONDS
+
+
+def test_a_lone_client_has_no_quota() -> None:
+    quota = RowQuota(MINIMUM)
+    assert quota.limit(0.0) == math.inf
+    for span in range(5):
+        quota.add("greedy", 60, later(span))
+        assert quota.limit(later(span)) == math.inf
+
+
+def test_a_new_client_is_taken_for_modest() -> None:
+    quota = RowQuota(MINIMUM)
+    quota.add("greedy", 240, later(0))
+    quota.add("greedy", 0, later(1))
+    assert quota.limit(later(1.5)) == math.inf
+    quota.add("other", 240, later(1.5))
+    assert quota.limit(later(1.5)) == MINIMUM
+    assert quota.limit(later(2.6)) == 240, "both are greedy"
+
+
+def test_the_least_demanding_client_sets_the_quota() -> None:
+    quota = RowQuota(MINIMUM)
+    for span in range(3):
+        quota.add("greedy", 100, later(span))
+        for _ in range(20):
+            quota.add("modest", 12, later(span))
+            quota.remove("modest", 12)
+    assert quota.limit(later(2)) == 12
+
+
+def test_a_client_that_left_is_forgotten_after_two_spans() -> None:
+    quota = RowQuota(MINIMUM)
+    quota.add("greedy", 100, later(0))
+    quota.add("modest", 4, later(0.5))
+    quota.remove("modest", 4)
+    assert quota.limit(later(0.9)) == MINIMUM
+    assert quota.limit(later(1.1)) == MINIMUM
+    assert quota.limit(later(2.2)) == math.inf
+
+
+def test_a_long_pause_is_no_span() -> None:
+    quota = RowQuota(MINIMUM)
+    quota.add("a", 4, later(0))
+    quota.remove("a", 4)
+    quota.add("b", 4, later(100))
+    assert quota.limit(later(100)) == math.inf
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(1, 50), st.floats(0, 0.7), st.booleans()), max_size=60
+)
+
+
+@given(STEPS)
+def test_the_quota_keeps_nothing_of_clients_that_left(steps: list[tuple[str, int, float, bool]]) -> None:
+    quota, now = RowQuota(MINIMUM), 0.0
+    open_: list[tuple[str, int]] = []
+    for client, rows, wait, ends in steps:
+        now += later(wait)
+        quota.add(client, rows, now)
+        open_.append((client, rows))
+        assert quota.limit(now) >= MINIMUM
+        if ends:
+            quota.remove(*open_.pop(0))
+    for client, rows in open_:
+        quota.remove(client, rows)
+    assert quota._wanted == {}
+    assert quota.limit(now + later(1)) >= MINIMUM
+    assert quota.limit(now + later(2.1)) == math.inf

@@ -1,4 +1,4 @@
-"""Who takes which sentence when: the policy, with workers that are played step by step."""
+"""Which worker takes which sentence when, with workers that the test plays step by step."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.app.scheduling.test_backlog import job
 
 @dataclass
 class Player:
-    """A worker without a thread, with room for so many tokens; if it is idle, for anything."""
+    """A worker without a thread, with room for so many tokens; an idle one has room for anything."""
 
     dispatcher: Dispatcher
     room: int
@@ -38,10 +38,10 @@ class Player:
         return not self.running or used + len(job.request.source_ids) <= self.room
 
     def look(self) -> None:
-        """What a worker does between two turns; its thread would sleep if it had nothing to do."""
+        """What a worker does between two calls of its engine; without work its thread would sleep."""
         assert self.has_something_to_do
         for each in self.dispatcher.wait(self.slot) or ():
-            # It may have ended in the very step in which its client left.
+            # The sentence may have ended in the step in which its client left.
             if each in self.running:
                 self.running.remove(each)
         for model in "abm":
@@ -61,17 +61,17 @@ def players(count: int, room: int = 100) -> tuple[Dispatcher, list[Player]]:
 
 
 def run_until_quiet(everyone: list[Player]) -> None:
-    """Everybody who would be awake looks, until nothing changes any more."""
+    """Let all workers that were woken look, until nothing changes any more."""
     for _ in range(1000):
         for player in everyone:
             if player.slot.is_woken:
                 player.look()
         if not any(player.slot.is_woken for player in everyone):
             return
-    raise AssertionError("they call each other for ever")
+    raise AssertionError("the workers wake each other for ever")
 
 
-def test_one_sentence_calls_one_idle_worker() -> None:
+def test_one_sentence_wakes_one_idle_worker() -> None:
     dispatcher, everyone = players(3)
     dispatcher.put([job(5)])
     assert [player.slot.is_woken for player in everyone] == [True, False, False]
@@ -79,14 +79,7 @@ def test_one_sentence_calls_one_idle_worker() -> None:
     assert [len(player.running) for player in everyone] == [1, 0, 0]
 
 
-def test_sentences_spread_evenly() -> None:
-    dispatcher, everyone = players(2)
-    dispatcher.put([job(5) for _ in range(8)])
-    run_until_quiet(everyone)
-    assert [len(player.running) for player in everyone] == [4, 4]
-
-
-def test_the_next_sentence_goes_to_whoever_has_less() -> None:
+def test_the_next_sentence_goes_to_the_lesser_load() -> None:
     dispatcher, (first, second) = players(2)
     dispatcher.put([job(30), job(10)])
     run_until_quiet([first, second])
@@ -106,7 +99,7 @@ def test_a_large_sentence_is_not_left_to_the_worker_with_the_small_ones() -> Non
     assert sorted(player.slot.load for player in everyone) == [5, 10]
 
 
-def test_nobody_overtakes_a_sentence_that_finds_no_room() -> None:
+def test_no_sentence_overtakes_one_that_finds_no_room() -> None:
     dispatcher, (alone,) = players(1)
     dispatcher.put([job(60)])
     alone.look()
@@ -119,7 +112,7 @@ def test_nobody_overtakes_a_sentence_that_finds_no_room() -> None:
     assert alone.running == [large, small]
 
 
-def test_only_who_leaves_interrupts_a_step() -> None:
+def test_only_a_withdrawal_interrupts_a_step() -> None:
     dispatcher, (alone,) = players(1)
     leaving = job(6)
     dispatcher.put([leaving, job(6)])
@@ -130,7 +123,7 @@ def test_only_who_leaves_interrupts_a_step() -> None:
     assert alone.interrupts == 1
 
 
-def test_who_has_declined_is_not_called_by_later_arrivals() -> None:
+def test_a_worker_that_declined_is_not_woken_by_later_sentences() -> None:
     dispatcher, (alone,) = players(1)
     dispatcher.put([job(60)])
     alone.look()
@@ -150,7 +143,7 @@ def test_room_at_one_worker_is_found_when_the_other_declines() -> None:
     assert sum(len(player.running) for player in (small, large)) == 3
 
 
-def test_withdrawn_sentences_are_gone_and_make_room() -> None:
+def test_withdrawn_sentences_make_room() -> None:
     dispatcher, (alone,) = players(1)
     runs, waits, next_one = job(60), job(50), job(40)
     dispatcher.put([runs])
@@ -168,7 +161,7 @@ def test_withdrawn_sentences_are_gone_and_make_room() -> None:
     assert not alone.slot.is_woken
 
 
-def test_too_much_is_refused_as_a_whole() -> None:
+def test_sentences_are_queued_all_or_none() -> None:
     dispatcher = Dispatcher(Backlog(10, fair_rows=8))
     alone = Player(dispatcher, 100)
     assert dispatcher.put([job(4)]) == 0
@@ -204,7 +197,7 @@ ACTIONS = st.one_of(
 
 
 @given(st.integers(1, 4), st.lists(ACTIONS, max_size=60))
-def test_nothing_is_lost_or_overtaken_and_nobody_sleeps_beside_work(
+def test_no_sentence_is_lost_or_overtaken_and_no_worker_sleeps_while_there_is_work(
     count: int, actions: list[tuple[str, object]]
 ) -> None:
     dispatcher, everyone = players(count)

@@ -1,4 +1,4 @@
-"""Whose turn it is: nobody gets ahead, nobody starves, and nobody pays for what was taken back."""
+"""The fair order: no client gets ahead, none starves, and none pays for what was removed."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def clients(order: Order) -> str:
     return "".join(item.client for item in order)
 
 
-def test_a_late_client_waits_for_no_line_but_its_own() -> None:
+def test_a_late_client_waits_for_no_queue_but_its_own() -> None:
     queue = queue_of(*[Work("a", 10) for _ in range(6)])
     assert clients(serve(queue, 2)) == "aa"
     queue.add(Work("b", 10))
@@ -49,7 +49,7 @@ def test_a_late_client_waits_for_no_line_but_its_own() -> None:
     assert clients(serve(queue)) == "babaaa"
 
 
-def test_what_costs_more_comes_less_often() -> None:
+def test_higher_costs_are_served_less_often() -> None:
     queue = queue_of(*[Work("a", 30) for _ in range(3)], *[Work("b", 10) for _ in range(9)])
     assert clients(serve(queue, 8)) == "abbbabbb"
 
@@ -71,7 +71,7 @@ def test_each_client_is_served_in_its_own_order_and_nothing_is_lost(items: Order
 
 
 @given(LINES)
-def test_nobody_who_waits_is_served_less_than_another_by_more_than_a_sentence_of_each(
+def test_a_waiting_client_is_never_behind_by_more_than_one_item_of_each(
     lines: dict[str, list[int]],
 ) -> None:
     """Goyal et al., theorem 1, with equal weights."""
@@ -87,7 +87,7 @@ def test_nobody_who_waits_is_served_less_than_another_by_more_than_a_sentence_of
 
 
 @given(LINES, st.integers(1, 100 * MOST), st.integers(0, 30), SOME_WORK)
-def test_a_long_text_is_preceded_by_one_sentence_of_each_other_client_at_most(
+def test_a_long_item_is_preceded_by_one_item_of_each_other_client_at_most(
     lines: dict[str, list[int]], cost: int, before: int, later: Order
 ) -> None:
     queue = queue_of(*[Work(client, each) for client, costs in lines.items() for each in costs])
@@ -102,17 +102,17 @@ def test_a_long_text_is_preceded_by_one_sentence_of_each_other_client_at_most(
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, MOST), st.booleans()), max_size=40))
-def test_what_is_taken_back_costs_nothing(shapes: list[tuple[str, int, bool]]) -> None:
+def test_removed_items_cost_nothing(shapes: list[tuple[str, int, bool]]) -> None:
     kept = [Work(client, cost) for client, cost, is_kept in shapes if is_kept]
     queue, remaining = queue_of(), iter(kept)
-    given_up: Order = []
+    removed: Order = []
     for client, cost, is_kept in shapes:
         if is_kept:
             queue.add(next(remaining))
         else:
-            given_up.append(Work(client, cost))
-            queue.add(given_up[-1])
-    for item in given_up:
+            removed.append(Work(client, cost))
+            queue.add(removed[-1])
+    for item in removed:
         assert queue.remove(item)
         assert not queue.remove(item)
     order = serve(queue)
@@ -123,7 +123,7 @@ def test_what_is_taken_back_costs_nothing(shapes: list[tuple[str, int, bool]]) -
         assert not costs or first < 3
 
 
-def test_a_line_put_aside_keeps_its_place_but_saves_nothing_up() -> None:
+def test_a_suspended_client_keeps_its_tag_but_saves_nothing_up() -> None:
     queue = queue_of(*[Work("a", 10) for _ in range(9)], *[Work("b", 10) for _ in range(9)])
     for _ in range(4):
         item = queue.first(lambda item: item.client == "b")
@@ -135,8 +135,8 @@ def test_a_line_put_aside_keeps_its_place_but_saves_nothing_up() -> None:
     assert clients(serve(queue, 6)) == "ababab"
 
 
-def test_only_the_clients_that_matter_are_remembered() -> None:
-    """10,000 come once, or come and leave, beside one that always waits."""
+def test_clients_that_left_are_forgotten() -> None:
+    """10,000 clients come once, or come and leave, next to one that always waits."""
     queue = queue_of(*[Work("always", 1) for _ in range(30_000)])
     for number in range(10_000):
         queue.add(Work(str(number), 1))

@@ -1,4 +1,4 @@
-"""Submitting, waiting, giving up: the scheduler with a double that can be held."""
+"""The scheduler: submitting, waiting, cancelling, with engines that can be held."""
 
 import asyncio
 import dataclasses
@@ -10,11 +10,13 @@ from itertools import pairwise
 import pytest
 
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
-from app.scheduling.scheduler import Scheduler
+from app.scheduling.backlog import SentenceJob
+from app.scheduling.scheduler import PendingRequest, Scheduler
 from app.telemetry.metrics import Metrics
 from model.errors import DecodingError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from tests.app.double import DoubleBackend
+from tests.app.scheduling.test_backlog import job
 
 pytestmark = pytest.mark.anyio
 GREEDY = DecodeOptions(strategy="greedy")
@@ -58,7 +60,9 @@ async def hold(scheduler: Scheduler, backend: DoubleBackend) -> asyncio.Task[obj
     """Keep the engine busy with the first step of one sentence."""
     backend.gate.clear()
     backend.entered.clear()
-    task: asyncio.Task[object] = asyncio.create_task(scheduler.submit(sentences(backend, "held up"), soon()))
+    task: asyncio.Task[object] = asyncio.create_task(
+        scheduler.submit(sentences(backend, "held up"), soon(60))
+    )
     await until(backend.entered.is_set)
     return task
 
@@ -75,13 +79,13 @@ async def test_results_come_back_in_order(backend: DoubleBackend) -> None:
     assert [words(backend, result) for result in results] == ["A B C", "D", "E F"]
 
 
-async def test_nothing_to_decode_costs_nothing(backend: DoubleBackend) -> None:
+async def test_no_sentences_cost_nothing(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         assert await scheduler.submit([], soon()) == []
     assert backend.admitted == []
 
 
-async def test_a_sentence_joins_those_that_run_and_waits_for_none_of_them(backend: DoubleBackend) -> None:
+async def test_a_sentence_joins_the_running_ones_and_waits_for_none(backend: DoubleBackend) -> None:
     backend.seconds = 0.005
     async with scheduling(backend) as scheduler:
         long = asyncio.create_task(scheduler.submit(sentences(backend, "word " * 2000), soon(60)))
@@ -94,7 +98,7 @@ async def test_a_sentence_joins_those_that_run_and_waits_for_none_of_them(backen
     assert (sizes[0], max(sizes)) == (1, 2)
 
 
-async def test_what_waits_joins_in_one_step(backend: DoubleBackend) -> None:
+async def test_waiting_sentences_join_in_one_step(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
         waiting = [
@@ -118,25 +122,24 @@ async def test_an_engine_never_gets_more_than_fits_and_the_order_is_kept(backend
     assert backend.engines["tiny", 0].widest == 3
 
 
-async def test_a_failure_stays_with_its_own_sentence(backend: DoubleBackend) -> None:
-    backend.poison = "bad"
-    async with scheduling(backend) as scheduler:
-        held = await hold(scheduler, backend)
-        good = [asyncio.create_task(scheduler.submit(sentences(backend, f"g{i}"), soon())) for i in range(5)]
-        bad = asyncio.create_task(scheduler.submit(sentences(backend, "fine", "bad"), soon()))
-        await until(lambda: sample(scheduler, "queue_depth") == 7)
-        backend.gate.set()
-        await asyncio.gather(held, *good)
-        with pytest.raises(DecodingError, match="could not be decoded"):
-            await bad
-        assert await scheduler.submit(sentences(backend, "later"), soon())
+@pytest.fixture
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Moves the monotonic clock, which the event loop and the workers read."""
+    monotonic, shifts = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + sum(shifts))
+    return shifts.append
 
 
-async def test_a_deadline_that_passes_in_the_queue_is_never_decoded(backend: DoubleBackend) -> None:
+async def test_a_sentence_whose_deadline_passes_in_the_queue_is_never_decoded(
+    backend: DoubleBackend, pass_time: Callable[[float], None]
+) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
+        late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(20)))
+        await until(lambda: sample(scheduler, "queue_depth") == 1)
+        pass_time(30)
         with pytest.raises(DeadlinePassedError):
-            await scheduler.submit(sentences(backend, "late"), soon(0.05))
+            await late
         assert not held.done()
         assert sample(scheduler, "queue_depth") == 0
         assert sample(scheduler, "cancelled_total", stage="queued") == 1
@@ -145,17 +148,18 @@ async def test_a_deadline_that_passes_in_the_queue_is_never_decoded(backend: Dou
     assert len(backend.admitted) == 1
 
 
-async def test_a_worker_that_sees_first_that_a_sentence_is_overdue_changes_no_account(
-    backend: DoubleBackend,
+async def test_a_deadline_that_a_worker_notices_first_is_counted_the_same(
+    backend: DoubleBackend, pass_time: Callable[[float], None]
 ) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
-        late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(1.5)))
+        late = asyncio.create_task(scheduler.submit(sentences(backend, "late"), soon(20)))
         await until(lambda: sample(scheduler, "queue_depth") == 1)
-        # Nobody is told of the deadline before the worker has gone on.
-        time.sleep(1.7)
+        pass_time(30)
         backend.gate.set()
-        time.sleep(0.2)
+        # The event loop stands still meanwhile.
+        while sample(scheduler, "queue_depth"):
+            time.sleep(0.001)
         with pytest.raises(DeadlinePassedError):
             await late
         await held
@@ -164,11 +168,16 @@ async def test_a_worker_that_sees_first_that_a_sentence_is_overdue_changes_no_ac
     assert len(backend.admitted) == 1
 
 
-async def test_a_deadline_that_passes_while_decoding_ends_it_within_a_step(backend: DoubleBackend) -> None:
+async def test_a_deadline_that_passes_while_decoding_ends_it_within_a_step(
+    backend: DoubleBackend, pass_time: Callable[[float], None]
+) -> None:
     async with scheduling(backend) as scheduler:
         backend.gate.clear()
+        slow = asyncio.create_task(scheduler.submit(sentences(backend, "slow one " * 20), soon(20)))
+        await until(backend.entered.is_set)
+        pass_time(30)
         with pytest.raises(DeadlinePassedError):
-            await scheduler.submit(sentences(backend, "slow one " * 20), soon(3))
+            await slow
         assert sample(scheduler, "cancelled_total", stage="decoding") == 1
         backend.gate.set()
         await until(lambda: len(backend.cancelled) == 1)
@@ -176,7 +185,52 @@ async def test_a_deadline_that_passes_while_decoding_ends_it_within_a_step(backe
     assert backend.engines["tiny", 0].sizes == [1, 1, 1]
 
 
-async def test_cancelling_the_caller_takes_its_work_back(backend: DoubleBackend) -> None:
+async def test_a_full_queue_rejects_with_the_time_until_there_is_room(backend: DoubleBackend) -> None:
+    backend.room = 1
+    async with scheduling(backend, max_queued=10) as scheduler:
+        held = await hold(scheduler, backend)
+        waiting = asyncio.create_task(scheduler.submit(sentences(backend, "a b c d e f g h i"), soon()))
+        await until(lambda: sample(scheduler, "queued_tokens") == 10)
+        scheduler._rate.record(1, 3.0)
+        with pytest.raises(QueueFullError) as rejection:
+            await scheduler.submit(sentences(backend, "one more"), soon(), client="b")
+        assert rejection.value.retry_after == 9, "three tokens, at three seconds each"
+        with pytest.raises(QueueFullError):
+            scheduler.require_room("", soon())
+        backend.gate.set()
+        await asyncio.gather(held, waiting)
+        scheduler.require_room("", soon())
+
+
+async def test_a_deadline_far_shorter_than_the_wait_is_given_up_at_once(backend: DoubleBackend) -> None:
+    backend.room = 1
+    async with scheduling(backend) as scheduler:
+        held = await hold(scheduler, backend)
+        waiting = asyncio.create_task(
+            scheduler.submit(sentences(backend, "a b c d e f g h i"), soon(60), client="a")
+        )
+        await until(lambda: sample(scheduler, "queued_tokens") == 10)
+        scheduler._rate.record(1, 1.0)
+        with pytest.raises(DeadlinePassedError):
+            scheduler.require_room("a", soon(2))
+        scheduler.require_room("a", soon(60))
+        scheduler.require_room("another client, which waits for none of this", soon(2))
+        waiting.cancel()
+        backend.gate.set()
+        await held
+
+
+async def test_throughput_is_only_measured_while_sentences_wait(backend: DoubleBackend) -> None:
+    """An engine with an empty queue is slower than it could be."""
+    async with scheduling(backend) as scheduler:
+        await scheduler.submit(sentences(backend, "one two"), soon())
+        assert scheduler._rate.tokens_per_second is None
+        backend.room = 1
+        await scheduler.submit(sentences(backend, "one", "two", "three"), soon())
+        assert scheduler._rate.tokens_per_second is not None
+
+
+async def test_cancelling_the_caller_withdraws_its_sentences(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
         gone = asyncio.create_task(scheduler.submit(sentences(backend, "x", "y"), soon()))
@@ -191,7 +245,7 @@ async def test_cancelling_the_caller_takes_its_work_back(backend: DoubleBackend)
     assert len(backend.admitted) == 1
 
 
-async def test_cancelling_leaves_the_neighbours_alone(backend: DoubleBackend) -> None:
+async def test_cancelling_leaves_other_requests_alone(backend: DoubleBackend) -> None:
     options = dataclasses.replace(GREEDY, no_repeat_ngram_size=3)
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
@@ -218,37 +272,7 @@ async def test_cancelling_leaves_the_neighbours_alone(backend: DoubleBackend) ->
         assert words(backend, result[0]) == text.strip().upper()
 
 
-async def test_a_full_queue_refuses_with_an_honest_wait(backend: DoubleBackend) -> None:
-    backend.room = 1
-    async with scheduling(backend, max_queued=10) as scheduler:
-        held = await hold(scheduler, backend)
-        waiting = asyncio.create_task(scheduler.submit(sentences(backend, "a b c d e f g h i"), soon()))
-        await until(lambda: sample(scheduler, "queued_tokens") == 10)
-        with pytest.raises(QueueFullError) as refusal:
-            await scheduler.submit(sentences(backend, "more"), soon())
-        assert refusal.value.retry_after >= 1
-        with pytest.raises(QueueFullError):
-            scheduler.require_room("", soon())
-        backend.gate.set()
-        await asyncio.gather(held, waiting)
-        scheduler.require_room("", soon())
-
-
-async def test_a_deadline_far_shorter_than_the_wait_is_given_up_at_once(backend: DoubleBackend) -> None:
-    backend.room, backend.seconds = 1, 0.02
-    async with scheduling(backend) as scheduler:
-        texts = [f"w{i} a b c" for i in range(100)]
-        waiting = asyncio.create_task(scheduler.submit(sentences(backend, *texts), soon(60), client="a"))
-        await until(lambda: scheduler._rate.predict(1) > 0)
-        with pytest.raises(DeadlinePassedError):
-            scheduler.require_room("a", soon(0.1))
-        scheduler.require_room("a", soon(60))
-        scheduler.require_room("another client, which waits for none of this", soon(0.1))
-        waiting.cancel()
-    assert len(backend.admitted) < 100
-
-
-async def test_beside_a_modest_client_a_greedy_one_does_not_fill_the_batches(backend: DoubleBackend) -> None:
+async def test_a_greedy_client_does_not_fill_the_batches_of_a_modest_one(backend: DoubleBackend) -> None:
     backend.seconds = 0.002
     async with scheduling(backend, fair_rows=2) as scheduler:
         modest = scheduler.submit(sentences(backend, "one"), soon(), client="modest")
@@ -272,13 +296,13 @@ async def test_a_lone_client_fills_the_batches(backend: DoubleBackend) -> None:
     assert backend.engines["tiny", 0].widest == 40
 
 
-async def test_what_can_never_fit_is_told_the_limit(backend: DoubleBackend) -> None:
+async def test_a_request_that_can_never_fit_gets_the_limit(backend: DoubleBackend) -> None:
     async with scheduling(backend, max_queued=3) as scheduler:
         with pytest.raises(TextTooLongError, match="MAX_QUEUED_TOKENS"):
             await scheduler.submit(sentences(backend, "a b c d"), soon())
 
 
-async def test_draining_answers_what_was_admitted_and_takes_no_more(backend: DoubleBackend) -> None:
+async def test_draining_answers_queued_requests_and_takes_no_more(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         held = await hold(scheduler, backend)
         waiting = asyncio.create_task(scheduler.submit(sentences(backend, "waiting"), soon()))
@@ -295,7 +319,7 @@ async def test_draining_answers_what_was_admitted_and_takes_no_more(backend: Dou
 
 
 class Watcher:
-    """Notes what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, tuple[int, ...], bool]] = []
@@ -307,23 +331,11 @@ class Watcher:
         self.told.append((index, hypotheses[0].token_ids, True))
 
 
-@pytest.mark.parametrize("poison", [None, "bad"])
-async def test_a_follower_sees_each_sentence_grow_and_never_shrink(
-    backend: DoubleBackend, poison: str | None
-) -> None:
-    """Also where a neighbour's failure makes it start again."""
-    backend.seconds = 0.03
+async def test_a_listener_sees_each_sentence_grow_and_never_shrink(backend: DoubleBackend) -> None:
+    backend.seconds = 0.011
     watcher = Watcher()
     async with scheduling(backend) as scheduler:
-        followed = asyncio.create_task(
-            scheduler.submit(sentences(backend, "a b c d e f", "g h i"), soon(), watcher)
-        )
-        await asyncio.sleep(0.1)
-        backend.poison = poison
-        if poison:
-            with pytest.raises(DecodingError):
-                await scheduler.submit(sentences(backend, poison), soon())
-        results = await followed
+        results = await scheduler.submit(sentences(backend, "a b c d e f", "g h i"), soon(), watcher)
     for index, result in enumerate(results):
         seen = [(ids, final) for i, ids, final in watcher.told if i == index]
         assert len(seen) >= 3
@@ -333,7 +345,7 @@ async def test_a_follower_sees_each_sentence_grow_and_never_shrink(
         assert seen[-1][0] == result[0].token_ids
 
 
-async def test_metrics_tell_every_wait_and_every_step(backend: DoubleBackend) -> None:
+async def test_metrics_count_every_wait_and_step(backend: DoubleBackend) -> None:
     async with scheduling(backend) as scheduler:
         await scheduler.submit(sentences(backend, "a b c", "d"), soon())
         assert sample(scheduler, "queue_wait_seconds_count") == 2
@@ -343,3 +355,101 @@ async def test_metrics_tell_every_wait_and_every_step(backend: DoubleBackend) ->
         assert sample(scheduler, "batch_sentences_bucket", le="1.0") == 2
         assert sample(scheduler, "batch_sentences_bucket", le="2.0") == 4
         assert sample(scheduler, "batch_rows_bucket", le="+Inf") == 4
+
+
+# Several engines, and many clients at once
+
+
+async def test_two_workers_share_one_queue() -> None:
+    backend = DoubleBackend(workers=2)
+    backend.gate.clear()  # the second worker finds its half, however late it starts
+    engines = [backend.engines["tiny", worker] for worker in (0, 1)]
+    async with scheduling(backend) as scheduler:
+        asked = sentences(backend, *[f"w{i} x y" for i in range(8)])
+        task = asyncio.create_task(scheduler.submit(asked, soon()))
+        await until(lambda: sum(engine.widest for engine in engines) == 8)
+        backend.gate.set()
+        results = await task
+    assert [words(backend, result) for result in results] == [f"W{i} X Y" for i in range(8)]
+    assert [engine.widest for engine in engines] == [4, 4]
+
+
+async def test_checkpoints_take_turns() -> None:
+    backend = DoubleBackend(("one", (("en", "fr"),)), ("two", (("fr", "en"),)))
+    backend.seconds = 0.002
+    async with scheduling(backend) as scheduler:
+        long = asyncio.create_task(scheduler.submit(sentences(backend, "word " * 300, model="one"), soon()))
+        await until(backend.entered.is_set)
+        assert await scheduler.submit(sentences(backend, "a b", model="two"), soon())
+        assert not long.done()
+        long.cancel()
+
+
+async def test_every_sentence_of_a_burst_is_accounted_for() -> None:
+    """200 clients at once; some leave, some are too late, some send what breaks the engine."""
+    backend = DoubleBackend(workers=2)
+    backend.seconds, backend.room, backend.poison = 0.001, 16, "bad"
+    async with scheduling(backend, max_queued=100_000) as scheduler:
+        calls = [
+            asyncio.create_task(
+                scheduler.submit(
+                    sentences(backend, *([f"c{i} a b"] * (1 + i % 3)), "bad" if i % 50 == 7 else f"c{i}"),
+                    soon(0.001 if i % 10 == 3 else 60),
+                )
+            )
+            for i in range(200)
+        ]
+        await until(lambda: len(backend.admitted) > 20)
+        leaving = {i for i in range(200) if i % 10 == 5 and not calls[i].done()}
+        for i in leaving:
+            calls[i].cancel()
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for i, result in enumerate(results):
+            if i % 50 == 7:
+                assert isinstance(result, DecodingError)
+            elif i in leaving:
+                assert isinstance(result, asyncio.CancelledError)
+            elif i % 10 == 3:
+                assert isinstance(result, DeadlinePassedError)
+            else:
+                assert isinstance(result, list), i
+                assert [words(backend, each) for each in result] == [f"C{i} A B"] * (1 + i % 3) + [f"C{i}"]
+        assert sample(scheduler, "queue_depth") == sample(scheduler, "queued_tokens") == 0
+        slots = scheduler._dispatcher._slots
+        await until(lambda: all(slot.load == 0 for slot in slots))
+        assert scheduler._dispatcher._holders == {}
+        assert scheduler._pending == {}
+    assert all(engine.is_idle for engine in backend.engines.values())
+    assert max(engine.widest for engine in backend.engines.values()) <= 16
+
+
+# The results of one request
+
+
+def found(token: int) -> list[Hypothesis]:
+    return [Hypothesis((token,), -1.0, -1.0, (-1.0,), finished=True)]
+
+
+def pending_of(count: int) -> tuple[PendingRequest, list[SentenceJob]]:
+    jobs = [job(3) for _ in range(count)]
+    return PendingRequest(jobs, None), jobs
+
+
+async def test_results_are_in_the_clients_order_whatever_ends_first() -> None:
+    pending, (first, second) = pending_of(2)
+    pending.finished(second, found(2))
+    assert (pending.done.done(), pending.unanswered) == (False, 1)
+    pending.grew(first, (1,))
+    pending.finished(first, found(1))
+    assert pending.unanswered == 0
+    assert await pending.done == [found(1), found(2)]
+
+
+async def test_the_first_failure_is_the_answer() -> None:
+    pending, (first, second, third) = pending_of(3)
+    pending.finished(second, DecodingError("one"))
+    pending.finished(third, DecodingError("two"))
+    pending.finished(first, found(1))
+    assert pending.unanswered == 0
+    with pytest.raises(DecodingError, match="one"):
+        await pending.done

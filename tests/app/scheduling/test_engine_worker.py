@@ -1,23 +1,36 @@
-"""One engine in one thread's hands: turns, refusals, growth, and finding out who is at fault."""
+"""Engine workers: steps, faults that are isolated, memory that runs out, and the thread around them."""
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
+from typing import Never
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import OutOfMemoryError
-from app.scheduling.backlog import SentenceJob
-from app.scheduling.engine_worker import BACKOFF_SECONDS, EngineBatch, Outcome, StepResults
+from app.scheduling.backlog import Backlog, SentenceJob
+from app.scheduling.dispatcher import Dispatcher
+from app.scheduling.engine_worker import (
+    BACKOFF_SECONDS,
+    EngineBatch,
+    EngineWorker,
+    OomBackoff,
+    Outcome,
+    StepResults,
+    as_failure,
+    failure_reason,
+)
 from model.decoding.runner import Progress, SilentObserver
 from model.decoding.sentence import Sentence
-from model.errors import DecodingError, InputError, TextTooLongError
+from model.errors import DecodingError, InputError, NotFiniteError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest
 from tests.app.double import DoubleBackend, DoubleEngine
 
 GREEDY = DecodeOptions(strategy="greedy")
+STEPS_PER_CALL = 2  # steps of the double are that long; a sentence may be held in either
 NewJob = Callable[..., SentenceJob]
 
 
@@ -35,13 +48,25 @@ def batch(engine: DoubleEngine) -> EngineBatch:
 def job(backend: DoubleBackend) -> NewJob:
     def new(text: str, *, options: DecodeOptions = GREEDY, is_streamed: bool = False) -> SentenceJob:
         request = DecodeRequest(tuple(backend.tokenizer.encode(text)), options)
-        return SentenceJob("tiny", request, float("inf"), 0.0, is_streamed)
+        return SentenceJob("tiny", request, float("inf"), time.monotonic(), is_streamed)
 
     return new
 
 
+def add_all(batch: EngineBatch, jobs: Iterable[SentenceJob]) -> None:
+    for each in jobs:
+        batch.add(each)
+
+
+def raising(fault: Exception) -> Callable[[object], Never]:
+    def fail(_argument: object) -> Never:
+        raise fault
+
+    return fail
+
+
 def finish(batch: EngineBatch) -> dict[SentenceJob, Outcome]:
-    """Turns until nothing is left."""
+    """Step until nothing is left."""
     outcomes: dict[SentenceJob, Outcome] = {}
     for _ in range(1000):
         if batch.is_idle:
@@ -50,7 +75,7 @@ def finish(batch: EngineBatch) -> dict[SentenceJob, Outcome]:
     raise AssertionError("it never ends")
 
 
-def test_a_turn_ends_with_a_sentence(
+def test_a_call_ends_with_a_sentence(
     batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.scheduling.engine_worker._CALL_SECONDS", 10.0)
@@ -66,7 +91,7 @@ def test_a_turn_ends_with_a_sentence(
     assert batch.is_idle
 
 
-def test_who_joins_does_not_wait_for_a_whole_turn(
+def test_a_sentence_that_joins_does_not_wait_for_a_whole_call(
     batch: EngineBatch, engine: DoubleEngine, job: NewJob
 ) -> None:
     batch.add(job("a b c d e f g h"))
@@ -77,7 +102,7 @@ def test_who_joins_does_not_wait_for_a_whole_turn(
     assert len(engine.sizes) == steps + 1
 
 
-def test_slow_steps_make_short_turns(backend: DoubleBackend, batch: EngineBatch, job: NewJob) -> None:
+def test_slow_steps_make_short_calls(backend: DoubleBackend, batch: EngineBatch, job: NewJob) -> None:
     backend.seconds = 0.011
     batch.add(job("a b c d e f g h"))
     for _ in range(3):
@@ -112,7 +137,7 @@ def test_a_dropped_sentence_is_gone_at_once(
         (ValueError("secret"), DecodingError, "could not be decoded"),
     ],
 )
-def test_what_the_engine_refuses_fails_alone(
+def test_a_sentence_that_the_engine_rejects_fails_alone(
     batch: EngineBatch,
     engine: DoubleEngine,
     job: NewJob,
@@ -124,10 +149,7 @@ def test_what_the_engine_refuses_fails_alone(
     good, bad = job("good"), job("bad")
     batch.add(good)
 
-    def refuse(_request: DecodeRequest) -> Sentence:
-        raise fault
-
-    monkeypatch.setattr(engine, "add", refuse)
+    monkeypatch.setattr(engine, "add", raising(fault))
     batch.add(bad)
     outcomes = finish(batch)
     assert isinstance(outcomes[good], list)
@@ -135,21 +157,7 @@ def test_what_the_engine_refuses_fails_alone(
         raise outcomes[bad]  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("culprits", [(0,), (6,), (12,), (0, 5, 12), tuple(range(13))])
-def test_only_the_culprits_fail_wherever_they_stand(
-    backend: DoubleBackend, batch: EngineBatch, job: NewJob, culprits: tuple[int, ...]
-) -> None:
-    backend.poison = "bad"
-    jobs = [job("bad" if i in culprits else f"w{i} x") for i in range(13)]
-    for each in jobs:
-        batch.add(each)
-    outcomes = finish(batch)
-    assert set(outcomes) == set(jobs)
-    for i, each in enumerate(jobs):
-        assert isinstance(outcomes[each], DecodingError if i in culprits else list)
-
-
-def test_nobody_joins_those_under_suspicion(backend: DoubleBackend, batch: EngineBatch, job: NewJob) -> None:
+def test_no_sentence_joins_suspects(backend: DoubleBackend, batch: EngineBatch, job: NewJob) -> None:
     backend.poison = "bad"
     for text in ("a", "bad", "c"):
         batch.add(job(text))
@@ -158,17 +166,6 @@ def test_nobody_joins_those_under_suspicion(backend: DoubleBackend, batch: Engin
     assert not batch.fits(newcomer)
     finish(batch)
     assert batch.fits(newcomer)
-
-
-def test_suspects_can_be_dropped(backend: DoubleBackend, batch: EngineBatch, job: NewJob) -> None:
-    backend.poison = "bad"
-    jobs = [job(text) for text in ("a", "bad", "c", "d")]
-    for each in jobs:
-        batch.add(each)
-    batch.step()
-    for each in jobs[1:]:
-        batch.drop(each)
-    assert set(finish(batch)) == {jobs[0]}
 
 
 def test_nothing_is_kept_of_suspects_that_are_gone(
@@ -180,21 +177,15 @@ def test_nothing_is_kept_of_suspects_that_are_gone(
 ) -> None:
     backend.poison = "bad"
     jobs = [job(text, is_streamed=True) for text in ("a", "bad", "c", "d")]
-    for each in jobs:
-        batch.add(each)
+    add_all(batch, jobs)
     batch.step()
     for each in jobs[2:]:
         batch.drop(each)
-
-    def refuse(_request: DecodeRequest) -> Sentence:
-        raise InputError("no", "q")
-
-    monkeypatch.setattr(engine, "add", refuse)
+    monkeypatch.setattr(engine, "add", raising(InputError("no", "q")))
     assert set(finish(batch)) == set(jobs[:2])
     assert batch._num_shown == {}
     monkeypatch.undo()
-    for each in jobs:
-        batch.add(each)
+    add_all(batch, jobs)
     batch.step()
     for each in jobs:
         batch.drop(each)
@@ -215,7 +206,7 @@ def test_a_sample_that_starts_again_draws_the_same_numbers(
     assert seeds == [None, 7]
 
 
-def test_growth_is_told_of_followed_sentences_only(
+def test_growth_of_streamed_sentences_is_reported(
     backend: DoubleBackend, batch: EngineBatch, job: NewJob
 ) -> None:
     backend.seconds = 0.011
@@ -256,13 +247,12 @@ def exhaust(engine: DoubleEngine, monkeypatch: pytest.MonkeyPatch, most: int) ->
     monkeypatch.setattr(engine, "step", limited)
 
 
-def test_who_finds_no_memory_starts_again_with_half_the_company(
+def test_without_memory_sentences_start_again_in_smaller_groups(
     batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exhaust(engine, monkeypatch, most=2)
     jobs = [job(f"w{i} x y z") for i in range(8)]
-    for each in jobs:
-        batch.add(each)
+    add_all(batch, jobs)
     outcomes = finish(batch)
     assert all(isinstance(outcomes[each], list) for each in jobs)
     assert max(engine.sizes) == 2
@@ -286,18 +276,7 @@ def test_an_engine_that_ran_out_of_memory_gets_half_as_much_for_a_while(
     assert batch.fits(newcomers[2])
 
 
-def test_who_finds_no_memory_even_alone_is_refused_alone(
-    batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exhaust(engine, monkeypatch, most=0)
-    jobs = [job("a"), job("b")]
-    for each in jobs:
-        batch.add(each)
-    outcomes = finish(batch)
-    assert all(isinstance(outcomes[each], OutOfMemoryError) for each in jobs)
-
-
-def test_an_engine_that_cannot_say_how_far_it_is_loses_nobody(
+def test_an_engine_that_raises_in_agreed_loses_no_sentence(
     backend: DoubleBackend,
     batch: EngineBatch,
     engine: DoubleEngine,
@@ -306,21 +285,19 @@ def test_an_engine_that_cannot_say_how_far_it_is_loses_nobody(
 ) -> None:
     backend.seconds = 0.011
     jobs = [job("a b c", is_streamed=True), job("d e f")]
-    for each in jobs:
-        batch.add(each)
+    add_all(batch, jobs)
     agreed = engine.stable_prefix
-    answers: Iterator[Callable[[Sentence], tuple[int, ...]]] = chain([_broken], repeat(agreed))
+    answers: Iterator[Callable[[Sentence], tuple[int, ...]]] = chain([raising(MemoryError())], repeat(agreed))
     monkeypatch.setattr(engine, "stable_prefix", lambda sentence: next(answers)(sentence))
     outcomes = finish(batch)
     assert all(isinstance(outcomes[each], list) for each in jobs)
 
 
-def test_an_engine_that_cannot_take_a_sentence_back_loses_nobody_else(
+def test_an_engine_that_raises_in_cancel_loses_no_other_sentence(
     batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone, *others = jobs = [job("a b c"), job("d e f"), job("g h i j")]
-    for each in jobs:
-        batch.add(each)
+    add_all(batch, jobs)
     batch.step()
 
     def cancel(_sentence: Sentence) -> None:
@@ -336,12 +313,11 @@ def test_an_engine_that_cannot_take_a_sentence_back_loses_nobody_else(
     assert all(isinstance(outcome, list) for outcome in outcomes.values())
 
 
-def test_an_engine_that_can_neither_say_nor_take_back_loses_nobody(
+def test_an_engine_that_raises_in_both_loses_no_sentence(
     batch: EngineBatch, engine: DoubleEngine, job: NewJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = [job("a b c", is_streamed=True), job("d e f")]
-    for each in jobs:
-        batch.add(each)
+    add_all(batch, jobs)
     refusals = iter(jobs)
 
     def cancel(_sentence: Sentence) -> None:
@@ -350,14 +326,10 @@ def test_an_engine_that_can_neither_say_nor_take_back_loses_nobody(
             monkeypatch.undo()
         raise RuntimeError
 
-    monkeypatch.setattr(engine, "stable_prefix", _broken)
+    monkeypatch.setattr(engine, "stable_prefix", raising(MemoryError()))
     monkeypatch.setattr(engine, "cancel", cancel)
     outcomes = finish(batch)
     assert all(isinstance(outcomes[each], list) for each in jobs)
-
-
-def _broken(_sentence: Sentence) -> tuple[int, ...]:
-    raise MemoryError
 
 
 @settings(max_examples=100)
@@ -366,17 +338,16 @@ def _broken(_sentence: Sentence) -> tuple[int, ...]:
     most=st.integers(0, 24),
     batches=st.integers(1, 4),
 )
-def test_whatever_breaks_everyone_is_answered_exactly_once(kinds: list[str], most: int, batches: int) -> None:
-    """Some steps raise, some find no memory, some sentences are taken back in between."""
+def test_whatever_raises_each_sentence_has_one_outcome(kinds: list[str], most: int, batches: int) -> None:
+    """Some steps raise, some find no memory, some sentences are dropped in between."""
     backend = DoubleBackend()
     backend.poison = "bad"
     engine = backend.engine("tiny", 0)
     batch = EngineBatch(engine, SilentObserver())
     words = {"good": "w x y", "bad": "bad w x", "gone": "g h i j k"}
-    options = DecodeOptions(strategy="greedy")
     jobs = {
         SentenceJob(
-            "tiny", DecodeRequest(tuple(backend.tokenizer.encode(words[kind])), options), 1.0, 0.0
+            "tiny", DecodeRequest(tuple(backend.tokenizer.encode(words[kind])), GREEDY), 1.0, 0.0
         ): kind
         for kind in kinds
     }
@@ -397,3 +368,198 @@ def test_whatever_breaks_everyone_is_answered_exactly_once(kinds: list[str], mos
     for each, outcome in outcomes.items():
         expected = list if most and jobs[each] != "bad" else (DecodingError if most else OutOfMemoryError)
         assert isinstance(outcome, expected)
+
+
+# What a failure is called
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        ([], None),
+        (InputError("no"), None),
+        (TextTooLongError("q", "MAX_CHARS", 1, 2), None),
+        (NotFiniteError(), "non_finite"),
+        (OutOfMemoryError(), "out_of_memory"),
+        (DecodingError("nothing left"), "fault"),
+    ],
+)
+def test_every_outcome_has_its_reason(outcome: Outcome, reason: str | None) -> None:
+    assert failure_reason(outcome) == reason
+
+
+def test_without_memory_the_client_may_try_again() -> None:
+    failure = as_failure(MemoryError("at 0x7f"))
+    assert isinstance(failure, OutOfMemoryError)
+    assert failure.retry_after >= 1
+    assert "0x7f" not in str(failure)
+
+
+def test_an_unknown_fault_is_logged_and_hidden_from_the_client(caplog: pytest.LogCaptureFixture) -> None:
+    failure = as_failure(ValueError("internals"))
+    assert isinstance(failure, DecodingError)
+    assert "internals" not in str(failure)
+    assert "internals" in caplog.text
+
+
+# After an engine ran out of memory
+
+
+@pytest.fixture
+def backoff() -> OomBackoff:
+    return OomBackoff()
+
+
+def jobs_of(*costs: int) -> list[SentenceJob]:
+    return [SentenceJob("tiny", DecodeRequest((4,) * cost, GREEDY), float("inf"), 0.0) for cost in costs]
+
+
+def test_without_a_failure_there_is_no_backoff(backoff: OomBackoff) -> None:
+    assert backoff.permits(jobs_of(1000), 1000, now=0.0)
+
+
+def test_half_of_the_load_that_failed_may_run(backoff: OomBackoff) -> None:
+    backoff.start(jobs_of(30, 70), now=100.0)
+    assert backoff.permits(jobs_of(30), 20, now=100.0)
+    assert not backoff.permits(jobs_of(30), 21, now=100.0)
+
+
+def test_a_single_sentence_is_always_tried(backoff: OomBackoff) -> None:
+    backoff.start(jobs_of(10), now=100.0)
+    assert backoff.permits([], 1000, now=100.0)
+
+
+def test_the_backoff_ends(backoff: OomBackoff) -> None:
+    backoff.start(jobs_of(10), now=100.0)
+    assert not backoff.permits(jobs_of(5), 5, now=100.0 + BACKOFF_SECONDS - 0.1)
+    assert backoff.permits(jobs_of(5), 5, now=100.0 + BACKOFF_SECONDS)
+
+
+def test_running_out_again_halves_again(backoff: OomBackoff) -> None:
+    backoff.start(jobs_of(100), now=100.0)
+    backoff.start(jobs_of(40), now=110.0)
+    assert not backoff.permits(jobs_of(10), 11, now=110.0 + BACKOFF_SECONDS - 1)
+    assert backoff.permits(jobs_of(10), 10, now=110.0 + BACKOFF_SECONDS - 1)
+
+
+# The thread
+
+
+class Heard:
+    """What the worker reported, and on which threads."""
+
+    def __init__(self) -> None:
+        self.taken_jobs: list[SentenceJob] = []
+        self.finished: list[SentenceJob] = []
+        self.threads: set[str] = set()
+
+    def taken(self, job: SentenceJob) -> None:
+        self.taken_jobs.append(job)
+
+    def stepped(self, results: StepResults, seconds: float) -> None:
+        assert seconds >= 0
+        self.finished += [job for job, _ in results.finished]
+        self.threads.add(threading.current_thread().name)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def dispatcher() -> Dispatcher:
+    return Dispatcher(Backlog(10_000, fair_rows=8))
+
+
+@pytest.fixture
+def worker(backend: DoubleBackend, dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
+    batch = EngineBatch(backend.engine("tiny", 0), SilentObserver())
+    return EngineWorker("engine-0", {"tiny": batch}, dispatcher, heard)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_a_worker_decodes_on_its_own_thread_until_it_is_stopped(
+    backend: DoubleBackend, dispatcher: Dispatcher, worker: EngineWorker, job: NewJob, heard: Heard
+) -> None:
+    worker.start()
+    jobs = [job(text) for text in ("a", "b c", "d")]
+    dispatcher.put(jobs)
+    until(lambda: set(heard.finished) == set(jobs))
+    assert heard.taken_jobs == jobs
+    assert heard.threads == {"engine-0"}
+    dispatcher.stop()
+    assert worker.join(5)
+    dispatcher.put([job("late")])
+    assert len(heard.taken_jobs) == 3
+    assert worker.silent_since() is None
+
+
+def test_a_thread_that_was_never_started_has_ended(worker: EngineWorker) -> None:
+    assert worker.join(5)
+
+
+def hold_amid_a_long_sentence(
+    backend: DoubleBackend, dispatcher: Dispatcher, job: NewJob
+) -> tuple[SentenceJob, int]:
+    """A sentence that stands still in one of its many steps, and how many steps are behind it."""
+    backend.seconds = 0.001
+    long = job("word " * 5000)
+    dispatcher.put([long])
+    until(lambda: len(backend.engine("tiny", 0).sizes) > 20)
+    backend.gate.clear()
+    until(backend.held.is_set)
+    backend.seconds = 0.0
+    return long, len(backend.engine("tiny", 0).sizes)
+
+
+def test_a_withdrawn_sentence_ends_a_long_call_after_its_step(
+    backend: DoubleBackend,
+    dispatcher: Dispatcher,
+    worker: EngineWorker,
+    job: NewJob,
+    heard: Heard,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.scheduling.engine_worker._CALL_SECONDS", 1.0)
+    worker.start()
+    long, before = hold_amid_a_long_sentence(backend, dispatcher, job)
+    dispatcher.withdraw([long])
+    backend.gate.set()
+    until(lambda: backend.cancelled == [long.request])
+    dispatcher.stop()
+    assert worker.join(30)
+    assert len(backend.engine("tiny", 0).sizes) == before + 1
+    assert long not in heard.finished
+
+
+def test_a_new_sentence_joins_when_the_call_ends(
+    backend: DoubleBackend, dispatcher: Dispatcher, worker: EngineWorker, job: NewJob
+) -> None:
+    worker.start()
+    _, before = hold_amid_a_long_sentence(backend, dispatcher, job)
+    dispatcher.put([job("new " * 50)])
+    backend.gate.set()
+    sizes = backend.engine("tiny", 0).sizes
+    until(lambda: 2 in sizes[before:])
+    assert sizes.index(2, before) <= before + STEPS_PER_CALL
+    dispatcher.stop()
+    assert worker.join(30)
+
+
+def test_a_worker_stops_when_the_call_ends(
+    backend: DoubleBackend, dispatcher: Dispatcher, worker: EngineWorker, job: NewJob, heard: Heard
+) -> None:
+    worker.start()
+    long, before = hold_amid_a_long_sentence(backend, dispatcher, job)
+    dispatcher.stop()
+    backend.gate.set()
+    assert worker.join(30)
+    assert before < len(backend.engine("tiny", 0).sizes) <= before + STEPS_PER_CALL
+    assert long not in heard.finished
