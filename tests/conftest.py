@@ -1,10 +1,16 @@
-"""Shared by all tests: a tokenizer and a checkpoint that are made in a few seconds, once a session."""
+"""Shared by all tests: a tiny tokenizer and checkpoint, made once a run, and a running service."""
 
+import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from tests.app.remote import Live
 
 # Else the assertions of what tests share would be left out under `python -O`.
 pytest.register_assert_rewrite(*(f"tests.{path.stem}" for path in Path(__file__).parent.iterdir()))
@@ -47,9 +53,25 @@ def tiny_tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer_folder: Path) -> Path:
-    """A checkpoint folder that translates PHRASES in both directions; do not write into it."""
+    """A checkpoint folder that translates PHRASES in both directions; do not write into it.
+
+    The first process that needs it trains it, in two seconds, for all processes of the run.
+    """
     from tests.tiny import train_checkpoint
 
-    folder = tmp_path_factory.mktemp("checkpoints") / "tiny"
-    train_checkpoint(folder, tiny_tokenizer_folder, PHRASES)
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "tiny"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            train_checkpoint(folder, tiny_tokenizer_folder, PHRASES)
     return folder
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator["Live"]:
+    """A running service with a double backend, in a process of its own."""
+    from tests.app.remote import running
+
+    with running() as service:
+        yield service

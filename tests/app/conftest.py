@@ -16,7 +16,6 @@ from app.main import create_app
 from app.settings import Settings
 from app.telemetry.logs import JsonFormatter
 from tests.app.double import DoubleBackend
-from tests.app.remote import Live, running
 
 Lines = Callable[[], list[dict[str, object]]]
 Serve = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
@@ -73,13 +72,6 @@ async def serving(app: Starlette) -> AsyncIterator[httpx.AsyncClient]:
 def application(*checkpoints: Path, **settings: object) -> Starlette:
     """An application that is to load these checkpoints, on the CPU."""
     return create_app(Settings(_env_file=None, checkpoint=checkpoints, device="cpu", **settings))
-
-
-@pytest.fixture(scope="session")
-def live() -> Iterator[Live]:
-    """A running service with a double backend, in a process of its own."""
-    with running() as service:
-        yield service
 
 
 @pytest.fixture

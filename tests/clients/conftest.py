@@ -10,13 +10,6 @@ from tests.app.remote import Live, running
 
 
 @pytest.fixture(scope="session")
-def live() -> Iterator[Live]:
-    """A service that lets everybody in."""
-    with running() as service:
-        yield service
-
-
-@pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A service with the keys `sesame` and `mellon`."""
     keys = write_keys(tmp_path_factory.mktemp("keys"), ali="sesame", gimli="mellon")

@@ -45,10 +45,10 @@ def test_it_neither_spins_nor_stays_deaf(spare: int | None) -> None:
         if spare is not None:
             limit_now(live, spare)
         crowd = [half_open(live) for _ in range(2 * MOST)]
-        time.sleep(0.5)
+        time.sleep(0.2)
         before = processor_seconds(live)
-        time.sleep(2)
-        assert processor_seconds(live) - before < 1.0
+        time.sleep(1)
+        assert processor_seconds(live) - before < 0.5
         assert live.process.poll() is None
         assert sum("out of system resource" in line for line in live.log) <= 10
         for connection in crowd:
