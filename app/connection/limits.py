@@ -1,81 +1,81 @@
-"""① Limits of connections: how many there are at a time, and how slowly their bytes may arrive."""
+"""① Limits of connections: their number, and the least rate at which their bytes have to move."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-# Places above the room, for those who are just being told that there is none.
-_ANTEROOM: Final = 16
+# Connections above the limit that are told about it; further ones are closed without an answer.
+_NUM_TOLD: Final = 16
 
 
-class Guest(Protocol):
-    """A connection."""
+class Client(Protocol):
+    """A connection, as its limit sees it."""
 
-    def make_room(self) -> None:
-        """Close, without a word: no request is at hand, and somebody else needs the place."""
+    def close_idle(self) -> None:
+        """Close without an answer: no request is in progress, and another client needs the connection."""
 
 
-class Door:
-    """Counts the connections of one server, and lets go of the longest idle where there is no more room.
+class ConnectionLimit:
+    """Counts the connections of one server, and closes the longest idle one when there are too many.
 
-    Otherwise some hundred clients that only connect would lock everybody out.
+    Otherwise a few hundred clients that connect and stay silent would lock out all others.
 
     Args:
-        room: Most connections at a time.
+        limit: Highest number of connections.
     """
 
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._num_inside = 0
-        # Those that have been idle for longest come first.
-        self._idle: dict[Guest, None] = {}
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._num_open = 0
+        # The longest idle comes first.
+        self._idle: dict[Client, None] = {}
 
     @property
     def is_overrun(self) -> bool:
-        """Whether there is not even room for those who are told that there is none."""
-        return self._num_inside > self._room + _ANTEROOM
+        """Whether there are too many connections even to tell each of them."""
+        return self._num_open > self._limit + _NUM_TOLD
 
-    def enter(self, guest: Guest) -> bool:
-        """Count a new connection, which `leaves` in any case; an idle one may have to go for it.
+    def open(self, client: Client) -> bool:
+        """Count a new connection, which has to call `close` in any case; an idle one may be closed for it.
 
         Returns:
-            Whether there is room for it.
+            Whether the connection is within the limit.
         """
-        self._num_inside += 1
-        if self._num_inside > self._room:
+        self._num_open += 1
+        if self._num_open > self._limit:
             if not self._idle:
                 return False
             longest = next(iter(self._idle))
-            self.occupy(longest)
-            longest.make_room()
-        self.rest(guest)
+            self.set_busy(longest)
+            longest.close_idle()
+        self.set_idle(client)
         return True
 
-    def rest(self, guest: Guest) -> None:
-        """It has no request at hand."""
-        self._idle[guest] = None
+    def set_idle(self, client: Client) -> None:
+        """Record that a connection has no request in progress."""
+        self._idle[client] = None
 
-    def occupy(self, guest: Guest) -> None:
-        """It has one, or is about to close."""
-        self._idle.pop(guest, None)
+    def set_busy(self, client: Client) -> None:
+        """Record that a connection has a request in progress, or is about to close."""
+        self._idle.pop(client, None)
 
-    def leave(self, guest: Guest) -> None:
-        """It is closed."""
-        self.occupy(guest)
-        self._num_inside -= 1
-
-
-_BYTES: Final = 16 * 1024
+    def close(self, client: Client) -> None:
+        """Record that a connection is closed."""
+        self.set_busy(client)
+        self._num_open -= 1
 
 
-class Pace:
-    """Ends a connection whose client would otherwise hold it for ever, with a byte now and then.
+_LEAST_BYTES: Final = 16 * 1024
+
+
+class MinRateTimeout:
+    """Ends a connection whose client sends or reads only a byte now and then.
 
     Args:
-        loop: Where time is told.
-        seconds: Within which 16 KiB have to move, again and again.
-        moved: Bytes so far; only what is added counts.
-        give_up: Is called once when it was too little.
+        loop: Runs the timers.
+        seconds: Time in which at least 16 KiB have to move, as long as it runs.
+        moved: Returns the bytes moved so far; only differences count.
+        expire: Is called once when fewer bytes moved.
     """
 
     def __init__(
@@ -84,28 +84,28 @@ class Pace:
         seconds: float,
         *,
         moved: Callable[[], int],
-        give_up: Callable[[], None],
+        expire: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._seconds = seconds
         self._moved = moved
-        self._give_up = give_up
+        self._expire = expire
         self._handle: asyncio.TimerHandle | None = None
 
-    def watch(self) -> None:
-        """From now on, unless it is watched already."""
+    def start(self) -> None:
+        """Start, unless it runs already."""
         if self._handle is None:
             self._handle = self._loop.call_later(self._seconds, self._check, self._moved())
 
     def stop(self) -> None:
-        """No more."""
+        """Stop, if it runs."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
     def _check(self, moved_before: int) -> None:
         self._handle = None
-        if self._moved() - moved_before < _BYTES:
-            self._give_up()
+        if self._moved() - moved_before < _LEAST_BYTES:
+            self._expire()
         else:
-            self.watch()
+            self.start()

@@ -13,31 +13,32 @@ from typing import Any, Final
 
 from model.errors import ConfigError
 
-# Connections that the system takes in before we do.
+# New connections that the system queues.
 _BACKLOG: Final = 2048
-_TURNS_SECONDS: Final = 0.05
-# How long descriptors count as short after one was lacking, and how far apart connections then come: closing
-# one takes some turns of the event loop, and as few as there are must not all be on their way through them.
-_SHORT_SECONDS: Final = 10.0
-_APART_SECONDS: Final = 0.005
+_SETTLING_SECONDS: Final = 0.05
+# How long descriptors count as scarce after one was lacking, and the time between two connections meanwhile:
+# closing a connection takes some iterations of the event loop, and the few descriptors must last that long.
+_SCARCE_SECONDS: Final = 10.0
+_INTERVAL_SECONDS: Final = 0.005
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener(socket.socket):
-    """Gives one connection at a time while descriptors are short, else as many as asked for.
+    """Accepts connections one at a time while file descriptors are scarce.
 
-    Where none is left, asyncio would try as often in vain in each turn, each time with a log line and a timer
-    that tries again: more and more of them. And those that come back would all go to clients who have left.
+    Without a descriptor, asyncio would fail to accept many times in each iteration of its loop, each time
+    with a log line and another timer that tries again. The descriptors that come back would all go to clients
+    that have left by then.
     """
 
-    _short_until = -math.inf
+    _scarce_until = -math.inf
     _not_before = -math.inf
 
     def accept(self) -> "tuple[socket.socket, Any]":
-        """The next connection.
+        """Accept the next connection.
 
         Raises:
-            BlockingIOError: If there is none, or none yet.
+            BlockingIOError: If there is none, or it has to wait.
             OSError: If the system has no descriptor for it.
         """
         now = time.monotonic()
@@ -47,16 +48,16 @@ class Listener(socket.socket):
             accepted = super().accept()
         except OSError as error:
             if error.errno in _EXHAUSTED:
-                self._short_until = now + _SHORT_SECONDS
-                self._not_before = now + _APART_SECONDS
+                self._scarce_until = now + _SCARCE_SECONDS
+                self._not_before = now + _INTERVAL_SECONDS
             raise
-        if now < self._short_until:
-            self._not_before = now + _APART_SECONDS
+        if now < self._scarce_until:
+            self._not_before = now + _INTERVAL_SECONDS
         return accepted
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket.
+    """Returns a listening socket.
 
     Raises:
         ConfigError: If the address is not one of this machine, or is in use.
@@ -71,18 +72,18 @@ def listen(host: str, port: int) -> socket.socket:
         field, value = ("host", host) if error.errno == errno.EADDRNOTAVAIL else ("port", port)
         raise ConfigError(field, f"free to listen on ({os.strerror(error.errno or 0)})", value) from None
     listener = Listener(family, socket.SOCK_STREAM, fileno=plain.detach())
-    # Else a body waits up to 40 ms for the client to acknowledge its head. Connections inherit this;
-    # asyncio itself only asks for it where a socket names its protocol, which this one does not.
+    # Otherwise a body waits up to 40 ms until the client acknowledges its head. Connections inherit the
+    # option; asyncio sets it only for sockets that name their protocol, which this one does not.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
-def widen(listener: socket.socket) -> None:
-    """Let many connect at once; asyncio has just set this to how many it accepts in one go."""
+def lengthen_queue(listener: socket.socket) -> None:
+    """Let many clients connect at once; asyncio has set the queue to what it accepts in one iteration."""
     listener.listen(_BACKLOG)
 
 
-async def take_in_last(listeners: Sequence[socket.socket], seconds: float) -> bool:
+async def accept_queued(listeners: Sequence[socket.socket], seconds: float) -> bool:
     """Shorten the queues of new connections to one, and wait until they are empty: closing would reset them.
 
     Args:
@@ -98,30 +99,30 @@ async def take_in_last(listeners: Sequence[socket.socket], seconds: float) -> bo
         async with asyncio.timeout(seconds):
             while select.select(listeners, (), (), 0)[0]:
                 await asyncio.sleep(0)
-        # asyncio takes some turns to make a connection of what was accepted, and needs its server for that.
-        await asyncio.sleep(_TURNS_SECONDS)
+        # asyncio needs its server for some more iterations, to set up the connections that it has accepted.
+        await asyncio.sleep(_SETTLING_SECONDS)
     except TimeoutError:
         return False
     return True
 
 
-# Enough for any number of clients of one process, and harmless for what walks through all of them.
-_MOST: Final = 65_536
-# For the listening socket, logs, checkpoints that are loaded anew, devices.
-_RESERVE: Final = 128
+# Enough for all clients of one process, and few enough for code that loops over all descriptors.
+_MAX_DESCRIPTORS: Final = 65_536
+# For the listening socket, logs, checkpoints that are reloaded, and devices.
+_RESERVED_DESCRIPTORS: Final = 128
 
 
 def claim_descriptors() -> int:
-    """Raise this process's limit as far as it may go.
+    """Raise the limit of this process on file descriptors as far as the system permits.
 
     Returns:
-        For how many connections that is enough.
+        Connections that the limit leaves room for.
     """
-    soft, hard = (_MOST if limit == resource.RLIM_INFINITY else limit for limit in _limits())
-    granted = max(soft, min(hard, _MOST))
+    soft, hard = (_MAX_DESCRIPTORS if limit == resource.RLIM_INFINITY else limit for limit in _limits())
+    granted = max(soft, min(hard, _MAX_DESCRIPTORS))
     if granted > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (granted, _limits()[1]))
-    return granted - min(_RESERVE, granted // 2)
+    return granted - min(_RESERVED_DESCRIPTORS, granted // 2)
 
 
 def _limits() -> tuple[int, int]:

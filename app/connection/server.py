@@ -1,4 +1,4 @@
-"""The process around the application: its socket, and an end that leaves nobody without an answer."""
+"""The server process: its socket and signals, and a shutdown that answers every accepted request."""
 
 import asyncio
 import logging
@@ -15,8 +15,8 @@ from typing import cast
 import uvicorn
 from starlette.applications import Starlette
 
-from app.connection.limits import Door
-from app.connection.listening import claim_descriptors, listen, take_in_last, widen
+from app.connection.limits import ConnectionLimit
+from app.connection.listening import accept_queued, claim_descriptors, lengthen_queue, listen
 from app.connection.protocol import Protocol
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
@@ -25,29 +25,29 @@ from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# Longer than clients and load balancers keep an idle connection (5 to 60 s): whoever closes first must
-# be the one who knows that no request is on its way.
+# Longer than clients and load balancers keep an idle connection (5 to 60 s): the side that closes should be
+# the one that knows that no request is on its way.
 _IDLE_SECONDS = 75
-# How long a thread may keep Python's lock from another: the engines ask for it between their turns, the event
-# loop after each of its waits. With the usual 5 ms a request on a busy service takes half as long again.
+# How long a thread may keep Python's lock. The engines ask for it between their steps, and the event loop
+# after each wait; with the usual 5 ms a request to a busy service takes half as long again.
 _SWITCH_SECONDS = 0.0005
-# How long connections that are open at the end may take to hear their answers.
+# How long connections that are open at the end may take to read their answers.
 _GRACE_SECONDS = 5
 _URGENT_SECONDS = 1
-# Who connected a moment before we stopped listening has sent its request within this.
+# Clients that connected just before the listener closed have sent their request within this time.
 _LATE_SECONDS = 0.2
-# Few, as each takes about a tenth of a millisecond.
-_CONNECTIONS_A_TURN = 16
-# How long accepting those who have connected may take.
+# Accepting a connection takes about a tenth of a millisecond.
+_ACCEPTED_PER_ITERATION = 16
+# Longest time for accepting the connections that are queued at the end.
 _QUEUE_SECONDS = 1.0
 
 
 class Server(uvicorn.Server):
-    """uvicorn, ending in this order: not ready; refuse new work; answer what was accepted; close; status 0.
+    """uvicorn's server; to shut down, it refuses new work, answers accepted requests, and then closes.
 
     Args:
-        app: What `create_app` made.
-        settings: Its settings.
+        app: The application that `create_app` returned.
+        settings: The settings of the application.
     """
 
     def __init__(self, app: Starlette, settings: Settings) -> None:
@@ -57,14 +57,14 @@ class Server(uvicorn.Server):
         self._is_reload_due = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept."""
+        """Begin to accept connections."""
         await super().startup(sockets)
         for listener in sockets or ():
-            widen(listener)
+            lengthen_queue(listener)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close; who connected just before is still told that we are leaving."""
-        if not await take_in_last(sockets or (), _QUEUE_SECONDS):
+        """Close; clients that connected just before are still told that the service shuts down."""
+        if not await accept_queued(sockets or (), _QUEUE_SECONDS):
             logger.warning("some connections were not accepted in time")
         for server in self.servers:
             server.close()
@@ -75,11 +75,11 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Nothing: `heeding_signals` has begun before, and goes on afterwards."""
+        """Do nothing: `handling_signals` has begun before, and ends later."""
         yield
 
     @contextmanager
-    def heeding_signals(self) -> Iterator[None]:
+    def handling_signals(self) -> Iterator[None]:
         """Drain at SIGTERM and SIGINT, reload at SIGHUP; the process then ends with status 0."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_exit)
@@ -88,17 +88,17 @@ class Server(uvicorn.Server):
         try:
             yield
         finally:
-            # Everybody has been answered: one more signal must not spoil the status.
+            # All requests have been answered: one more signal must not change the exit status.
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """See Shutdown."""
+        """Shut down; see `Shutdown`."""
         if self._shutdown.request():
             self.should_exit = self.force_exit = True
 
     def _hang_up(self, had_terminal: bool) -> None:
-        """Reload; but a terminal that was closed takes along what was started in it, as ever."""
+        """Reload the checkpoints; if the terminal of the process was closed, shut down instead."""
         if had_terminal and not _has_terminal():
             self._shutdown.request()
         else:
@@ -114,23 +114,22 @@ class Server(uvicorn.Server):
 
 
 def _has_terminal() -> bool:
-    """Whether any of input, output and errors is one; not any more once it has been closed."""
+    """Whether standard input, output or error is a terminal that is still open."""
     return any(map(os.isatty, range(3)))
 
 
 def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
     context: Context = app.state.context
-    door = Door(room=claim_descriptors())
     protocol = partial(
         Protocol,
-        door=door,
+        limit=ConnectionLimit(claim_descriptors()),
         admission=context.header_admission(),
-        count_refusal=context.metrics.count_early_rejection,
+        count_rejection=context.metrics.count_early_rejection,
     )
     return uvicorn.Config(
         app,
         http=cast(type[asyncio.Protocol], protocol),
-        # Under our protocol uvloop wins nothing, so nobody need wonder which of the two is running.
+        # With this protocol uvloop is not faster.
         loop="asyncio",
         ws="none",
         log_config=None,
@@ -140,21 +139,21 @@ def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
         forwarded_allow_ips=settings.trusted_proxies or None,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        # asyncio takes in as many in one turn of its loop.
-        backlog=_CONNECTIONS_A_TURN,
+        # asyncio accepts as many connections in one iteration of its loop.
+        backlog=_ACCEPTED_PER_ITERATION,
     )
 
 
 def serve(app: Starlette, settings: Settings) -> None:
-    """Serve until told to end; returns when everything accepted is answered.
+    """Serve until a signal ends the process; returns when every accepted request is answered.
 
     Raises:
-        ConfigError: If the address cannot be listened on.
-        Exception: Why the model could not be loaded.
+        ConfigError: If the process cannot listen on the address.
+        Exception: The reason why the checkpoints could not be loaded.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     server = Server(app, settings)
-    with server.heeding_signals(), listen(settings.host, settings.port) as listener:
+    with server.handling_signals(), listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
         place = f"[{host}]" if ":" in host else host
         logger.info("listening", extra={"url": f"http://{place}:{port}"})

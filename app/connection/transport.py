@@ -1,4 +1,4 @@
-"""① ⑨ Between uvicorn's protocol and the transport: reading and closing."""
+"""① ⑨ What uvicorn's protocol sees of the transport: it neither closes it nor resumes reading by itself."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 
 class LingeringTransport:
-    """A transport whose end is the protocol's business.
+    """A transport whose protocol decides how it closes.
 
     Args:
-        transport: What it passes everything else on to.
-        close: Is called in the place of its own.
-        is_closing: Is asked in the place of its own.
+        transport: Gets all other calls.
+        close: Is called instead of the transport's own method.
+        is_closing: Is called instead of the transport's own method.
     """
 
     def __init__(
@@ -28,11 +28,11 @@ class LingeringTransport:
 
 
 class Flow(FlowControl):
-    """Reads on only while too little waits for its turn.
+    """Resumes reading only if few bytes wait to be parsed.
 
     Args:
-        transport: What is read from.
-        has_enough: Whether so much waits that nothing more should come.
+        transport: Is read from.
+        has_enough: Whether so many bytes wait that no more should arrive.
     """
 
     def __init__(self, transport: asyncio.Transport, has_enough: Callable[[], bool]) -> None:
@@ -40,6 +40,6 @@ class Flow(FlowControl):
         self._has_enough = has_enough
 
     def resume_reading(self) -> None:
-        """Read on, unless enough waits."""
+        """Resume, unless enough bytes wait."""
         if not self._has_enough():
             super().resume_reading()

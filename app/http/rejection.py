@@ -1,4 +1,4 @@
-"""⑨ The answer to what is no request, or never becomes a whole one."""
+"""⑨ The answers of a connection: to bytes that are no request, and to requests that it rejects."""
 
 import json
 from collections.abc import Mapping
@@ -19,32 +19,31 @@ _REASONS: Final = {
 }
 _FIELDS: Final = {405: {"Allow": "GET, HEAD, POST"}, 503: {"Retry-After": "1"}}
 WIRE_STATUS: Final = "wire_status"
-"""Where a connection leaves, in a request's `scope["state"]`, with which status it ended that request in
-the place of whoever works on it; a refusal that ends no such request counts by itself, with
-`Metrics.count_early_rejection`."""
+"""Where a request's `scope["state"]` holds the status with which its connection ended it before the
+application answered. A rejection that ends no such request is counted by `Metrics.count_early_rejection`."""
 
 
 def code_of(status: int) -> str:
-    """The error code of a refusal; a metric label, like the others."""
+    """The error code of a rejection, which is also a metric label."""
     return _REASONS[status][0]
 
 
-def refusal(status: int, request_id: str) -> bytes:
-    """Head and body of an answer that ends the connection; there is nothing of the client's in it."""
+def rejection(status: int, request_id: str) -> bytes:
+    """Head and body of an answer that ends the connection; it repeats nothing of what the client sent."""
     code, error = _REASONS[status]
     body = {"error": error, "code": code, "request_id": request_id}
     return _answer(status, body, {"Connection": "close"} | _FIELDS.get(status, {}))
 
 
 def overloaded(error: UnavailableError, request_id: str, *, ends: bool) -> bytes:
-    """Head and body of the answer to a request that is refused at its head.
+    """Head and body of the answer to a request that is rejected at its head.
 
     Args:
         error: Says when to try again.
         request_id: The client's, if it is plain, else a new one.
         ends: Whether the connection ends with the answer.
     """
-    # `message` is where DeepL's clients look.
+    # DeepL's clients read `message`.
     body = {"error": str(error), "code": "overloaded", "request_id": request_id, "message": str(error)}
     ending = {"Connection": "close"} if ends else {}
     return _answer(503, body, {"Retry-After": str(error.retry_after)} | ending)

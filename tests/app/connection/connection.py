@@ -9,7 +9,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from app.admission.gate import HeaderAdmission
-from app.connection.limits import Door
+from app.connection.limits import ConnectionLimit
 from app.connection.protocol import Protocol
 from app.lifecycle.context import Context
 from app.settings import Settings
@@ -29,11 +29,13 @@ class Wire(asyncio.Transport):
     """One connection to an application that reads requests, notes them and says `done`.
 
     Args:
-        door: Shared with other connections.
-        admission: Likewise.
+        limit: Shared with other connections.
+        admission: Shared with other connections.
     """
 
-    def __init__(self, door: Door | None = None, admission: HeaderAdmission | None = None) -> None:
+    def __init__(
+        self, limit: ConnectionLimit | None = None, admission: HeaderAdmission | None = None
+    ) -> None:
         super().__init__()
         self.written = b""
         self.seen: list[Seen] = []
@@ -41,14 +43,14 @@ class Wire(asyncio.Transport):
         self.num_unread = 0
         self._is_closing = False
         config = Config(self.answer, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
-        self.refusals: list[str] = []
+        self.rejections: list[str] = []
         self.protocol = Protocol(
             config,
             ServerState(),
             {},
-            door=door or Door(room=10),
+            limit=limit or ConnectionLimit(10),
             admission=admission or Context.of(Settings(_env_file=None)).header_admission(),
-            count_refusal=lambda code, _: self.refusals.append(code),
+            count_rejection=lambda code, _: self.rejections.append(code),
         )
         self.protocol.connection_made(self)
 

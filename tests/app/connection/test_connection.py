@@ -7,7 +7,7 @@ import logging
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.connection.limits import Door
+from app.connection.limits import ConnectionLimit
 from tests.app.connection.connection import Wire
 
 pytestmark = pytest.mark.anyio
@@ -20,8 +20,8 @@ START = {"type": "http.response.start", "status": 200, "headers": [(b"content-le
 class PatientWire(Wire):
     """A connection to an application that answers when it may, whatever has come."""
 
-    def __init__(self, door: Door | None = None) -> None:
-        super().__init__(door)
+    def __init__(self, limit: ConnectionLimit | None = None) -> None:
+        super().__init__(limit)
         self.may_answer = asyncio.Event()
         self.calls = 0
 
@@ -140,7 +140,7 @@ async def test_at_the_end_of_the_server_the_request_at_hand_is_the_last() -> Non
 async def test_a_refusal_that_ends_no_request_is_counted_by_its_code() -> None:
     wire = Wire()
     await wire.send(GET + b"nonsense\r\n\r\n")
-    assert (wire.statuses, wire.refusals) == ([200, 400], ["malformed_request"])
+    assert (wire.statuses, wire.rejections) == ([200, 400], ["malformed_request"])
 
 
 async def test_one_that_ends_a_request_is_left_to_who_works_on_it() -> None:
@@ -152,7 +152,7 @@ async def test_one_that_ends_a_request_is_left_to_who_works_on_it() -> None:
 
     wire = Half()
     await wire.send(CHUNKED + b"nonsense\r\n")
-    assert (wire.statuses, wire.refusals, wire.state["wire_status"]) == ([400], [], 400)
+    assert (wire.statuses, wire.rejections, wire.state["wire_status"]) == ([400], [], 400)
 
 
 async def test_a_refusal_is_logged_under_the_id_that_the_client_got(caplog: pytest.LogCaptureFixture) -> None:

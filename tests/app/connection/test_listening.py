@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.connection.listening import _APART_SECONDS, Listener, listen, take_in_last
+from app.connection.listening import _INTERVAL_SECONDS, Listener, accept_queued, listen
 from model.errors import ConfigError
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ async def test_queued_connections_are_accepted() -> None:
         server = await asyncio.start_server(welcome, sock=listener, backlog=1)
         listener.listen(100)
         clients = [socket.create_connection(address, timeout=10) for _ in range(30)]
-        assert await take_in_last([listener], 10)
+        assert await accept_queued([listener], 10)
         server.close()
         async with asyncio.timeout(10):
             while accepted < len(clients):
@@ -40,7 +40,7 @@ async def test_queued_connections_are_accepted() -> None:
 
 async def test_it_does_not_wait_for_ever() -> None:
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=10):
-        assert not await take_in_last([listener], 0.05)
+        assert not await accept_queued([listener], 0.05)
 
 
 async def test_that_no_descriptor_is_left_is_told_once_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,13 +70,13 @@ async def test_while_descriptors_are_short_there_is_one_connection_at_a_time(
         assert isinstance(listener, Listener)
         clients = [socket.create_connection(listener.getsockname(), timeout=10) for _ in range(3)]
         clients.append(listener.accept()[0])
-        listener._short_until = math.inf
+        listener._scarce_until = math.inf
         clients.append(listener.accept()[0])
-        for pause in (0.0, 0.9 * _APART_SECONDS):
+        for pause in (0.0, 0.9 * _INTERVAL_SECONDS):
             now += pause
             with pytest.raises(BlockingIOError):
                 listener.accept()
-        now += 0.2 * _APART_SECONDS
+        now += 0.2 * _INTERVAL_SECONDS
         clients.append(listener.accept()[0])
         for client in clients:
             client.close()
