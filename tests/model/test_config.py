@@ -102,12 +102,6 @@ def test_a_dictionary_and_json_keep_everything() -> None:
     assert TransformerConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
-@pytest.mark.parametrize("scaled", [True, False])
-def test_the_scale_of_embeddings_is_kept(scaled: bool) -> None:
-    config = TransformerConfig(**SIZES, scale_embeddings=scaled)
-    assert TransformerConfig.from_dict(config.to_dict()).scale_embeddings is scaled
-
-
 def test_an_unknown_key_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"`n_head` must be one of .*num_heads.*, but is 'n_head' instead"):
         TransformerConfig.from_dict({**SIZES, "n_head": 8})
@@ -117,11 +111,6 @@ def test_an_unknown_key_is_refused_by_name() -> None:
 def test_a_missing_vocabulary_size_is_refused_by_name(field: str) -> None:
     with pytest.raises(ConfigError, match=f"`{field}` must be given"):
         TransformerConfig.from_dict({name: size for name, size in SIZES.items() if name != field})
-
-
-def test_it_cannot_be_changed() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        TransformerConfig(**SIZES).model_dim = 8  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

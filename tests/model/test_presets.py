@@ -82,10 +82,6 @@ def test_minGPTs_count() -> None:  # noqa: N802
     assert network.num_parameters(embeddings=False) == layers + 2 * 48
 
 
-def test_overrides_win() -> None:
-    assert preset("postnorm", target_vocab_size=7).target_vocab_size == 7
-
-
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"`preset` must be one of base, big, .*, but is 'huge' instead"):
         preset("huge")

@@ -9,58 +9,31 @@ from pathlib import Path
 ENVIRONMENT = "DRAGOMAN_TEST_SENTENCES"
 """Asks for the tests of many sentences: `made` for those made here, or a file, one a line, .gz or plain."""
 
-OPENINGS = (
-    "Yesterday",
-    "This morning",
-    "In the end",
-    "To be honest",
-    "When it rained",
-    "After dinner",
-    "If you have time",
-    "Three years ago",
-    "As far as I know",
-    "On the way home",
+
+def _phrases(text: str) -> list[str]:
+    return text.split("|")
+
+
+OPENINGS = _phrases(
+    "Yesterday|This morning|In the end|To be honest|When it rained|After dinner|"
+    "If you have time|Three years ago|As far as I know|On the way home"
 )
-SUBJECTS = (
-    "I",
-    "we",
-    "my sister",
-    "the old doctor",
-    "our neighbours",
-    "Tom",
-    "the girl with the red hat",
-    "everybody",
-    "the children",
-    "a friend of mine",
-    "nobody in this town",
-    "the man who lives next door",
+SUBJECTS = _phrases(
+    "I|we|my sister|the old doctor|our neighbours|Tom|the girl with the red hat|everybody|"
+    "the children|a friend of mine|nobody in this town|the man who lives next door"
 )
-ACTIONS = (
-    "could not find the key",
-    "wanted to buy a bicycle",
-    "waited for the last train",
-    "forgot to close the window",
-    "laughed",
-    "told me a long story about the sea",
-    "cooked soup for twelve people",
-    "lost the game",
-    "had never seen so much snow",
-    "had to work until midnight",
-    "asked me where the station was",
-    "read the letter twice and said nothing",
-    "slept",
+ACTIONS = _phrases(
+    "could not find the key|wanted to buy a bicycle|waited for the last train|"
+    "forgot to close the window|laughed|told me a long story about the sea|"
+    "cooked soup for twelve people|lost the game|had never seen so much snow|"
+    "had to work until midnight|asked me where the station was|"
+    "read the letter twice and said nothing|slept"
 )
-ENDINGS = (
-    "because it was too late",
-    "without a word",
-    "in front of the school",
-    "although the doctor was against it",
-    "and then went home",
-    "as if nothing had happened",
-    "for the first time in ten years",
-    "so that the others could rest",
-    "before the sun came up",
-    "with a cup of coffee and an old newspaper",
+ENDINGS = _phrases(
+    "because it was too late|without a word|in front of the school|"
+    "although the doctor was against it|and then went home|as if nothing had happened|"
+    "for the first time in ten years|so that the others could rest|before the sun came up|"
+    "with a cup of coffee and an old newspaper"
 )
 
 

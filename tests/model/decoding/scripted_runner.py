@@ -14,7 +14,7 @@ class ScriptedRunner:
         admitted: Batches, in order.
         dropped: Sentences, in order.
         broken: When set, `admit` or `advance` of a batch with this source id raises.
-        interrupt_after: Steps after which somebody interrupts, counted down.
+        interrupt_after: Steps until the runner sets the interrupt, counted down.
     """
 
     def __init__(self, max_rows: int = 8, max_positions: int = 1000) -> None:

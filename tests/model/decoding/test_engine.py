@@ -1,4 +1,4 @@
-"""The engine's policy, on a runner that only counts: who joins when, and that nobody is lost."""
+"""The engine's policy, on a runner that only counts: when sentences join, and that none is lost."""
 
 from collections.abc import Sequence
 
@@ -180,7 +180,7 @@ def test_after_a_failure_of_the_runner_the_engine_is_empty_and_usable(where: str
         engine.decode([asked(first=9)])
 
 
-def test_if_a_sentence_cannot_be_dropped_all_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_a_sentence_cannot_be_dropped_all_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = ScriptedRunner()
     engine = make(runner)
     first, second = engine.add(asked(4, steps=5)), engine.add(asked(5, steps=5))
@@ -200,7 +200,7 @@ def test_if_a_sentence_cannot_be_dropped_all_are_forgotten(monkeypatch: pytest.M
     assert engine.decode([second.request]) == [[echo(second.request.source_ids)]]
 
 
-def test_agreed_tokens_are_those_of_a_running_sentence() -> None:
+def test_only_a_running_sentence_has_a_stable_prefix() -> None:
     engine = make(ScriptedRunner(max_rows=1))
     running, waiting = engine.add(asked(4, steps=5)), engine.add(asked())
     assert engine.stable_prefix(running) == ()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import torch_engine
+from model.decoding.runner import SilentObserver
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.native.build import VARIANTS
 from model.network.transformer import Transformer
@@ -46,24 +47,12 @@ def many_requests(seed: int = 5) -> list[DecodeRequest]:
     return [request(source, **options) for source, options in pairs]
 
 
-class CountingObserver:
+class RowCounter(SilentObserver):
     def __init__(self) -> None:
         self.rows: list[int] = []
-        self.sentences: list[int] = []
-        self.encodings: list[float] = []
-        self.steps: list[float] = []
-        self.waits: list[float] = []
-
-    def encoded(self, seconds: float) -> None:
-        self.encodings.append(seconds)
 
     def stepped(self, seconds: float, rows: int, sentences: int) -> None:
-        self.steps.append(seconds)
         self.rows.append(rows)
-        self.sentences.append(sentences)
-
-    def first_token(self, seconds: float) -> None:
-        self.waits.append(seconds)
 
 
 NewEngine = Callable[..., DecodingEngine]
@@ -254,22 +243,12 @@ def test_a_network_of_half_precision_is_searched_in_full() -> None:
 
 
 def test_finished_rows_leave_the_batch() -> None:
-    network, observer = lively_network(), CountingObserver()
+    network, observer = lively_network(), RowCounter()
     requests = [request(s, strategy="greedy", no_repeat_ngram_size=1) for s in sentences(*[5] * 8)]
     results = torch_engine(network).decode(requests, observer=observer)
     lengths = [len(r[0].token_log_probabilities) for r in results if isinstance(r, list)]
     assert len(set(lengths)) > 3
     assert observer.rows == [sum(n > step for n in lengths) for step in range(max(lengths))]
-
-
-def test_the_observer_sees_rows_sentences_and_durations() -> None:
-    observer = CountingObserver()
-    requests = [request(s, beam_size=3, max_length=2, min_length=2) for s in sentences(5, 5)]
-    torch_engine(lively_network()).decode(requests, observer=observer)
-    assert (observer.rows, observer.sentences) == ([6, 6], [2, 2])
-    seconds = observer.encodings, observer.steps, observer.waits
-    assert [len(each) for each in seconds] == [1, 2, 2]
-    assert min(map(min, seconds)) > 0
 
 
 @pytest.mark.parametrize("options", STRATEGIES)

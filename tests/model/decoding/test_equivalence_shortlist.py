@@ -88,15 +88,6 @@ def test_natively_every_strategy_knows_only_its_candidates(seed: int, library: L
         assert_same(result, reference_result(network, sentence))
 
 
-def test_without_candidates_nothing_changes(library: Library) -> None:
-    network, requests = lively_network(3), many_requests(3)
-    for asked in requests:
-        sentence = Sentence.admit(asked, network.config)
-        assert sentence.candidates is None
-        (result,) = decode(native_runner(network, library), [sentence])
-        assert_same(result, ReferenceDecoder(network).decode(asked))
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_company_with_and_without_candidates_changes_no_bit(precision: str, library: Library) -> None:
     network, shuffled = lively_network(), random.Random(2)
@@ -111,7 +102,7 @@ def test_company_with_and_without_candidates_changes_no_bit(precision: str, libr
 
 
 def test_a_vocabulary_that_is_mostly_not_wanted_serves_many_after_one_another() -> None:
-    """SlotTensors are copied, kept for the next sentence, overwritten and moved together."""
+    """Columns of the projection are copied, kept for the next sentence, overwritten and moved together."""
     network = lively_network(4, source_vocab_size=VOCAB, target_vocab_size=200)
     runner = native_runner(network)
     chosen = random.Random(5)
@@ -149,16 +140,16 @@ def test_a_beginning_that_no_source_token_suggests_is_kept(options: dict[str, ob
         assert {*result[0].token_ids} <= {4, 5, 8, 12}
 
 
-def test_what_is_certain_is_told_in_tokens_of_the_vocabulary() -> None:
+def test_a_stable_prefix_has_tokens_of_the_vocabulary() -> None:
     network, shortlist = lively_network(), shortlist_of([EOS], [[9, 11]] * VOCAB)
     asked = request((6, 7, EOS), strategy="greedy", min_length=6, max_length=8)
     sentence = Sentence.admit(asked, network.config, shortlist)
     runner = native_runner(network)
     runner.admit([sentence])
     runner.advance(Interrupt(), 4)
-    agreed = runner.stable_prefix(sentence)
-    assert len(agreed) == 4
-    assert {*agreed} <= {9, 11}
+    prefix = runner.stable_prefix(sentence)
+    assert len(prefix) == 4
+    assert {*prefix} <= {9, 11}
 
 
 def test_an_engine_gives_each_sentence_the_candidates_of_its_source() -> None:

@@ -1,10 +1,10 @@
-"""What becomes of a sentence does not depend on its company, on real sentences and a trained network.
+"""A translation does not depend on the rest of the batch, on real sentences and a trained network.
 
-Each sentence is decoded alone, then beside thousands of others: all at once, and as a service sees
-them: in any order, a few arriving between two steps, within a tight budget, with others that are
-cancelled midway. The native library must give the same hypotheses to the last bit of every score.
-PyTorch's products are summed in an order that depends on the size of the batch, so that the last
-bits differ there and a tie can fall either way: such cases are counted, and must be ties.
+Each sentence is decoded alone, then with thousands of others: all at once, and as in a service: in any
+order, a few arriving between two steps, within a tight budget, with others that are cancelled midway.
+The native library must give the same hypotheses to the last bit of every score. PyTorch's products are
+summed in an order that depends on the size of the batch, so that the last bits differ there and a tie
+can fall either way: such cases are counted, and must be ties.
 """
 
 import dataclasses
@@ -31,8 +31,8 @@ STRATEGIES = {
     "beam": DecodeOptions(strategy="beam", beam_size=4, num_hypotheses=2),
     "sample": DecodeOptions(strategy="sample", seed=17, temperature=0.8),
 }
-FEW, MANY = 40, 2000
-FEW_IN_TORCH, MANY_IN_TORCH = 12, 200
+FEW, MANY = 25, 2000
+FEW_IN_TORCH, MANY_IN_TORCH = 8, 200
 takes_minutes = pytest.mark.skipif(
     ENVIRONMENT not in os.environ, reason=f"takes minutes: {ENVIRONMENT}=made asks for it"
 )
@@ -74,7 +74,7 @@ def in_traffic(engine: DecodingEngine, requests: Sequence[DecodeRequest]) -> lis
     chance = random.Random(5)
     waiting = [*enumerate(requests), *((_UNWANTED, request) for request in requests)]
     chance.shuffle(waiting)
-    places: dict[Sentence, int] = {}
+    index_of: dict[Sentence, int] = {}
     unwanted: list[Sentence] = []
     results: dict[int, Result] = {}
     while len(results) < len(requests):
@@ -82,14 +82,14 @@ def in_traffic(engine: DecodingEngine, requests: Sequence[DecodeRequest]) -> lis
             if waiting and engine.fits(waiting[-1][1]):
                 place, request = waiting.pop()
                 sentence = engine.add(request)
-                places[sentence] = place
+                index_of[sentence] = place
                 if place == _UNWANTED:
                     unwanted.append(sentence)
         while unwanted and chance.random() < 0.5:
             engine.cancel(unwanted.pop(chance.randrange(len(unwanted))))
         for sentence, result in engine.step(max_steps=chance.randint(1, 4)).finished:
-            if places[sentence] != _UNWANTED:
-                results[places[sentence]] = result
+            if index_of[sentence] != _UNWANTED:
+                results[index_of[sentence]] = result
     return [results[place] for place in range(len(requests))]
 
 

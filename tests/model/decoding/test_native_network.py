@@ -152,12 +152,3 @@ def test_the_weights_may_go_once_they_are_packed() -> None:
     del torch_network
     gc.collect()
     assert engine.decode(requests) == expected
-
-
-@needs_native
-def test_a_network_lives_as_long_as_a_session_needs_it() -> None:
-    torch_network, requests = lively_network(3), [request(source) for source in sentences(5, 6)]
-    expected = native_engine(torch_network).decode(requests)
-    engine = engine_over(NativeNetwork(torch_network.config, torch_network.state_dict()))
-    gc.collect()
-    assert engine.decode(requests) == expected

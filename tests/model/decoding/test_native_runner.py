@@ -186,19 +186,6 @@ def test_the_stable_prefix_of_greedy_search_is_all_that_it_has_produced() -> Non
     assert lengths == [1, 2, 3, 4]
 
 
-@needs_native
-def test_engines_over_one_network_are_independent() -> None:
-    network = lively_network()
-    native = NativeNetwork(network.config, network.state_dict())
-    first, second = engine_over(native), engine_over(native)
-    requests = many_requests()
-    expected = first.decode(requests)
-    first.add(requests[0])
-    first.step(max_steps=1)
-    first.close()
-    assert second.decode(requests) == expected
-
-
 @pytest.fixture(scope="module")
 def network() -> NativeNetwork:
     torch_network = lively_network(2)

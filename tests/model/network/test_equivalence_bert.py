@@ -40,6 +40,6 @@ def test_states_are_berts() -> None:
     source_NS[1, 8:] = PAD
     mask_NS = source_NS != PAD
     expected = theirs(input_ids=source_NS, attention_mask=mask_NS.long()).last_hidden_state
-    memory = ours.encode(source_NS)
-    assert torch.equal(memory.mask_NS, mask_NS)
-    assert_close(memory.states_NSM[mask_NS], expected[mask_NS], atol=1e-5, rtol=1e-5)
+    encoder_output = ours.encode(source_NS)
+    assert torch.equal(encoder_output.mask_NS, mask_NS)
+    assert_close(encoder_output.states_NSM[mask_NS], expected[mask_NS], atol=1e-5, rtol=1e-5)

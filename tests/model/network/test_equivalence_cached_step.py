@@ -34,7 +34,7 @@ def padded_sources() -> Tensor:
 
 
 def full_logits(network: Transformer, source_NS: Tensor | None, target_NKT: Tensor) -> Tensor:
-    """(N, K, T, V), every lane a row of its own."""
+    """(N, K, T, V), every hypothesis a row of its own."""
     width = target_NKT.shape[1]
     source = None if source_NS is None else source_NS.repeat_interleave(width, 0)
     return network(source, target_NKT.flatten(0, 1)).unflatten(0, (-1, width))
@@ -82,7 +82,7 @@ def test_step_is_forward_for_a_decoder_alone(positions: str) -> None:
 @pytest.mark.parametrize("positions", POSITIONS)
 @torch.inference_mode()
 def test_reordered_and_compacted_lanes_go_on_as_if_alone(positions: str) -> None:
-    """After each step lanes change parents; half way, slot 1 leaves and slot 2 takes its place."""
+    """After each step hypotheses change parents; half way, slot 1 leaves and slot 2 takes its place."""
     network, source_NS = tiny_network(positions=positions), padded_sources()
     generator = torch.Generator().manual_seed(7)
     tokens_NKT = ids(3, WIDTH, 1, vocab_size=TARGET_VOCAB)

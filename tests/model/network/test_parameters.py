@@ -58,34 +58,13 @@ def test_of_variants(variant: Mapping[str, object]) -> None:
 
 def test_no_variant_is_forgotten() -> None:
     """A field that is added to the configuration must be looked at here."""
-    without_parameters = {
-        "activation",
-        "norm_position",
-        "norm_epsilon",
-        "sinusoid_layout",
-        "relative_max_distance",
-        "scale_embeddings",
-        "embedding_dropout",
-        "attention_dropout",
-        "ffn_dropout",
-        "residual_dropout",
-        "layer_drop",
-        "initialisation",
-        "pad_id",
-        "bos_id",
-        "eos_id",
-        "unk_id",
-        "decoder_start_id",
-    }
-    sizes = {
-        "source_vocab_size",
-        "target_vocab_size",
-        "model_dim",
-        "num_heads",
-        "ffn_dim",
-        "max_positions",
-        "relative_buckets",
-    }
+    without_parameters = (
+        "activation norm_position norm_epsilon sinusoid_layout relative_max_distance scale_embeddings "
+        "embedding_dropout attention_dropout ffn_dropout residual_dropout layer_drop initialisation "
+        "pad_id bos_id eos_id unk_id decoder_start_id"
+    )
+    sizes = "source_vocab_size target_vocab_size model_dim num_heads ffn_dim max_positions relative_buckets"
+    ignored = {*without_parameters.split(), *sizes.split()}
     varied = {name for variant in VARIANTS for name in variant}
     fields = {field.name for field in dataclasses.fields(TransformerConfig)}
-    assert fields - without_parameters - sizes - varied == set()
+    assert fields - ignored - varied == set()

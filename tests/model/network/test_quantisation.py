@@ -1,4 +1,4 @@
-"""int8 products are exact in their integers, close to the real product, and blind to batch mates."""
+"""int8 products are exact in their integers, close to the real product, and do not depend on the batch."""
 
 import pytest
 import torch

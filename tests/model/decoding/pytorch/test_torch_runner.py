@@ -82,7 +82,7 @@ def test_weights_may_change_while_nothing_runs() -> None:
 
 @torch.inference_mode()
 def test_broken_numbers_leave_nothing_behind_in_the_pool() -> None:
-    """The sentence after it fills the same entries, fewer of them."""
+    """The sentence after it fills some of the same KV slots."""
     network = lively_network()
     healthy = network.source_embedding.tokens.weight[9].clone()
     network.source_embedding.tokens.weight[9] = torch.nan

@@ -32,7 +32,7 @@ def rank(
     config: TransformerConfig = CONFIG,
     never_produced: Sequence[int] = (),
 ) -> Tensor:
-    """Log-probabilities to choose by after each sentence has produced its past, in both lanes."""
+    """Log-probabilities to choose by after each sentence has produced its past, in both hypotheses."""
     past = past or [()] * len(batch)
     slots_N = torch.arange(len(batch))
     constraints = Constraints(len(batch), 16, config, CPU, never_produced)

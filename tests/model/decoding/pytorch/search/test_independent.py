@@ -136,20 +136,6 @@ def test_draws_follow_the_distribution() -> None:
         assert draws[tokens] / 2000 == pytest.approx(share, abs=0.04)  # four standard deviations
 
 
-def test_the_same_seed_gives_the_same_sample_whatever_the_batch() -> None:
-    engine, sources = torch_engine(lively_network()), sentences(5, 8, 3, 5)
-    asked = request(sources[0], strategy="sample", seed=11, temperature=3.0, num_hypotheses=2)
-    alone = engine.decode([asked])[0]
-    assert isinstance(alone, list)
-    mates = [
-        request(s, strategy="sample", seed=i, num_hypotheses=2, top_k=3, max_length=16)
-        for i, s in enumerate(sources)
-    ]
-    beams = [request(s, beam_size=2) for s in sources]
-    for together in ([asked, *mates], [*mates, asked], [*beams, asked, *mates]):
-        assert_same(engine.decode(together)[together.index(asked)], alone)
-
-
 def test_seeds_differ_and_so_do_requests_without_one() -> None:
     engine, source = torch_engine(lively_network()), sentences(8)[0]
     for seeds in ([1, 2, 3, 4], [None] * 4):
