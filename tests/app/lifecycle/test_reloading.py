@@ -22,7 +22,7 @@ from app.settings import Settings
 from model.checkpoint.self_test import SelfTestSentence
 from model.errors import CheckpointError, ConfigError
 from tests.app.conftest import Lines, client_of
-from tests.app.double import DoubleBackend, DoubleEngine
+from tests.app.double import DoubleBackend
 from tests.app.lifecycle.conftest import active_models_of
 
 pytestmark = pytest.mark.anyio
@@ -40,12 +40,14 @@ class Loads:
     """What each loading returns, in order; exceptions are raised.
 
     Attributes:
+        loaded: Backends that were loaded, in order.
         shared: The backend that was served at each loading.
         closed: Backends that were closed, in order.
     """
 
     def __init__(self, *editions: DoubleBackend | Exception) -> None:
         self.editions = list(editions)
+        self.loaded: list[DoubleBackend] = []
         self.shared: list[Backend | None] = []
         self.closed: list[Backend] = []
 
@@ -54,6 +56,7 @@ class Loads:
         found = self.editions.pop(0)
         if isinstance(found, Exception):
             raise found
+        self.loaded.append(found)
         close = found.close
         found.close = lambda: (self.closed.append(found), close())[1]  # type: ignore[method-assign]
         return found
@@ -134,12 +137,6 @@ async def test_earlier_requests_are_answered_by_the_old_models() -> None:
         await closed(loads, old)
 
 
-async def client_version(client: httpx.AsyncClient) -> str:
-    """What /models says, without any decoding."""
-    (model,) = (await client.get("/models")).json()
-    return str(model["version"])
-
-
 async def test_no_request_fails_while_versions_change() -> None:
     editions = [edition(letter) for letter in "abcdef"]
     for each in editions:
@@ -168,114 +165,11 @@ async def test_no_request_fails_while_versions_change() -> None:
         assert app.state.context.lifecycle.in_flight == 0
 
 
-@pytest.mark.parametrize(
-    ("failure", "reason"),
-    [
-        (CheckpointError("checkpoint x is corrupt"), "checkpoint x is corrupt"),
-        (ConfigError("shortlist", "off", "on"), "`shortlist` must be off, but is 'on' instead"),
-        (RuntimeError("secret"), "RuntimeError"),
-    ],
-)
-async def test_models_that_cannot_be_loaded_change_nothing(
-    failure: Exception, reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    old, newer = edition("a"), edition("c")
-    async with serving(Loads(old, failure, newer)) as (app, client):
-        request_reload(app)
-        await reloads(app, "failed")
-        assert await version(client) == "1+aaaaaaaa"
-        (line,) = [record for record in caplog.records if record.message.startswith("reload failed")]
-        assert (vars(line).get("reason") or vars(line)["fault"]) == reason
+async def test_a_reload_that_is_requested_while_loading_comes_after_it() -> None:
+    app = create_app(Settings(_env_file=None, watch_seconds=0), load=Loads(*map(edition, "ab")).load)
+    async with app.router.lifespan_context(app):
         request_reload(app)
         await reloads(app, "replaced")
-        assert await version(client) == "1+cccccccc"
-
-
-async def test_models_that_cannot_translate_are_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    old, broken = edition("a"), edition("b")
-    loads = Loads(old, broken)
-    async with serving(loads) as (app, client):
-        monkeypatch.setattr(broken, "engine", lambda *_: _Broken(broken))
-        request_reload(app)
-        await reloads(app, "failed")
-        assert loads.closed == [broken]
-        assert await version(client) == "1+aaaaaaaa"
-
-
-class _Broken(DoubleEngine):
-    def step(self, *_: object, **__: object) -> object:  # type: ignore[override]
-        raise CheckpointError("not a number")
-
-
-async def test_models_that_cannot_be_closed_do_not_prevent_reloads(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    old, new, newer = map(edition, "abc")
-    async with serving(Loads(old, new, newer)) as (app, client):
-        monkeypatch.setattr(old, "close", _fail)
-        request_reload(app)
-        await reloads(app, "replaced")
-        request_reload(app)
-        await reloads(app, "replaced", 2)
-        assert await version(client) == "1+cccccccc"
-    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        "the replaced models could not be closed"
-    ]
-
-
-def _fail() -> None:
-    raise OSError("the device is gone")
-
-
-async def test_the_same_models_change_nothing() -> None:
-    old, same = edition("a"), edition("a")
-    loads = Loads(old, same)
-    async with serving(loads) as (app, client):
-        service = app.state.context.service
-        request_reload(app)
-        await reloads(app, "unchanged")
-        assert app.state.context.service is service
-        assert loads.closed == [same]
-        assert await version(client) == "1+aaaaaaaa"
-
-
-async def test_new_self_test_sentences_are_verified_although_the_weights_are_the_same() -> None:
-    editions = [edition("a") for _ in range(4)]
-    for each, translation in zip(editions[1:], ("ONE TWO", "ONE TWO", "quite another"), strict=True):
-        golden = SelfTestSentence(
-            source_language="en", target_language="fr", source="one two", translation=translation
-        )
-        each._models = [dataclasses.replace(model, self_test=(golden,)) for model in each.models()]
-    loads = Loads(*editions)
-    async with serving(loads) as (app, client):
-        for outcome in ("replaced", "unchanged", "failed"):
-            request_reload(app)
-            await reloads(app, outcome)
-        assert await version(client) == "1+aaaaaaaa"
-
-
-async def test_requests_while_loading_or_draining_are_harmless() -> None:
-    loads = Loads(edition("a"), edition("a"), edition("b"))
-    app = create_app(Settings(_env_file=None, watch_seconds=0), load=loads.load)
-    async with app.router.lifespan_context(app), client_of(app) as client:
-        request_reload(app)
-        await reloads(app, "unchanged")
-        app.state.context.lifecycle.drain()
-        request_reload(app)
-        await asyncio.sleep(0.05)
-        assert (await client.get("/readyz")).json()["code"] == "draining"
-    assert len(loads.shared) == 2
-
-
-# A watched folder; the tests decide when the reloader looks.
-
-
-def put(folder: Path, *names: str, content: str = "{}") -> None:
-    folder.mkdir(exist_ok=True)
-    for name in names:
-        (folder / name).write_text(content)
 
 
 class Watched:
@@ -306,9 +200,99 @@ class Watched:
             await self.reloader.look(is_requested=is_requested)
         return self.context.service.catalogue.models[0].version
 
+    async def reload(self) -> str:
+        """Reload on request; gives the version that is served then."""
+        return await self.look(is_requested=True)
+
     def count(self, outcome: str) -> float | None:
         registry = self.context.metrics.registry
         return registry.get_sample_value("dragoman_reloads_total", {"outcome": outcome})
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (CheckpointError("checkpoint x is corrupt"), "checkpoint x is corrupt"),
+        (ConfigError("shortlist", "off", "on"), "`shortlist` must be off, but is 'on' instead"),
+        (RuntimeError("secret"), "RuntimeError"),
+    ],
+)
+async def test_models_that_cannot_be_loaded_change_nothing(
+    tmp_path: Path, failure: Exception, reason: str, lines: Lines
+) -> None:
+    async with Watched(tmp_path, edition("a"), failure, edition("c")) as watched:
+        assert await watched.reload() == "1+aaaaaaaa"
+        (line,) = [line for line in lines() if str(line["event"]).startswith("reload failed")]
+        assert (line.get("reason") or line["fault"]) == reason
+        assert watched.count("failed") == 1
+        assert await watched.reload() == "1+cccccccc"
+
+
+async def test_models_that_cannot_translate_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = edition("b")
+    monkeypatch.setattr(broken.engine("tiny", 0), "step", _raise(CheckpointError("not a number")))
+    async with Watched(tmp_path, edition("a"), broken) as watched:
+        assert await watched.reload() == "1+aaaaaaaa"
+        assert (watched.loads.closed, watched.count("failed")) == ([broken], 1)
+
+
+async def test_models_that_cannot_be_closed_do_not_prevent_reloads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: Lines
+) -> None:
+    async with Watched(tmp_path, *map(edition, "abc")) as watched:
+        (old,) = watched.loads.loaded
+        monkeypatch.setattr(old, "close", _raise(OSError("the device is gone")))
+        assert await watched.reload() == "1+bbbbbbbb"
+        assert await watched.reload() == "1+cccccccc"
+    errors = [line["event"] for line in lines() if line["level"] == "error"]
+    assert errors == ["the replaced models could not be closed"]
+
+
+def _raise(fault: Exception) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    return fail
+
+
+async def test_the_same_models_change_nothing(tmp_path: Path) -> None:
+    old, same = edition("a"), edition("a")
+    async with Watched(tmp_path, old, same) as watched:
+        service = watched.context.service
+        await watched.reload()
+        assert watched.context.service is service
+        assert (watched.loads.closed, watched.count("unchanged")) == ([same], 1)
+
+
+async def test_new_self_test_sentences_are_verified_although_the_weights_are_the_same(tmp_path: Path) -> None:
+    editions = [edition("a") for _ in range(4)]
+    for each, translation in zip(editions[1:], ("ONE TWO", "ONE TWO", "quite another"), strict=True):
+        sentence = SelfTestSentence(
+            source_language="en", target_language="fr", source="one two", translation=translation
+        )
+        each._models = [dataclasses.replace(model, self_test=(sentence,)) for model in each.models()]
+    async with Watched(tmp_path, *editions) as watched:
+        for outcome in ("replaced", "unchanged", "failed"):
+            await watched.reload()
+            assert watched.count(outcome) == 1
+
+
+async def test_a_draining_process_does_not_reload(tmp_path: Path) -> None:
+    async with Watched(tmp_path, edition("a"), edition("b")) as watched:
+        watched.context.lifecycle.drain()
+        assert await watched.reload() == "1+aaaaaaaa"
+        assert len(watched.loads.shared) == 1
+
+
+# A watched folder; the tests decide when the reloader looks.
+
+
+def put(folder: Path, *names: str, content: str = "{}") -> None:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text(content)
 
 
 async def test_changed_files_are_loaded_after_two_looks_without_change(tmp_path: Path, lines: Lines) -> None:
@@ -393,7 +377,7 @@ async def test_a_look_without_a_thread_is_logged_and_made_up_for(
     threads = Threads(monkeypatch)
     async with Watched(tmp_path, *map(edition, "abc")) as watched:
         threads.are_short = True
-        assert await watched.look(is_requested=True) == "1+aaaaaaaa"
+        assert await watched.reload() == "1+aaaaaaaa"
         threads.are_short = False
         assert await watched.look() == "1+bbbbbbbb", "the request is not forgotten"
         put(tmp_path, "model.safetensors")
@@ -422,8 +406,8 @@ async def test_memory_that_cannot_be_reclaimed_does_not_prevent_reloads(
 
     monkeypatch.setattr("app.lifecycle.reloading.reclaim_memory", fail)
     async with Watched(tmp_path, *map(edition, "abc")) as watched:
-        assert await watched.look(is_requested=True) == "1+bbbbbbbb"
-        assert await watched.look(is_requested=True) == "1+cccccccc"
+        assert await watched.reload() == "1+bbbbbbbb"
+        assert await watched.reload() == "1+cccccccc"
 
 
 def test_the_listing_shows_new_changed_replaced_and_missing_files(tmp_path: Path) -> None:
