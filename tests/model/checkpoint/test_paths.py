@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint.paths import checkpoint_folders, good_checkpoint, is_run_folder, run_folders
+from model.checkpoint.paths import (
+    checkpoint_folders,
+    good_checkpoint,
+    is_run_folder,
+    run_folders,
+    served_folders,
+)
+from model.errors import ConfigError
 
 
 def make(folder: Path) -> Path:
@@ -26,7 +33,8 @@ def test_a_folder_stands_for_the_checkpoints_in_it(tmp_path: Path) -> None:
     make(tmp_path / ".b.writing")
     (tmp_path / "c").mkdir()
     (tmp_path / "file").touch()
-    assert checkpoint_folders(tmp_path) == [one, two]
+    assert checkpoint_folders(tmp_path) == served_folders([tmp_path]) == [one, two]
+    assert served_folders([two]) == [two]
     assert checkpoint_folders(tmp_path / "c") == []
 
 
@@ -74,3 +82,9 @@ def test_the_good_checkpoint_of_a_run_is_the_best_else_the_last(tmp_path: Path) 
     for name in ("last", "best"):
         (tmp_path / "checkpoints" / name).mkdir(parents=True)
         assert good_checkpoint(tmp_path) == tmp_path / "checkpoints" / name
+
+
+@pytest.mark.parametrize("name", ["", "missing"])
+def test_a_folder_without_a_checkpoint_is_refused_with_the_missing_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"`checkpoint` must be a checkpoint folder \(with config\.json\)"):
+        served_folders([tmp_path / name])
