@@ -37,7 +37,7 @@ def test_a_text_without_a_sentence_is_refused(run: Run, tmp_path: Path, text: st
     result = run("attention", "-s", "en", "-t", "fr", "-o", tmp_path / "maps", text)
     assert (result.exit_code, result.stderr) == (
         1,
-        "dragoman: nothing to draw: no TEXT holds a sentence to translate\n",
+        "dragoman: nothing to draw: no TEXT has a sentence to translate\n",
     )
     assert not (tmp_path / "maps").exists()
 

@@ -36,7 +36,7 @@ ffn_dim = 16
 
 [run]
 folder = "run"
-max_steps = 60
+max_steps = 20
 save_every = 5
 log_every = 1
 device = "cpu"
@@ -72,22 +72,18 @@ def start(*arguments: str | Path, first: str = "") -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finish(process: subprocess.Popen[str]) -> str:
-    output, errors = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0, errors
-    return output
-
-
-@pytest.mark.slow
-def test_kill_9_and_resume_give_the_bits_of_an_uninterrupted_run(config: Path, tmp_path: Path) -> None:
+def test_kill_9_and_resume_give_the_bits_of_an_uninterrupted_run(
+    run: Run, config: Path, tmp_path: Path
+) -> None:
+    """Every point of a kill is tested in `tests/faults/test_killed_trainer.py`."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert "Ended by max_steps at step 60" in finish(start("--config", config, "--run.folder", whole))
+    assert "Ended by max_steps at step 20" in run("train", "--config", config, "--run.folder", whole).stdout
     process = start("--config", config, "--run.folder", killed, first=STOPS_AT_STEP_12)
     wait_for_step(process, killed, 10)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert saved_step(killed) == 10
-    assert "at step 60" in finish(start("--config", config, "--run.folder", killed, "--resume"))
+    assert "at step 20" in run("train", "--config", config, "--run.folder", killed, "--resume").stdout
     for name in ("state/tensors.safetensors", "checkpoints/last/model.safetensors"):
         assert (whole / name).read_bytes() == (killed / name).read_bytes()
 

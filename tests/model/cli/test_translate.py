@@ -20,6 +20,7 @@ from tests.model.cli.conftest import Run
 def test_lines_from_standard_input(run: Run) -> None:
     result = run("translate", "--source", "en", "--target", "fr", stdin="Good morning.\nThank you.\n")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Bonjour.\nMerci.\n", "")
+    assert run("translate", "-s", "en", "-t", "fr", stdin="").stdout == ""
 
 
 def test_white_space_and_line_ends_survive(run: Run) -> None:
@@ -98,10 +99,6 @@ def test_what_is_not_utf_8_is_named(run: Run) -> None:
     result = run("translate", "-s", "en", "-t", "fr", stdin=b"Thank you.\n\xff\xfe\n")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("dragoman: line 2 of the input must be UTF-8: ")
-
-
-def test_empty_input_gives_empty_output(run: Run) -> None:
-    assert run("translate", "-s", "en", "-t", "fr", stdin="").stdout == ""
 
 
 def test_options_reach_the_decoder(run: Run) -> None:
@@ -241,39 +238,23 @@ def test_what_failed_goes_on_once_the_line_is_mended(
     assert (again.exit_code, again.stderr) == (0, f"{tmp_path / name} is complete already\n")
 
 
-def test_what_failed_goes_on_past_the_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = interrupted(run, tmp_path, "out", monkeypatch)
-    assert run(*arguments, "--skip-long").exit_code == 0
-    assert (tmp_path / "out").read_text() == "Merci.\n" * 3
-
-
-def test_another_command_does_not_go_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = interrupted(run, tmp_path, "out", monkeypatch)
-    for more, difference in (
-        (["--beam-size", "2", "--pairs"], "--pairs False, now True; --beam-size None, now 2"),
-        (["-t", "en"], "languages en-fr, now en-en"),
-    ):
-        refused = run(*arguments, "--skip-long", *more)
-        assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
-        assert f"out.part: it was begun with {difference}; repeat" in refused.stderr
-    (tmp_path / "in").write_text("Good morning.\n" * 4)
-    assert "the first 2 lines of the input are not those" in run(*arguments).stderr
-    assert (tmp_path / "out.part").read_text() == "Merci.\n" * 2
-
-
-def test_another_teacher_does_not_go_on(
+def test_another_command_or_checkpoint_does_not_continue(
     run: Run, tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = interrupted(run, tmp_path, "out", monkeypatch)
     other = shutil.copytree(tiny_checkpoint, tmp_path / "other")
     replace_card(other, dataclasses.replace(load_checkpoint(other).card, version="2"), {})
-    refused = run(*arguments, "--checkpoint", other)
-    assert refused.exit_code == 2
-    assert "out.part: it was begun with the checkpoint " in refused.stderr
-
-
-def test_progress_can_be_asked_for(run: Run) -> None:
-    assert "1 lines" in run("translate", "-s", "en", "-t", "fr", "--progress", stdin="Thank you.").stderr
+    for more, difference in (
+        (["--beam-size", "2", "--pairs"], "--pairs False, now True; --beam-size None, now 2; repeat"),
+        (["-t", "en"], "languages en-fr, now en-en; repeat"),
+        (["--checkpoint", str(other)], "the checkpoint "),
+    ):
+        refused = run(*arguments, "--skip-long", *more)
+        assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+        assert f"out.part: it was begun with {difference}" in refused.stderr
+    assert (tmp_path / "out.part").read_text() == "Merci.\n" * 2
+    assert run(*arguments, "--skip-long").exit_code == 0
+    assert (tmp_path / "out").read_text() == "Merci.\n" * 3
 
 
 def test_progress_counts_sentences_as_they_are_done(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,3 +1,6 @@
+"""Normalisation of sentences, and replacements for characters that a vocabulary lacks."""
+
+import string
 import time
 import unicodedata
 
@@ -5,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.normalisation import INVISIBLE, clean
+from model.text.normalisation import INVISIBLE, clean, nfkc_fallback, separate_punctuation
 
 any_text = st.text(st.characters())  # lone surrogates included
 
@@ -70,3 +73,48 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
 def test_a_run_of_marks_longer_than_any_language_writes_is_left_in_its_order() -> None:
     zalgo = "é" + "\u0301\u0316" * 40
     assert clean(f"e\u0301 {zalgo} e\u0301") == f"é {zalgo} é"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("go.", "go ."),
+        ("he's calm.", "he's calm ."),
+        ("va !", "va !"),
+        ("wait, what?!", "wait , what ? !"),
+        (".", "."),
+        ("", ""),
+        ("3.14", "3 .14"),
+    ],
+)
+def test_each_mark_gets_a_space_before_it(text: str, expected: str) -> None:
+    assert separate_punctuation(text) == expected
+
+
+KNOWN = frozenset(string.ascii_letters + string.digits + string.punctuation + " éß的。")
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("a ﬁne ﬂower", "a fine flower"),
+        ("ｈｅｌｌｏ，", "hello,"),
+        ("½ cup", "1/2 cup"),
+        ("1½ cups, 2 ¾", "1 1/2 cups, 2 3/4"),
+        ("wait…", "wait..."),
+        ("№ 5 ㎏ Ⅳ", "No 5 kg IV"),
+        ("ﬀ的。é", "ff的。é"),
+    ],
+)
+def test_what_the_vocabulary_lacks_is_spelt_out(text: str, plain: str) -> None:
+    assert nfkc_fallback(text, KNOWN) == plain
+
+
+@pytest.mark.parametrize("text", ["plain", "café 的。", "10² H₂O", "ж 🙂 ά", "℃", ""])
+def test_what_has_no_known_spelling_or_needs_none_stays(text: str) -> None:
+    assert nfkc_fallback(text, KNOWN) == text
+
+
+def test_what_the_vocabulary_has_stays_as_it_is() -> None:
+    assert nfkc_fallback("1½ …", KNOWN | {"½", "…"}) == "1½ …"
+    assert nfkc_fallback("1½ ﬁ", KNOWN | {"½"}) == "1½ fi"

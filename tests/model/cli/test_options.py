@@ -1,11 +1,13 @@
-"""Commands that write a whole folder replace what is theirs, and nothing else."""
+"""Options that commands share: which folders `--output` replaces, and progress without a terminal."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from model.checkpoint.folder import load_checkpoint
+from model.cli.options import progress_bar
 from tests.model.cli.conftest import Run
 
 
@@ -74,3 +76,13 @@ def test_an_export_is_replaced(run: Run, tiny_checkpoint: Path, tmp_path: Path, 
 def test_the_help_says_what_may_be_replaced(run: Run, command: str) -> None:
     shown = " ".join(run(command, "--help").output.split())
     assert "new or empty, or a checkpoint or an export to replace; not the input" in shown
+
+
+@pytest.mark.parametrize("wanted", [None, True, False])
+def test_without_standard_error_nothing_is_shown(
+    monkeypatch: pytest.MonkeyPatch, wanted: bool | None
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    with progress_bar("lines", wanted=wanted) as bar:
+        bar.update(1)
+    assert bar.disable
