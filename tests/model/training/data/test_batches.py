@@ -11,13 +11,11 @@ import torch
 from torch import Tensor
 
 from model.errors import ConfigError, CorpusError
-from model.training.config.data import BatchConfig, CleaningConfig, VocabularyConfig
+from model.training.config.data import BatchConfig, CleaningConfig
 from model.training.data.batches import Batch, BatchStream, Prefetcher
 from model.training.data.dataset import prepare
 from model.training.data.token_store import PairDataset
-from model.training.data.tokenisation import directed_sentences
-from model.training.data.vocabulary import train_tokenizer
-from tests.model.training.parallel_text import write_corpus
+from tests.model.training.parallel_text import tokenizer_of, write_corpus
 
 PAD, BOS, EOS = 0, 2, 3
 CONFIG = BatchConfig(max_tokens=600, prefetch=3)
@@ -28,9 +26,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> PairDataset:
     """300 directed pairs in both directions; about 20 batches."""
     folder = tmp_path_factory.mktemp("batches")
     corpus = write_corpus(folder / "a.tsv", 150, bidirectional=True)
-    config = VocabularyConfig(kind="word", size=400)
-    sentences = directed_sentences([corpus], CleaningConfig())
-    train_tokenizer(sentences, config, target_languages=["en", "fr"], folder=folder / "tokenizer")
+    tokenizer_of(corpus, folder / "tokenizer", kind="word", size=400)
     return prepare([corpus], folder / "tokenizer", CleaningConfig(), folder / "pairs")
 
 

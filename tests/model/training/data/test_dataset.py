@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from model.errors import CorpusError, TokenizerError
-from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.dataset import data_fingerprint, prepare
 from model.training.data.token_store import INDEX_FILE, PairDataset, read_index
-from model.training.data.tokenisation import directed_sentences
-from model.training.data.vocabulary import train_tokenizer
-from tests.model.training.parallel_text import made_up_pairs, write_corpus
+from tests.model.training.parallel_text import made_up_pairs, tokenizer_of, write_corpus
 
 COUNT = 40
 CLEANING = CleaningConfig()
@@ -24,12 +22,8 @@ def corpus(tmp_path: Path) -> CorpusConfig:
 
 @pytest.fixture
 def tokenizer_folder(corpus: CorpusConfig, tmp_path: Path) -> Path:
-    folder = tmp_path / "tokenizer"
-    sentences = directed_sentences([corpus], CLEANING)
-    train_tokenizer(
-        sentences, VocabularyConfig(kind="char", size=200), target_languages=["en", "fr"], folder=folder
-    )
-    return folder
+    tokenizer_of(corpus, tmp_path / "tokenizer")
+    return tmp_path / "tokenizer"
 
 
 def age(folder: Path) -> int:

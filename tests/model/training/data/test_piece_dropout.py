@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 from model.text.tokenizer import Tokenizer
-from model.training.config.data import BatchConfig, CleaningConfig, VocabularyConfig
+from model.training.config.data import BatchConfig, CleaningConfig
 from model.training.data.batches import BatchStream
 from model.training.data.dataset import prepare
 from model.training.data.piece_dropout import PieceDropout, PieceDropouts, VariedRows
 from model.training.data.token_store import PairDataset, Rows
-from model.training.data.tokenisation import directed_sentences
-from model.training.data.vocabulary import train_tokenizer
-from tests.model.training.parallel_text import write_corpus
+from tests.model.training.parallel_text import tokenizer_of, write_corpus
 
 TOKENS, PAIRS, COUNT = 12, 400, 150
 PIECES = {4: ("a", -2.0), 5: ("b", -2.5), 6: ("c", -3.1), 7: ("ab", -3.0), 8: ("bc", -3.5), 9: ("abc", -4.2)}
@@ -96,9 +94,7 @@ def test_no_plan_is_longer_than_the_longest_sequence() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dropout")
     corpus = write_corpus(folder / "a.tsv", COUNT, bidirectional=True)
-    sentences = directed_sentences([corpus], CleaningConfig())
-    config = VocabularyConfig(size=80, byte_fallback=False)
-    train_tokenizer(sentences, config, target_languages=["en", "fr"], folder=folder / "tokenizer")
+    tokenizer_of(corpus, folder / "tokenizer", kind="unigram", size=80, byte_fallback=False)
     prepare([corpus], folder / "tokenizer", CleaningConfig(), folder / "pairs")
     return folder
 

@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
@@ -5,11 +6,10 @@ import pytest
 
 from model.errors import CorpusError
 from model.text.tokenizer import Tokenizer
-from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig, VocabularyConfig
+from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.cleaning import CleaningReport
 from model.training.data.tokenisation import directed_sentences, tokenised_chunks
-from model.training.data.vocabulary import train_tokenizer
-from tests.model.training.parallel_text import made_up_pairs, write_corpus
+from tests.model.training.parallel_text import made_up_pairs, tokenizer_of, write_corpus
 
 COUNT = 30
 PAIRS = made_up_pairs(COUNT)
@@ -22,9 +22,7 @@ def corpus(tmp_path: Path) -> CorpusConfig:
 
 @pytest.fixture
 def tokenizer(corpus: CorpusConfig, tmp_path: Path) -> Tokenizer:
-    config = VocabularyConfig(kind="char", size=200)
-    sentences = directed_sentences([corpus], CleaningConfig())
-    return train_tokenizer(sentences, config, target_languages=["en", "fr"], folder=tmp_path / "tokenizer")
+    return tokenizer_of(corpus, tmp_path / "tokenizer")
 
 
 def test_bidirectional_corpus_gives_both_orders(corpus: CorpusConfig) -> None:
@@ -77,9 +75,7 @@ def test_a_direction_is_as_if_it_were_tokenised_alone(
     corpus: CorpusConfig, tmp_path: Path, shared: bool, languages: list[str]
 ) -> None:
     """With tags and without."""
-    config = VocabularyConfig(kind="char", size=200, shared=shared)
-    sentences = directed_sentences([corpus], CleaningConfig())
-    tokenizer = train_tokenizer(sentences, config, target_languages=languages, folder=tmp_path / "other")
+    tokenizer = tokenizer_of(corpus, tmp_path / "other", languages=languages, shared=shared)
     assert bool(tokenizer.language_tags) == (len(languages) > 1)
     _, backward = tokenised_chunks([corpus], tokenizer, CleaningConfig(), CleaningReport())
     for (english, french), pair in zip(PAIRS, backward.pairs, strict=True):
@@ -87,19 +83,17 @@ def test_a_direction_is_as_if_it_were_tokenised_alone(
         assert pair.target == tokenizer.encode_target(english)
 
 
-def english_and_french(file: Path) -> CorpusConfig:
-    return CorpusConfig(path=str(file), source_language="en", target_language="fr", bidirectional=True)
+def english_and_french(file: Path, rows: Iterable[tuple[str, str]], weight: float = 1.0) -> CorpusConfig:
+    file.write_text("".join(f"{english}\t{french}\n" for english, french in rows))
+    languages = {"source_language": "en", "target_language": "fr"}
+    return CorpusConfig(path=str(file), **languages, bidirectional=True, weight=weight)
 
 
 def test_what_sources_spell_out_is_spelt_out_in_either_direction(tmp_path: Path) -> None:
-    (tmp_path / "known.tsv").write_text("Figure 1 of 2\tFigure 1 sur 2\n" * 5)
-    known = english_and_french(tmp_path / "known.tsv")
-    config = VocabularyConfig(kind="char", size=200, byte_fallback=False)
-    sentences = directed_sentences([known], CleaningConfig())
-    tokenizer = train_tokenizer(sentences, config, target_languages=["en", "fr"], folder=tmp_path / "made")
+    known = english_and_french(tmp_path / "known.tsv", [("Figure 1 of 2", "Figure 1 sur 2")] * 5)
+    tokenizer = tokenizer_of(known, tmp_path / "made", byte_fallback=False)
     rows = [("Figure 1", "Figure １"), ("Figure ２", "Figure 2"), ("Figure 2", "Figure 2")]
-    (tmp_path / "a.tsv").write_text("".join(f"{english}\t{french}\n" for english, french in rows))
-    corpus = english_and_french(tmp_path / "a.tsv")
+    corpus = english_and_french(tmp_path / "a.tsv", rows)
     cleaning = CleaningConfig(drop_copies=False, deduplicate=False)
     chunks = tokenised_chunks([corpus], tokenizer, cleaning, CleaningReport())
     for chunk, turned in zip(chunks, (False, True), strict=True):
@@ -156,25 +150,12 @@ def test_copies_that_cannot_be_used_are_left_out(corpus: CorpusConfig, tokenizer
 def test_words_follow_their_corpus_with_a_weight_of_their_own(tmp_path: Path) -> None:
     nouns = {"dog": "chien", "cat": "chat", "house": "maison", "tree": "arbre", "road": "route"}
     when = {"again": "Encore", "now": "Voici"}
-    lines = [
-        f"{number} the {e} {then}.\t{when[then]} {number} le {f}.\n"
+    rows = (
+        (f"{number} the {e} {then}.", f"{when[then]} {number} le {f}.")
         for (e, f), then, number in product(nouns.items(), when, range(20, 25))
-    ]
-    (tmp_path / "words.tsv").write_text("".join(lines))
-    corpus = CorpusConfig(
-        path=str(tmp_path / "words.tsv"),
-        source_language="en",
-        target_language="fr",
-        weight=2.0,
-        bidirectional=True,
     )
-    config = VocabularyConfig(kind="char", size=200)
-    tokenizer = train_tokenizer(
-        directed_sentences([corpus], CleaningConfig()),
-        config,
-        target_languages=["en", "fr"],
-        folder=tmp_path / "t",
-    )
+    corpus = english_and_french(tmp_path / "words.tsv", rows, weight=2.0)
+    tokenizer = tokenizer_of(corpus, tmp_path / "tokenizer")
     alterations = AugmentationConfig(words=0.25)
     chunks = list(tokenised_chunks([corpus], tokenizer, CleaningConfig(), CleaningReport(), alterations))
     assert [chunk.weight for chunk in chunks] == [2.0, 2.0, 0.5, 0.5]
