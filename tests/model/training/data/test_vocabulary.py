@@ -178,9 +178,7 @@ def test_the_size_that_the_message_names_suffices(tmp_path: Path) -> None:
     trained(tmp_path, size=293, byte_fallback=True)
 
 
-def test_an_unknown_error_is_passed_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_unknown_error_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(**_: object) -> None:
         raise RuntimeError("INTERNAL: src/x.cc(1) [a == b] Something new.")
 
