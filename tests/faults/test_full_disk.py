@@ -4,14 +4,11 @@ No file may grow past a limit, which is as near to a full disk as a test gets wi
 limits are chosen so that something else meets them first each time.
 """
 
-import os
-import resource
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from model.checkpoint.folder import load_checkpoint
 from model.training.report.log import RunLog
@@ -20,59 +17,52 @@ from model.training.run_folder.state import load_run_state
 from tests.app.remote import ROOT
 from tests.model.training.tiny_runs import tiny_run
 
+VICTIMS = ("checkpoints/last/model.safetensors", "state/tensors.safetensors", "log.jsonl")
+# Resumes each run in a fork with its limit: standard error goes into its folder, statuses are told as JSON.
 PROGRAM = """
-import sys
+import json, os, resource, sys
+import model.training.run, torch._dynamo  # once, before the forks
 from pathlib import Path
-from model.cli.main import main
 from model.cli import train
+from model.cli.main import main
 from tests.model.training.tiny_runs import tiny_run
-train.load_train_config = lambda *_: tiny_run(Path(sys.argv[1]), run={"max_steps": 20})
-main(["train", "--resume"], prog_name="dragoman")
+
+def resume(folder, limit):
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(folder / "stderr", os.O_WRONLY | os.O_CREAT), 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        train.load_train_config = lambda *_: tiny_run(folder, run={"max_steps": 20})
+        main(["train", "--resume"], prog_name="dragoman")
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+print(json.dumps([resume(Path(folder), limit) for folder, limit in json.loads(sys.argv[1])]))
 """
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("finished")
-    run = open_run(tiny_run(folder))
-    run.run()
-    RunLog(run.folder.log).record("note", 8, {"text": "longer than all that is written before it" * 250})
-    return folder
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "victim", ["checkpoints/last/model.safetensors", "state/tensors.safetensors", "log.jsonl"]
-)
-def test_the_last_good_state_and_checkpoint_stay_whole(finished: Path, tmp_path: Path, victim: str) -> None:
-    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
-    root = tmp_path / "run"
-    kept = {part: files_of(root / part) for part in ("state", "checkpoints")}
-    sizes = {str(path.relative_to(root)): path.stat().st_size for path in root.rglob("*") if path.is_file()}
-    limit = sizes[victim] if victim == "log.jsonl" else sizes[victim] - 1  # the log is appended to
-
-    def fill() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    ended = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=os.environ,
-        preexec_fn=fill,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert ended.returncode == 1, ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert ended.stderr.splitlines()[-1].startswith("dragoman: cannot ")
-    assert "kept" in ended.stderr.splitlines()[-1]
-    assert {part: files_of(root / part) for part in kept} == kept
-    assert load_run_state(root / "state").step == 8
-    assert load_checkpoint(root / "checkpoints/last").provenance["steps"] == 8
+def test_the_last_good_state_and_checkpoint_stay_whole(tmp_path: Path) -> None:
+    (tmp_path / "finished").mkdir()
+    run = open_run(tiny_run(tmp_path / "finished"))
+    run.run()
+    RunLog(run.folder.log).record("note", 8, {"text": "longer than all that is written before it" * 250})
+    finished = files_of(tmp_path / "finished/run")
+    folders = [shutil.copytree(tmp_path / "finished", tmp_path / str(n)) for n in range(len(VICTIMS))]
+    # The log is appended to; other files are written anew.
+    limits = [len(finished[victim]) - (victim != "log.jsonl") for victim in VICTIMS]
+    command = [sys.executable, "-c", PROGRAM, json.dumps(list(zip(map(str, folders), limits, strict=True)))]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    assert json.loads(ended.stdout) == [1] * len(VICTIMS)
+    for folder, victim in zip(folders, VICTIMS, strict=True):
+        told = (folder / "stderr").read_text()
+        assert "Traceback" not in told, victim
+        assert told.splitlines()[-1].startswith("dragoman: cannot "), victim
+        assert "kept" in told.splitlines()[-1], victim
+        for part in ("state", "checkpoints"):
+            assert files_of(folder / "run" / part) == files_of(tmp_path / "finished/run" / part), victim
+        assert load_run_state(folder / "run/state").step == 8
+        assert load_checkpoint(folder / "run/checkpoints/last").provenance["steps"] == 8

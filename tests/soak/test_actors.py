@@ -1,20 +1,13 @@
 """Clients of every kind, against a service that does nothing wrong and one that is not there."""
 
 import threading
-from collections.abc import Iterator
 from random import Random
 
 import pytest
 
 from benchmarks.load.target import Accounts
-from tests.app.remote import Live, running
+from tests.app.remote import Live
 from tests.soak.actors import OFFENCES, Diary, Visitor, over_and_over
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Live]:
-    with running() as service:
-        yield service
 
 
 def visitor(port: int, diary: Diary) -> Visitor:
