@@ -1,7 +1,8 @@
-"""Golden sentences: kept where the network is sure, compared by what is alike, refused where it is not."""
+"""Self-test sentences: recorded if the network is sure of them, and compared by similarity."""
 
 import dataclasses
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,19 @@ import pytest
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.manifest import record
 from model.checkpoint.self_test import (
+    PLAIN_SENTENCES,
     PROVENANCE_KEY,
     SelfTestSentence,
+    find_self_test,
     is_sure,
+    plain_sentences,
     require_self_test,
     self_test_sentences,
     similarity,
 )
 from model.errors import CheckpointError
-from model.request import Hypothesis
+from model.request import DecodeRequest, Hypothesis
+from model.text.tokenizer import Tokenizer
 
 
 def sentence(translation: str, source: str = "en", target: str = "fr") -> SelfTestSentence:
@@ -72,3 +77,47 @@ def test_recording_them_changes_nothing_but_provenance(tiny_checkpoint: Path, tm
     assert after.checksum == before.checksum
     assert self_test_sentences(after.provenance) == (sentence("un texte"),)
     assert {**after.provenance, PROVENANCE_KEY: None} == {**before.provenance, PROVENANCE_KEY: None}
+
+
+class Decoder:
+    """Repeats its source with the given log-probabilities, and keeps the requests."""
+
+    def __init__(self, *log_probabilities: float) -> None:
+        self.requests: list[DecodeRequest] = []
+        self._log_probabilities = log_probabilities
+
+    def __call__(self, requests: Sequence[DecodeRequest]) -> list[list[Hypothesis]]:
+        self.requests = list(requests)
+        return [
+            [Hypothesis(request.source_ids[1:-1], 0, 0, (log_probability,), finished=True)]
+            for request, log_probability in zip(requests, self._log_probabilities, strict=True)
+        ]
+
+
+def test_only_what_is_sure_is_kept(tiny_tokenizer_folder: Path) -> None:
+    tokenizer = Tokenizer.load(tiny_tokenizer_folder)
+    decode = Decoder(-0.1, -2.0, -0.1)
+    texts = {("en", "fr"): ("one", "two"), ("fr", "en"): ("three",)}
+    found = find_self_test(tuple(texts), decode, tokenizer, texts=texts)
+    assert [(each.source_language, each.target_language, each.source) for each in found] == [
+        ("en", "fr", "one"),
+        ("fr", "en", "three"),
+    ]
+    assert [each.translation for each in found] == ["one", "three"]
+    assert {request.options.strategy for request in decode.requests} == {"greedy"}
+    assert found[0].request(tokenizer) == decode.requests[0]
+
+
+def test_a_sure_translation_that_no_reference_equals_is_left_out(tiny_tokenizer_folder: Path) -> None:
+    decode = Decoder(-0.1, -0.1, -2.0)
+    references = {("en", "fr"): {"one": {"other", "one"}, "two": {"deux"}, "three": {"three"}}}
+    pairs = [("en", "fr"), ("fr", "en")]
+    found = find_self_test(pairs, decode, Tokenizer.load(tiny_tokenizer_folder), references=references)
+    assert [(each.source, each.translation) for each in found] == [("one", "one")]
+    assert len(decode.requests) == 3
+
+
+def test_without_texts_there_are_plain_ones() -> None:
+    assert plain_sentences("pt-BR") == PLAIN_SENTENCES["pt"]
+    assert plain_sentences("tlh") == ()
+    assert {len(sentences) for sentences in PLAIN_SENTENCES.values()} == {4}

@@ -1,35 +1,154 @@
+"""Shortlists: the target tokens of a sentence, and their file in a checkpoint."""
+
 import dataclasses
+import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
+import torch
+from safetensors.numpy import load_file, save_file
 
+from model.checkpoint.editing import add_shortlist
+from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.manifest import record_evaluation
+from model.checkpoint.shortlist import SHORTLIST, Shortlist
 from model.config import TransformerConfig
-from model.errors import ConfigError
+from model.errors import CheckpointError, ConfigError
+from tests.model.checkpoint.test_folder import resign
 from tests.model.shortlists import shortlist_of
 
+
+@pytest.fixture
+def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
+    """A copy that a test may write into."""
+    return shutil.copytree(tiny_checkpoint, tmp_path / "copy")
+
+
+@pytest.fixture
+def shortlist(folder: Path) -> Shortlist:
+    config = load_checkpoint(folder).config
+    return shortlist_of([config.eos_id, 7], [[8, 9]] * config.source_vocab_size)
+
+
+def test_a_checkpoint_has_none_unless_it_is_given_one(folder: Path, shortlist: Shortlist) -> None:
+    before = load_checkpoint(folder)
+    assert before.shortlist is None
+    add_shortlist(folder, shortlist, {"per_token": 2})
+    after = load_checkpoint(folder)
+    assert after.shortlist is not None
+    assert after.shortlist.choose([5]).tolist() == [before.config.eos_id, 7, 8, 9]
+    assert after.provenance["shortlist"] == {"per_token": 2}
+    assert after.checksum != before.checksum
+
+
+def test_all_else_stays_as_it_was(folder: Path, shortlist: Shortlist) -> None:
+    record_evaluation(folder, "held-out", {"bleu": 1.0})
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    add_shortlist(folder, shortlist, {})
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {name for name in after if after[name] != before.get(name)} == {SHORTLIST, "provenance.json"}
+    old, new = json.loads(before["provenance.json"]), json.loads(after["provenance.json"])
+    assert new.pop("shortlist") == {}
+    assert new["files"].pop(SHORTLIST)["bytes"] == len(after[SHORTLIST])
+    assert new == old
+
+
+def test_another_one_replaces_it(folder: Path, shortlist: Shortlist) -> None:
+    add_shortlist(folder, shortlist, {})
+    other = shortlist_of([*shortlist.always.tolist(), 20], [[]] * (len(shortlist.offsets) - 1))
+    add_shortlist(folder, other, {})
+    found = load_checkpoint(folder).shortlist
+    assert found is not None
+    assert found.choose([5]).tolist() == [*shortlist.always.tolist(), 20]
+
+
+def test_a_full_disk_leaves_the_checkpoint_as_it_was(
+    folder: Path, shortlist: Shortlist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = load_checkpoint(folder).checksum
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(CheckpointError, match="No space left"):
+        add_shortlist(folder, shortlist, {})
+    assert load_checkpoint(folder).checksum == before
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_damage_is_refused_by_name(folder: Path, shortlist: Shortlist) -> None:
+    add_shortlist(folder, shortlist, {})
+    path = folder / SHORTLIST
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(CheckpointError, match=f"{SHORTLIST} is corrupt"):
+        load_checkpoint(folder)
+    resign(folder)
+    with pytest.raises(CheckpointError, match=f"{SHORTLIST} cannot be used"):
+        load_checkpoint(folder)
+
+
+def test_one_that_provenance_does_not_vouch_for_is_refused(folder: Path, shortlist: Shortlist) -> None:
+    add_shortlist(folder, shortlist, {})
+    provenance = json.loads((folder / "provenance.json").read_text())
+    del provenance["files"][SHORTLIST]
+    (folder / "provenance.json").write_text(json.dumps(provenance))
+    with pytest.raises(CheckpointError, match=f"{SHORTLIST} is not listed"):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"always": np.array([10_000], dtype=np.int32)}, "`always` must be ids below"),
+        ({"offsets": np.array([0], dtype=np.int32)}, "`offsets` must be"),
+        ({"more": np.array([0], dtype=np.int32)}, "must hold always, offsets, candidates"),
+    ],
+)
+def test_one_of_another_network_is_refused(
+    folder: Path, shortlist: Shortlist, changes: dict[str, np.ndarray], words: str
+) -> None:
+    add_shortlist(folder, shortlist, {})
+    save_file({**load_file(folder / SHORTLIST), **changes}, folder / SHORTLIST)
+    resign(folder)
+    with pytest.raises(CheckpointError, match=words):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float8_e4m3fn])
+def test_one_of_numbers_that_numpy_lacks_is_refused(
+    folder: Path, shortlist: Shortlist, kind: torch.dtype
+) -> None:
+    add_shortlist(folder, shortlist, {})
+    tensors = {name: torch.zeros(2, dtype=kind) for name in ("always", "offsets", "candidates")}
+    safetensors.torch.save_file(tensors, folder / SHORTLIST)
+    resign(folder)
+    with pytest.raises(CheckpointError, match="cannot be used"):
+        load_checkpoint(folder)
+
+
 CONFIG = TransformerConfig(source_vocab_size=4, target_vocab_size=9)
-SHORTLIST = shortlist_of([3, 5], [[], [8, 5], [4], [1, 2]])
+SOUND = shortlist_of([3, 5], [[], [8, 5], [4], [1, 2]])
 
 
 def test_a_sentence_gets_what_all_get_and_what_its_tokens_have() -> None:
-    assert SHORTLIST.choose([0]).tolist() == [3, 5]
-    assert SHORTLIST.choose([1, 2, 1]).tolist() == [3, 4, 5, 8]
-    assert SHORTLIST.choose([3]).tolist() == [1, 2, 3, 5]
-    assert SHORTLIST.choose([3]).dtype == np.int32
+    assert SOUND.choose([0]).tolist() == [3, 5]
+    assert SOUND.choose([1, 2, 1]).tolist() == [3, 4, 5, 8]
+    assert SOUND.choose([3]).tolist() == [1, 2, 3, 5]
+    assert SOUND.choose([3]).dtype == np.int32
 
 
 def test_what_it_needs_in_any_case_is_added_once() -> None:
-    assert SHORTLIST.choose([0], also=[3, 7, 0]).tolist() == [0, 3, 5, 7]
-    assert SHORTLIST.choose([0], also=[3]).dtype == np.int32
+    assert SOUND.choose([0], also=[3, 7, 0]).tolist() == [0, 3, 5, 7]
+    assert SOUND.choose([0], also=[3]).dtype == np.int32
 
 
 def test_what_is_chosen_for_one_sentence_is_not_left_for_the_next() -> None:
-    assert SHORTLIST.choose([1]).tolist() == [3, 5, 8]
-    assert SHORTLIST.choose([2]).tolist() == [3, 4, 5]
-
-
-def test_one_that_fits_the_network_passes() -> None:
-    SHORTLIST.check(CONFIG)
+    assert SOUND.choose([1]).tolist() == [3, 5, 8]
+    assert SOUND.choose([2]).tolist() == [3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -46,12 +165,13 @@ def test_one_that_fits_the_network_passes() -> None:
     ],
 )
 def test_one_that_does_not_is_refused(name: str, values: object, requirement: str) -> None:
-    wrong = dataclasses.replace(SHORTLIST, **{name: np.array(values, dtype=np.int32)})
+    SOUND.check(CONFIG)
+    wrong = dataclasses.replace(SOUND, **{name: np.array(values, dtype=np.int32)})
     with pytest.raises(ConfigError, match=f"`{name}` must be .*{requirement}"):
         wrong.check(CONFIG)
 
 
 def test_other_numbers_are_refused() -> None:
-    wrong = dataclasses.replace(SHORTLIST, always=np.array([3.0]))
+    wrong = dataclasses.replace(SOUND, always=np.array([3.0]))
     with pytest.raises(ConfigError, match="float64"):
         wrong.check(CONFIG)
