@@ -86,10 +86,15 @@ class Library:
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(self._functions, name)
             function.restype, function.argtypes = result, list(arguments)
+        self.network_create = self._checked(self._functions.dragoman_network_create)
         self.network_weight_bytes = self._functions.dragoman_network_weight_bytes
         self.network_slot_bytes = self._functions.dragoman_network_slot_bytes
         self.network_free = self._functions.dragoman_network_free
+        self.session_create = self._checked(self._functions.dragoman_session_create)
+        self.session_admit = self._checked(self._functions.dragoman_session_admit)
+        self.session_run = self._checked(self._functions.dragoman_session_run)
         self.session_drop = self._functions.dragoman_session_drop
+        self.session_stable_prefix = self._checked(self._functions.dragoman_session_stable_prefix)
         self.session_num_free_slots = self._functions.dragoman_session_num_free_slots
         self.session_free = self._functions.dragoman_session_free
 
@@ -101,44 +106,20 @@ class Library:
         function.restype, function.argtypes = result, list(arguments)
         return cast(Callable[..., int | None], function)
 
-    def fallible_function(self, name: str, arguments: Sequence[Any]) -> Callable[..., None]:
+    def fallible_function(self, name: str, arguments: Sequence[Any]) -> Callable[..., int]:
         """A function that raises if the library's function returns a negative number."""
-        function = cast(Callable[..., int], self.function(name, arguments, c_int32))
+        return self._checked(self.function(name, arguments, c_int32))
 
-        def called(*values: object) -> None:
-            self._counted(function(*values))
+    def _checked(self, function: Callable[..., int | None]) -> Callable[..., int]:
+        """A function that raises if the library's function returns a null address or a negative number."""
+
+        def called(*arguments: object) -> int:
+            result = function(*arguments)
+            if result is None or result < 0:
+                raise self._failure()
+            return result
 
         return called
-
-    def network_create(self, *arguments: object) -> int:
-        """See dragoman_network_create."""
-        return self._made(self._functions.dragoman_network_create(*arguments))
-
-    def session_create(self, *arguments: object) -> int:
-        """See dragoman_session_create."""
-        return self._made(self._functions.dragoman_session_create(*arguments))
-
-    def session_admit(self, *arguments: object) -> None:
-        """See dragoman_session_admit."""
-        self._counted(self._functions.dragoman_session_admit(*arguments))
-
-    def session_run(self, *arguments: object) -> None:
-        """See dragoman_session_run."""
-        self._counted(self._functions.dragoman_session_run(*arguments))
-
-    def session_stable_prefix(self, *arguments: object) -> int:
-        """See dragoman_session_stable_prefix."""
-        return self._counted(self._functions.dragoman_session_stable_prefix(*arguments))
-
-    def _made(self, address: int | None) -> int:
-        if address is None:
-            raise self._failure()
-        return address
-
-    def _counted(self, result: int) -> int:
-        if result < 0:
-            raise self._failure()
-        return result
 
     def _failure(self) -> Exception:
         if self._functions.dragoman_is_out_of_memory():
