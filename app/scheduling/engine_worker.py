@@ -10,9 +10,9 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from app.backend import Engine
 from app.errors import OutOfMemoryError, ServiceError
@@ -265,16 +265,6 @@ def _repeatable(sentence: Sentence) -> DecodeRequest:
     return dataclasses.replace(sentence.request, options=options)
 
 
-class WorkerCallbacks(Protocol):
-    """What workers call, on their threads."""
-
-    def taken(self, job: SentenceJob) -> None:
-        """Called when a sentence has left the backlog for an engine."""
-
-    def stepped(self, results: StepResults, seconds: float) -> None:
-        """Called after each call of an engine, which took this long."""
-
-
 class EngineWorker:
     """A thread that steps one engine of each checkpoint.
 
@@ -285,7 +275,8 @@ class EngineWorker:
         name: Name of the thread.
         batches: By checkpoint.
         dispatcher: Where sentences come from.
-        callbacks: Where results go.
+        on_taken: Called on the thread with each sentence that leaves the backlog.
+        on_stepped: Called on the thread after each call of an engine, with its results and seconds.
     """
 
     def __init__(
@@ -293,11 +284,14 @@ class EngineWorker:
         name: str,
         batches: Mapping[str, EngineBatch],
         dispatcher: Dispatcher,
-        callbacks: WorkerCallbacks,
+        *,
+        on_taken: Callable[[SentenceJob], None],
+        on_stepped: Callable[[StepResults, float], None],
     ) -> None:
         self._batches = batches
         self._dispatcher = dispatcher
-        self._callbacks = callbacks
+        self._on_taken = on_taken
+        self._on_stepped = on_stepped
         self._slot = dispatcher.add_worker(self._interrupt)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._has_ended = False
@@ -358,11 +352,11 @@ class EngineWorker:
 
     def _take(self, model: str, batch: EngineBatch) -> None:
         while (job := self._dispatcher.take(self._slot, model, batch.fits)) is not None:
-            self._callbacks.taken(job)
+            self._on_taken(job)
             batch.add(job)
 
     def _step(self, batch: EngineBatch) -> None:
         self._silent_since = began = time.monotonic()
         results = batch.step()
         self._dispatcher.finish(job for job, _ in results.finished)
-        self._callbacks.stepped(results, time.monotonic() - began)
+        self._on_stepped(results, time.monotonic() - began)

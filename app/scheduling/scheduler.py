@@ -218,13 +218,24 @@ class Scheduler:
         until = time.monotonic() + seconds
         return all(worker.join(max(until - time.monotonic(), 0)) for worker in self.workers)
 
-    def taken(self, job: SentenceJob) -> None:
-        """See WorkerCallbacks."""
+    def _worker(self, backend: Backend, index: int) -> EngineWorker:
+        names = [model.card.name for model in backend.models()]
+        batches = {name: EngineBatch(backend.engine(name, index), self._metrics) for name in names}
+        return EngineWorker(
+            f"engine-{index}",
+            batches,
+            self._dispatcher,
+            on_taken=self._record_taken,
+            on_stepped=self._record_step,
+        )
+
+    def _record_taken(self, job: SentenceJob) -> None:
+        """Record that a sentence has left the backlog; called by workers."""
         job.taken = time.monotonic()
         self._metrics.record_queue_wait(job.taken - job.arrival)
 
-    def stepped(self, results: StepResults, seconds: float) -> None:
-        """See WorkerCallbacks; the event loop gets the results at once."""
+    def _record_step(self, results: StepResults, seconds: float) -> None:
+        """Pass the results of an engine's call to the event loop; called by workers."""
         # Throughput with an empty queue says nothing about how long a queue takes.
         if self._backlog.queued_tokens:
             self._rate.record(sum(job.cost for job, _ in results.finished), seconds)
@@ -233,11 +244,6 @@ class Scheduler:
                 self._metrics.count_failed_sentence(reason)
         if (results.finished or results.grown) and self._loop is not None:
             self._loop.call_soon_threadsafe(self._resolve, results)
-
-    def _worker(self, backend: Backend, index: int) -> EngineWorker:
-        names = [model.card.name for model in backend.models()]
-        batches = {name: EngineBatch(backend.engine(name, index), self._metrics) for name in names}
-        return EngineWorker(f"engine-{index}", batches, self._dispatcher, self)
 
     def _require_time(self, client: str, deadline: float) -> None:
         """The wait of one client is only added up if the whole queue might take too long."""

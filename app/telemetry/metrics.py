@@ -107,10 +107,11 @@ class Metrics:
             "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
         )
         self._model_load = self._gauge("model_load_seconds", "Time to load all checkpoints.")
-        self._memory = _MemoryCollector()
-        self.registry.register(self._memory)
-        self._uses = _UsesCollector()
-        self.registry.register(self._uses)
+        # Empty on a CPU, and without API keys.
+        self._memory = self._read("gpu_memory_bytes", "Accelerator memory.", "kind", GaugeMetricFamily)
+        self._key_uses = self._read(
+            "requests_by_key", "Admitted requests by the name of their API key.", "name", CounterMetricFamily
+        )
         _begin_at_zero(self._outcomes, OUTCOMES)
         _begin_at_zero(self._cancelled, ("queued", "decoding"))
         _begin_at_zero(self._failed, get_args(FailureReason))
@@ -150,7 +151,7 @@ class Metrics:
 
     def watch_keys(self, uses: Callable[[], Mapping[str, int]]) -> None:
         """Read the uses of API keys by their owner at each scrape."""
-        self._uses.read = uses
+        self._key_uses.read = uses
 
     def show_models(self, models: Iterable[LoadedModel]) -> None:
         """Show the loaded checkpoints, in place of those shown before."""
@@ -170,14 +171,7 @@ class Metrics:
         self._accepted.inc()
 
     def count_finished(self, endpoint: str, status: int, outcome: str, seconds: float) -> None:
-        """Count a request that was accepted and is over.
-
-        Args:
-            endpoint: One of our paths, or UNMATCHED.
-            status: The HTTP status that the client got.
-            outcome: One of OUTCOMES.
-            seconds: How long it took.
-        """
+        """Count an accepted request that is over; the outcome is one of OUTCOMES."""
         requests, outcomes, duration = self._request_series(endpoint, status, outcome)
         requests.inc()
         outcomes.inc()
@@ -188,13 +182,7 @@ class Metrics:
         self._rejected.labels(code).inc()
 
     def count_early_rejection(self, code: str, status: int, endpoint: str = UNMATCHED) -> None:
-        """Count a request that its connection rejected, before the application saw it.
-
-        Args:
-            code: The error code, one of a closed set.
-            status: The HTTP status.
-            endpoint: One of our paths, or UNMATCHED.
-        """
+        """Count a request that its connection rejected, before the application saw it."""
         self._requests.labels(endpoint, str(status)).inc()
         self._accepted.inc()
         self._outcomes.labels("refused").inc()
@@ -265,6 +253,13 @@ class Metrics:
             self._request_duration.labels(endpoint),
         )
 
+    def _read(
+        self, name: str, text: str, label: str, family: type[GaugeMetricFamily] | type[CounterMetricFamily]
+    ) -> "_ReadCollector":
+        collector = _ReadCollector(lambda: family(f"{PREFIX}_{name}", text, labels=[label]))
+        self.registry.register(collector)
+        return collector
+
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, namespace=PREFIX, registry=self.registry)
 
@@ -285,38 +280,23 @@ def _begin_at_zero(counter: Counter, labels: Iterable[str]) -> None:
         counter.labels(label)
 
 
-class _MemoryCollector(Collector):
-    """`gpu_memory_bytes{kind}`, read at each scrape.
+class _ReadCollector(Collector):
+    """A metric with one label whose samples are read at each scrape, so that labels may disappear.
+
+    Args:
+        family: Makes the metric, without samples.
 
     Attributes:
-        read: Returns bytes by kind.
+        read: Returns the value of each label.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, family: Callable[[], GaugeMetricFamily | CounterMetricFamily]) -> None:
         self.read: Callable[[], Mapping[str, int]] = dict
+        self._family = family
 
     def collect(self) -> list[Metric]:
-        """One gauge with a sample for each kind; without samples on a CPU."""
-        family = GaugeMetricFamily(f"{PREFIX}_gpu_memory_bytes", "Accelerator memory.", labels=["kind"])
-        for kind, size in self.read().items():
-            family.add_metric([kind], size)
-        return [family]
-
-
-class _UsesCollector(Collector):
-    """`requests_by_key_total{name}`, read at each scrape, so that revoked keys are gone.
-
-    Attributes:
-        read: Returns uses by the owner's name.
-    """
-
-    def __init__(self) -> None:
-        self.read: Callable[[], Mapping[str, int]] = dict
-
-    def collect(self) -> list[Metric]:
-        """One counter with a sample for each owner; without samples if no keys are needed."""
-        text = "Admitted requests by the name of their API key."
-        family = CounterMetricFamily(f"{PREFIX}_requests_by_key", text, labels=["name"])
-        for name, uses in self.read().items():
-            family.add_metric([name], uses)
+        """The metric, with a sample for each label."""
+        family = self._family()
+        for label, value in self.read().items():
+            family.add_metric([label], value)
         return [family]

@@ -453,9 +453,6 @@ class Heard:
         self.finished: list[SentenceJob] = []
         self.threads: set[str] = set()
 
-    def taken(self, job: SentenceJob) -> None:
-        self.taken_jobs.append(job)
-
     def stepped(self, results: StepResults, seconds: float) -> None:
         assert seconds >= 0
         self.finished += [job for job, _ in results.finished]
@@ -475,7 +472,9 @@ def dispatcher() -> Dispatcher:
 @pytest.fixture
 def worker(backend: DoubleBackend, dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
     batch = EngineBatch(backend.engine("tiny", 0), SilentObserver())
-    return EngineWorker("engine-0", {"tiny": batch}, dispatcher, heard)
+    return EngineWorker(
+        "engine-0", {"tiny": batch}, dispatcher, on_taken=heard.taken_jobs.append, on_stepped=heard.stepped
+    )
 
 
 def until(condition: Callable[[], bool]) -> None:
