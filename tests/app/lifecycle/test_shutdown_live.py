@@ -1,4 +1,4 @@
-"""The end of a real process: who hears what, its status, and how long it takes."""
+"""The shutdown of a real process: the answers, the exit status, and how long it takes."""
 
 import json
 import os
@@ -29,12 +29,12 @@ from tests.app.remote import (
 )
 
 SLOW = {"DOUBLE_SECONDS": "29", "DRAGOMAN_DRAIN_SECONDS": "60"}
-# A signal that comes again within 0.2 s is an echo.
+# Two signals within 0.2 s count as one.
 LATER = 0.5
 
 
 class Clients:
-    """Some who wait for an answer each, in threads."""
+    """Several clients in threads, each waiting for one answer."""
 
     def __init__(self, live: Live, count: int) -> None:
         self.answers: list[tuple[int, dict[str, str]]] = []
@@ -59,7 +59,7 @@ class Clients:
 
 
 def end(live: Live, *signals: signal.Signals) -> float:
-    """Send signals one after the other; how long after the last the process took to end well."""
+    """Send signals one after the other; the seconds from the last one to exit status 0."""
     for number in signals[:-1]:
         live.process.send_signal(number)
         wait_until_draining(live)
@@ -71,12 +71,12 @@ def end(live: Live, *signals: signal.Signals) -> float:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_second_signal_refuses_what_is_in_flight(number: signal.Signals) -> None:
+def test_the_second_signal_rejects_requests_in_flight(number: signal.Signals) -> None:
     with running(**SLOW) as live:
         clients = Clients(live, 5)
         seconds = end(live, signal.SIGTERM, number)
         assert clients.outcomes() == [(503, "draining")] * 5
-    # About one where nobody else needs the processor; waiting for the step at hand would be 29.
+    # About one second on an idle machine; waiting for the current step would take 29.
     assert seconds < 25
 
 
@@ -95,7 +95,7 @@ def test_a_stream_ends_with_an_error_event() -> None:
         assert json.loads(data.removeprefix("data: "))["code"] == "draining"
 
 
-def test_whoever_is_still_sending_is_refused_too() -> None:
+def test_a_request_that_is_still_arriving_is_rejected_too() -> None:
     with (
         running(**SLOW, DOUBLE_PATIENCE="60") as live,
         socket.create_connection(("127.0.0.1", live.port), timeout=60) as slow,
@@ -109,18 +109,23 @@ def test_whoever_is_still_sending_is_refused_too() -> None:
     assert b'"code":"draining"' in received
 
 
-def test_after_drain_seconds_the_rest_is_refused() -> None:
+def test_after_drain_seconds_requests_in_flight_are_rejected() -> None:
     with running(DOUBLE_SECONDS="12", DRAGOMAN_DRAIN_SECONDS="1.2") as live:
         clients = Clients(live, 3)
         assert end(live, signal.SIGTERM) >= 1.2
         assert clients.outcomes() == [(503, "draining")] * 3
 
 
-def test_a_signal_and_its_echo_are_one(tmp_path: Path) -> None:
+def test_two_signals_at_once_count_as_one(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with running(DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:
         clients = Clients(live, 3)
-        for each in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):  # it wakes to both
+        for each in (
+            signal.SIGSTOP,
+            signal.SIGTERM,
+            signal.SIGINT,
+            signal.SIGCONT,
+        ):  # both arrive when it continues
             live.process.send_signal(each)
         wait_until_draining(live)
         gate.touch()
@@ -128,13 +133,13 @@ def test_a_signal_and_its_echo_are_one(tmp_path: Path) -> None:
         assert live.process.wait(timeout=60) == 0
 
 
-def test_three_signals_are_enough_for_any_connection() -> None:
+def test_the_third_signal_closes_all_connections() -> None:
     with running(**SLOW) as live, socket.create_connection(("127.0.0.1", live.port), timeout=60) as idle:
         end(live, signal.SIGTERM, signal.SIGTERM, signal.SIGTERM)
         assert idle.recv(1) == b""
 
 
-def test_an_engine_that_is_stuck_is_seen_from_outside_and_does_not_keep_the_process() -> None:
+def test_a_stuck_engine_fails_liveness_and_does_not_delay_the_end() -> None:
     with running(DOUBLE_SECONDS="60", DRAGOMAN_DRAIN_SECONDS="60", DRAGOMAN_WATCHDOG_SECONDS="3") as live:
         clients = Clients(live, 2)
         wait_for(lambda: _require_stuck(live))
@@ -152,7 +157,7 @@ def _require_stuck(live: Live) -> None:
             raise OSError("not stuck yet")
 
 
-def test_it_ends_while_it_loads() -> None:
+def test_a_process_can_end_while_it_loads() -> None:
     with started(*REAL, DRAGOMAN_CHECKPOINT=str(ROOT / "checkpoints")) as process:
         assert process.stderr is not None
         while b"listening" not in process.stderr.readline():
@@ -161,8 +166,8 @@ def test_it_ends_while_it_loads() -> None:
         assert process.wait(timeout=60) == 0
 
 
-def test_a_terminal_that_is_closed_ends_it_as_ever() -> None:
-    """SIGHUP means two things; a reload would leave a service without its terminal running for ever."""
+def test_closing_its_terminal_ends_the_process() -> None:
+    """SIGHUP has two meanings; a reload would leave a service without its terminal running."""
     master, terminal = pty.openpty()
     with started(*DOUBLE, terminal=terminal) as process:
         os.close(terminal)
@@ -174,7 +179,7 @@ def test_a_terminal_that_is_closed_ends_it_as_ever() -> None:
         assert process.wait(timeout=60) == 0
 
 
-def test_without_a_terminal_sighup_does_not_end_it() -> None:
+def test_without_a_terminal_sighup_does_not_end_the_process() -> None:
     with running() as live:
         live.process.send_signal(signal.SIGHUP)
         assert live.translate()[0] == 200
@@ -185,7 +190,7 @@ def test_without_a_terminal_sighup_does_not_end_it() -> None:
 def started(
     *command: str, terminal: int | None = None, **variables: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that need not become ready, on a terminal of its own if one is given."""
+    """A process that need not become ready, on a terminal if one is given."""
     environment = os.environ | {"DRAGOMAN_PORT": "0", "OMP_NUM_THREADS": "1"} | variables
     pipe = subprocess.PIPE if terminal is None else terminal
     process = subprocess.Popen(

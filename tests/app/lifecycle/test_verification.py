@@ -42,7 +42,7 @@ def test_the_embedded_checkpoint_translates_as_when_it_was_written(
 def test_scrambled_weights_with_the_right_checksums_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Finite, of the right shapes, vouched for: only translating shows what they are worth."""
+    """The weights are finite and have the right shapes and checksums; only translating shows the fault."""
     folder = shutil.copytree(EMBEDDED, tmp_path / "scrambled")
     scramble(folder, "")
     backend = backend_of(folder, "auto", "auto", monkeypatch)

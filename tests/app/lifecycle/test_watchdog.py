@@ -120,7 +120,7 @@ async def test_a_stuck_engine_fails_liveness_until_it_goes_on(
 
 
 @pytest.mark.anyio
-async def test_a_worker_that_died_fails_it_at_once(
+async def test_a_dead_worker_fails_liveness_at_once(
     serve: Serve, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serve() as client:
@@ -146,7 +146,7 @@ async def until(
 
 
 @pytest.mark.anyio
-async def test_an_engine_that_is_stuck_for_ever_does_not_keep_the_process() -> None:
+async def test_a_stuck_engine_does_not_delay_the_end_of_the_process() -> None:
     backend = DoubleBackend()
     app = create_app(Settings(_env_file=None, drain_seconds=0.1), backend)
     async with app.router.lifespan_context(app), client_of(app) as client:

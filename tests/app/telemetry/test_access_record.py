@@ -25,7 +25,7 @@ def record(
     )
 
 
-def test_only_stages_that_were_reached_are_told() -> None:
+def test_the_log_line_has_the_stages_that_were_reached() -> None:
     timings = Timings()
     timings.items, timings.characters = 1, 12
     timings.record("queue", 10.0, 10.1)
@@ -44,7 +44,7 @@ def test_only_stages_that_were_reached_are_told() -> None:
     }
 
 
-def test_nothing_of_the_head_is_told() -> None:
+def test_the_log_line_has_nothing_of_the_headers() -> None:
     assert "canary" not in str(record().log_fields())
 
 

@@ -1,4 +1,4 @@
-"""The accounts of a real process add up in every scrape, through a burst and to its end."""
+"""The request totals of a real process add up in every scrape, during a burst and to its end."""
 
 import json
 import re
@@ -27,7 +27,7 @@ _SAMPLE = re.compile(
 
 
 def scrape(live: Live) -> dict[str, int]:
-    """The accounts as a scrape finds them; they add up, the scrape included."""
+    """The request totals of a scrape; they add up, the scrape included."""
     found = _SAMPLE.findall(live.get("metrics"))
     counts = {next(filter(None, names)): int(value) for *names, value in found}
     assert counts["accepted"] == sum(counts.values()) - counts["accepted"], counts
@@ -36,7 +36,7 @@ def scrape(live: Live) -> dict[str, int]:
 
 @contextmanager
 def scraping(live: Live) -> Iterator[list[dict[str, int]]]:
-    """Scrape over and over until the service stops listening or the block ends."""
+    """Scrape repeatedly until the service stops listening or the block ends."""
     scrapes: list[dict[str, int]] = []
     is_over = threading.Event()
 
@@ -79,13 +79,13 @@ class Client(threading.Thread):
             self.status = int(received.split()[1])
 
 
-def test_the_accounts_of_a_burst_are_what_the_clients_saw(tmp_path: Path) -> None:
+def test_the_totals_of_a_burst_are_what_the_clients_saw(tmp_path: Path) -> None:
     gate, leaving = tmp_path / "gate", threading.Event()
     with running(DOUBLE_GATE=str(gate), DOUBLE_PATIENCE="60", DRAGOMAN_MAX_REQUESTS="40") as live:
         before = scrape(live)
-        leavers = [Client(live, data, leaving) for data in (WHOLE, STREAM, HALF) * 3]
-        # They are in the house before the others fill it.
-        wait_for(lambda: _assert_in_flight(live, len(leavers)))
+        leaving_clients = [Client(live, data, leaving) for data in (WHOLE, STREAM, HALF) * 3]
+        # Their requests are admitted before the others fill the service.
+        wait_for(lambda: _assert_in_flight(live, len(leaving_clients)))
         with scraping(live) as scrapes:
             others = [WHOLE] * 60 + [BAD_CHUNK, NONSENSE, NOWHERE, INVALID] * 5
             clients = [Client(live, data) for data in others]
@@ -94,21 +94,21 @@ def test_the_accounts_of_a_burst_are_what_the_clients_saw(tmp_path: Path) -> Non
             wait_for(lambda: _require(scrape(live)["refused"] - before["refused"] >= 40))
             wait_for(lambda: _require(len(scrapes) > 10))
             gate.touch()
-            for client in (*leavers, *clients):
+            for client in (*leaving_clients, *clients):
                 client.join(60)
         wait_for(lambda: _assert_in_flight(live, 0))
         after = scrape(live)
     statuses = [client.status for client in clients]
     risen = {name: after[name] - before[name] for name in after}
-    # Every scrape, the last but itself, was answered.
-    risen["answered"] -= risen["accepted"] - len(leavers) - len(clients)
+    # Every scrape except the last was answered.
+    risen["answered"] -= risen["accepted"] - len(leaving_clients) - len(clients)
     assert {200, 400, 404, 503} <= set(statuses)
     assert risen["answered"] == statuses.count(200)
     assert risen["refused"] == len(statuses) - statuses.count(200)
-    assert risen["abandoned"] == len(leavers)
+    assert risen["abandoned"] == len(leaving_clients)
 
 
-def test_the_accounts_add_up_to_the_end_of_the_process(tmp_path: Path) -> None:
+def test_the_totals_add_up_to_the_end_of_the_process(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with running(DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:
         clients = [Client(live, WHOLE) for _ in range(20)]
@@ -129,13 +129,13 @@ def test_the_accounts_add_up_to_the_end_of_the_process(tmp_path: Path) -> None:
     assert balanced_end(live)["refused"] == 6  # the late ones and the readiness probe
 
 
-def test_who_is_cut_short_by_a_second_signal_is_refused_or_abandoned() -> None:
-    # Within a step, and before a comment begins the streams, 15 s on.
+def test_requests_that_a_second_signal_ends_are_refused_or_abandoned() -> None:
+    # Within one step, and before a heartbeat starts the streams after 15 s.
     with running(DOUBLE_SECONDS="12", DRAGOMAN_DRAIN_SECONDS="60") as live:
         plain, streams = ([Client(live, data) for _ in range(5)] for data in (WHOLE, STREAM))
         wait_for(lambda: _assert_in_flight(live, 10))
         live.process.send_signal(signal.SIGTERM)
-        # Two at once are taken for one.
+        # Two signals at once count as one.
         wait_until_draining(live)
         time.sleep(0.5)
         live.process.send_signal(signal.SIGTERM)
@@ -147,14 +147,14 @@ def test_who_is_cut_short_by_a_second_signal_is_refused_or_abandoned() -> None:
 
 
 def balanced_end(live: Live) -> dict[str, int]:
-    """The accounts that the process leaves behind; nothing is in flight any more."""
+    """The totals in the last log line; nothing is in flight any more."""
     ended: dict[str, int] = next(event for event in map(json.loads, live.log) if event["event"] == "ended")
     assert ended["accepted"] == ended["answered"] + ended["refused"] + ended["abandoned"]
     return ended
 
 
 def _assert_in_flight(live: Live, count: int) -> None:
-    """Besides this scrape."""
+    """Require so many requests in flight, without this scrape."""
     if scrape(live)["requests_in_flight"] - 1 != count:
         raise OSError("not yet")
 

@@ -1,4 +1,4 @@
-"""Our histograms are what Prometheus' own would be."""
+"""FastHistograms give what Prometheus' own histograms would."""
 
 import threading
 
@@ -12,7 +12,7 @@ BOUNDS = (0.001, 0.5, 1.0, 30.0)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.0005, 0.001, 0.002, 0.5, 0.7, 1.0, 29.0, 30.0, 31.0, 1e9])))
-def test_they_equal_prometheus_own(values: list[float]) -> None:
+def test_fast_histograms_equal_those_of_prometheus(values: list[float]) -> None:
     ours, theirs = CollectorRegistry(), CollectorRegistry()
     histograms = FastHistograms("dragoman", {"seconds": ("Help.", BOUNDS), "sizes": ("Others.", (1, 2))})
     ours.register(histograms)
@@ -25,7 +25,7 @@ def test_they_equal_prometheus_own(values: list[float]) -> None:
     assert generate_latest(ours) == generate_latest(theirs)
 
 
-def test_threads_lose_nothing() -> None:
+def test_threads_lose_no_sample() -> None:
     histograms = FastHistograms("dragoman", {"seconds": ("Help.", BOUNDS)})
     threads = [threading.Thread(target=lambda: [histograms.add(0.7) for _ in range(5000)]) for _ in range(4)]
     for thread in threads:

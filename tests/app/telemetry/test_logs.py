@@ -1,4 +1,4 @@
-"""One JSON line an event; never what a user sent."""
+"""Logs: one JSON line an event, never what a user sent."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ def test_an_event_is_one_line_with_its_extras(lines: Lines) -> None:
     assert (event["level"], event["logger"]) == ("info", "app.test")
 
 
-def test_of_a_fault_the_place_is_written_but_not_the_message(lines: Lines) -> None:
+def test_a_fault_is_logged_with_its_place_but_without_its_message(lines: Lines) -> None:
     try:
         raise ValueError(CANARY)
     except ValueError as fault:

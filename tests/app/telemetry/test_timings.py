@@ -1,4 +1,4 @@
-"""Where a request's time goes."""
+"""The stages of a request, and how long each takes."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from app.telemetry.timings import Timings, begin, current, end, server_timing
 
 
-def test_a_stage_that_comes_twice_is_told_once_with_all_its_time() -> None:
+def test_a_repeated_stage_is_reported_once_with_all_its_time() -> None:
     timings = Timings()
     for began in (1.0, 2.0):
         timings.record_decoding(began, began + 0.25, began + 0.75)
@@ -15,7 +15,7 @@ def test_a_stage_that_comes_twice_is_told_once_with_all_its_time() -> None:
     assert server_timing(timings) == b"queue;dur=500.000, decode;dur=1000.000"
 
 
-def test_what_ran_side_by_side_counts_once() -> None:
+def test_parallel_spans_count_once() -> None:
     timings = Timings()
     timings.record_decoding(1.0, 2.0, 5.0)
     timings.record_decoding(1.0, 3.0, 4.0)
@@ -23,28 +23,30 @@ def test_what_ran_side_by_side_counts_once() -> None:
     assert timings.seconds() == {"queue": 2.0, "decode": 4.0}
 
 
-def test_what_never_reached_an_engine_only_waited() -> None:
+def test_sentences_that_never_reached_an_engine_only_waited() -> None:
     timings = Timings()
     timings.record_decoding(1.0, None, 3.0)
     assert timings.seconds() == {"queue": 2.0}
 
 
 @pytest.mark.parametrize(("encoding", "split", "encode"), [(0.5, 1.5, 0.5), (9.0, 0.0, 2.0)])
-def test_what_is_split_off_never_exceeds_the_whole(encoding: float, split: float, encode: float) -> None:
+def test_a_stage_that_is_split_off_never_exceeds_the_whole(
+    encoding: float, split: float, encode: float
+) -> None:
     timings = Timings()
     timings.record("split", 1.0, 3.0)
     timings.split_off("encode", encoding)
     assert timings.seconds() == {"split": split, "encode": encode}
 
 
-def test_a_stage_counts_though_it_fails() -> None:
+def test_a_stage_that_fails_counts() -> None:
     timings = Timings()
     with pytest.raises(ValueError, match="no"), timings.during("finish"):
         raise ValueError("no")
     assert list(timings.seconds()) == ["finish"]
 
 
-def test_pairs_are_named_while_there_is_one() -> None:
+def test_several_pairs_are_mixed() -> None:
     timings = Timings()
     timings.items = 2
     timings.count_tokens("en-fr", 3, 4)
@@ -54,13 +56,13 @@ def test_pairs_are_named_while_there_is_one() -> None:
     assert timings.sizes()["pair"] == "mixed"
 
 
-def test_who_translates_nothing_tells_nothing() -> None:
+def test_without_texts_there_is_nothing_to_report() -> None:
     assert Timings().sizes() == {}
     assert server_timing(Timings()) == b""
 
 
-def test_every_task_finds_its_own_request_and_threads_find_it_too() -> None:
-    async def visit() -> bool:
+def test_tasks_and_threads_find_the_timings_of_their_request() -> None:
+    async def request() -> bool:
         timings = Timings()
         token = begin(timings)
         await asyncio.sleep(0)
@@ -68,10 +70,10 @@ def test_every_task_finds_its_own_request_and_threads_find_it_too() -> None:
         end(token)
         return all(each is timings for each in found) and current() is not timings
 
-    async def visits() -> list[bool]:
-        return await asyncio.gather(*(visit() for _ in range(3)))
+    async def requests() -> list[bool]:
+        return await asyncio.gather(*(request() for _ in range(3)))
 
-    assert asyncio.run(visits()) == [True] * 3
+    assert asyncio.run(requests()) == [True] * 3
 
 
 async def _current() -> Timings:

@@ -1,4 +1,4 @@
-"""A span a request and a child a stage, with nothing of the text; nothing at all unless it is on."""
+"""Traces: one span a request, one child a stage, nothing of the text; only if traces are on."""
 
 import os
 import subprocess
@@ -73,7 +73,7 @@ async def test_a_request_is_a_span_and_each_stage_a_child(backend: DoubleBackend
 
 
 @pytest.mark.anyio
-async def test_a_callers_trace_goes_on(backend: DoubleBackend) -> None:
+async def test_the_trace_of_the_client_continues(backend: DoubleBackend) -> None:
     *_, request = await Traced(backend).ask(traceparent=f"00-{TRACE}-{CALLER}-01")
     assert f"{request.context.trace_id:032x}" == TRACE
     assert request.parent is not None
@@ -81,15 +81,13 @@ async def test_a_callers_trace_goes_on(backend: DoubleBackend) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_caller_may_want_no_trace(backend: DoubleBackend) -> None:
+async def test_a_client_may_turn_its_trace_off(backend: DoubleBackend) -> None:
     assert await Traced(backend).ask(traceparent=f"00-{TRACE}-{CALLER}-00") == ()
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("traceparent", ["", "00-0-0-01", "?", f"00-{'0' * 32}-{CALLER}-01", "a" * 4000])
-async def test_a_broken_traceparent_begins_a_trace_of_its_own(
-    backend: DoubleBackend, traceparent: str
-) -> None:
+async def test_a_broken_traceparent_starts_a_new_trace(backend: DoubleBackend, traceparent: str) -> None:
     *_, request = await Traced(backend).ask(traceparent=traceparent)
     assert request.parent is None
 
@@ -110,7 +108,7 @@ async def test_neither_texts_nor_paths_are_in_a_trace(backend: DoubleBackend) ->
     assert not any(CANARY in span.to_json() for span in spans)
 
 
-def test_while_it_is_off_nothing_of_it_is_loaded() -> None:
+def test_without_traces_opentelemetry_is_not_loaded() -> None:
     code = (
         "import sys; from app.main import create_app; from app.settings import Settings\n"
         "create_app(Settings(_env_file=None)); assert 'app.telemetry.tracing' not in sys.modules\n"
@@ -119,14 +117,14 @@ def test_while_it_is_off_nothing_of_it_is_loaded() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env={**os.environ}, timeout=60)
 
 
-def test_without_the_extra_it_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_without_the_extra_are_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "app.telemetry.tracing", None)
     with pytest.raises(Exception, match="`traces` must be off, unless the extra `otel` is installed"):
         create_app(Settings(_env_file=None, traces="on"))
 
 
 class Collector(HTTPServer):
-    """Takes OTLP over HTTP."""
+    """A collector of OTLP over HTTP."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Collect)
@@ -160,7 +158,7 @@ def collector() -> Iterator[Collector]:
         server.server_close()
 
 
-def test_a_real_process_tells_a_real_collector_before_it_ends() -> None:
+def test_a_process_sends_its_spans_before_it_ends() -> None:
     with collector() as server:
         variables = {
             "DRAGOMAN_TRACES": "on",
@@ -190,7 +188,7 @@ def test_a_real_process_tells_a_real_collector_before_it_ends() -> None:
     assert CANARY not in str(server.requests)
 
 
-def test_a_collector_that_is_away_delays_neither_answers_nor_the_end() -> None:
+def test_a_collector_that_does_not_answer_delays_nothing() -> None:
     nowhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT": "120"}
     with running(DRAGOMAN_TRACES="on", **nowhere) as live:
         httpx.post(live.url + "translate", json=REQUEST).raise_for_status()

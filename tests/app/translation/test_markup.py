@@ -1,4 +1,4 @@
-"""Markup comes back byte for byte; every text between tags is found."""
+"""Markup comes back unchanged; every text between tags is found."""
 
 import time
 import unicodedata
@@ -32,7 +32,7 @@ PIECES = st.sampled_from([*TAGS, *OTHER_MARKUP, "<", ">", "word", " ", "\n", "é
 
 
 @given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from([HTML, XML, XML.ignoring(["p"])]))
-def test_untranslated_it_is_what_it_was(source: str, syntax: MarkupSyntax) -> None:
+def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> None:
     markup = Markup.split(source, syntax)
     assert "".join(markup.pieces) == source
     assert markup.rebuild(markup.texts) == source
@@ -73,7 +73,7 @@ def test_untranslated_it_is_what_it_was(source: str, syntax: MarkupSyntax) -> No
         ('<img alt="x">y', ("y",)),
     ],
 )
-def test_what_is_text(source: str, texts: tuple[str, ...]) -> None:
+def test_texts_of_html(source: str, texts: tuple[str, ...]) -> None:
     assert Markup.split(source).texts == texts
 
 
@@ -92,7 +92,7 @@ def test_what_is_text(source: str, texts: tuple[str, ...]) -> None:
         ("one <x id='1'/> two", ("one ", " two")),
     ],
 )
-def test_what_is_text_in_xml(source: str, texts: tuple[str, ...]) -> None:
+def test_texts_of_xml(source: str, texts: tuple[str, ...]) -> None:
     assert Markup.split(source, XML.ignoring(["x"])).texts == texts
 
 
@@ -100,12 +100,12 @@ def test_what_is_text_in_xml(source: str, texts: tuple[str, ...]) -> None:
     "section", ["<!-- x", "<!--", "<!--x->", "<![CDATA[x", "<!-- <b>x</b> y", "<![CDATA[x > y]>"]
 )
 @pytest.mark.parametrize("syntax", [HTML, XML])
-def test_nothing_is_text_in_a_section_that_nothing_ends(section: str, syntax: MarkupSyntax) -> None:
+def test_an_open_section_has_no_text(section: str, syntax: MarkupSyntax) -> None:
     assert Markup.split(f"<p>one</p>two{section}", syntax).texts == ("one", "two")
 
 
 @pytest.mark.parametrize("name", ["script", "style", "textarea", "SCRIPT"])
-def test_nothing_is_text_in_a_script_that_nothing_ends(name: str) -> None:
+def test_an_open_script_has_no_text(name: str) -> None:
     for section in (
         f"<{name}",
         f"<{name}>x",
@@ -116,7 +116,7 @@ def test_nothing_is_text_in_a_script_that_nothing_ends(name: str) -> None:
         assert Markup.split(f"two{section}").texts == ("two",)
 
 
-def test_html_can_leave_more_alone() -> None:
+def test_more_elements_can_be_untranslated() -> None:
     syntax = HTML.ignoring(["B"])
     assert Markup.split("<code>x</code><b>y</b><i>z</i>", syntax).texts == ("z",)
 
@@ -125,7 +125,7 @@ def test_a_translation_cannot_become_markup() -> None:
     assert Markup.split("<p>x</p>").rebuild(["a < b & <i>"]) == "<p>a &lt; b &amp; &lt;i&gt;</p>"
 
 
-def test_unchanged_texts_keep_their_spelling() -> None:
+def test_unchanged_texts_keep_their_character_references() -> None:
     assert Markup.split("<p>&eacute;</p>x").rebuild(["é", "y"]) == "<p>&eacute;</p>y"
 
 
@@ -167,7 +167,7 @@ def test_a_beginning_ends_with_its_last_text() -> None:
 
 
 @given(st.lists(PIECES, max_size=12).map("".join), st.booleans(), st.data())
-def test_no_beginning_is_taken_back(source: str, is_spaced: bool, data: st.DataObject) -> None:
+def test_no_beginning_is_revoked(source: str, is_spaced: bool, data: st.DataObject) -> None:
     page = Markup.split(source).spaced() if is_spaced else Markup.split(source)
     endings = data.draw(st.lists(st.sampled_from(["", "", "x", "&"]), min_size=9, max_size=9))
     texts = [run + endings[index % 9] for index, run in enumerate(page.texts)]
@@ -177,7 +177,7 @@ def test_no_beginning_is_taken_back(source: str, is_spaced: bool, data: st.DataO
             assert whole.startswith(page.beginning([*texts[:count], text[:end]]))
 
 
-def test_a_text_that_may_yet_come_back_unchanged_shows_in_its_own_spelling_or_not_at_all() -> None:
+def test_a_text_that_may_be_unchanged_keeps_its_character_references() -> None:
     page = Markup.split("<p>T&#111;m &lt;</p>")
     assert [page.beginning([text]) for text in ("T", "To", "Tom <", "Tom <x", "Ta")] == [
         "<p>T", "", "", "<p>Tom &lt;x", "<p>Ta",
@@ -192,14 +192,14 @@ def test_a_text_that_may_yet_come_back_unchanged_shows_in_its_own_spelling_or_no
     ],
 )
 @pytest.mark.parametrize("syntax", [HTML, XML])
-def test_no_input_takes_long(piece: str, syntax: MarkupSyntax) -> None:
+def test_no_input_takes_quadratic_time(piece: str, syntax: MarkupSyntax) -> None:
     source = (piece * 10_000)[:10_000]
     began = time.process_time()
     assert Markup.split(source, syntax).rebuild(Markup.split(source, syntax).texts) == source
     assert time.process_time() - began < 5  # quadratic time would be 12 seconds and more
 
 
-def test_end_tags_of_nothing_inside_what_is_left_alone_take_linear_time() -> None:
+def test_stray_end_tags_in_untranslated_elements_take_linear_time() -> None:
     source = "<code>" + "<i>" * 30_000 + "</b>" * 30_000
     began = time.process_time()
     assert Markup.split(source).texts == ()
@@ -207,7 +207,7 @@ def test_end_tags_of_nothing_inside_what_is_left_alone_take_linear_time() -> Non
 
 
 @given(st.text(st.sampled_from("ab \n\t\x7f\x85\x81\0<"), max_size=8), st.integers(0, 0xA0))
-def test_controls_that_were_references_stay_such(text: str, code: int) -> None:
+def test_control_references_stay_references(text: str, code: int) -> None:
     source = f"<p>{text}&#{code};&Tab;&NewLine;x</p>"
     markup = Markup.split(source)
     rebuilt = markup.rebuild([run + "!" for run in markup.texts])
@@ -238,7 +238,7 @@ def test_no_reference_to_a_control_is_lost(reference: str) -> None:
     ],
     ids=lambda value: value[:12],
 )
-def test_what_references_stand_for(spelt: str, text: str) -> None:
+def test_character_references_are_resolved(spelt: str, text: str) -> None:
     assert Markup.split(spelt).texts == (text,)
 
 

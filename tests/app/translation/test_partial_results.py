@@ -1,4 +1,4 @@
-"""Texts that grow: sentences in order, words whole, gaps as they will be."""
+"""Partial results: sentences in order, whole words, final gaps."""
 
 from collections.abc import Sequence
 
@@ -46,7 +46,7 @@ def partial_results_of(model: LoadedModel, *texts: str, is_html: bool = False) -
     return partial_results
 
 
-def test_a_sentence_behind_waits_for_the_one_before(model: LoadedModel) -> None:
+def test_sentences_are_shown_in_order(model: LoadedModel) -> None:
     partial_results = partial_results_of(model, "  First one.\n\nSecond one.")
     assert partial_results.take() == []
     partial_results.finished(1, hypotheses(model, "second done."))
@@ -62,7 +62,7 @@ def test_a_sentence_behind_waits_for_the_one_before(model: LoadedModel) -> None:
     assert partial_results.take() == [(0, "  FIRST DO IT NOW.\n\nSECOND DONE.")]
 
 
-def test_texts_grow_each_for_itself(model: LoadedModel) -> None:
+def test_texts_grow_independently(model: LoadedModel) -> None:
     partial_results = partial_results_of(model, "One.", "", "42", "Two. Three.")
     partial_results.grew(2, ids(model, "three x"))
     partial_results.grew(1, ids(model, "two x"))
@@ -72,7 +72,7 @@ def test_texts_grow_each_for_itself(model: LoadedModel) -> None:
     assert partial_results.take() == [(3, "TWO. THREE")]
 
 
-def test_markup_is_cut_behind_what_is_certain(model: LoadedModel) -> None:
+def test_markup_ends_after_the_certain_text(model: LoadedModel) -> None:
     partial_results = partial_results_of(model, "<p>One.</p> <b>42</b><i>Two. Three.</i>", is_html=True)
     partial_results.grew(0, ids(model, "a & b"))
     assert partial_results.take() == [(0, "<p>A &amp;")]
@@ -85,7 +85,7 @@ def test_markup_is_cut_behind_what_is_certain(model: LoadedModel) -> None:
     assert partial_results.take() == [(0, "<p>A &amp; B</p> <b>42</b><i>TWO. THREE.")]
 
 
-def test_nothing_shows_that_the_spelling_of_an_unchanged_text_would_take_back(model: LoadedModel) -> None:
+def test_nothing_is_shown_that_an_unchanged_text_would_revoke(model: LoadedModel) -> None:
     partial_results = partial_results_of(model, "<p>&#79;NE. Two.</p>", is_html=True)
     partial_results.finished(0, hypotheses(model, "one."))
     assert partial_results.take() == []
@@ -93,7 +93,7 @@ def test_nothing_shows_that_the_spelling_of_an_unchanged_text_would_take_back(mo
     assert partial_results.take() == [(0, "<p>ONE. TWO")]
 
 
-def test_a_sentence_with_an_address_waits_until_that_is_right(model: LoadedModel) -> None:
+def test_a_sentence_with_an_address_is_shown_at_its_end(model: LoadedModel) -> None:
     partial_results = partial_results_of(model, "Write to max@example.org today.", "Write today.")
     partial_results.grew(0, ids(model, "schreib an mx@example.org x"))
     partial_results.grew(1, ids(model, "schreib heute x"))
@@ -102,7 +102,7 @@ def test_a_sentence_with_an_address_waits_until_that_is_right(model: LoadedModel
     assert partial_results.take() == [(0, "SCHREIB AN max@example.org.")]
 
 
-def test_an_address_counts_as_the_network_reads_it(model: LoadedModel) -> None:
+def test_an_address_is_found_as_the_network_reads_it(model: LoadedModel) -> None:
     partial_results = partial_results_of(model, "Write to max@exam\u00adple.org today.")
     partial_results.grew(0, ids(model, "schreib an max@exam ple.org x"))
     assert partial_results.take() == []
@@ -111,7 +111,9 @@ def test_an_address_counts_as_the_network_reads_it(model: LoadedModel) -> None:
 
 
 @pytest.mark.parametrize("is_html", [False, True])
-def test_the_last_draft_is_the_answer_but_for_tags_behind_it(model: LoadedModel, is_html: bool) -> None:
+def test_the_last_partial_result_is_the_answer_without_its_closing_tags(
+    model: LoadedModel, is_html: bool
+) -> None:
     (job,) = jobs_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)
     results = [hypotheses(model, words) for words in ("an mx@example.org & x", "siehe ww.example.org.", "x")]
     results = results[: len(job.requests)]
@@ -125,7 +127,7 @@ def test_the_last_draft_is_the_answer_but_for_tags_behind_it(model: LoadedModel,
     assert "max@example.org" in text
 
 
-def test_a_search_that_found_nothing_shows_nothing(model: LoadedModel) -> None:
+def test_a_search_without_hypotheses_shows_nothing(model: LoadedModel) -> None:
     partial_results = partial_results_of(model, "One.")
     partial_results.finished(0, [])
     assert not partial_results.changed.is_set()

@@ -1,4 +1,4 @@
-"""An order becomes sentences: whose language is which, by which options, and how much at most."""
+"""Reading a request: languages, checkpoints, options, sentences and limits."""
 
 from collections.abc import Mapping
 
@@ -55,12 +55,12 @@ def test_sentences_are_found_in_each_text() -> None:
     assert sentences(whole) == ["one two. three! four"]
 
 
-def test_markup_is_no_text() -> None:
+def test_markup_is_not_translated() -> None:
     (job,) = read("<p>One <b>two</b></p>", markup=HTML)
     assert sentences(job) == ["one", "two"]
 
 
-def test_a_text_in_the_target_language_has_arrived() -> None:
+def test_a_text_in_the_target_language_has_no_hop() -> None:
     (job,) = read("One two.", source="fr")
     assert (job.remaining, job.requests) == ((), [])
     assert job.answer().text == "One two."
@@ -69,7 +69,7 @@ def test_a_text_in_the_target_language_has_arrived() -> None:
     assert (detected.detection.language, detected.remaining) == ("fr", ())
 
 
-def test_a_language_that_can_be_translated_is_detected_unless_another_is_clearly_meant() -> None:
+def test_detection_prefers_languages_that_can_be_translated() -> None:
     for text, model, language in (("Wo ist der Bahnhof?", None, "de"), ("Tom!", "en-fr", "en")):
         (job,) = read(text, source=None, target="en", model=model)
         assert job.detection is not None
@@ -78,7 +78,7 @@ def test_a_language_that_can_be_translated_is_detected_unless_another_is_clearly
         read("Wo ist der Bahnhof?", source=None, target="en", model="en-fr")
 
 
-def test_lengths_hold_on_the_last_leg_alone_and_other_options_on_both() -> None:
+def test_lengths_hold_on_the_last_hop_and_other_options_on_both() -> None:
     (job,) = read(
         "eins zwei", source="de", decoding={"max_length": 9, "no_repeat_ngram_size": 2}, alternatives=1
     )
@@ -88,7 +88,7 @@ def test_lengths_hold_on_the_last_leg_alone_and_other_options_on_both() -> None:
     assert (first.num_hypotheses, last.num_hypotheses) == (1, 2)
 
 
-def test_what_could_never_be_decoded_is_read_no_further() -> None:
+def test_a_request_over_the_limit_is_not_read_to_its_end() -> None:
     with pytest.raises(TextTooLongError, match="MAX_QUEUED_TOKENS: 8, at most 7"):
         read("one two three", "four five six", "seven", max_tokens=7)
 
@@ -103,7 +103,7 @@ def test_what_could_never_be_decoded_is_read_no_further() -> None:
         ({"decoding": {"strategy": "greedy", "beam_size": 3, "min_length": 99}}, ConfigError),
     ],
 )
-def test_what_cannot_be_served_is_refused(wish: dict[str, object], fault: type[Exception]) -> None:
+def test_a_request_that_cannot_be_served_is_rejected(wish: dict[str, object], fault: type[Exception]) -> None:
     with pytest.raises(fault):
         read("one", **wish)  # type: ignore[arg-type]
 

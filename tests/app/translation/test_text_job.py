@@ -1,4 +1,4 @@
-"""One text on its way: each leg's sentences, what became of them, and the answer behind the last."""
+"""One text on its way: the sentences of each hop, their translations, and the answer."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def job_of(text: str, *, source: str = "de", is_html: bool = False) -> TextJob:
 
 
 def found(*texts: str, finished: bool = True) -> list[Hypothesis]:
-    """What a search found of one sentence, best first."""
+    """Hypotheses of one sentence, best first."""
     return [
         Hypothesis(tuple(BACKEND.tokenizer.encode(text)[:-1]), -1.0, -1.0, (), finished=finished)
         for text in texts
@@ -38,7 +38,7 @@ def advance(job: TextJob, *results: list[Hypothesis]) -> TextJob:
     return job.advance(job.sentences(results))
 
 
-def test_what_the_first_leg_gave_is_read_for_the_second() -> None:
+def test_the_result_of_the_first_hop_is_read_for_the_second() -> None:
     job = job_of("eins zwei.\n\ndrei")
     assert [hop.pair for hop in job.remaining] == [("de", "en"), ("en", "fr")]
     job = advance(job, found("one two."), found("three"))
@@ -52,7 +52,7 @@ def test_what_the_first_leg_gave_is_read_for_the_second() -> None:
     assert answer.route is job.route
 
 
-def test_it_is_unfinished_if_any_leg_was() -> None:
+def test_a_text_is_unfinished_if_any_hop_was() -> None:
     job = advance(job_of("eins"), found("one", finished=False))
     assert not advance(job, found("un")).answer().is_finished
 
@@ -64,7 +64,7 @@ def test_alternatives_fall_back_on_the_best_where_a_run_of_text_has_fewer() -> N
     assert answer.alternatives == ("<b>LE</b> <i>DEUX</i>",)
 
 
-def test_what_needed_no_checkpoint_names_none() -> None:
+def test_an_unchanged_text_names_no_checkpoint() -> None:
     job = advance(job_of(" \n"))
     answer = advance(job).answer()
     assert (answer.text, answer.route, answer.sentences) == (" \n", None, ())
@@ -75,7 +75,7 @@ def test_a_sentence_without_any_result_is_a_fault() -> None:
         job_of("eins").sentences([[]])
 
 
-def test_what_became_too_long_on_the_way_is_refused() -> None:
+def test_a_text_that_becomes_too_long_on_the_way_is_rejected() -> None:
     with pytest.raises(TextTooLongError) as refusal:
         advance(job_of("eins"), found("one " * 50))
     assert refusal.value.field == "q"
