@@ -38,7 +38,7 @@ _LONGEST = 16
 def warm_up(backend: Backend) -> None:
     """Let each worker's engine of each checkpoint translate, before any worker starts.
 
-    The translations of golden sentences must be those of when the checkpoint was written.
+    The translations of self-test sentences must be those of when the checkpoint was written.
 
     Raises:
         CheckpointError: If an engine cannot translate, or translates otherwise; the checkpoint is named.

@@ -40,7 +40,7 @@ done
 echo "3/4 The second stage"
 dragoman train --config $recipe/first.toml --config $recipe/second.toml --resume "$@"
 
-echo "4/4 Search, scores and golden sentences"
+echo "4/4 Search, scores and self-test sentences"
 if [ ! -e $work/checkpoint ]; then
     rm -rf $work/checkpoint.part
     cp -r $work/second/checkpoints/last $work/checkpoint.part

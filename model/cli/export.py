@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from model.checkpoint.formats.quantizations import QUANTIZATIONS
+from model.checkpoint.formats import QUANTIZATIONS
 from model.cli.options import only_checkpoint, output_folder, require_replaceable
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import ModuleType
 
 from model.checkpoint.folder import Checkpoint
+from model.checkpoint.formats import DESCRIPTION, QUANTIZATIONS
 from model.checkpoint.formats.instructions import instructions
-from model.checkpoint.formats.quantizations import DESCRIPTION, QUANTIZATIONS
 from model.checkpoint.manifest import write_json
 from model.errors import ConfigError
 from model.files import atomic_folder
@@ -110,6 +110,6 @@ def _write(checkpoint: Checkpoint, folder: Path, export_format: str, quantizatio
         write_ctranslate2(checkpoint, folder, quantization)
     else:
         require_package("transformers", export_format)
-        from model.checkpoint.formats.hugging_face_folder import write_hugging_face
+        from model.checkpoint.formats.hugging_face import write_hugging_face
 
         write_hugging_face(checkpoint, folder, export_format, quantization)
