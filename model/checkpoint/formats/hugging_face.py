@@ -9,8 +9,8 @@ alternate (sine, cosine, sine, …) become Marian's (all sines, then all cosines
 Both are the encoder-decoder of Vaswani et al. with all sines before the cosines; neither has learned,
 relative or rotary positions. A bias that our network lacks is filled with zeros.
 
-The tokenizer is Hugging Face's MarianTokenizer over our SentencePiece models. The first word of a text selects
-the target language, as in `>>fr<<`; our tags take that form in its vocabulary, with their ids.
+The tokenizer is Hugging Face's MarianTokenizer over our SentencePiece models. The first word of a text is the
+target language, as in `>>fr<<`; our tags take that form in its vocabulary, with their ids.
 """
 
 import shutil
