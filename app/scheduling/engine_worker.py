@@ -273,7 +273,8 @@ class EngineWorker:
 
     Args:
         name: Name of the thread.
-        batches: By checkpoint.
+        engines: By checkpoint; only this worker uses them.
+        observer: Is told how long the parts of decoding take.
         dispatcher: Where sentences come from.
         on_taken: Called on the thread with each sentence that leaves the backlog.
         on_stepped: Called on the thread after each call of an engine, with its results and seconds.
@@ -282,13 +283,14 @@ class EngineWorker:
     def __init__(
         self,
         name: str,
-        batches: Mapping[str, EngineBatch],
+        engines: Mapping[str, Engine],
+        observer: Observer,
         dispatcher: Dispatcher,
         *,
         on_taken: Callable[[SentenceJob], None],
         on_stepped: Callable[[StepResults, float], None],
     ) -> None:
-        self._batches = batches
+        self._batches = {model: EngineBatch(engine, observer) for model, engine in engines.items()}
         self._dispatcher = dispatcher
         self._on_taken = on_taken
         self._on_stepped = on_stepped

@@ -10,7 +10,7 @@ from app.backend import Backend
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
 from app.scheduling.backlog import Backlog, SentenceJob
 from app.scheduling.dispatcher import Dispatcher
-from app.scheduling.engine_worker import EngineBatch, EngineWorker, Outcome, StepResults, failure_reason
+from app.scheduling.engine_worker import EngineWorker, Outcome, StepResults, failure_reason
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
 from model.errors import TextTooLongError
@@ -220,10 +220,11 @@ class Scheduler:
 
     def _worker(self, backend: Backend, index: int) -> EngineWorker:
         names = [model.card.name for model in backend.models()]
-        batches = {name: EngineBatch(backend.engine(name, index), self._metrics) for name in names}
+        engines = {name: backend.engine(name, index) for name in names}
         return EngineWorker(
             f"engine-{index}",
-            batches,
+            engines,
+            self._metrics,
             self._dispatcher,
             on_taken=self._record_taken,
             on_stepped=self._record_step,

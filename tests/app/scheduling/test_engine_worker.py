@@ -470,10 +470,14 @@ def dispatcher() -> Dispatcher:
 
 
 @pytest.fixture
-def worker(backend: DoubleBackend, dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
-    batch = EngineBatch(backend.engine("tiny", 0), SilentObserver())
+def worker(engine: DoubleEngine, dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
     return EngineWorker(
-        "engine-0", {"tiny": batch}, dispatcher, on_taken=heard.taken_jobs.append, on_stepped=heard.stepped
+        "engine-0",
+        {"tiny": engine},
+        SilentObserver(),
+        dispatcher,
+        on_taken=heard.taken_jobs.append,
+        on_stepped=heard.stepped,
     )
 
 
