@@ -48,7 +48,7 @@ SOAK_SECONDS ?= 600
 # Compiles the network for this kind of processor, once; without a compiler it says so, and decoding uses PyTorch.
 BUILD_NATIVE := $(BIN)/python -m model.native.build || true
 
-.PHONY: help serve test explore check sanitize train-demo bench goals load soak clean
+.PHONY: help serve test explore objectives check sanitize train-demo bench goals load soak clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -65,6 +65,9 @@ explore: $(DEVELOP_READY) ## Check the properties on new random examples; prints
 	@$(BUILD_NATIVE)
 	@echo "make explore SEED=$(SEED)"
 	@$(PYTEST) $(SIDE_BY_SIDE) -m hypothesis --hypothesis-profile explore --hypothesis-seed $(SEED) $(PYTEST_ARGS)
+
+objectives: $(DEVELOP_READY) ## Run the tests of response times, which need a machine with nothing else to do
+	@$(PYTEST) -m objective $(PYTEST_ARGS)
 
 check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
 	$(BIN)/ruff check .

@@ -1,18 +1,22 @@
 """Probes and metrics answer while far more is asked than can be done."""
 
+import json
 import statistics
 import threading
 import time
 from http.client import HTTPConnection
+from pathlib import Path
 
-from tests.app.remote import JSON, REQUEST, Live, running
+import pytest
+
+from tests.app.remote import JSON, REQUEST, Live, running, wait_until_in_flight
 
 # Eight requests at a time, each of three steps: about 130 a second.
 SLOW = {"DOUBLE_SECONDS": "0.02", "DRAGOMAN_MAX_REQUESTS": "8"}
 
 
 class Flood(threading.Thread):
-    """Asks again as soon as it has an answer."""
+    """A client that asks again as soon as it has an answer."""
 
     def __init__(self, live: Live, is_over: threading.Event) -> None:
         super().__init__()
@@ -35,7 +39,22 @@ def seconds_for(live: Live, path: str) -> float:
     return time.monotonic() - began
 
 
-def test_they_answer_as_ever() -> None:
+def test_they_answer_while_the_service_is_full(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running(DOUBLE_GATE=str(gate), DRAGOMAN_MAX_REQUESTS="1") as live:
+        client = threading.Thread(target=live.translate)
+        client.start()
+        wait_until_in_flight(live, 1)
+        assert live.translate()[0] == 503
+        assert json.loads(live.get("livez"))
+        assert json.loads(live.get("readyz"))
+        assert "dragoman_requests_in_flight 2.0" in live.get("metrics")
+        gate.touch()
+        client.join()
+
+
+@pytest.mark.objective
+def test_they_answer_as_without_load() -> None:
     is_over = threading.Event()
     with running(**SLOW) as live:
         calm = statistics.median(seconds_for(live, path) for _ in range(5) for path in ("livez", "metrics"))
