@@ -1,1 +1,1 @@
-"""Who may send requests, how many and how often: API keys, rate limits, quotas, and the gate."""
+"""Decides which requests are served: API keys, rate limits, quotas, and the one gate."""

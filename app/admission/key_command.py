@@ -11,8 +11,8 @@ def _key(name: str, file: Path | None) -> None:
     """Make an API key for NAME and show it, this once.
 
     The line for the file of keys (DRAGOMAN_API_KEYS_FILE) follows, unless --file appends it there. A
-    service that runs takes the change up with its next request; NAME may have several keys while one
-    replaces another, and a key is revoked by taking its line out.
+    running service reads the change with its next request. NAME may have several keys while one replaces
+    another. To revoke a key, delete its line.
     """
     key = new_key()
     line = line_of(name, key)
@@ -26,13 +26,13 @@ def _key(name: str, file: Path | None) -> None:
 def _append(file: Path, line: str) -> None:
     try:
         if not file.exists():
-            # What is in it opens nothing, but whose keys there are is nobody's business.
+            # The file holds digests only, but the names of the owners are not public either.
             file.touch(mode=0o600)
         text = file.read_text("utf-8")
         with file.open("a", encoding="utf-8") as stream:
             stream.write(f"{'' if text.endswith(chr(10)) or not text else chr(10)}{line}\n")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise click.UsageError(f"{file} cannot be written: {reason}") from None
 
 

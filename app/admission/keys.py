@@ -1,4 +1,4 @@
-"""① API keys: known only by their SHA-256, compared in constant time, re-read when their file changes."""
+"""① API keys: stored as SHA-256, compared in constant time, and read again when their file changes."""
 
 import hashlib
 import hmac
@@ -18,23 +18,23 @@ logger = logging.getLogger(__name__)
 
 _LINE = re.compile(r"([^\s:#][^:]*):([0-9a-fA-F]{64})")
 _Stamp = tuple[int, int, int]
-# A file that is written twice within a tick of the system's clock looks the same after both.
+# A file that is written twice within a tick of the system's clock has the same stamp after both.
 _TICK_NS: Final = 100_000_000
 
-# The second is what DeepL's clients call theirs.
+# DeepL's clients use the second.
 _SCHEMES = ("bearer", "deepl-auth-key")
 
 
 def new_key() -> str:
-    """A key that nobody can guess: 256 bits, so that its bare digest gives nothing away."""
+    """Returns a random key of 256 bits, so that its digest alone does not help to guess it."""
     return f"dragoman_{secrets.token_urlsafe(32)}"
 
 
 def line_of(name: str, key: str) -> str:
-    """What the file holds of a key.
+    """Returns the line of the file of keys for a key.
 
     Raises:
-        ConfigError: If it could not be read again as it is meant.
+        ConfigError: If the name would make the line ambiguous.
     """
     line = f"{name}:{_digest(key).hex()}"
     if _LINE.fullmatch(line) is None or not name.isprintable():
@@ -43,15 +43,16 @@ def line_of(name: str, key: str) -> str:
 
 
 class KeyRing:
-    """The keys of a file with lines of `name:hex`; blank lines and those that begin with # are skipped.
+    """The keys of a file with lines of `name:hex`; blank lines and lines that begin with # are skipped.
 
-    A removed key stops working with the next request. One name may have several, while one replaces another.
+    A removed key stops working with the next request. A name may have several keys while one replaces
+    another.
 
     Args:
-        path: The file; None lets everybody in.
+        path: The file; None if no key is needed.
 
     Raises:
-        ConfigError: If a line reads otherwise, or the file cannot be read.
+        ConfigError: If a line has another form, or the file cannot be read.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -64,12 +65,12 @@ class KeyRing:
             self._reload(path)
 
     def identify(self, key: str | None) -> str | None:
-        """Name of a key's owner; None where no key is needed.
+        """Returns the name of a key's owner; None if no key is needed.
 
         Raises:
-            KeyMissingError: If one is needed, but none came.
-            KeyInvalidError: If it is not one of ours.
-            KeysUnreadableError: If the file has become unusable: rather nobody than a revoked key.
+            KeyMissingError: If a key is needed and none is given.
+            KeyInvalidError: If the file does not have the key.
+            KeysUnreadableError: If the file has become unusable; an old copy might hold revoked keys.
         """
         if self._path is None:
             return None
@@ -77,17 +78,17 @@ class KeyRing:
             raise KeyMissingError
         self._require_readable(self._path)
         presented = _digest(key)
-        # Every digest is compared, so that time tells nothing about which of them came close.
+        # Every digest is compared, so that the time does not depend on which one matches.
         owners = [name for name, digest in self._keys if hmac.compare_digest(digest, presented)]
         if not owners:
             raise KeyInvalidError
         return owners[0]
 
     def client_of(self, key: str | None, address: str) -> str:
-        """Name of a client: its key's owner where keys are needed, else its address.
+        """Returns the name of a client: the owner of its key if keys are needed, else its address.
 
         Raises:
-            AccessDeniedError: If a key is needed, and this is none of ours.
+            AccessDeniedError: If a key is needed and this one is not valid.
             KeysUnreadableError: If keys cannot be checked.
         """
         owner = self.identify(key)
@@ -95,16 +96,16 @@ class KeyRing:
 
     @property
     def uses(self) -> Mapping[str, int]:
-        """How often each owner of a key was let in, since the file has named it."""
+        """Admitted requests of each owner, since the file has named the owner."""
         return self._uses
 
     def count(self, owner: str) -> None:
-        """Count a request of an owner of a key; of anybody else none is counted."""
+        """Count an admitted request if the file has this owner."""
         if owner in self._uses:
             self._uses[owner] += 1
 
     def _require_readable(self, path: Path) -> None:
-        """Look at the file; of many requests only the first that finds another state of it logs that."""
+        """Read the file again if it has changed, and log when it becomes unusable or usable."""
         try:
             self._reload(path)
         except ConfigError as fault:
@@ -141,12 +142,12 @@ def _parse(text: str) -> tuple[tuple[str, bytes], ...]:
 def _parse_line(line: str, number: int) -> tuple[str, bytes]:
     match = _LINE.fullmatch(line)
     if match is None:
-        # The line itself may hold a key in clear, so it is not shown.
+        # The line may hold a key instead of its digest, so it is not shown.
         raise ConfigError("api_keys_file", "lines of `name:SHA-256 in hex`", f"line {number}")
     return match[1], bytes.fromhex(match[2])
 
 
 def key_in(authorization: str) -> str | None:
-    """The key that such a header carries, if it does."""
+    """Returns the key of an `Authorization` header; None if there is none."""
     scheme, _, credentials = authorization.partition(" ")
     return credentials.strip() or None if scheme.lower() in _SCHEMES else None

@@ -1,9 +1,9 @@
-"""① Quotas: the share of a bounded resource that one client may take, and how fast it is freed.
+"""① Quotas: the share of a bounded resource that one client may take, and the rate at which it is freed.
 
-A client that has something in the room already may fill it until it has SHARE times as much as is still
-free: dynamic thresholds, Choudhury and Hahne 1998 (https://doi.org/10.1109/90.731195). A lone client so
-gets SHARE / (1 + SHARE) of the room; n greedy ones get SHARE / (1 + n · SHARE) each, and leave a part
-free too. Whoever has nothing in it gets whatever is free.
+A client that has some of the resource may take more until it has SHARE times as much as is still free:
+dynamic thresholds, Choudhury and Hahne 1998 (https://doi.org/10.1109/90.731195). A lone client so gets
+SHARE / (1 + SHARE) of the resource. Of n greedy clients each gets SHARE / (1 + n · SHARE), and a part stays
+free. A client that has nothing may take all that is free.
 """
 
 import math
@@ -11,17 +11,17 @@ import threading
 from typing import Final
 
 
-class Tally(dict[str, int]):
-    """A sum for each name; 0 for those that were never mentioned."""
+class SumByName(dict[str, int]):
+    """A sum for each name; names whose sum is 0 are absent."""
 
     def __missing__(self, name: str) -> int:
         return 0
 
     def add(self, name: str, amount: int) -> int:
-        """Add to a sum, possibly something negative.
+        """Add an amount, possibly negative, to a sum.
 
         Returns:
-            The sum.
+            The new sum.
         """
         total = self[name] + amount
         if total:
@@ -35,18 +35,18 @@ SHARE: Final = 4
 
 
 def fits(need: int, *, mine: int, free: int) -> bool:
-    """Whether a client may take so much more.
+    """Whether a client may take more.
 
     Args:
-        need: How much it asks for.
-        mine: How much it has.
-        free: How much nobody has.
+        need: The amount that it asks for.
+        mine: The amount that it has.
+        free: The amount that is free.
     """
     return need <= free and (mine == 0 or mine + need <= SHARE * (free - need))
 
 
 def excess(need: int, *, mine: int, free: int) -> int:
-    """How much of what the client has, or of all if it has nothing, must go before it may take so much."""
+    """The amount that the client, or if it has nothing any client, must give back before `need` fits."""
     missing = max(need - free, 0)
     if mine == 0:
         return missing
@@ -66,7 +66,7 @@ class Quota:
     def __init__(self, size: int) -> None:
         self.taken = 0
         self._size = size
-        self._of_client = Tally()
+        self._of_client = SumByName()
 
     def fits(self, amount: int, client: str) -> bool:
         """Whether a client may take an amount."""
@@ -78,44 +78,44 @@ class Quota:
         self._of_client.add(client, amount)
 
 
-# Half of the weight lies on the last two seconds of work: quick to notice a change of load.
+# Half of the weight lies on the last two seconds of work, so that a change of load shows quickly.
 _HALF_LIFE_SECONDS = 2.0
 _LONGEST_WAIT = 60
-# Less work than this tells too little: a batch that has only begun has finished nothing yet.
+# Less work than this predicts nothing: a batch that has just begun has not finished any sentence.
 _EVIDENCE_SECONDS = 0.5
 
 
 class MeasuredRate:
-    """Smoothed throughput of all workers, were they all at work; thread-safe.
+    """Smoothed throughput of all workers if they all work; thread-safe.
 
     Args:
-        workers: How many engines can work at once.
+        workers: Engines that can work at once.
     """
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._lock = threading.Lock()
-        self._done = (0.0, 0.0)  # tokens and seconds, replaced at once: who reads needs no lock
+        self._done = (0.0, 0.0)  # tokens and seconds; replaced as one, so reading needs no lock
 
     @property
     def tokens_per_second(self) -> float | None:
-        """In tokens of cost; None before anything was finished."""
+        """Tokens of cost a second; None before anything was finished."""
         tokens, seconds = self._done
         return self._workers * tokens / seconds if tokens else None
 
     def record(self, tokens: int, seconds: float) -> None:
-        """Take into account what one worker finished (often nothing) in so many seconds of work."""
+        """Record the tokens, often none, that one worker finished in some seconds of work."""
         kept = 0.5 ** (seconds / _HALF_LIFE_SECONDS)
         with self._lock:
             before = self._done
             self._done = (kept * before[0] + tokens, kept * before[1] + max(seconds, 1e-6))
 
     def seconds_for(self, tokens: int) -> int:
-        """Whole seconds in which this many tokens get done, between 1 and 60; 1 before any measurement."""
+        """Whole seconds in which some tokens will be finished, from 1 to 60; 1 before any measurement."""
         rate = self.tokens_per_second
         return 1 if rate is None else min(max(math.ceil(tokens / rate), 1), _LONGEST_WAIT)
 
     def predict(self, tokens: int) -> float:
-        """Seconds in which this many tokens get done; 0 before there is enough to tell from."""
+        """Seconds in which some tokens will be finished; 0 before enough was measured."""
         rate = self.tokens_per_second
         return tokens / rate if rate is not None and self._done[1] >= _EVIDENCE_SECONDS else 0.0

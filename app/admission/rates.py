@@ -1,4 +1,4 @@
-"""① How often one client may ask."""
+"""① Rate limits: the requests of one client within a sliding window of time."""
 
 import math
 import re
@@ -15,13 +15,13 @@ _FEW_CLIENTS: Final = 256
 
 
 def parse_rate(text: str) -> tuple[int, int] | None:
-    """Requests, and seconds in which so many are allowed.
+    """Parse a rate.
 
     Args:
         text: Such as `100/minute` or `5 per 10 seconds`.
 
     Returns:
-        None if it is no rate.
+        Requests, and the seconds in which they are allowed; None if the text is not a rate.
     """
     match = _RATE.fullmatch(text.strip().lower())
     if match is None:
@@ -30,11 +30,11 @@ def parse_rate(text: str) -> tuple[int, int] | None:
 
 
 class RateLimit:
-    """At most so many requests of one client within any window of time.
+    """Limits the requests of each client within any window of time.
 
     Args:
-        rate: E.g. `100/minute`; None sets no limit.
-        clock: Seconds that never go back, whatever is done to the time of day.
+        rate: Such as `100/minute`; None sets no limit.
+        clock: Seconds; never goes back, even if the time of day does.
     """
 
     def __init__(self, rate: str | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,17 +46,17 @@ class RateLimit:
         """Count one request of a client.
 
         Raises:
-            RateExceededError: If it is one too many; it is not counted then.
+            RateExceededError: If the client is over its rate; the request is not counted then.
         """
         if self._windows is not None:
             self._windows.charge(client, int(self._clock() * 1000))
 
 
 class _Windows:
-    """A window for each client that asked of late; times are whole milliseconds."""
+    """A window for each client with recent requests; times are whole milliseconds."""
 
     def __init__(self, requests: int, seconds: int) -> None:
-        # Importing it takes as long as a tenth of a whole start, and most services set no limit.
+        # The import takes a tenth of the time to start, and most services set no limit.
         from pyrate_limiter import InMemoryBucket, Rate, RateItem
 
         self._request_at = partial(RateItem, "")
@@ -75,7 +75,7 @@ class _Windows:
             raise RateExceededError(max(1, math.ceil(wait / 1000)))
 
     def _sweep(self, now: int) -> None:
-        """Forget clients whose last request is too old to count, whenever there may be many of them."""
+        """Forget clients whose last request has left its window, whenever there may be many of them."""
         if len(self._windows) < self._sweep_at:
             return
         for window in self._windows.values():

@@ -1,28 +1,28 @@
-"""⑨ How many characters each client has had translated."""
+"""⑨ Characters translated for each client, as DeepL's clients ask for them."""
 
 from collections import Counter
 
 
 class Usage:
-    """Counts by owner of a key, and all who need none together, so that it stays small.
+    """Counts characters by owner of a key, and together for all clients without a key.
 
-    It begins with the process and is forgotten with it.
+    The counts start with the process and are not stored.
     """
 
     def __init__(self) -> None:
         self._characters: Counter[str] = Counter()
 
     def add(self, client: str, characters: int) -> None:
-        """Count what a client has had translated.
+        """Count the characters of a client's source texts.
 
         Args:
-            client: `key:NAME` or `address:…`.
-            characters: Of the source texts.
+            client: `key:OWNER` or `address:HOST`.
+            characters: Length of the source texts.
         """
         self._characters[_owner(client)] += characters
 
     def characters(self, client: str) -> int:
-        """What this client, or all who need no key, have had translated so far."""
+        """Characters translated for this client, or if it has no key for all clients without one."""
         return self._characters[_owner(client)]
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.admission import quota
-from app.admission.quota import Tally
+from app.admission.quota import SumByName
 from app.scheduling.fair_queue import FairQueue
 from model.request import DecodeRequest
 
@@ -124,9 +124,9 @@ class Backlog:
         self.is_rationed = False
         self._num_jobs = 0
         self._queues: dict[str, FairQueue[SentenceJob]] = {}
-        self._tokens_of_model = Tally()
-        self._tokens_of_client = Tally()
-        self._taken_rows = Tally()
+        self._tokens_of_model = SumByName()
+        self._tokens_of_client = SumByName()
+        self._taken_rows = SumByName()
         self._row_quota = RowQuota(fair_rows)
 
     def __len__(self) -> int:
