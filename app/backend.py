@@ -1,4 +1,4 @@
-"""⑤ seen from the service: what decodes token ids. No torch here; tests put a double in its place."""
+"""⑤ What decodes token ids, as the service sees it. No torch here; tests use a double."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ class LoadedModel:
 
     Attributes:
         card: Name, version, language pairs, limits and decoding defaults.
-        tokenizer: Of this checkpoint; thread-safe.
+        tokenizer: The checkpoint's tokenizer; thread-safe.
         checksum: SHA-256 of the whole checkpoint.
-        device: Where it runs, e.g. `cpu` or `cuda:0`.
-        precision: Of its arithmetic, e.g. `float32`.
+        device: The device that it runs on, such as `cpu` or `cuda:0`.
+        precision: The precision of its arithmetic, such as `float32`.
         parameters: Number of trained values.
-        load_seconds: How long loading took.
+        load_seconds: Time to load it.
         self_test: Sentences whose translation is known; older checkpoints have none.
     """
 
@@ -38,70 +38,70 @@ class LoadedModel:
 
     @property
     def version(self) -> str:
-        """Which checkpoint this is: two that differ have different versions, whatever their card says."""
+        """The version on the card with the beginning of the checksum, which differs between checkpoints."""
         return f"{self.card.version}+{self.checksum[:8]}"
 
 
 class Engine(Protocol):
-    """One running batch of one checkpoint, moved on step by step; `DecodingEngine` is one.
+    """The running batch of one checkpoint, decoded step by step; `DecodingEngine` is an implementation.
 
-    One thread drives it; only `interrupt` may be called from others.
+    Only one thread uses it, except that any thread may call `interrupt`.
     """
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing was added that has not finished and was not cancelled."""
+        """Whether every sentence that was added has finished or was cancelled."""
 
     @property
     def running(self) -> int:
-        """Sentences in the running batch; one that was added joins it in a later step."""
+        """Sentences in the running batch; a sentence that was added joins it in a later step."""
 
     def fits(self, request: DecodeRequest) -> bool:
-        """Whether there is room beside what was added; an idle engine has room for anything."""
+        """Whether there is room next to the sentences that were added; an idle engine has room for any."""
 
     def add(self, request: DecodeRequest) -> Sentence:
-        """Take a sentence; one of the next steps encodes it, in order of arrival.
+        """Add a sentence; one of the next steps encodes it, in order of arrival.
 
         Raises:
             InputError: If the engine can never decode it.
         """
 
     def cancel(self, sentence: Sentence) -> None:
-        """Forget a sentence before the next step; nothing happens if it has finished.
+        """Remove a sentence before the next step; nothing happens if it has finished.
 
         Raises:
-            Exception: Anything. The engine has then forgotten all sentences and can be used again.
+            Exception: Any. The engine has then removed all sentences and can be used again.
         """
 
     def step(self, observer: Observer, *, max_steps: int) -> Progress:
-        """Encode what was added, then move the running batch on by at least one token; blocks.
+        """Encode the sentences that were added, then decode at least one step; blocks.
 
-        Returns after the step in which a sentence finished, or somebody interrupted, or the last
-        of `max_steps`. An interrupt between two calls ends the next one after a step.
+        Returns after the step in which a sentence finished, `interrupt` was called, or `max_steps` were
+        done. An interrupt between two calls ends the next call after one step.
 
         Raises:
-            Exception: Anything. The engine has then forgotten all sentences and can be used again.
+            Exception: Any. The engine has then removed all sentences and can be used again.
         """
 
     def interrupt(self) -> None:
-        """Let the step that is going on return soon."""
+        """Make the running call of `step` return soon."""
 
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
-        """Target tokens that every result of a running sentence is sure to begin with."""
+        """Returns the target tokens with which every possible result of a running sentence begins."""
 
 
 class Backend(Protocol):
-    """The loaded checkpoints, and an engine of each for every worker."""
+    """The loaded checkpoints, with an engine of each checkpoint for every worker."""
 
     @property
     def workers(self) -> int:
-        """How many threads are to drive engines, at least 1."""
+        """Number of threads that run engines, at least 1."""
 
     def models(self) -> Sequence[LoadedModel]:
         """The loaded checkpoints, the preferred one of a language pair first."""
 
     def engine(self, model: str, worker: int) -> Engine:
-        """A worker's engine of a checkpoint, always the same one.
+        """Returns a worker's engine of a checkpoint, always the same one.
 
         Args:
             model: Name of a loaded checkpoint.
@@ -109,7 +109,7 @@ class Backend(Protocol):
         """
 
     def memory(self) -> Mapping[str, int]:
-        """Bytes of accelerator memory by kind (`allocated`, `reserved`); empty on a CPU."""
+        """Returns bytes of GPU memory by kind (`allocated`, `reserved`); empty on a CPU."""
 
     def close(self) -> None:
-        """Give back what the engines hold."""
+        """Free the resources of the engines."""

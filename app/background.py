@@ -1,4 +1,4 @@
-"""Work in a thread that the end of the process does not wait for, as it does for asyncio's own."""
+"""Work in daemon threads: unlike asyncio's executor, they do not delay the end of the process."""
 
 import asyncio
 import threading
@@ -11,19 +11,22 @@ Result = TypeVar("Result")
 
 
 async def in_background(work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises; whoever stops waiting leaves it to itself."""
+    """Run work in a thread; if the caller is cancelled, the work goes on."""
     return await start(work)
 
 
 def start(
     work: Callable[[], Result], *, name: str = "background", ended: Callable[[], None] | None = None
 ) -> asyncio.Future[Result]:
-    """Begin work; cancelling what this returns leaves it to itself.
+    """Start work in a thread.
 
     Args:
-        work: What to do there.
-        name: Of the thread.
-        ended: Is called on the event loop once the thread is free, whether anybody waits for it or not.
+        work: The work.
+        name: The name of the thread.
+        ended: Is called on the event loop when the thread has ended, even if the result was cancelled.
+
+    Returns:
+        The result; if it is cancelled, the work goes on.
 
     Raises:
         RuntimeError: If the system grants no thread.
@@ -37,7 +40,7 @@ def start(
             settle = partial(done.set_result, work())
         except BaseException as failure:
             settle = partial(done.set_exception, failure)
-        # The loop may be gone by now, and with it whoever waited.
+        # The event loop may be closed by now.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(_tell, done, settle, ended)
 

@@ -1,4 +1,4 @@
-"""`dragoman serve`: every setting is an option, and an environment variable."""
+"""`dragoman serve`: every setting is an option and an environment variable."""
 
 import os
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ def _help(name: str, field: FieldInfo) -> str:
 
 
 def _serve(**options: str | None) -> None:
-    """Serve translations over HTTP until told to end.
+    """Serve translations over HTTP until a signal ends the process.
 
-    Each option is also an environment variable, named behind it, and may stand in a file `.env`.
+    Each option is also an environment variable, whose name follows it, and can stand in a file `.env`.
     """
     settings = _read_settings({name: value for name, value in options.items() if value is not None})
     try:
@@ -42,7 +42,7 @@ def _serve(**options: str | None) -> None:
 
 
 def _run(settings: Settings) -> None:
-    # Nothing else needs the application; --help and a bad setting answer at once.
+    # Imported here, so that --help and a bad setting answer at once.
     from app.connection.server import serve as run
     from app.main import create_app
     from app.telemetry.logs import set_up_logs

@@ -1,29 +1,29 @@
-"""What the service itself refuses, whatever the text; HTTP statuses are given to them in `app/http/errors`.
+"""The errors of the service; `app/http/errors.py` gives them their HTTP statuses.
 
 ServiceError
-├── UnavailableError         not now, but soon: carries when to come back
-│   ├── NotReadyError        the checkpoint is still loading
-│   ├── DrainingError        the process is about to end
+├── UnavailableError         cannot be served now; says when to try again
+│   ├── NotReadyError        the checkpoints are still loading
+│   ├── DrainingError        the process is shutting down
 │   ├── EngineStuckError     an engine has work and makes no step
 │   ├── OverloadedError      more requests are in progress than are admitted
-│   ├── QueueFullError       more work is waiting than can be promised an answer
-│   ├── OutOfMemoryError     the device has no memory for a sentence, even alone
-│   └── KeysUnreadableError  the file of API keys cannot be used just now
-├── DeadlinePassedError      the answer would have come too late; the work was cancelled
-├── ClientGoneError          nobody is waiting for the answer any more
+│   ├── QueueFullError       as much work is queued as the limit allows
+│   ├── OutOfMemoryError     the device has no memory for a sentence, even by itself
+│   └── KeysUnreadableError  the file of API keys cannot be used
+├── DeadlinePassedError      the deadline of the request passed; its work was cancelled
+├── ClientGoneError          the client closed the connection
 ├── AccessDeniedError
 │   ├── KeyMissingError
 │   └── KeyInvalidError
-└── RateExceededError        this client asked too often
+└── RateExceededError        the client is over its rate
 """
 
 
 class ServiceError(Exception):
-    """Root of the tree; `str(error)` is one line that a person can act on."""
+    """Root of the tree; `str(error)` is one line that tells a person what to do."""
 
 
 class UnavailableError(ServiceError):
-    """Cannot be served now.
+    """The request cannot be served now.
 
     Args:
         message: The whole sentence.
@@ -36,14 +36,14 @@ class UnavailableError(ServiceError):
 
 
 class NotReadyError(UnavailableError):
-    """The checkpoint is still loading."""
+    """The checkpoints are still loading."""
 
     def __init__(self) -> None:
         super().__init__("the model is still loading", retry_after=2)
 
 
 class DrainingError(UnavailableError):
-    """The process is about to end and takes no new work."""
+    """The process is shutting down and takes no new work."""
 
     def __init__(self) -> None:
         super().__init__("the service is shutting down", retry_after=5)
@@ -57,56 +57,56 @@ class EngineStuckError(UnavailableError):
 
 
 class OverloadedError(UnavailableError):
-    """As many requests are being served as MAX_REQUESTS allows, altogether or for one client's share."""
+    """As many requests are in progress as MAX_REQUESTS or MAX_HELD_BYTES allows, in total or for a client."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"too many requests are being served; try again in {retry_after} s", retry_after)
 
 
 class QueueFullError(UnavailableError):
-    """More work is waiting than MAX_QUEUED_TOKENS allows, altogether or for one client's share."""
+    """As many tokens are queued as MAX_QUEUED_TOKENS allows, in total or for one client."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"the queue is full; try again in {retry_after} s", retry_after)
 
 
 class OutOfMemoryError(UnavailableError):
-    """The device has no memory for a sentence, even alone."""
+    """The device has no memory for a sentence, even by itself."""
 
     def __init__(self) -> None:
         super().__init__("there is not enough memory for this just now; try again, or a shorter text", 5)
 
 
 class KeysUnreadableError(UnavailableError):
-    """The file of API keys is missing or broken, so nobody is let in."""
+    """The file of API keys is missing or damaged, so no request is admitted."""
 
     def __init__(self) -> None:
         super().__init__("API keys cannot be checked just now", retry_after=5)
 
 
 class DeadlinePassedError(ServiceError):
-    """The answer would have come too late; the work was cancelled."""
+    """The deadline of the request passed; its work was cancelled."""
 
     def __init__(self) -> None:
         super().__init__("the deadline of this request passed before its translation was finished")
 
 
 class ClientGoneError(ServiceError):
-    """The client closed its connection before its answer was there."""
+    """The client closed its connection before it was answered."""
 
     def __init__(self) -> None:
         super().__init__("the client closed the connection")
 
 
 class AccessDeniedError(ServiceError):
-    """The caller may not use this path."""
+    """The client may not use this path."""
 
 
 class KeyMissingError(AccessDeniedError):
     """No API key came with the request.
 
     Args:
-        ways: How one is sent.
+        ways: The ways to send one.
     """
 
     def __init__(
@@ -116,14 +116,14 @@ class KeyMissingError(AccessDeniedError):
 
 
 class KeyInvalidError(AccessDeniedError):
-    """An API key came with the request, but not one of ours."""
+    """The request has an API key that is not valid."""
 
     def __init__(self) -> None:
         super().__init__("this API key is not valid")
 
 
 class RateExceededError(ServiceError):
-    """This client asked more often than RATE_LIMIT allows.
+    """The client sent more requests than RATE_LIMIT allows.
 
     Args:
         retry_after: Seconds after which its next request will be served, at least 1.

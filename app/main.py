@@ -1,4 +1,4 @@
-"""The application: its routes, and a lifespan that loads the engine and lets go of it."""
+"""The application: its routes and middleware, and a lifespan that loads and closes the engines."""
 
 import asyncio
 import logging
@@ -27,16 +27,16 @@ _OPERATIONS = (*routes.OPERATIONS, *deepl_routes.OPERATIONS, *routes.PROBES)
 def create_app(
     settings: Settings | None = None, backend: Backend | None = None, *, load: Load | None = None
 ) -> Starlette:
-    """The whole service as an ASGI application; it serves while its lifespan runs.
+    """Returns the whole service as an ASGI application; it serves while its lifespan runs.
 
     Args:
         settings: None reads them from the environment.
-        backend: What decodes, from the beginning to the end; None loads it in the background, while
-            the probes answer already, and again when that is asked for.
-        load: How to load it; None is the checkpoints that the settings name.
+        backend: Decodes for the whole lifespan; None loads one in the background, while the probes
+            already answer, and loads it again at each reload.
+        load: Loads the backend; None loads the checkpoints that the settings name.
 
     Raises:
-        ConfigError: If the file of API keys cannot be used, or traces are wanted that nobody can write.
+        ConfigError: If the file of API keys cannot be used, or traces are on without the extra `otel`.
     """
     settings = settings or Settings()
     context = Context.of(settings)
@@ -55,7 +55,7 @@ def create_app(
 
 @asynccontextmanager
 async def _serving(context: Context, backend: Backend | None, load: Load) -> AsyncIterator[None]:
-    """Load, serve as long as the block lasts, and let go of everything, whatever fails on the way."""
+    """Load the models, serve as long as the block lasts, and close everything, even after a failure."""
     async with AsyncExitStack() as ending:
         if context.tracing is not None:
             ending.push_async_callback(asyncio.to_thread, context.tracing.close)
@@ -83,7 +83,7 @@ async def _serving(context: Context, backend: Backend | None, load: Load) -> Asy
 
 
 def _load_engine(settings: Settings, lender: Backend | None) -> Backend:
-    # The engine may bring torch, which nothing else in this package may load.
+    # The engine may import torch, which no other module of this package may.
     from app.lifecycle.engine_backend import EngineBackend
 
     return EngineBackend.load(settings, lender if isinstance(lender, EngineBackend) else None)
@@ -91,7 +91,7 @@ def _load_engine(settings: Settings, lender: Backend | None) -> Backend:
 
 @asynccontextmanager
 async def _beside(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
-    """Let work go on beside the block, and end with it; a fault of it is logged when it happens."""
+    """Run work next to the block and cancel it at the end; an exception is logged when it happens."""
     task = asyncio.create_task(work)
     task.add_done_callback(_log_fault)
     try:
@@ -103,7 +103,7 @@ async def _beside(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
 
 def _log_fault(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (fault := task.exception()) is not None:
-        logger.error("what goes on beside the requests has failed", exc_info=fault)
+        logger.error("a background task failed", exc_info=fault)
 
 
 def _middleware(context: Context) -> Iterator[Middleware]:

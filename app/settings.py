@@ -1,4 +1,4 @@
-"""Every setting of the service, one group a concern; each is an environment variable DRAGOMAN_<NAME>."""
+"""Every setting of the service, in groups; each is an environment variable DRAGOMAN_<NAME>."""
 
 import re
 from collections.abc import Mapping
@@ -14,39 +14,39 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from app.admission.rates import parse_rate
 
 ENV_PREFIX = "DRAGOMAN_"
-# As browsers send it, whose names are ASCII and which leave the usual port out.
+# An origin as browsers send it: ASCII, and without the default port.
 _ORIGIN = re.compile(
     r"(?P<scheme>https?)://(?P<host>[\w.-]+|\[[\da-f:.]+\])(?::(?P<port>\d{1,5}))?",
     re.ASCII | re.IGNORECASE,
 )
-_USUAL_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a comma-separated variable."""
+    """Returns the parts of a comma-separated variable."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _origin(text: str) -> str:
-    """An origin as a browser spells it.
+    """Returns an origin as a browser spells it.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If the text is not an origin.
     """
     parts = _ORIGIN.fullmatch(text)
     if parts is None or int(parts["port"] or 0) > 65535:
         raise ValueError("must be origins such as `https://example.org`, or `*`")
     scheme, host, port = parts["scheme"].lower(), parts["host"].lower(), parts["port"]
-    is_usual = port is None or int(port) == _USUAL_PORTS[scheme]
-    return f"{scheme}://{host}" if is_usual else f"{scheme}://{host}:{int(port)}"
+    is_default = port is None or int(port) == _DEFAULT_PORTS[scheme]
+    return f"{scheme}://{host}" if is_default else f"{scheme}://{host}:{int(port)}"
 
 
 OrAuto = Annotated[int, BeforeValidator(lambda value: 0 if value == "auto" else value)]
-"""A number; `auto` may be written for 0."""
+"""A number; `auto` means 0."""
 
 
 class ModelSettings(BaseModel):
-    """What is served, and on what."""
+    """The checkpoints, and the device that they run on."""
 
     checkpoint: Annotated[tuple[Path, ...], NoDecode] = Field(
         default=(Path("checkpoints"),),
@@ -156,7 +156,7 @@ class ServerSettings(BaseModel):
 
 
 class AccessSettings(BaseModel):
-    """Who may use the service, and how often."""
+    """The clients that may use the service, and how often."""
 
     api_keys_file: Path | None = Field(
         default=None,
@@ -200,7 +200,7 @@ class AccessSettings(BaseModel):
 
 
 class LimitSettings(BaseModel):
-    """How much one request, and all of them together, may ask for."""
+    """Limits of one request, and of all requests together."""
 
     max_requests: int = Field(
         default=1024,
@@ -286,7 +286,7 @@ GROUPS: tuple[type[BaseModel], ...] = (ModelSettings, ServerSettings, AccessSett
 
 
 def variable(field: str) -> str:
-    """Name of the environment variable that sets a field, or that is one of no field's."""
+    """Returns the name of the environment variable of a field; a name of a variable is returned as it is."""
     return field if field.startswith(ENV_PREFIX) else ENV_PREFIX + field.upper()
 
 
@@ -302,13 +302,13 @@ _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.+")
 
 
 def unknown_variable(variables: Mapping[str, str | None]) -> tuple[str, str] | None:
-    """The first variable DRAGOMAN_* that is no setting, and the setting whose name is most like it.
+    """Returns the first variable DRAGOMAN_* that does not exist, and the existing one with the nearest name.
 
     Args:
-        variables: Names and values, of the environment or of a file; the case of names is ignored.
+        variables: Names and values of the environment or of a file; the case of names is ignored.
 
     Returns:
-        None if all are settings, or mean something else.
+        None if all exist, or describe services of a cluster.
     """
     known = [*map(variable, Settings.model_fields), *_OTHER_VARIABLES]
     for given, value in variables.items():
@@ -321,7 +321,7 @@ def unknown_variable(variables: Mapping[str, str | None]) -> tuple[str, str] | N
 
 
 def default_of(field: FieldInfo) -> str:
-    """A field's default as its variable would spell it; empty where there is none."""
+    """Returns a field's default as its variable spells it; empty if there is none."""
     if field.default is None:
         return ""
     return ",".join(map(str, field.default)) if isinstance(field.default, tuple) else str(field.default)

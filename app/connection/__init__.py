@@ -1,1 +1,1 @@
-"""Connections: uvicorn's server and protocol, with limits on heads, bodies, idle time and clients."""
+"""Connections: uvicorn's server and protocol, with limits on heads, bodies, idle time and connections."""

@@ -1,1 +1,1 @@
-"""What clients see: routes, schemas, bodies, answers, errors with their HTTP status, streaming and pages."""
+"""The HTTP API: routes, schemas, bodies, answers, errors with their HTTP status, streaming and pages."""

@@ -1,4 +1,4 @@
-"""⑨ Translations become the answer's fields."""
+"""⑨ The fields of an answer, made from translations."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVar
@@ -17,17 +17,17 @@ from model.translation.result import Diagnosis
 
 Content = TypeVar("Content")
 _TRANSLATIONS: Final = TypeAdapter(schemas.TranslateResponse)
-_NOBODY: Final = (None, None, None)
+_UNCHANGED: Final = (None, None, None)
 Detections: Final = TypeAdapter(list[schemas.DetectedLanguage])
 
 
 def answered(shape: TypeAdapter[Content], content: Content) -> Response:
-    """An answer of status 200; fields that were not set are left out."""
+    """Returns an answer of status 200 without the fields that were not set."""
     return Response(shape.dump_json(content, exclude_unset=True), media_type=JSON)
 
 
 def translate_response(body: schemas.TranslateRequest, answers: Sequence[Answer]) -> Response:
-    """The answer to a request: plain values for a plain `q`, lists for a list; only what was asked for."""
+    """Returns the answer with the fields that a request asks for: lists for a list of texts, else values."""
     fields: dict[str, object] = {
         "translatedText": _like(body.q, [answer.text for answer in answers]),
         **translators(answers),
@@ -45,16 +45,16 @@ def translate_response(body: schemas.TranslateRequest, answers: Sequence[Answer]
 
 
 def detected(detection: Detection) -> schemas.DetectedLanguage:
-    """A detection, its confidence in per cent."""
+    """Returns a detection with its confidence in per cent."""
     return schemas.DetectedLanguage(
         language=detection.language, confidence=round(100 * detection.confidence, 1)
     )
 
 
 def description(model: LoadedModel, settings: Settings) -> schemas.ModelDescription:
-    """What users see of a checkpoint, and of the limits of a request to it."""
+    """Returns the public description of a checkpoint, with the limits of a request to it."""
     card = model.card
-    ours = schemas.ModelLimits.model_fields.keys() & type(settings).model_fields.keys()
+    names = schemas.ModelLimits.model_fields.keys() & type(settings).model_fields.keys()
     return schemas.ModelDescription(
         name=card.name,
         version=model.version,
@@ -66,7 +66,7 @@ def description(model: LoadedModel, settings: Settings) -> schemas.ModelDescript
         limits=schemas.ModelLimits(
             max_source_tokens=card.max_source_length,
             max_target_tokens=card.max_target_length,
-            **{name: getattr(settings, name) for name in ours},
+            **{name: getattr(settings, name) for name in names},
         ),
     )
 
@@ -76,20 +76,20 @@ def _like(q: str | list[str], values: Sequence[object]) -> object:
 
 
 def translators(answers: Sequence[Answer]) -> dict[str, object]:
-    """Who translated, and through which language: one value each, or where texts differ lists.
+    """Returns the fields `model`, `model_version` and `pivot`: one value each, or lists if texts differ.
 
-    In a list, null stands for a text that came back unchanged; `pivot` is absent where no text has one.
+    In a list, null stands for a text that came back unchanged. `pivot` is absent if no text has one.
     """
-    marks = [_mark(answer.route) if answer.route else _NOBODY for answer in answers]
-    known = set(marks) - {_NOBODY}
-    columns = map(list, zip(*marks, strict=True)) if len(known) > 1 else next(iter(known), _NOBODY)
+    used = [_checkpoints(answer.route) if answer.route else _UNCHANGED for answer in answers]
+    known = set(used) - {_UNCHANGED}
+    columns = map(list, zip(*used, strict=True)) if len(known) > 1 else next(iter(known), _UNCHANGED)
     fields: dict[str, object] = dict(zip(("model", "model_version", "pivot"), columns, strict=True))
     if not any(pivot for _, _, pivot in known):
         del fields["pivot"]
     return fields
 
 
-def _mark(route: Route) -> tuple[str | None, str | None, str | None]:
+def _checkpoints(route: Route) -> tuple[str | None, str | None, str | None]:
     return route.models, route.versions, route.pivot
 
 
@@ -115,7 +115,7 @@ def _degeneration(diagnosis: Diagnosis | None) -> schemas.Degeneration | None:
 
 
 def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
-    """Tokens of the last leg: where there was a pivot, its source is in that language."""
+    """Returns the tokens of the last hop; after a pivot, its source is in the pivot language."""
     if answer.route is None:
         return []
     tokenizer = answer.route.hops[-1].model.tokenizer

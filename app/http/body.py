@@ -1,7 +1,8 @@
-"""① The body of a request as plain values: strict JSON, or a form as URL-encoded text.
+"""① The body of a request as plain values: strict JSON, or a URL-encoded form.
 
-No duplicate keys, no NaN or Infinity (nor 1e999, which would become one), no numbers of thousands of
-digits, no endless nesting, no crowds of keys, objects or numbers: each costs far more than its bytes.
+JSON is refused with duplicate keys, with NaN or Infinity (or 1e999, which would become one), with numbers
+of thousands of digits, with deep nesting, and with many keys, objects or numbers: each costs far more than
+its bytes.
 """
 
 import json
@@ -19,20 +20,20 @@ from app.http.errors import RequestError
 
 Values = dict[str, object]
 LONGEST_NUMBER: Final = 32
-"""Digits of a whole number at most."""
-# A request has some twenty fields, some of which are numbers, and one object in it.
-_MOST_KEYS: Final = 64
-_MOST_VALUES: Final = 1000
+"""Most digits of a whole number."""
+# A request has about twenty fields, some of them numbers, and one nested object.
+_MAX_KEYS: Final = 64
+_MAX_VALUES: Final = 1000
 
 
 def parse_object(text: str) -> Values:
-    """The fields of a JSON object.
+    """Returns the fields of a JSON object.
 
     Raises:
-        RequestError: If it is none, or one that nobody needs to send.
+        RequestError: If the text is not a JSON object, or is over a limit.
     """
     try:
-        value = (_UNCOUNTED if _is_surely_small(text) else _decoder(_Values(_MOST_VALUES))).decode(text)
+        value = (_UNCOUNTED if _is_surely_small(text) else _decoder(_Values(_MAX_VALUES))).decode(text)
     except json.JSONDecodeError:
         raise invalid_body("the body is not valid JSON") from None
     except RecursionError:
@@ -43,13 +44,13 @@ def parse_object(text: str) -> Values:
 
 
 def invalid_body(message: str) -> RequestError:
-    """The refusal of a body that is of its type, but not as it must be."""
+    """Returns the refusal of a body that is not what its content type says."""
     return RequestError("invalid_body", message)
 
 
 def _is_surely_small(text: str) -> bool:
-    # No value comes without one of these before it.
-    return sum(map(text.count, ",[{")) < _MOST_VALUES
+    # One of these characters comes before each value.
+    return sum(map(text.count, ",[{")) < _MAX_VALUES
 
 
 def _decoder(values: "_Values") -> json.JSONDecoder:
@@ -62,27 +63,27 @@ def _decoder(values: "_Values") -> json.JSONDecoder:
 
 
 class _Values:
-    """What the parser makes of a body's objects and numbers.
+    """Makes and counts the objects and numbers of a body.
 
     Args:
-        most: How many there may be in all that is parsed.
+        most: Highest count.
     """
 
     def __init__(self, most: float) -> None:
         self._left = most
 
     def object(self, pairs: list[tuple[str, object]]) -> Values:
-        """An object without duplicate keys."""
+        """Returns an object without duplicate keys."""
         self._spend()
-        if len(pairs) > _MOST_KEYS:
-            raise invalid_body(f"an object holds too many keys: at most {_MOST_KEYS}")
+        if len(pairs) > _MAX_KEYS:
+            raise invalid_body(f"an object holds too many keys: at most {_MAX_KEYS}")
         values = dict(pairs)
         if len(values) < len(pairs):
             raise invalid_body("the body holds the same key twice")
         return values
 
     def finite(self, digits: str) -> float:
-        """A number with a fraction."""
+        """Returns a number with a fraction."""
         self._spend()
         number = float(digits)
         if not math.isfinite(number):
@@ -90,7 +91,7 @@ class _Values:
         return number
 
     def short(self, digits: str) -> int:
-        """A whole number."""
+        """Returns a whole number."""
         self._spend()
         if len(digits) > LONGEST_NUMBER:
             raise invalid_body("a number is out of range")
@@ -99,39 +100,39 @@ class _Values:
     def _spend(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise invalid_body(f"the body holds too many objects and numbers: at most {_MOST_VALUES}")
+            raise invalid_body(f"the body holds too many objects and numbers: at most {_MAX_VALUES}")
 
 
 def _refuse_constant(_name: str) -> NoReturn:
     raise invalid_body("NaN and Infinity are not JSON")
 
 
-# Making one takes longer than reading a short body.
+# Making a decoder takes longer than parsing a short body.
 _UNCOUNTED: Final = _decoder(_Values(math.inf))
 
 
 # Decoding a megabyte of escapes takes `urllib.parse` half a second and 60 MB, and by runs 10 ms.
 _ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})++")
-# Fields that hold texts, as LibreTranslate and DeepL call them.
+# Fields that hold texts, at LibreTranslate and at DeepL.
 _TEXTS: Final = ("q", "text")
 _OTHER_FIELDS: Final = 32
 
 
 def parse_form(body: bytes, max_items: int) -> Values:
-    """Texts and `include` may be repeated, and what is blank counts as not sent.
+    """Returns the fields of a form. Texts and `include` may be repeated; blank fields count as not sent.
 
     Args:
         body: Valid UTF-8.
-        max_items: How many texts there may be.
+        max_items: Highest number of texts.
 
     Raises:
-        RequestError: If there are more fields, one comes twice, or one is no text.
+        RequestError: If there are more texts or other fields, a field comes twice, or one is not UTF-8.
     """
     count, most = body.count(b"&") + 1, max_items + _OTHER_FIELDS
     if count > most:
-        # There may be a hundred thousand: they are counted, but not read.
+        # There may be a hundred thousand fields: they are counted, but not decoded.
         for field in _TEXTS:
-            require_room(field, (b"&" + body).count(f"&{field}=".encode()), max_items)
+            require_count(field, (b"&" + body).count(f"&{field}=".encode()), max_items)
         raise invalid_body(f"the form has too many fields: {count}, at most {most}")
     fields: dict[str, list[str]] = {}
     for part in filter(None, body.split(b"&")):
@@ -168,14 +169,14 @@ def _parse_field(name: str, text: str) -> Values:
     try:
         return parse_object(text)
     except RequestError:
-        # It would speak of the body, which this is only a part of.
+        # The message would be about the body, of which this is only a part.
         raise RequestError("invalid_field", f"`{name}`: input should be a JSON object", name) from None
 
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
-# Of a content type; a longer one, full of parameters, would keep the event loop busy for long.
-_MOST_CHARACTERS = 256
+# A content type with many parameters would keep the event loop busy.
+_MAX_TYPE_CHARACTERS = 256
 _UTF16_OR_32_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
@@ -194,17 +195,17 @@ class Body(NamedTuple):
 
 
 async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_query: bool = False) -> Body:
-    """Fields of a JSON or form body.
+    """Read a JSON or form body.
 
     Args:
-        request: Whose body has not been read.
-        max_bytes: Limit of the body.
-        max_items: Limit of repeated form fields.
-        takes_query: Whether the query stands for a body that is empty, as a form.
+        request: A request whose body has not been read.
+        max_bytes: Highest number of bytes.
+        max_items: Highest number of repeated form fields.
+        takes_query: Whether the query is read as a form if the body is empty.
 
     Raises:
         RequestError: If the body is too large, of another type, or not what its type says.
-        ClientGoneError: If the client left before it was complete.
+        ClientGoneError: If the client left before the body was complete.
     """
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise RequestError("unsupported_encoding", "the body must come without Content-Encoding")
@@ -216,7 +217,7 @@ async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_q
     if sent is None:
         sent = await _read(request, max_bytes)
     text = _decode(sent)
-    # `curl -d '{...}'` calls its JSON a form; no form of ours begins with a brace.
+    # `curl -d '{...}'` sends JSON as a form; no valid form begins with a brace.
     if media_type == JSON or text.lstrip().startswith("{"):
         return Body(parse_object(text), is_form=False, size=len(sent))
     return Body(parse_form(text.encode(), max_items), is_form=True, size=len(sent))
@@ -226,7 +227,7 @@ async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_q
 def _media_type(content_type: str) -> str:
     header = Message()
     header["content-type"] = content_type
-    media_type = header.get_content_type() if 0 < len(content_type) <= _MOST_CHARACTERS else ""
+    media_type = header.get_content_type() if 0 < len(content_type) <= _MAX_TYPE_CHARACTERS else ""
     if media_type not in (JSON, FORM):
         raise RequestError("unsupported_media_type", f"Content-Type must be {JSON} or {FORM}")
     charset = header.get_content_charset("utf-8")
@@ -257,7 +258,7 @@ def _too_large(max_bytes: int, declared: str = "") -> RequestError:
 
 
 def _decode(body: bytearray) -> str:
-    # JSON begins with ASCII, so a zero among its first two bytes means wider characters.
+    # JSON begins with ASCII, so a zero in the first two bytes means wider characters.
     if body.startswith(_UTF16_OR_32_MARKS) or b"\x00" in body[:2]:
         raise RequestError("unsupported_charset", "the body must be UTF-8")
     try:
@@ -273,14 +274,14 @@ def check_count(texts: object, name: str, most: int) -> None:
         RequestError: If there are more than `most`.
     """
     if isinstance(texts, list):
-        require_room(name, len(texts), most)
+        require_count(name, len(texts), most)
 
 
-def require_room(name: str, count: int, most: int) -> None:
-    """Refuse so many texts.
+def require_count(name: str, count: int, most: int) -> None:
+    """Check the number of texts.
 
     Raises:
-        RequestError: If there are more than there may be.
+        RequestError: If there are more than `most`.
     """
     if count > most:
         limit = "MAX_ITEMS" if name == "q" else "of texts"

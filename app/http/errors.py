@@ -1,7 +1,7 @@
 """⑨ Every error as HTTP: its code, its status, and one body for all of them.
 
-Programs tell errors apart by codes, and they are a label of the metrics: a closed set. What each means
-to a client is in `docs/http-api.md`.
+Codes are a closed set, by which programs tell errors apart; they are also a label of the metrics.
+`docs/http-api.md` describes each of them.
 """
 
 import logging
@@ -38,10 +38,10 @@ from model.errors import (
 )
 
 CLIENT_GONE: Final = 499
-"""nginx's number for it; no client sees this answer, but it is counted among the requests."""
+"""The status that nginx uses; no client gets this answer, but it is counted in the metrics."""
 
 STATUSES: Final[Mapping[str, int]] = {
-    # The connection: what is no request, or never becomes a whole one.
+    # The connection: bytes that are no request, or no complete one.
     "malformed_request": 400,
     "request_too_slow": 408,
     "too_many_chunks": 413,
@@ -49,7 +49,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "head_too_large": 431,
     "too_many_connections": 503,
     "unsupported_version": 505,
-    # The path, the page it is asked from, and whose request it is.
+    # The path, the origin of the page, and the client.
     "not_found": 404,
     "method_not_allowed": 405,
     "cross_origin_refused": 400,
@@ -64,7 +64,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "invalid_utf8": 400,
     "body_too_large": 413,
     "invalid_body": 422,
-    # What it asks for.
+    # The fields.
     "unknown_field": 422,
     "invalid_field": 422,
     "invalid_decoding": 422,
@@ -72,7 +72,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "text_too_long": 413,
     "unsupported_language": 400,
     "unsupported_request": 400,
-    # Whether that can be done now.
+    # The state of the service.
     "loading": 503,
     "draining": 503,
     "overloaded": 503,
@@ -85,7 +85,7 @@ STATUSES: Final[Mapping[str, int]] = {
 }
 
 REFUSALS: Final = STATUSES.keys() - {"internal_error", "client_gone"}
-"""What `rejected_total` counts."""
+"""The codes that `rejected_total` counts."""
 
 
 logger = logging.getLogger(__name__)
@@ -105,10 +105,10 @@ class RequestError(Exception):
     """A request that is refused.
 
     Args:
-        code: One of STATUSES, which also has its status.
+        code: A key of STATUSES, which has its status.
         message: For people; of what the client sent it repeats only numbers and plain names of fields.
         field: Where in the request.
-        headers: To be sent along.
+        headers: Header fields of the answer.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class RequestError(Exception):
         self.headers = dict(headers or {})
 
 
-# The first entry that an error is an instance of decides, so children stand before parents.
+# The first matching class decides, so subclasses stand before their bases.
 _CODES: tuple[tuple[type[Exception], str], ...] = (
     (UnsupportedLanguageError, "unsupported_language"),
     (TextTooLongError, "text_too_long"),
@@ -144,8 +144,8 @@ _CODES: tuple[tuple[type[Exception], str], ...] = (
     (DeadlinePassedError, "deadline_passed"),
     (ClientGoneError, "client_gone"),
 )
-_DEEPLS_PATHS = ("/v2/", "/v3/")
-# What Starlette's router refuses, in our words.
+_DEEPL_PATHS = ("/v2/", "/v3/")
+# Replaces the messages of Starlette's router.
 _ROUTING = {
     404: ("not_found", "there is no such path; /docs lists those there are"),
     405: ("method_not_allowed", "this path does not take this method; /docs lists those it takes"),
@@ -153,7 +153,7 @@ _ROUTING = {
 
 
 def as_request_error(error: Exception) -> RequestError:
-    """The refusal that an error of the service or the core means; a fault of ours if it means none."""
+    """Returns the refusal for an error of the service or the core; for any other error an internal error."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, MemoryError):
@@ -169,7 +169,7 @@ def as_request_error(error: Exception) -> RequestError:
 
 
 def _message(error: Exception) -> str:
-    """Its own sentence, or one that leaves out the value it names: answers echo no more than numbers."""
+    """Returns the error's message without values that the client sent, except numbers."""
     if isinstance(error, UnsupportedLanguageError):
         return f"`{error.field}` must be one of {', '.join(error.allowed)}"
     if isinstance(error, ConfigError):
@@ -191,9 +191,9 @@ def _headers(error: Exception) -> dict[str, str]:
 
 
 def respond(error: Exception, request: Request) -> JSONResponse:
-    """The answer to a request that failed; it is counted, and logged if the fault is ours."""
-    is_deepls = request.scope["path"].startswith(_DEEPLS_PATHS)
-    if is_deepls and isinstance(error, KeyMissingError):
+    """Returns the answer to a request that failed; counts it, and logs it if the service is at fault."""
+    is_deepl = request.scope["path"].startswith(_DEEPL_PATHS)
+    if is_deepl and isinstance(error, KeyMissingError):
         error = KeyMissingError("`Authorization: DeepL-Auth-Key KEY`")
     refusal = as_request_error(error)
     if refusal.status == 500:
@@ -205,10 +205,10 @@ def respond(error: Exception, request: Request) -> JSONResponse:
         code=refusal.code,
         field=refusal.field,
         request_id=request.state.request_id,
-        message=str(refusal) if is_deepls else None,
+        message=str(refusal) if is_deepl else None,
     )
-    # DeepL's clients know no 422.
-    status = 400 if is_deepls and refusal.status == 422 else refusal.status
+    # DeepL's clients do not know 422.
+    status = 400 if is_deepl and refusal.status == 422 else refusal.status
     return JSONResponse(body.model_dump(exclude_none=True), status, refusal.headers)
 
 
@@ -219,4 +219,4 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
 HANDLERS: Final = dict.fromkeys(
     (RequestError, ServiceError, TranslationError, MemoryError, HTTPException), _handle
 )
-"""What Starlette calls for each kind of error that a route may raise."""
+"""Starlette's handlers of the errors that a route may raise."""

@@ -1,4 +1,4 @@
-"""① ⑨ What surrounds every request: its id, its access record, cross-origin access, unforeseen faults."""
+"""① ⑨ The middleware of every request: its id, its access record, cross-origin access, unforeseen errors."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from app.admission.gate import PERMIT, WORK, Permit
 from app.errors import DrainingError
 from app.http.errors import CLIENT_GONE, RequestError, respond
 from app.http.rejection import WIRE_STATUS, code_of
-from app.http.start_limiter import Turnstile
+from app.http.start_limiter import StartLimiter
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
 from app.telemetry.access_record import AccessRecord
@@ -29,18 +29,18 @@ _CLOSE = (b"connection", b"close")
 _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
 
 
-class Account:
-    """One request; whoever answers it sends through this.
+class InFlightRequest:
+    """One request in progress: its answer is sent through it, and its access record is made from it.
 
     Args:
-        scope: Of the request.
-        send: Where its answer goes.
-        is_last: Whether its connection is to end with it.
+        scope: The scope of the request.
+        send: Sends its answer.
+        is_last: Whether its connection ends with the answer.
 
     Attributes:
-        request_id: The caller's if it is short and plain, else a new one.
-        stages: Where its time goes.
-        has_begun: Whether an answer is on its way.
+        request_id: The client's id if it is short and plain, else a new one.
+        timings: How long each stage takes.
+        has_begun: Whether the answer has begun.
     """
 
     def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
@@ -54,12 +54,12 @@ class Account:
         self._state["request_id"] = self.request_id
         self._send = send
         self._is_last = is_last
-        # Without any answer the server is about to cut the connection off.
+        # If nothing is sent, the server closes the connection.
         self._status = CLIENT_GONE
         self._is_complete = False
 
     async def send(self, message: Message) -> None:
-        """Pass an answer on, with the id and what took how long among its headers."""
+        """Send a part of the answer; the head gets the id, the timings and other header fields."""
         if message["type"] == "http.response.start":
             self.has_begun = True
             self._status = message["status"]
@@ -68,28 +68,28 @@ class Account:
         self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     @property
-    def refused_by_connection(self) -> bool:
-        """Whether its connection gave the answer, in the place of whoever worked on it."""
+    def is_rejected_by_connection(self) -> bool:
+        """Whether the connection has answered instead of the application."""
         return WIRE_STATUS in self._state
 
     @property
     def status(self) -> int:
-        """What the client was told."""
+        """The HTTP status that the client got."""
         return int(self._state.get(WIRE_STATUS, self._status))
 
     @property
     def outcome(self) -> str:
-        """One of OUTCOMES: a fault of ours is an answer; one of the client's, or no room, a refusal."""
-        is_heard = self._is_complete or self.refused_by_connection
-        if not is_heard or self.status == CLIENT_GONE:
+        """One of OUTCOMES: errors of the service count as answered, 4xx and 503 as refused."""
+        is_answered = self._is_complete or self.is_rejected_by_connection
+        if not is_answered or self.status == CLIENT_GONE:
             return "abandoned"
         return "refused" if 400 <= self.status < 500 or self.status == 503 else "answered"
 
     def close(self, endpoint: str) -> AccessRecord:
-        """What is to be told of it, now that it is over.
+        """Returns the access record of the finished request.
 
         Args:
-            endpoint: One of a closed set.
+            endpoint: One of our paths, or `unmatched`.
         """
         return AccessRecord(
             request_id=self.request_id,
@@ -120,15 +120,15 @@ class Account:
 
 
 def sane_request_id(given: str) -> str:
-    """A caller's id if it is short and plain, else a new one."""
+    """Returns a client's id if it is short and plain, else a new one."""
     return given if _SANE_ID.fullmatch(given) else new_request_id()
 
 
 class CrossOriginMiddleware(CORSMiddleware):
-    """Lets the pages of some origins ask; no cookies are involved.
+    """Permits the pages of some origins to send requests, without cookies.
 
     Args:
-        app: What answers.
+        app: The application.
         origins: Such as `https://example.org`, or `*` alone.
     """
 
@@ -142,10 +142,10 @@ class CrossOriginMiddleware(CORSMiddleware):
         )
 
     def preflight_response(self, request_headers: Headers) -> Response:
-        """What a browser hears before it asks.
+        """Returns the answer to a browser's preflight request.
 
         Raises:
-            RequestError: If its page may not ask, or not so.
+            RequestError: If its page may not send the request.
         """
         response = super().preflight_response(request_headers)
         if response.status_code >= 400:
@@ -158,14 +158,14 @@ logger = logging.getLogger(__name__)
 
 
 class RequestContextMiddleware:
-    """Gives each request an id, counts and logs it, and turns any stray exception into a 500.
+    """Gives each request an id, counts and logs it, and answers any other exception with 500.
 
-    At any moment as many requests were accepted as have an outcome or are in flight: each of the two
-    steps between these is taken without giving way to anybody, the scrape included.
+    At any time the number of accepted requests equals those with an outcome plus those in flight: each
+    transition is made without an await, so that no scrape sees it half done.
 
     Args:
-        app: What answers.
-        context: Where it is counted.
+        app: The application.
+        context: Counts and records the requests.
         endpoints: Paths that become metric labels; all others are `unmatched`.
     """
 
@@ -173,7 +173,7 @@ class RequestContextMiddleware:
         self._app = app
         self._context = context
         self._endpoints = frozenset(endpoints)
-        self._turnstile = Turnstile()
+        self._start_limiter = StartLimiter()
         context.metrics.expect_endpoints(endpoints, status=200)
         context.metrics.watch_process(
             is_ready=lambda: context.lifecycle.phase is Phase.READY and context.watchdog.is_healthy,
@@ -186,48 +186,53 @@ class RequestContextMiddleware:
             await self._app(scope, receive, send)
             return
         lifecycle = self._context.lifecycle
-        account = Account(scope, send, is_last=lifecycle.phase is Phase.DRAINING)
-        tokens = request_id.set(account.request_id), begin(account.timings)
+        request = InFlightRequest(scope, send, is_last=lifecycle.phase is Phase.DRAINING)
+        tokens = request_id.set(request.request_id), begin(request.timings)
         lifecycle.enter()
         self._context.metrics.count_accepted()
         try:
-            await self._answer(account, scope, receive)
+            await self._answer(request, scope, receive)
         finally:
             lifecycle.leave()
-            account.release_permit()
-            self._record(account, scope)
+            request.release_permit()
+            self._record(request, scope)
             request_id.reset(tokens[0])
             end(tokens[1])
 
-    async def _answer(self, account: Account, scope: Scope, receive: Receive) -> None:
+    async def _answer(self, request: InFlightRequest, scope: Scope, receive: Receive) -> None:
         try:
             if scope["method"] == "POST" and scope["path"] in WORK:
-                await self._begin(account, scope)
-            await self._app(_without_head(scope), receive, account.send)
+                await self._begin(request, scope)
+            await self._app(_without_head(scope), receive, request.send)
         except Exception as fault:
-            # The last line of defence: without it the server would answer in its own words.
-            await self._explain(fault, account, scope, receive)
+            # Otherwise uvicorn would answer with a body of its own.
+            await self._answer_error(fault, request, scope, receive)
         except asyncio.CancelledError:
             if not self._context.lifecycle.is_forced:
                 raise
-            await self._explain(DrainingError(), account, scope, receive)
+            await self._answer_error(DrainingError(), request, scope, receive)
 
-    async def _begin(self, account: Account, scope: Scope) -> None:
-        """Whether it is served is decided when it comes: what came before the end began is served."""
+    async def _begin(self, request: InFlightRequest, scope: Scope) -> None:
+        """Refuse a request unless the service is ready, and wait until it may start.
+
+        A request that arrived before the shutdown began is served.
+        """
         self._context.lifecycle.require_ready()
-        if not self._turnstile.passes():
-            with account.timings.during("queue"):
-                await self._turnstile.wait(scope["client"][0] if scope.get("client") else "")
+        if not self._start_limiter.may_start():
+            with request.timings.during("queue"):
+                await self._start_limiter.wait(scope["client"][0] if scope.get("client") else "")
 
-    async def _explain(self, fault: Exception, account: Account, scope: Scope, receive: Receive) -> None:
+    async def _answer_error(
+        self, fault: Exception, request: InFlightRequest, scope: Scope, receive: Receive
+    ) -> None:
         response = respond(fault, Request(scope, receive))
-        if not account.has_begun:
-            await response(scope, receive, account.send)
+        if not request.has_begun:
+            await response(scope, receive, request.send)
 
-    def _record(self, account: Account, scope: Scope) -> None:
-        record = account.close(scope["path"] if scope["path"] in self._endpoints else UNMATCHED)
+    def _record(self, request: InFlightRequest, scope: Scope) -> None:
+        record = request.close(scope["path"] if scope["path"] in self._endpoints else UNMATCHED)
         metrics, tracing = self._context.metrics, self._context.tracing
-        if account.refused_by_connection:
+        if request.is_rejected_by_connection:
             metrics.count_rejected(code_of(record.status))
         metrics.count_finished(record.endpoint, record.status, record.outcome, record.seconds)
         event = record.log_fields()
@@ -237,5 +242,5 @@ class RequestContextMiddleware:
 
 
 def _without_head(scope: Scope) -> Scope:
-    """HEAD as GET, for every path; the server keeps the body of the answer back."""
+    """Returns the scope with GET instead of HEAD; the server does not send the body of the answer."""
     return {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope

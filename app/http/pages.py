@@ -1,4 +1,4 @@
-"""⑨ What people see in a browser: the page and the documentation, with nothing from any other host."""
+"""⑨ The pages for browsers: the web page and the documentation, with nothing from other hosts."""
 
 import os
 from pathlib import Path
@@ -12,12 +12,12 @@ from starlette.types import Scope
 
 _WEB: Final = Path(__file__).parents[1] / "web"
 _HEADERS: Final = {
-    # After an upgrade the old script must not meet the new page.
+    # After an upgrade, a cached old script must not run in the new page.
     "Cache-Control": "no-cache",
-    # Nothing inline and nothing from elsewhere: a text that came back as markup could do no harm.
+    # Nothing inline and nothing from other hosts, so that a translation that is markup does no harm.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    # For browsers that do not know `frame-ancestors`.
+    # For browsers without `frame-ancestors`.
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -25,12 +25,12 @@ _HEADERS: Final = {
 
 
 async def page(_request: Request) -> FileResponse:
-    """The page to try the service at."""
+    """The web page."""
     return FileResponse(_WEB / "page.html", headers=_HEADERS)
 
 
 async def docs(_request: Request) -> FileResponse:
-    """The documentation, drawn by Swagger UI."""
+    """The documentation in Swagger UI."""
     return FileResponse(_WEB / "docs.html", headers=_HEADERS)
 
 
@@ -43,7 +43,7 @@ class _Assets(StaticFiles):
         status_code: int = 200,
     ) -> Response:
         response = super().file_response(full_path, stat_result, scope, status_code)
-        # All of them: a page is also found under its file's name.
+        # All files get them: a page also has a path by the name of its file.
         response.headers.update(_HEADERS)
         return response
 

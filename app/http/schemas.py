@@ -1,4 +1,4 @@
-"""① ⑨ What a request may hold and what an answer holds; the API's documentation is made from this."""
+"""① ⑨ The fields of requests and answers; the OpenAPI document is made from them."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,7 @@ from model.translation.quality_checks import Kind
 
 
 def _encodable(text: str) -> str:
-    """Refuse lone surrogates, which JSON can spell but no text holds."""
+    """Refuse lone surrogates, which JSON can escape but UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -62,7 +62,7 @@ class _Request(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """The schema that the fields make, whose optional ones may be null."""
+        """Returns the schema of the fields, in which optional fields may be null."""
         schema = handler.resolve_ref_schema(handler(core_schema))
         for name, field in schema["properties"].items():
             if not cls.model_fields[name].is_required():

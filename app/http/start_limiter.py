@@ -1,8 +1,8 @@
-"""① How many requests begin in one turn of the event loop: few where many wait, so that refusals need not.
+"""① Limits how many requests start per iteration of the event loop, so that 503s stay fast under overload.
 
-To read, check and tokenise a request takes the event loop about half a millisecond. If hundreds did so in
-one turn, whoever comes meanwhile, or is to be refused, would wait for all of them. As long as few wait they
-go together: engines like what arrives at once better than what trickles in.
+To read, check and tokenise a request takes the event loop about half a millisecond. If 800 requests started
+in one iteration, all others would wait for a third of a second, those included that are refused at once.
+A few requests start together, because engines decode requests that arrive together more efficiently.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from typing import Final
 
 from app.scheduling.fair_queue import FairQueue
 
-_TOGETHER: Final = 16
-_IN_A_CROWD: Final = 1
+_PER_ITERATION: Final = 16
+_PER_CROWDED_ITERATION: Final = 1
 
 
 @dataclass(eq=False, slots=True)
@@ -22,29 +22,31 @@ class _Waiting:
     cost: int = 1
 
 
-class Turnstile:
-    """Who finds it free passes at once; the others pass in a fair order of clients. The event loop only.
+class StartLimiter:
+    """Starts requests at once or, if too many have started in this iteration, in a fair order of clients.
+
+    Only the event loop uses it.
 
     Args:
-        together: Most that pass in one turn of the event loop while no more than that wait.
-        in_a_crowd: Most that pass while more than that wait.
+        limit: Highest number of starts in an iteration while at most as many requests wait.
+        crowded_limit: Highest number of starts in an iteration while more requests wait.
     """
 
-    def __init__(self, together: int = _TOGETHER, in_a_crowd: int = _IN_A_CROWD) -> None:
-        self._together = together
-        self._in_a_crowd = in_a_crowd
-        self._num_passed = 0
+    def __init__(self, limit: int = _PER_ITERATION, crowded_limit: int = _PER_CROWDED_ITERATION) -> None:
+        self._limit = limit
+        self._crowded_limit = crowded_limit
+        self._num_started = 0
         self._queue: FairQueue[_Waiting] = FairQueue()
 
-    def passes(self) -> bool:
-        """Whether one more may pass at once; if not, it has to `wait`."""
-        is_free = self._num_passed < self._together and not self._queue
+    def may_start(self) -> bool:
+        """Whether a request may start at once; if not, it has to `wait`."""
+        is_free = self._num_started < self._limit and not self._queue
         if is_free:
             self._count()
         return is_free
 
     async def wait(self, client: str) -> None:
-        """Return in a turn in which one more may pass."""
+        """Return in an iteration in which a request of this client may start."""
         waiting = _Waiting(client, asyncio.get_running_loop().create_future())
         self._queue.add(waiting)
         try:
@@ -53,20 +55,16 @@ class Turnstile:
             self._queue.remove(waiting)
 
     def _count(self) -> None:
-        if self._num_passed == 0:
-            asyncio.get_running_loop().call_soon(self._turn)
-        self._num_passed += 1
+        if self._num_started == 0:
+            asyncio.get_running_loop().call_soon(self._start_waiting)
+        self._num_started += 1
 
-    def _turn(self) -> None:
-        """The event loop has been at its sockets since."""
-        self._num_passed = 0
-        most = self._together if len(self._queue) <= self._together else self._in_a_crowd
-        while self._num_passed < most and (waiting := self._queue.first(_anybody)) is not None:
+    def _start_waiting(self) -> None:
+        """Begin a new iteration: the event loop has polled its sockets since the last one."""
+        self._num_started = 0
+        most = self._limit if len(self._queue) <= self._limit else self._crowded_limit
+        while self._num_started < most and (waiting := self._queue.first(lambda _: True)) is not None:
             self._queue.serve(waiting)
             if not waiting.released.done():
                 waiting.released.set_result(None)
                 self._count()
-
-
-def _anybody(_waiting: _Waiting) -> bool:
-    return True

@@ -1,11 +1,13 @@
-"""⑨ A translation as Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+"""⑨ Work for a connected client, and its answer as JSON or as Server-Sent Events.
 
-    event: partial    {"index": 0, "translatedText": "Où est"}: what is certain of one text, as it grows
-    event: done       the very answer that the same request gets without streaming; the last event
-    event: error      the error's body, where the answer had begun; the last event
-    : …               a comment after 15 s of silence, so that proxies do not give up
+https://html.spec.whatwg.org/multipage/server-sent-events.html:
 
-What goes wrong before the first of these is an ordinary error with its status.
+    event: partial    {"index": 0, "translatedText": "Où est"}: the certain beginning of one text, whenever it
+    grows event: done       the answer that the same request gets without streaming; the last event event:
+    error      the body of an error after the first event; the last event : …               a comment after 15
+    s of silence, so that proxies keep the connection
+
+An error before the first of these is an ordinary answer with its status.
 """
 
 import asyncio
@@ -29,15 +31,15 @@ from app.translation.request import Answer, TranslationRequest
 EVENT_STREAM: Final = "text/event-stream"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
-    # nginx would otherwise collect events until its buffer is full.
+    # Otherwise nginx collects events until its buffer is full.
     "X-Accel-Buffering": "no",
 }
 _HEARTBEAT: Final = b": still translating\n\n"
 _HEARTBEAT_SECONDS: Final = 15.0
-# Eyes see no difference below this, and a long text need not be sent again for every token.
-_PACE_SECONDS: Final = 0.04
-# Nobody names more; a head full of them would keep the event loop busy for long.
-_MOST_RANGES: Final = 32
+# People see no difference below this interval, and a long text is not sent again for every token.
+_INTERVAL_SECONDS: Final = 0.04
+# A header with thousands of media ranges would keep the event loop busy.
+_MAX_RANGES: Final = 32
 
 Events = AsyncGenerator[bytes, None]
 Translate = Callable[[PartialResults | None], Coroutine[object, object, Sequence[Answer]]]
@@ -113,7 +115,7 @@ async def _await_departure(request: Request, connected: asyncio.Timeout) -> None
 @lru_cache(maxsize=64)
 def prefers_events(accept: str) -> bool:
     """Whether an `Accept` header prefers Server-Sent Events to JSON."""
-    ranges = [_media_range(part) for part in accept.split(",", _MOST_RANGES)[:_MOST_RANGES]]
+    ranges = [_media_range(part) for part in accept.split(",", _MAX_RANGES)[:_MAX_RANGES]]
     accepted = sorted((each for each in ranges if each[0] > 0), key=lambda each: -each[0])
     known = (kind for _, kind in accepted if kind in (EVENT_STREAM, JSON, "application/*", "*/*"))
     return next(known, JSON) == EVENT_STREAM
@@ -129,7 +131,7 @@ def _media_range(part: str) -> tuple[float, str]:
 
 
 async def _stream(request: Request, translate: Translate, render: Render) -> StreamingResponse:
-    """The answer as it grows; returns when it begins, with an event or a comment."""
+    """Returns the answer when it begins, with an event or a comment; the rest follows as it grows."""
     events = _events(request, translate, render)
     try:
         first = await while_connected(request, _first(events))
@@ -144,11 +146,11 @@ async def _first(events: Events) -> bytes:
 
 
 class _EventResponse(StreamingResponse):
-    """Ends the work when the client leaves.
+    """A stream of events that ends the work when the client leaves.
 
     Args:
-        first: An event that is there already.
-        events: Those that follow.
+        first: The first event.
+        events: The events that follow.
     """
 
     def __init__(self, first: bytes, events: Events) -> None:
@@ -168,7 +170,7 @@ async def _chain(first: bytes, events: Events) -> Events:
 
 
 async def _events(request: Request, translate: Translate, render: Render) -> Events:
-    """All events of one request; closing it ends the work."""
+    """Yields all events of one request; closing the generator ends the work."""
     drafts = PartialResults()
     work = asyncio.create_task(_answer(drafts, translate, render))
     work.add_done_callback(lambda _: drafts.changed.set())
@@ -179,7 +181,7 @@ async def _events(request: Request, translate: Translate, render: Render) -> Eve
             if event and not work.done():
                 has_begun = True
                 yield event
-                await asyncio.wait((work,), timeout=_PACE_SECONDS)
+                await asyncio.wait((work,), timeout=_INTERVAL_SECONDS)
         yield _last_event(request, work, has_begun)
     finally:
         work.cancel()
@@ -191,7 +193,7 @@ async def _answer(drafts: PartialResults, translate: Translate, render: Render) 
 
 
 async def _next_event(drafts: PartialResults) -> bytes:
-    """What has grown, as soon as something may have; possibly nothing."""
+    """Returns the texts that have grown, as soon as one may have; possibly none."""
     try:
         async with asyncio.timeout(_HEARTBEAT_SECONDS):
             await drafts.changed.wait()
@@ -216,5 +218,5 @@ def _partial(index: int, text: str) -> bytes:
 
 
 def _event(name: str, data: bytes) -> bytes:
-    # JSON holds no bare line break, so one `data` line is enough.
+    # JSON has no bare line break, so one `data` line is enough.
     return b"event: %s\ndata: %s\n\n" % (name.encode(), data)

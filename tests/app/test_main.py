@@ -38,7 +38,7 @@ async def test_a_fault_beside_the_requests_is_told_at_once_and_everything_is_sti
         async with asyncio.timeout(10):
             while not caplog.records:
                 await asyncio.sleep(0.005)
-        assert caplog.messages == ["what goes on beside the requests has failed"]
+        assert caplog.messages == ["a background task failed"]
     assert let_go == ["engines", "traces"]
 
 

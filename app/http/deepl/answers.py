@@ -1,4 +1,4 @@
-"""⑨ Translations as DeepL's clients read them."""
+"""⑨ The fields of an answer of DeepL's API, made from translations."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from model.text.languages import canonical_code
 def translate_response(
     body: DeepLTranslateRequest, texts: Sequence[str], answers: Sequence[Answer]
 ) -> DeepLTranslateResponse:
-    """The answer to a request: for each of its texts one translation."""
+    """Returns the answer to a request: one translation for each text."""
     pairs = zip(texts, answers, strict=True)
     translations = [dict(_fields(body, text, answer)) for text, answer in pairs]
     return DeepLTranslateResponse.model_validate({"translations": translations})
@@ -32,5 +32,5 @@ def _source(body: DeepLTranslateRequest, answer: Answer) -> str:
     return language.upper()
 
 
-def _model_type(asked_for: ModelType) -> str:
-    return "latency_optimized" if asked_for == "latency_optimized" else "quality_optimized"
+def _model_type(wanted: ModelType) -> str:
+    return "latency_optimized" if wanted == "latency_optimized" else "quality_optimized"

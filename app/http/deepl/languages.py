@@ -1,4 +1,4 @@
-"""⑨ Languages under the codes that DeepL's clients know."""
+"""⑨ The languages of the catalogue under DeepL's codes."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from app.http.deepl.schemas import DeepLLanguage
 from app.translation.catalogue import Catalogue
 from model.text.languages import language_name
 
-# Clients refuse to ask for plain EN or PT; to us, both variants are the language itself.
+# DeepL's clients refuse plain EN and PT as targets; here both variants mean the language itself.
 _VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
     "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
@@ -14,19 +14,19 @@ _VARIANTS = {
 
 
 def source_languages(catalogue: Catalogue) -> list[DeepLLanguage]:
-    """What can be translated from."""
+    """Returns the source languages."""
     return [DeepLLanguage(language=code.upper(), name=language_name(code)) for code in catalogue.sources]
 
 
 def target_languages(catalogue: Catalogue) -> list[DeepLLanguage]:
-    """What can be translated into."""
+    """Returns the target languages."""
     return [
         DeepLLanguage(language=code, name=name, supports_formality=False)
-        for code, name in _written(catalogue)
+        for code, name in _target_codes(catalogue)
     ]
 
 
-def _written(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
+def _target_codes(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     targets = {target for source in catalogue.sources for target in catalogue.targets(source)}
     for code in filter(targets.__contains__, catalogue.languages):
         yield from _VARIANTS.get(code, {code.upper(): language_name(code)}).items()

@@ -1,4 +1,4 @@
-"""① What DeepL's API offers and this service does not: refused by name, never ignored."""
+"""① Features of DeepL's API that this service lacks: refused by name, never ignored."""
 
 from typing import Final
 
@@ -27,10 +27,10 @@ _VALUES: Final = {
 
 
 def supported(values: Values) -> Values:
-    """The fields of a request, once none is among them that would be ignored; null is as good as absent.
+    """Returns the fields of a request without unsupported fields that are null.
 
     Raises:
-        RequestError: Naming the field.
+        RequestError: If a field or value is not supported, naming it.
     """
     for name, reason in UNSUPPORTED.items():
         if values.get(name) is not None:
@@ -44,7 +44,7 @@ def supported(values: Values) -> Values:
 
 
 def renamed(error: InputError) -> InputError:
-    """The same error, with the names that fields and languages have in this API."""
+    """Returns the same error with the names that fields and languages have in DeepL's API."""
     if isinstance(error, UnsupportedLanguageError):
         codes = [code.upper() for code in error.allowed]
         return UnsupportedLanguageError(f"{error.field}_lang", error.code, codes)

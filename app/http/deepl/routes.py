@@ -1,4 +1,4 @@
-"""① ⑨ The paths that DeepL's clients ask."""
+"""① ⑨ The paths of DeepL's API."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ from model.text.document import Splitting
 
 _SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "across_lines"}
 _MARKUP: Final[dict[str | None, MarkupSyntax | None]] = {None: None, "html": HTML, "xml": XML}
-# What DeepL writes for contracts without a limit.
+# DeepL's value for contracts without a limit.
 _NO_LIMIT: Final = 1_000_000_000_000
 _TRANSLATIONS: Final = TypeAdapter(schemas.DeepLTranslateResponse)
 _LANGUAGES: Final = TypeAdapter(list[schemas.DeepLLanguage])

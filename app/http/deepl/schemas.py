@@ -1,4 +1,4 @@
-"""① ⑨ What DeepL's clients send and read; the API's documentation is made from this."""
+"""① ⑨ The fields of DeepL's requests and answers; the OpenAPI document is made from them."""
 
 from typing import Annotated, Final, Literal
 
@@ -7,14 +7,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from app.http.schemas import Code, Text, Texts
 
 MAX_TEXTS: Final = 50
-"""Of one request, as at DeepL."""
+"""Most texts of one request, as at DeepL."""
 _MAX_TAGS: Final = 100
 
 ModelType = Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"]
 
 
 def _digit(value: object) -> object:
-    """A number of JSON as a form would spell it."""
+    """Returns a JSON number as a form spells it."""
     return str(value) if type(value) is int else value
 
 
@@ -45,7 +45,7 @@ TagNames = Annotated[
 
 
 def _truth(value: object) -> object:
-    """A switch as DeepL's clients spell it: true, 1 or "1"."""
+    """Converts a switch of DeepL's clients: true, 1 or "1"."""
     return {"0": False, "1": True}.get(str(value), value)
 
 

@@ -1,69 +1,68 @@
-"""How many requests begin in one turn of the event loop."""
+"""How many requests start in one iteration of the event loop."""
 
 import asyncio
 
 import pytest
 
-from app.http.start_limiter import Turnstile
+from app.http.start_limiter import StartLimiter
 
 pytestmark = pytest.mark.anyio
 
 
-class Turns:
-    """Notes in which turn of the event loop each request passed."""
+class Starts:
+    """Notes in which iteration of the event loop the request of each client starts."""
 
-    def __init__(self, turnstile: Turnstile) -> None:
-        self.passed: list[tuple[int, str]] = []
-        self._turnstile = turnstile
-        self._turn = 0
+    def __init__(self, limit: int, crowded_limit: int) -> None:
+        self.started: list[tuple[int, str]] = []
+        self._limiter = StartLimiter(limit, crowded_limit)
+        self._iteration = 0
 
-    async def request(self, client: str) -> None:
-        if not self._turnstile.passes():
-            await self._turnstile.wait(client)
-        self.passed.append((self._turn, client))
+    def request(self, client: str) -> asyncio.Task[None]:
+        return asyncio.create_task(self._request(client))
+
+    async def _request(self, client: str) -> None:
+        if not self._limiter.may_start():
+            await self._limiter.wait(client)
+        self.started.append((self._iteration, client))
 
     async def until(self, *tasks: asyncio.Task[None]) -> None:
         while not all(task.done() for task in tasks):
-            self._turn += 1
+            self._iteration += 1
             await asyncio.sleep(0)
 
     def sizes(self) -> list[int]:
-        """Requests that passed, of each turn in which any did."""
-        turns = [turn for turn, _ in self.passed]
-        return [turns.count(turn) for turn in sorted(set(turns))]
+        """Starts in each iteration that has any."""
+        iterations = [iteration for iteration, _ in self.started]
+        return [iterations.count(iteration) for iteration in sorted(set(iterations))]
 
 
-async def test_few_pass_together() -> None:
-    turns = Turns(Turnstile(together=3, in_a_crowd=1))
-    await turns.until(*[asyncio.create_task(turns.request("a")) for _ in range(3)])
-    assert turns.sizes() == [3]
+async def test_a_few_requests_start_together() -> None:
+    starts = Starts(3, 1)
+    await starts.until(*(starts.request("a") for _ in range(3)))
+    assert starts.sizes() == [3]
 
 
-async def test_of_a_crowd_a_few_pass_in_each_turn_and_all_in_the_end() -> None:
-    turns = Turns(Turnstile(together=4, in_a_crowd=2))
-    await turns.until(*[asyncio.create_task(turns.request("a")) for _ in range(20)])
-    sizes = turns.sizes()
-    assert sum(sizes) == 20
-    assert max(sizes) <= 4
-    assert sizes[1:6] == [2] * 5
+async def test_of_many_requests_a_few_start_in_each_iteration_and_all_in_the_end() -> None:
+    starts = Starts(4, 2)
+    await starts.until(*(starts.request("a") for _ in range(20)))
+    sizes = starts.sizes()
+    assert (sum(sizes), max(sizes), sizes[1:6]) == (20, 4, [2] * 5)
 
 
-async def test_clients_pass_in_turn() -> None:
-    turns = Turns(Turnstile(together=1, in_a_crowd=1))
-    greedy = [asyncio.create_task(turns.request("greedy")) for _ in range(10)]
-    modest = asyncio.create_task(turns.request("modest"))
-    await turns.until(*greedy, modest)
-    assert [client for _, client in turns.passed].index("modest") <= 2
+async def test_requests_of_clients_start_in_turn() -> None:
+    starts = Starts(1, 1)
+    greedy = [starts.request("greedy") for _ in range(10)]
+    await starts.until(*greedy, starts.request("modest"))
+    assert [client for _, client in starts.started].index("modest") <= 2
 
 
-async def test_who_gives_up_takes_nobodys_place() -> None:
-    turns = Turns(Turnstile(together=1, in_a_crowd=1))
-    tasks = [asyncio.create_task(turns.request(name)) for name in "abcd"]
+async def test_a_cancelled_request_takes_no_place() -> None:
+    starts = Starts(1, 1)
+    tasks = [starts.request(name) for name in "abcd"]
     await asyncio.sleep(0)
-    tasks[1].cancel()
-    tasks[2].cancel()
-    await turns.until(*tasks)
-    assert [client for _, client in turns.passed] == ["a", "d"]
+    for task in tasks[1:3]:
+        task.cancel()
+    await starts.until(*tasks)
     assert all(task.cancelled() for task in tasks[1:3])
-    await turns.until(asyncio.create_task(turns.request("e")))
-    assert [client for _, client in turns.passed] == ["a", "d", "e"]
+    await starts.until(starts.request("e"))
+    assert [client for _, client in starts.started] == ["a", "d", "e"]
