@@ -8,7 +8,7 @@
     kv_allocator    which KV slots a sentence may fill
     backpointers    which hypothesis produced which token
     search/         greedy search, sampling, beam search, constraints, penalties
-    encoding        encoder batches beside the decoder
+    encoding        encoder batches that run next to the decoder
     device_memory   precision, transfers, and out of memory as MemoryError
 
 It decides exactly as the native batch does.

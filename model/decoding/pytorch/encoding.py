@@ -1,4 +1,4 @@
-"""⑤ Encoder batches beside the decoder: padded, and on a GPU on a stream of their own.
+"""⑤ Encoder batches: padded, and on a GPU computed on a stream of their own.
 
 Shapes: N sentences, S source.
 """

@@ -96,7 +96,7 @@ class StaticBatch(RunningBatch):
 
 
 class StaticRunner:
-    """Sentences of usual widths run in fixed batches; the others run beside them, at their exact size.
+    """Sentences of usual widths run in fixed batches; the others run in exact batches of their own.
 
     See model.decoding.runner.Runner. On a GPU a new sentence takes part as soon as its encoder batch is
     done; running sentences do not wait for it. On a CPU the same steps are computed without graphs.

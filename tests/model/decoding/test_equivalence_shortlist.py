@@ -2,7 +2,7 @@
 
 import dataclasses
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 import torch
@@ -15,13 +15,14 @@ from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt, Result, Runner
 from model.decoding.sentence import Sentence
 from model.native.binding import Library
+from model.native.build import VARIANTS
 from model.network.transformer import Transformer
 from model.request import DecodeRequest, Hypothesis
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import INF, ReferenceDecoder, Tokens
 from tests.model.decoding.test_equivalence_reference import many_requests
-from tests.model.native_library import fastest_library
+from tests.model.native_library import fastest_library, native_library
 from tests.model.shortlists import shortlist_of, small_shortlist
 
 
@@ -65,26 +66,26 @@ def native_runner(
     return NativeRunner(native, max_rows=256, max_positions=8192)
 
 
+def torch_runner(network: Transformer) -> TorchRunner:
+    return TorchRunner(network, max_rows=64)
+
+
+def static_runner(network: Transformer) -> StaticRunner:
+    return StaticRunner(network, "cpu", max_rows=64, widths=(1, 4))
+
+
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("kind", ["torch", "static"])
-def test_in_pytorch_every_strategy_knows_only_its_candidates(kind: str, seed: int) -> None:
+@pytest.mark.parametrize("new_runner", [torch_runner, static_runner, *VARIANTS])
+def test_every_strategy_produces_only_its_candidates(
+    new_runner: Callable[[Transformer], Runner] | str, seed: int
+) -> None:
     network = lively_network(seed)
-    runner = (
-        TorchRunner(network, max_rows=64)
-        if kind == "torch"
-        else StaticRunner(network, "cpu", max_rows=64, widths=(1, 4))
-    )
+    if isinstance(new_runner, str):
+        runner: Runner = native_runner(network, native_library(new_runner))
+    else:
+        runner = new_runner(network)
     batch = admitted(network, many_requests(seed), seed)
     for sentence, result in zip(batch, decode(runner, batch), strict=True):
-        assert_same(result, reference_result(network, sentence))
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_natively_every_strategy_knows_only_its_candidates(seed: int, library: Library) -> None:
-    network = lively_network(seed)
-    runner = native_runner(network, library)
-    for sentence in admitted(network, many_requests(seed), seed):
-        (result,) = decode(runner, [sentence])
         assert_same(result, reference_result(network, sentence))
 
 
@@ -135,7 +136,6 @@ def test_a_beginning_that_no_source_token_suggests_is_kept(options: dict[str, ob
     for runner in (native_runner(network), TorchRunner(network, max_rows=64)):
         (result,) = decode(runner, [sentence])
         assert_same(result, reference_result(network, sentence))
-        assert isinstance(result, list)
         assert result[0].token_ids[:3] == prefix
         assert {*result[0].token_ids} <= {4, 5, 8, 12}
 

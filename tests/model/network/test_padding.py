@@ -47,15 +47,6 @@ def test_any_amount_of_padding(positions: str) -> None:
         assert_close(padded[:, :6], bare, atol=1e-5, rtol=1e-5)
 
 
-@POSITIONS
-@torch.inference_mode()
-def test_encoder_states_and_mask(positions: str) -> None:
-    network = tiny_network(positions=positions)
-    bare, padded = network.encode(sentence(5, 0)), network.encode(sentence(5, 0, 3))
-    assert padded.mask_NS.tolist() == [[True] * 5 + [False] * 3]
-    assert_close(padded.states_NSM[:, :5], bare.states_NSM, atol=1e-5, rtol=1e-5)
-
-
 @torch.inference_mode()
 def test_padding_to_the_left_of_a_source_is_hidden_too() -> None:
     """Only its position tells where a token stands; distances alone do not change."""

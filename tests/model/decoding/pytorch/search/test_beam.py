@@ -30,9 +30,7 @@ def random_table(seed: int) -> Table:
 
 
 def decode(table: Table, **options: object) -> list[Hypothesis]:
-    result = torch_engine(TableNetwork(table)).decode([request((4, EOS), **options)])[0]
-    assert isinstance(result, list)
-    return result
+    return torch_engine(TableNetwork(table)).decode([request((4, EOS), **options)])[0]
 
 
 @pytest.mark.parametrize("options", [{"length_penalty": 0.0}, {}, {"length_penalty": 2.0}])
@@ -51,7 +49,6 @@ def test_the_n_best_are_sorted_distinct_and_begin_with_the_best(stop: str) -> No
     engine, sources = torch_engine(lively_network()), sentences(4, 7, 10)
     many = engine.decode([request(s, beam_size=8, num_hypotheses=8, stop=stop) for s in sources])
     for result in many:
-        assert isinstance(result, list)
         assert [h.score for h in result] == sorted((h.score for h in result), reverse=True)
         assert len({h.token_ids for h in result}) == len(result)
 
@@ -74,8 +71,6 @@ def test_with_coverage_a_beam_of_one_is_greedy_too() -> None:
     beams = engine.decode([request(s, beam_size=1, coverage_penalty=3.0) for s in sources])
     greedy = engine.decode([request(s, strategy="greedy") for s in sources])
     for beam, expected in zip(beams, greedy, strict=True):
-        assert isinstance(beam, list)
-        assert isinstance(expected, list)
         assert beam[0].token_ids == expected[0].token_ids
 
 
@@ -129,22 +124,6 @@ def test_the_gnmt_penalty() -> None:
     for found in decode(random_table(4), length_penalty=0.6, length_penalty_form="gnmt", num_hypotheses=4):
         length = len(found.token_log_probabilities)
         assert found.score == pytest.approx(found.log_probability / ((5 + length) / 6) ** 0.6, rel=1e-5)
-
-
-def test_penalties_side_by_side_are_each_requests_own() -> None:
-    network = lively_network()
-    source = sentences(6)[0]
-    asked = [
-        request(source, length_penalty=alpha, coverage_penalty=beta, patience=patience)
-        for alpha in (0.0, 1.0, 4.0)
-        for beta in (0.0, 1.0)
-        for patience in (0.5, 3.0)
-    ]
-    reference = ReferenceDecoder(network)
-    results = torch_engine(network).decode(asked)
-    assert len({r[0].score for r in results if isinstance(r, list)}) > 3
-    for one, result in zip(asked, results, strict=True):
-        assert_same(result, reference.decode(one))
 
 
 def test_stop_first_without_penalty_is_the_batched_beam_of_the_tutorial() -> None:

@@ -1,18 +1,16 @@
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 import pytest
 import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.decoding.factory import torch_engine
 from model.decoding.pytorch.backpointers import TokenHistory
 from model.decoding.pytorch.search.constraints import Constraints
 from model.decoding.pytorch.slot_options import ActiveFeatures
 from model.decoding.sentence import Sentence
-from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
+from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, request
 from tests.model.decoding.slots import CONFIG, CPU, admitted, option_rows
 from tests.model.shortlists import shortlist_of
 
@@ -159,24 +157,3 @@ def test_a_shortlist_leaves_its_own_sentence_only_its_candidates() -> None:
     assert torch.equal(restricted[1], before[1])
     constraints.assign(torch.tensor([0]), [admitted()])
     assert torch.equal(constraints.restrict(before.clone(), features), before)
-
-
-STRATEGIES = [
-    {"strategy": "greedy"},
-    {"beam_size": 4, "num_hypotheses": 4},
-    {"strategy": "sample", "seed": 3},
-]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_keeps_them(strategy: dict[str, object]) -> None:
-    asked = {"suppress_ids": [8, 9], "no_repeat_ngram_size": 2, "min_length": 7, "max_length": 12}
-    requests = [request(s, prefix=(5, 6), **asked, **strategy) for s in sentences(4, 5, 6, 7)]
-    for result in torch_engine(lively_network()).decode(requests):
-        assert isinstance(result, list)
-        for tokens in (found.token_ids for found in result):
-            pairs = list(pairwise(tokens))
-            assert tokens[:2] == (5, 6)
-            assert not {PAD, BOS, EOS, 8, 9} & set(tokens)
-            assert len(pairs) == len(set(pairs))
-            assert 6 <= len(tokens) <= 12
