@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,10 +13,18 @@ from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
-from model.training.validation import DirectionResult, TranslatedText, ValidationResult, Validator
+from model.training.validation import (
+    DirectionResult,
+    EarlyStopping,
+    Row,
+    TranslatedText,
+    ValidationResult,
+    Validator,
+    held_out_texts,
+)
 from model.training.validation_decoder import NewDecoder, new_decoder
 from tests.model.tiny_networks import tiny_config
-from tests.model.training.parallel_text import made_up_pairs
+from tests.model.training.parallel_text import made_up_pairs, write_corpus
 
 TEXTS = made_up_pairs(5)
 ENGLISH = HeldOut("en", "fr", tuple(e for e, _ in TEXTS), tuple(f for _, f in TEXTS))
@@ -133,3 +142,62 @@ def test_plain_values_carry_scores_signatures_and_samples() -> None:
             }
         },
     }
+
+
+# ChineseNMT: the loss on held-out text rises from epoch to epoch while BLEU still rises.
+LOSSES = [3.93, 3.95, 3.98, 4.02, 4.06, 4.10, 4.13, 4.16, 4.20, 4.24, 4.28]
+SCORES = [25.4, 25.5, 25.7, 25.9, 26.0, 26.1, 26.0, 26.1, 25.9, 26.05, 26.0]
+
+
+def test_a_rising_loss_never_stops_while_bleu_rises_and_patience_counts_from_the_best() -> None:
+    stopping = EarlyStopping(patience=5)
+    ended_after = None
+    for number, (_, score) in enumerate(zip(LOSSES, SCORES, strict=True), start=1):
+        is_best = stopping.record(score)
+        assert is_best == (number <= 6)  # an equal score, at 8, is no better one
+        if stopping.exhausted:
+            ended_after = number
+            break
+    assert ended_after == 6 + 5
+    assert stopping.best == 26.1
+
+
+def test_a_better_score_starts_the_count_again() -> None:
+    stopping = EarlyStopping(patience=2)
+    for score in (10, 9, 11, 10):
+        stopping.record(score)
+        assert not stopping.exhausted
+    stopping.record(10.5)
+    assert stopping.exhausted
+
+
+def test_no_patience_never_stops() -> None:
+    stopping = EarlyStopping(patience=0)
+    for score in range(100, 0, -1):
+        stopping.record(score)
+    assert not stopping.exhausted
+
+
+def test_held_out_text_is_grouped_by_direction_and_bounded(tmp_path: Path) -> None:
+    both = write_corpus(tmp_path / "a.tsv", 5, bidirectional=True)
+    one = write_corpus(tmp_path / "b.tsv", 5, seed=1)
+    forward, backward = held_out_texts([both, one], max_sentences=2)
+    assert forward.direction == ("en", "fr")
+    assert backward.direction == ("fr", "en")
+    assert forward.pair == "en-fr"
+    assert len(forward.sources) == 2
+    assert backward.sources == forward.references[:2]
+    assert len(held_out_texts([one], max_sentences=0)[0].sources) == 5
+
+
+def test_a_row_is_one_sentence() -> None:
+    text = TranslatedText("en", "fr", ("one", "two"), ("un", "deux"), ("un", "de"))
+    assert list(text.rows()) == [Row("one", "un", "un"), Row("two", "deux", "de")]
+
+
+def test_the_bound_is_of_a_direction_however_many_corpora_it_has(tmp_path: Path) -> None:
+    corpora = [write_corpus(tmp_path / f"{seed}.tsv", 2, seed=seed) for seed in range(3)]
+    (text,) = held_out_texts(corpora, max_sentences=3)
+    (whole,) = held_out_texts(corpora, max_sentences=0)
+    assert (len(text.sources), len(whole.sources)) == (3, 6)
+    assert text.sources == whole.sources[:3]

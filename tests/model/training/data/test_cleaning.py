@@ -1,7 +1,9 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from model.training.config.data import CleaningConfig
-from model.training.data.cleaning import Cleaner, CleaningReport
+from model.training.data.cleaning import Cleaner, CleaningReport, FingerprintSet
 from model.training.data.corpus import SentencePair
 
 GOOD = SentencePair("The bridge is closed today.", "Le pont est fermé aujourd'hui.")
@@ -71,3 +73,13 @@ def test_duplicates_are_found_across_corpora_of_the_same_direction() -> None:
 
 def test_report_says_when_nothing_was_dropped() -> None:
     assert str(cleaned([GOOD], CONFIG)[1]) == "1 pairs kept; dropped: none"
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9)), st.integers(1, 8))
+def test_behaves_as_a_set(numbers: list[int], recent_limit: int) -> None:
+    fingerprints = FingerprintSet(recent_limit=recent_limit)
+    expected: set[int] = set()
+    for number in numbers:
+        assert fingerprints.add(number) is (number not in expected)
+        expected.add(number)
+        assert len(fingerprints) == len(expected)

@@ -1,11 +1,18 @@
 import itertools
-from collections import defaultdict
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from model.checkpoint.shortlist import Shortlist
+from model.text.tokenizer import Tokenizer
+from model.training.data import lexicon
 from model.training.data import lexicon as module
-from model.training.data.lexicon import ITERATIONS, Lexicon, ParallelIds
+from model.training.data.lexicon import ITERATIONS, Lexicon, ParallelIds, make_shortlist
+from tests.conftest import PHRASES
+from tests.tiny import tiny_config
 
 # "the house", "the book", "a book" and "das Haus", "das Buch", "ein Buch": the example of the textbooks.
 THE, HOUSE, BOOK, A = range(4)
@@ -79,3 +86,91 @@ def test_memory_is_bounded_and_what_meets_often_stays(monkeypatch: pytest.Monkey
     assert len(lexicon.keys) == 2
     assert set(as_dict(lexicon)) <= set(itertools.product((THE, BOOK), (DAS, BUCH)))
     assert not np.isnan(lexicon.probabilities).any()
+
+
+IDS = [([1, 2], [7, 8, 9]), ([3], [7]), ([4, 4], [5, 6])]
+
+
+def all_meetings(pairs: ParallelIds) -> list[tuple[int, int]]:
+    return [
+        meeting
+        for _, part in pairs.cooccurrences()
+        for meeting in zip(part.sources.tolist(), part.targets.tolist(), strict=True)
+    ]
+
+
+def expected_meetings(pairs: list[tuple[list[int], list[int]]]) -> list[tuple[int, int]]:
+    return [(s, t) for sources, targets in pairs for t in targets for s in sources]
+
+
+def test_every_source_token_meets_every_target_token_of_its_pair() -> None:
+    assert all_meetings(ParallelIds.of(IDS)) == expected_meetings(IDS)
+
+
+def test_it_is_told_where_each_target_position_begins() -> None:
+    ((count, cooccurrences),) = ParallelIds.of(IDS).cooccurrences()
+    assert count == len(ParallelIds.of(IDS)) == 3
+    assert cooccurrences.starts.tolist() == [0, 2, 4, 6, 7, 9]
+
+
+def test_joined_pairs_are_the_pairs_of_both() -> None:
+    joined = ParallelIds.joined([ParallelIds.of(IDS[:1]), ParallelIds.of(IDS[1:])])
+    assert len(joined) == 3
+    assert all_meetings(joined) == expected_meetings(IDS)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 7, 50])
+def test_few_at_a_time_are_the_same(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexicon, "_CELLS_AT_ONCE", cells)
+    drawn = random.Random(1)
+    pairs = [
+        ([drawn.randrange(9) for _ in range(drawn.randint(1, 6))], [drawn.randrange(9) for _ in range(3)])
+        for _ in range(20)
+    ]
+    joined = ParallelIds.of(pairs)
+    assert sum(count for count, _ in joined.cooccurrences()) == 20
+    assert all_meetings(joined) == expected_meetings(pairs)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_tokenizer_folder: Path) -> Tokenizer:
+    return Tokenizer.load(tiny_tokenizer_folder)
+
+
+def made(tokenizer: Tokenizer, **options: int) -> Shortlist:
+    pairs = ParallelIds.of(
+        [(tokenizer.encode(en, target_language="fr"), tokenizer.encode_target(fr)) for en, fr in PHRASES]
+    )
+    lexicon = Lexicon.learn(pairs, tokenizer.target_vocab_size, lambda _: None)
+    return make_shortlist(pairs, lexicon, tokenizer, **options)
+
+
+def test_it_fits_its_network(tokenizer: Tokenizer) -> None:
+    made(tokenizer, per_token=2, always=3).check(tiny_config(tokenizer))
+
+
+def test_eos_and_what_is_frequent_are_always_candidates(tokenizer: Tokenizer) -> None:
+    assert made(tokenizer, per_token=1, always=0).always.tolist() == [tokenizer.eos_id]
+    counts = Counter(token for _, french in PHRASES for token in tokenizer.encode_target(french))
+    frequent = made(tokenizer, per_token=1, always=4).always.tolist()
+    assert sorted(counts[token] for token in frequent) == sorted(counts.values())[-4:]
+
+
+def test_with_a_shared_vocabulary_what_is_copied_is_a_candidate(tokenizer: Tokenizer) -> None:
+    unseen = tokenizer.encode("Zürich 1789", target_language="fr")
+    candidates = made(tokenizer, per_token=1, always=0).choose(unseen)
+    assert {*unseen} <= {*candidates.tolist()}
+
+
+def test_the_translations_of_known_text_are_candidates(tokenizer: Tokenizer) -> None:
+    shortlist = made(tokenizer, per_token=20, always=5)
+    for english, french in PHRASES:
+        candidates = shortlist.choose(tokenizer.encode(english, target_language="fr")).tolist()
+        assert {*tokenizer.encode_target(french)} <= {*candidates}
+
+
+def test_no_source_token_has_more_than_asked_for_and_itself(tokenizer: Tokenizer) -> None:
+    shortlist = made(tokenizer, per_token=2, always=3)
+    lengths = shortlist.offsets[1:] - shortlist.offsets[:-1]
+    assert lengths.max() == 3
+    assert lengths.min() == 1

@@ -1,5 +1,3 @@
-"""Real processes, which need seconds to start: few tests, each of much."""
-
 import json
 import os
 import shutil
@@ -7,13 +5,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from torch.distributed import HashStore, PrefixStore
 
 from model.training.config.train_config import TrainConfig
+from model.training.distributed import process_group
+from model.training.distributed.process_group import rendezvous_prefix
 from model.training.report.log import RunLog
 from model.training.run import open_run
 from tests.model.training.several_processes import (
@@ -217,3 +220,30 @@ def test_a_polite_signal_to_one_saves_and_ends_all(tmp_path: Path) -> None:
     assert statuses == [1, 1]
     message = f"dragoman: interrupted at step {saved_step(Path(config.run.folder))}, whose state is saved"
     assert told(said) == [f"{message}; continue with --resume"]
+
+
+def meet(store: HashStore, size: int) -> set[str]:
+    """The names that so many processes agree on."""
+    with ThreadPoolExecutor(size) as threads:
+        return set(threads.map(lambda rank: rendezvous_prefix(store, rank, size), range(size)))
+
+
+def test_all_of_one_start_have_the_same_name_and_no_other_start_has_it() -> None:
+    store = HashStore()
+    names = [meet(store, 3), meet(store, 3), meet(store, 2), meet(store, 3)]
+    assert [len(found) for found in names] == [1, 1, 1, 1]
+    assert len(set.union(*names)) == 4
+
+
+def test_what_died_while_it_asked_is_not_waited_for() -> None:
+    store = HashStore()
+    store.set("question/1", "asked before torchrun replaced it")
+    assert len(meet(store, 2)) == 1
+
+
+def test_who_does_not_come_is_waited_for_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_group, "_RENDEZVOUS_TIMEOUT", timedelta(seconds=0.2))
+    store = HashStore()
+    store.set("question/2", "asked before")
+    with pytest.raises(RuntimeError, match="2 of 3 have not come"):
+        rendezvous_prefix(PrefixStore("run", store), 0, 3)

@@ -1,6 +1,8 @@
+import pytest
 import torch
 
 from model.errors import TrainingError
+from model.training.distributed import is_distributed
 from model.training.distributed.world import SINGLE_PROCESS, World
 
 
@@ -39,3 +41,13 @@ def test_every_item_is_somebodys_and_some_may_have_none() -> None:
     assert [list(world.shard("abcdefg")) for world in worlds] == [["a", "d", "g"], ["b", "e"], ["c", "f"]]
     assert [list(world.shard("a")) for world in worlds] == [["a"], [], []]
     assert list(SINGLE_PROCESS.shard("abc")) == SINGLE_PROCESS.gather(["a", "b", "c"]) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("size", "among_others"), [(None, False), ("1", False), ("2", True)])
+def test_a_process_knows_whether_there_are_others(
+    size: str | None, among_others: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    if size is not None:
+        monkeypatch.setenv("WORLD_SIZE", size)
+    assert is_distributed() == among_others

@@ -1,4 +1,4 @@
-"""Files of other processes and programs are never overwritten, nor results without their state."""
+"""The files of a run, and that nothing else is overwritten."""
 
 import gc
 import shutil
@@ -8,7 +8,23 @@ import pytest
 
 from model.errors import CorpusError, TrainingError
 from model.training.run import open_run
+from model.training.run_folder.folder import RunFolder
 from tests.model.training.tiny_runs import tiny_run
+
+
+def test_a_good_checkpoint_is_the_best_else_the_last(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.good_checkpoint is None
+    for name in ("last", "best"):
+        (folder.checkpoints / name).mkdir(parents=True)
+        assert folder.good_checkpoint == folder.checkpoints / name
+
+
+@pytest.mark.parametrize(("content", "is_ours"), [("", True), ("package-lock 1\n", False)])
+def test_a_lock_of_somebody_elses_is_no_sign_of_a_run(tmp_path: Path, content: str, is_ours: bool) -> None:
+    (tmp_path / "lock").write_text(content)
+    (tmp_path / "translations").mkdir()
+    assert RunFolder(tmp_path).foreign_parts == ([] if is_ours else [tmp_path / "translations"])
 
 
 @pytest.mark.parametrize("resume", [False, True])

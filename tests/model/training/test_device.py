@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.errors import ConfigError
-from model.training.device import choose_device, require_batches_for_all
+from model.training.device import choose_device, require_batches_for_all, tuned_cpu
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.run import open_run
 from tests.model.training.tiny_runs import tiny_run
@@ -38,3 +38,26 @@ def test_a_precision_that_the_processor_lacks_is_refused_before_anything_is_writ
 
 def test_the_processor_is_always_there() -> None:
     assert choose_device("cpu", SINGLE_PROCESS) == torch.device("cpu")
+
+
+TINY = torch.finfo(torch.float32).tiny
+
+
+def halved() -> float:
+    """Half of the smallest normal number: a denormal, unless those are flushed to zero."""
+    return float(torch.tensor([TINY]) / 2)
+
+
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor cannot flush denormals")
+def test_denormals_are_flushed_inside_only() -> None:
+    assert halved() > 0
+    with tuned_cpu(0):
+        assert halved() == 0
+    assert halved() > 0
+
+
+def test_threads_are_as_before_afterwards() -> None:
+    before = torch.get_num_threads()
+    with tuned_cpu(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
