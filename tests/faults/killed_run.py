@@ -1,7 +1,7 @@
 """Tiny training runs that kill themselves, each at its point: `python -m tests.faults.killed_run FOLDER`.
 
-Each is a fork of this process, which has loaded everything for a run that nobody disturbs, and runs in the
-folder of its point's name. How each ended is told as JSON.
+Each is a fork of this process, which has finished an undisturbed run, and runs in the folder of its point's
+name. The exit statuses are printed as JSON.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`kill -9` of the trainer, wherever it is: resumed, it gives the bits of a run that nobody disturbed."""
+"""`kill -9` of the trainer at any point: the resumed run ends with the bits of an undisturbed one."""
 
 import json
 import signal
@@ -29,7 +29,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
-def test_what_was_killed_resumes_to_the_same_bits(killed: Path, point: str) -> None:
+def test_a_killed_run_resumes_to_the_same_bits(killed: Path, point: str) -> None:
     resumed = open_run(tiny_run(killed / point, **SECTIONS), resume=True)
     assert 0 < resumed.trainer.position.step < 8
     resumed.run()

@@ -11,7 +11,7 @@ from tests.model.training.tiny_runs import tiny_run
 
 
 class Three(World):
-    """One of three, as far as is asked here."""
+    """One of three processes."""
 
     size = 3
 
@@ -22,12 +22,12 @@ def test_more_processes_than_batches_are_refused(tmp_path: Path) -> None:
         require_batches_for_all(tiny_run(tmp_path, optimisation={"accumulate": 2}), Three())
 
 
-@pytest.mark.parametrize(("batches", "waits"), [(3, False), (4, True), (6, False)])
-def test_batches_that_cannot_be_divided_evenly_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, batches: int, waits: bool
+@pytest.mark.parametrize(("batches", "warns"), [(3, False), (4, True), (6, False)])
+def test_batches_that_cannot_be_divided_evenly_are_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, batches: int, warns: bool
 ) -> None:
     require_batches_for_all(tiny_run(tmp_path, optimisation={"accumulate": batches}), Three())
-    assert ("leave some of 3 processes waiting" in caplog.text) is waits
+    assert ("leave some of 3 processes waiting" in caplog.text) is warns
 
 
 def test_a_precision_that_the_processor_lacks_is_refused_before_anything_is_written(tmp_path: Path) -> None:

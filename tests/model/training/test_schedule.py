@@ -70,7 +70,7 @@ def test_noam_needs_a_warm_up() -> None:
 @pytest.mark.parametrize(
     ("form", "peak", "warned"), [("noam", 1e-3, True), ("noam", 0.5, False), ("cosine", 1e-3, False)]
 )
-def test_a_rate_that_was_meant_for_another_form_is_told(
+def test_a_rate_that_was_meant_for_another_form_is_logged(
     form: ScheduleForm, peak: float, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     schedule(form, peak=peak).warn()

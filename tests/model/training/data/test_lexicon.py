@@ -74,10 +74,10 @@ def test_probabilities_of_a_source_token_add_up_to_one() -> None:
     assert np.bincount(lexicon.sources, lexicon.probabilities) == pytest.approx(np.ones(4))
 
 
-def test_progress_tells_of_every_pass() -> None:
-    told: list[int] = []
-    Lexicon.learn(ParallelIds.of(PAIRS), VOCAB, told.append)
-    assert sum(told) == 3 * (ITERATIONS + 1)
+def test_progress_counts_the_pairs_of_every_pass() -> None:
+    counts: list[int] = []
+    Lexicon.learn(ParallelIds.of(PAIRS), VOCAB, counts.append)
+    assert sum(counts) == 3 * (ITERATIONS + 1)
 
 
 def test_memory_is_bounded_and_what_meets_often_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_memory_is_bounded_and_what_meets_often_stays(monkeypatch: pytest.Monkey
 IDS = [([1, 2], [7, 8, 9]), ([3], [7]), ([4, 4], [5, 6])]
 
 
-def all_meetings(pairs: ParallelIds) -> list[tuple[int, int]]:
+def all_cooccurrences(pairs: ParallelIds) -> list[tuple[int, int]]:
     return [
         meeting
         for _, part in pairs.cooccurrences()
@@ -99,15 +99,15 @@ def all_meetings(pairs: ParallelIds) -> list[tuple[int, int]]:
     ]
 
 
-def expected_meetings(pairs: list[tuple[list[int], list[int]]]) -> list[tuple[int, int]]:
+def expected_cooccurrences(pairs: list[tuple[list[int], list[int]]]) -> list[tuple[int, int]]:
     return [(s, t) for sources, targets in pairs for t in targets for s in sources]
 
 
 def test_every_source_token_meets_every_target_token_of_its_pair() -> None:
-    assert all_meetings(ParallelIds.of(IDS)) == expected_meetings(IDS)
+    assert all_cooccurrences(ParallelIds.of(IDS)) == expected_cooccurrences(IDS)
 
 
-def test_it_is_told_where_each_target_position_begins() -> None:
+def test_starts_are_where_each_target_position_begins() -> None:
     ((count, cooccurrences),) = ParallelIds.of(IDS).cooccurrences()
     assert count == len(ParallelIds.of(IDS)) == 3
     assert cooccurrences.starts.tolist() == [0, 2, 4, 6, 7, 9]
@@ -116,7 +116,7 @@ def test_it_is_told_where_each_target_position_begins() -> None:
 def test_joined_pairs_are_the_pairs_of_both() -> None:
     joined = ParallelIds.joined([ParallelIds.of(IDS[:1]), ParallelIds.of(IDS[1:])])
     assert len(joined) == 3
-    assert all_meetings(joined) == expected_meetings(IDS)
+    assert all_cooccurrences(joined) == expected_cooccurrences(IDS)
 
 
 @pytest.mark.parametrize("cells", [1, 2, 7, 50])
@@ -129,7 +129,7 @@ def test_few_at_a_time_are_the_same(cells: int, monkeypatch: pytest.MonkeyPatch)
     ]
     joined = ParallelIds.of(pairs)
     assert sum(count for count, _ in joined.cooccurrences()) == 20
-    assert all_meetings(joined) == expected_meetings(pairs)
+    assert all_cooccurrences(joined) == expected_cooccurrences(pairs)
 
 
 @pytest.fixture(scope="module")

@@ -117,7 +117,7 @@ def test_frequencies_do_not_double_in_a_bidirectional_corpus(tmp_path: Path) -> 
     assert tokenizer.pieces(range(tokenizer.target_vocab_size))[6:] == ["▁twice"]
 
 
-def test_what_comes_more_often_counts_more(tmp_path: Path) -> None:
+def test_frequent_words_are_kept(tmp_path: Path) -> None:
     pairs = [("once", "einmal"), ("einmal", "once"), *[("again", "wieder"), ("wieder", "again")] * 2]
     tokenizer = trained(tmp_path, pairs, ["de"], kind="word", size=20, minimum_frequency=2)
     words = tokenizer.pieces(range(4, tokenizer.target_vocab_size))

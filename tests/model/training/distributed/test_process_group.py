@@ -97,7 +97,7 @@ def process_of_rank(rank: int, config: TrainConfig) -> int:
     raise AssertionError(f"no process of rank {rank}")
 
 
-def told(said: str) -> list[str]:
+def errors(said: str) -> list[str]:
     """Errors, without the log."""
     return [line for line in said.splitlines() if "dragoman:" in line]
 
@@ -194,24 +194,24 @@ def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
     ]
 
 
-def test_an_error_of_one_ends_all_and_is_told_once(tmp_path: Path) -> None:
+def test_an_error_of_one_ends_all_and_is_printed_once(tmp_path: Path) -> None:
     config = shared_run(tmp_path / "unwritable")
     (tmp_path / "file").touch()
     statuses, said = outcome_of([command(config, "--run.folder", str(tmp_path / "file/run"))] * 2)
     assert statuses == [1, 1]
-    (line,) = told(said)
+    (line,) = errors(said)
     assert line.startswith("dragoman: cannot write to ")
 
 
-def test_an_error_of_all_is_told_once(tmp_path: Path) -> None:
+def test_an_error_of_all_is_printed_once(tmp_path: Path) -> None:
     config = shared_run(tmp_path / "different")
     statuses, said = outcome_of([command(config, "--run.seed", str(rank)) for rank in range(2)])
     assert statuses == [1, 1]
-    assert told(said) == ["dragoman: the 2 processes of this run do not see the same configuration"]
+    assert errors(said) == ["dragoman: the 2 processes of this run do not see the same configuration"]
 
 
 @pytest.mark.slow
-def test_a_polite_signal_to_one_saves_and_ends_all(tmp_path: Path) -> None:
+def test_sigterm_to_one_saves_and_ends_all(tmp_path: Path) -> None:
     config = shared_run(tmp_path / "interrupted")
     with started([command(config, "--run.max-steps", "1000000")] * 2) as processes:
         wait_for_step(processes[0], Path(config.run.folder), 4)
@@ -219,7 +219,7 @@ def test_a_polite_signal_to_one_saves_and_ends_all(tmp_path: Path) -> None:
         statuses, said = outcome(processes)
     assert statuses == [1, 1]
     message = f"dragoman: interrupted at step {saved_step(Path(config.run.folder))}, whose state is saved"
-    assert told(said) == [f"{message}; continue with --resume"]
+    assert errors(said) == [f"{message}; continue with --resume"]
 
 
 def meet(store: HashStore, size: int) -> set[str]:
@@ -235,13 +235,13 @@ def test_all_of_one_start_have_the_same_name_and_no_other_start_has_it() -> None
     assert len(set.union(*names)) == 4
 
 
-def test_what_died_while_it_asked_is_not_waited_for() -> None:
+def test_a_process_that_died_while_it_asked_is_ignored() -> None:
     store = HashStore()
     store.set("question/1", "asked before torchrun replaced it")
     assert len(meet(store, 2)) == 1
 
 
-def test_who_does_not_come_is_waited_for_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_join_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_group, "_RENDEZVOUS_TIMEOUT", timedelta(seconds=0.2))
     store = HashStore()
     store.set("question/2", "asked before")

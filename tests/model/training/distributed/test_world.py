@@ -34,7 +34,7 @@ def test_alone_the_generators_run_on() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_every_item_is_somebodys_and_some_may_have_none() -> None:
+def test_every_item_is_in_one_shard_and_shards_may_be_empty() -> None:
     worlds = [World() for _ in range(3)]
     for rank, world in enumerate(worlds):
         world.rank, world.size = rank, len(worlds)

@@ -71,7 +71,7 @@ def test_the_commit_is_that_of_the_checkout_which_the_tests_run_from() -> None:
     assert (code_version()["commit"] or "").removesuffix("-dirty") == head.stdout.strip()
 
 
-def test_a_checkout_that_nobody_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 

@@ -30,20 +30,20 @@ def test_a_run_that_has_only_begun() -> None:
 
 
 def test_progress_and_speed() -> None:
-    told = facts([UPDATE, {**UPDATE, "step": 40, "tokens_per_second": 70.0, "seconds": 7380.0, "mfu": 0.5}])
-    assert told["Steps"] == "40 (0.50 epochs)"
-    assert told["Tokens seen"].startswith("1,200 ")
-    assert told["Time of training"] == "2 h 3 min"
+    shown = facts([UPDATE, {**UPDATE, "step": 40, "tokens_per_second": 70.0, "seconds": 7380.0, "mfu": 0.5}])
+    assert shown["Steps"] == "40 (0.50 epochs)"
+    assert shown["Tokens seen"].startswith("1,200 ")
+    assert shown["Time of training"] == "2 h 3 min"
     assert facts([{**UPDATE, "seconds": 7190.0}])["Time of training"] == "2 h 0 min"
-    assert told["Throughput"] == "60 tokens/s (median)"
-    assert told["Model FLOPs utilisation"] == "50.0% (median)"
+    assert shown["Throughput"] == "60 tokens/s (median)"
+    assert shown["Model FLOPs utilisation"] == "50.0% (median)"
 
 
 @pytest.mark.parametrize(("end", "state"), [({"ended_by": "max_steps"}, "ended by max_steps"), ({}, "ended")])
 def test_an_end_and_where_the_data_came_from(end: dict[str, str], state: str) -> None:
-    told = facts([UPDATE], provenance=PROVENANCE | end, has_ended=True)
-    assert told["State"] == state
-    assert told["Time of training"] == "1.5 min"
-    assert told["Trained on"] == "en↔fr a/b.tsv"
-    assert "Validated on" not in told
-    assert told["Pairs"] == "1,000 kept, 5 dropped in cleaning"
+    shown = facts([UPDATE], provenance=PROVENANCE | end, has_ended=True)
+    assert shown["State"] == state
+    assert shown["Time of training"] == "1.5 min"
+    assert shown["Trained on"] == "en↔fr a/b.tsv"
+    assert "Validated on" not in shown
+    assert shown["Pairs"] == "1,000 kept, 5 dropped in cleaning"

@@ -21,7 +21,7 @@ def test_a_good_checkpoint_is_the_best_else_the_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "is_ours"), [("", True), ("package-lock 1\n", False)])
-def test_a_lock_of_somebody_elses_is_no_sign_of_a_run(tmp_path: Path, content: str, is_ours: bool) -> None:
+def test_a_lock_file_of_another_program_is_no_run(tmp_path: Path, content: str, is_ours: bool) -> None:
     (tmp_path / "lock").write_text(content)
     (tmp_path / "translations").mkdir()
     assert RunFolder(tmp_path).foreign_parts == ([] if is_ours else [tmp_path / "translations"])
@@ -42,7 +42,7 @@ def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path) -> None:
     open_run(tiny_run(tmp_path), resume=True).run()
 
 
-def test_a_run_that_is_never_run_lets_others_in_when_it_goes(tmp_path: Path) -> None:
+def test_a_run_that_is_never_run_releases_its_lock_when_it_is_deleted(tmp_path: Path) -> None:
     forgotten = open_run(tiny_run(tmp_path))
     del forgotten
     gc.collect()
@@ -74,7 +74,7 @@ def test_files_that_are_in_no_runs_way_may_be_there(tmp_path: Path) -> None:
     assert (tmp_path / "recipe.toml").read_text() == "mine"
 
 
-def test_what_failed_early_begins_anew_in_its_folder(tmp_path: Path) -> None:
+def test_a_run_that_failed_early_can_begin_again_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     config = tiny_run(tmp_path)
     corpus = Path(config.corpora[0].path)
