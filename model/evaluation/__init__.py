@@ -1,4 +1,4 @@
-"""How good translations are: BLEU, chrF, their significance, and the search that suits a checkpoint best."""
+"""Evaluation of translations: BLEU, chrF, confidence intervals, and tuning of the search."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -21,7 +21,7 @@ from model.text.normalisation import clean
 from model.text.tokenizer import Tokenizer
 
 Casing = Literal["unchanged", "capitals", "capital_initial"]
-"""What the network was not shown: nothing; that all letters are capitals; that the first letter is one."""
+"""The casing that was removed from the ids: none; capitals throughout; the first letter's capital."""
 
 
 @dataclass(frozen=True)

@@ -42,22 +42,17 @@ def test_the_report_for_people(run: Run, aligned: tuple[Path, Path]) -> None:
     assert "sentences/s" in lines[3]
 
 
-def test_columns_of_a_compressed_file(run: Run, phrases: Phrases, tmp_path: Path) -> None:
+def test_columns_of_a_compressed_file_and_compressed_translations(
+    run: Run, phrases: Phrases, tmp_path: Path
+) -> None:
     path = tmp_path / "en-fr.tsv.gz"
     path.write_bytes(gzip.compress("".join(f"{en}\t{fr}\n" for en, fr in phrases).encode()))
     columns = ["--source-column", "2", "--reference-column", "1"]
-    output = tmp_path / "translations"
-    result = run(
-        "evaluate", "--source-file", path, *columns, "-t", "en", "--limit", "2", "-o", output, "--json"
-    )
-    assert json.loads(result.stdout)["pair"] == "fr-en"
-    assert output.read_text() == "Good morning.\nThank you.\n"
-
-
-def test_translations_are_packed_where_their_name_says_so(run: Run, aligned: tuple[Path, Path]) -> None:
-    output = aligned[0].with_name("translations.gz")
-    run("evaluate", "--source-file", aligned[0], "--reference-file", aligned[1], "-t", "fr", "-o", output)
-    assert gzip.decompress(output.read_bytes()) == aligned[1].read_bytes()
+    for name, read in (("translations", bytes), ("translations.gz", gzip.decompress)):
+        options = ["-t", "en", "--limit", "2", "-o", tmp_path / name, "--json"]
+        result = run("evaluate", "--source-file", path, *columns, *options)
+        assert json.loads(result.stdout)["pair"] == "fr-en"
+        assert read((tmp_path / name).read_bytes()) == b"Good morning.\nThank you.\n"
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -79,20 +74,25 @@ def test_worse_translations_score_less(run: Run, phrases: Phrases, tmp_path: Pat
     assert report["bleu"] < 5
 
 
-def test_a_line_that_is_too_long_is_named_even_if_it_is_the_first(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("cat " * 80 + "\tchat\n", "`line 1` is over the limit max_source_length: "),
+        ("Thank you.\tMerci.\nHello.\n", "{path}:2: 1 tab-separated columns, at least 2 needed\n"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(run: Run, tmp_path: Path, lines: str, message: str) -> None:
     path = tmp_path / "pairs.tsv"
-    path.write_text("cat " * 80 + "\tchat\n")
+    path.write_text(lines)
     result = run("evaluate", "--source-file", path, "-s", "en", "-t", "fr")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("dragoman: `line 1` is over the limit max_source_length: ")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith(f"dragoman: {message.format(path=path)}")
 
 
 def test_files_that_do_not_align_are_refused(run: Run, aligned: tuple[Path, Path]) -> None:
-    english, french = aligned
-    french.write_text("Bonjour.\n")
-    result = run("evaluate", "--source-file", english, "--reference-file", french)
-    assert result.exit_code == 1
-    assert result.stderr.count("\n") == 1
+    aligned[1].write_text("Bonjour.\n")
+    result = run("evaluate", "--source-file", aligned[0], "--reference-file", aligned[1])
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
 
 
 def test_each_line_with_its_own_bleu(run: Run, tmp_path: Path) -> None:
@@ -218,16 +218,13 @@ def test_a_seed_that_is_none_is_refused_before_anything_is_loaded(
     assert "none does not exist" in run(*asked).stderr
 
 
-def test_as_many_translations_as_sentences(run: Run, aligned: tuple[Path, Path], tmp_path: Path) -> None:
+def test_translations_are_as_many_as_the_sentences_within_the_limit(
+    run: Run, aligned: tuple[Path, Path], tmp_path: Path
+) -> None:
     few = tmp_path / "few.fr"
     few.write_text("Bonjour.\n")
-    result = run("evaluate", "--reference-file", aligned[1], "--translations-file", few, "-t", "fr")
-    assert result.exit_code == 1
-    assert "1 translations of 6 sentences" in result.stderr
-
-
-def test_a_limit_holds_for_translations_too(run: Run, aligned: tuple[Path, Path]) -> None:
-    texts = ["--reference-file", aligned[1], "--translations-file", aligned[1], "-t", "fr"]
-    assert run("evaluate", *texts, "--limit", 2).exit_code == 0
-    against = run("evaluate", *texts, "--limit", 2, "--against-file", aligned[1])
-    assert against.exit_code == 0
+    texts = ["evaluate", "--reference-file", aligned[1], "-t", "fr", "--translations-file"]
+    result = run(*texts, few)
+    assert (result.exit_code, "1 translations of 6 sentences" in result.stderr) == (1, True)
+    assert run(*texts, aligned[1], "--limit", 2).exit_code == 0
+    assert run(*texts, aligned[1], "--limit", 2, "--against-file", aligned[1]).exit_code == 0
