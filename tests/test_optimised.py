@@ -52,7 +52,7 @@ def test_a_test_and_its_helpers_still_fail(tmp_path: Path) -> None:
 
 
 def optimised(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A run of tests without assertions, but for those that pytest keeps."""
+    """A run of tests without assertions, except those that pytest keeps."""
     command = [sys.executable, "-O", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=580)

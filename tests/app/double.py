@@ -60,7 +60,7 @@ class DoubleBackend:
         stuck: A word that makes a sentence go in circles where it may repeat itself.
         hopeless: A word that makes it go in circles anyhow.
         is_slow_to_repeat: Whether the gate closes when a sentence must not repeat itself.
-        stops_at: The gate closes when so many words of a sentence are there, and somebody follows it.
+        stops_at: The gate closes when so many words of a sentence with partial results are there.
         breaks_when_retried: Whether an engine refuses a sentence that must not repeat itself.
         seconds: How long a step takes.
         rest: How it takes so long.

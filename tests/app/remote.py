@@ -48,7 +48,7 @@ class Live:
     def exchange(self, data: bytes, *, end: bool = False) -> bytes:
         """Send bytes, read until the server closes."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
-            with suppress(ConnectionError):  # whoever is refused may be sending still
+            with suppress(ConnectionError):  # a client may be refused while it sends
                 connection.sendall(data)
             if end:
                 connection.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""Work beside the loop: its result, its failure, and nobody left to hear of them."""
+"""Work in a thread beside the event loop: its result, its failure, and a caller that stops waiting."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ async def test_so_does_what_it_raises() -> None:
         await in_background(lambda: 1 // 0)
 
 
-async def test_whoever_stops_waiting_leaves_it_to_itself() -> None:
+async def test_the_work_goes_on_when_its_caller_stops_waiting() -> None:
     go, done = threading.Event(), threading.Event()
 
     def work() -> None:

@@ -55,7 +55,7 @@ def assert_clean(*texts: str) -> None:
         assert "quixote" not in text.lower()
 
 
-def test_what_a_client_sends_is_seen_by_nobody_else(service: Live) -> None:
+def test_what_a_client_sends_is_in_no_log_and_no_other_answer(service: Live) -> None:
     assert ask(service)[0] == 200
     assert service.post(json.dumps({"q": TEXT, "target": "fr", "api_key": KEY}).encode(), JSON)[0] == 200
     assert ask_in_query(service, KEY)[0] == 200

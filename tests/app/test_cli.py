@@ -92,21 +92,16 @@ def test_variables_of_a_cluster_and_of_other_parts_are_not_unknown(name: str, va
             "{folder},{folder}",
             "must be checkpoints of different names, but is 'tiny, tiny'",
         ),
+        ("DRAGOMAN_NATIVE", "sse", "must be one of auto, off,"),
     ],
 )
-def test_what_the_checkpoints_do_not_allow_is_named(
+def test_a_value_that_cannot_work_here_is_named(
     tiny_checkpoint: Path, name: str, value: str, line: str
 ) -> None:
     value, line = (text.format(folder=tiny_checkpoint) for text in (value, line))
     result = _serve(os.environ | {"DRAGOMAN_CHECKPOINT": str(tiny_checkpoint), name: value})
     assert result.returncode == 2
     assert [f"dragoman: {name} {line}" in each for each in _plain_lines(result.stderr)] == [True]
-
-
-def test_an_unknown_native_library_is_named(tiny_checkpoint: Path) -> None:
-    result = _serve(os.environ | {"DRAGOMAN_CHECKPOINT": str(tiny_checkpoint), "DRAGOMAN_NATIVE": "sse"})
-    assert result.returncode == 2
-    assert "dragoman: DRAGOMAN_NATIVE must be one of auto, off," in result.stderr
 
 
 def test_a_bad_file_of_keys_is_named(tmp_path: Path) -> None:

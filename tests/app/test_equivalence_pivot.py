@@ -102,7 +102,7 @@ def diagnoses(translations: Sequence[Translation]) -> list[Diagnosis | None]:
 
 
 def test_a_translator_can_do_without_second_attempts(tiny_checkpoint: Path, tmp_path: Path) -> None:
-    """By its own switch, and for whoever gives options."""
+    """By its own switch, and where options are given."""
     folder = inclined(tiny_checkpoint, tmp_path / "inclined", min_length=24)
     never = Translator.load(folder, device="cpu", retries=False)
     always = Translator.load(folder, device="cpu")

@@ -61,7 +61,7 @@ async def test_the_service_equals_the_translator(tiny_checkpoint: Path) -> None:
 
 
 @NATIVE
-async def test_company_workers_and_neighbours_that_leave_change_nothing(
+async def test_other_requests_workers_and_clients_that_leave_change_nothing(
     tiny_checkpoint: Path, native: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """300 clients on two workers, with mixed options, a third of whom hang up on the way."""

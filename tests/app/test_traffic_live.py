@@ -66,7 +66,7 @@ def resident_bytes(live: Live) -> int:
 
 
 @pytest.mark.slow
-def test_sigterm_at_full_load_loses_nobody() -> None:
+def test_sigterm_at_full_load_loses_no_request() -> None:
     with running(command=REAL, DRAGOMAN_REQUEST_TIMEOUT_MS="300000") as live:
         with Traffic(live, 32) as traffic:
             traffic.wait_for_answers(64)

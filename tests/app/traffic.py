@@ -18,8 +18,8 @@ TEXTS = [
 class Traffic:
     """As many requests in flight as there are clients, from entering the block to leaving it.
 
-    Half of the clients keep their connection, half open one for each request. Who finds nobody listening
-    any more goes home.
+    Half of the clients keep their connection, half open one for each request. A client ends when its
+    connection is refused.
 
     Attributes:
         outcomes: How many requests ended so: by status, or as `lost` if they were sent and not answered.
@@ -52,7 +52,7 @@ class Traffic:
         self.join()
 
     def join(self) -> None:
-        """Wait until all clients have gone home."""
+        """Wait until all clients have ended."""
         for thread in self._threads:
             thread.join(60)
             assert not thread.is_alive()

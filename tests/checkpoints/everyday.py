@@ -12,7 +12,7 @@ from tests.embedded import EMBEDDED
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """What somebody types, and what is asked of its translation.
+    """What a user types, and what is asked of its translation.
 
     Attributes:
         pair: Source and target language.

@@ -1,4 +1,4 @@
-"""What the documents show for Python runs as it stands, but for the address of the service."""
+"""What the documents show for Python runs as it stands, except for the address of the service."""
 
 import re
 import subprocess

@@ -64,7 +64,7 @@ def test_a_service_that_is_not_ready_is_unhealthy_and_says_why(status: int) -> N
 
 
 def test_a_service_that_does_not_answer_is_unhealthy() -> None:
-    with socket.socket() as held:  # nobody listens there, and nobody else can
+    with socket.socket() as held:  # no process listens there, and none can
         held.bind(("127.0.0.1", 0))
         outcome = check(held.getsockname()[1])
     assert outcome.returncode == 1

@@ -49,7 +49,7 @@ def test_the_native_library_is_built_into_what_is_shipped() -> None:
     assert "COPY --from=build /opt/venv /opt/venv" in FINAL
 
 
-def test_the_load_is_nobody_special_and_has_the_pinned_versions() -> None:
+def test_the_load_generator_is_not_root_and_has_the_pinned_versions() -> None:
     load = STAGES[1]
     assert re.search(r"^USER 10001:10001$", load, flags=re.MULTILINE)
     assert "pip install --constraint" in load

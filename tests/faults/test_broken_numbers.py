@@ -1,20 +1,16 @@
 """A checkpoint whose numbers are all finite, with which one word cannot be calculated: HTTP's side of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 import torch
 
-from app.main import create_app
-from app.settings import Settings
 from model.checkpoint.folder import save_checkpoint
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
-from tests.app.conftest import client_of
+from tests.app.conftest import application, serving
 from tests.model.native_library import needs_native
 from tests.tiny import tiny_card, tiny_config
 
@@ -52,24 +48,13 @@ def overflowing_checkpoint(tmp_path: Path, tiny_tokenizer_folder: Path) -> Path:
     return tmp_path / "overflowing"
 
 
-@asynccontextmanager
-async def serving(checkpoint: Path, precision: str) -> AsyncIterator[httpx.AsyncClient]:
-    settings = Settings(_env_file=None, checkpoint=checkpoint, device="cpu", precision=precision, workers=1)
-    app = create_app(settings)
-    async with app.router.lifespan_context(app), client_of(app) as client:
-        async with asyncio.timeout(60):
-            while (await client.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.05)
-        yield client
-
-
 @ENGINES
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 async def test_only_the_request_that_met_it_is_500(
     overflowing_checkpoint: Path, monkeypatch: pytest.MonkeyPatch, native: str, precision: str
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_NATIVE", native)
-    async with serving(overflowing_checkpoint, precision) as client:
+    async with serving(application(overflowing_checkpoint, precision=precision, workers=1)) as client:
 
         async def ask(text: str | list[str], decoding: dict[str, object]) -> httpx.Response:
             body = {"q": text, "source": "en", "target": "fr", "decoding": decoding}

@@ -42,7 +42,7 @@ class Wall:
         self.move(0)
 
     def move(self, seconds: int) -> None:
-        # Replaced, as whoever reads it must not find it empty.
+        # Replaced, because a reader must not find the file empty.
         unfinished = self.file.with_suffix(".new")
         unfinished.write_text(f"{seconds:+d}")
         unfinished.replace(self.file)

@@ -39,7 +39,7 @@ def limit_now(live: Live, spare: int) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processor time is read from /proc")
 @pytest.mark.parametrize("spare", [None, 4])
-def test_it_neither_spins_nor_stays_deaf(spare: int | None) -> None:
+def test_without_descriptors_it_does_not_spin_and_serves_again_later(spare: int | None) -> None:
     """As many clients as it has room for, and twice as many; then a limit that it could not foresee."""
     with running(command=("-c", "; ".join(LIMITED))) as live:
         if spare is not None:

@@ -38,7 +38,7 @@ def held(port: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("command", [DOUBLE, pytest.param(REAL, marks=pytest.mark.slow)])
-def test_only_those_in_flight_notice_and_the_next_start_is_ready_again(
+def test_only_requests_in_flight_are_lost_and_the_next_start_is_ready_again(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     gate = tmp_path / "gate"

@@ -43,7 +43,7 @@ def require_all_decoded(live: Live) -> None:
         raise OSError("some sentences still wait")
 
 
-def test_their_rows_are_free_within_a_step_and_others_notice_nothing(tmp_path: Path) -> None:
+def test_rows_of_clients_that_left_are_free_within_a_step_and_others_are_unchanged(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     gate.touch()
     variables = {"DOUBLE_SECONDS": str(STEP_SECONDS), "DOUBLE_GATE": str(gate), "DRAGOMAN_WORKERS": "1"}

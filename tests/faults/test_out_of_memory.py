@@ -26,7 +26,7 @@ async def ask(client: httpx.AsyncClient, text: str) -> httpx.Response:
     return await client.post("/translate", json={"q": text, "source": "en", "target": "fr"})
 
 
-async def test_everyone_is_answered_by_and_by(
+async def test_every_request_is_answered_in_smaller_batches(
     serve: Serve, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serve() as client:
