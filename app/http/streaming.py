@@ -171,13 +171,13 @@ async def _chain(first: bytes, events: Events) -> Events:
 
 async def _events(request: Request, translate: Translate, render: Render) -> Events:
     """Yields all events of one request; closing the generator ends the work."""
-    drafts = PartialResults()
-    work = asyncio.create_task(_answer(drafts, translate, render))
-    work.add_done_callback(lambda _: drafts.changed.set())
+    partials = PartialResults()
+    work = asyncio.create_task(_answer(partials, translate, render))
+    work.add_done_callback(lambda _: partials.changed.set())
     has_begun = False
     try:
         while not work.done():
-            event = await _next_event(drafts)
+            event = await _next_event(partials)
             if event and not work.done():
                 has_begun = True
                 yield event
@@ -188,19 +188,19 @@ async def _events(request: Request, translate: Translate, render: Render) -> Eve
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def _answer(drafts: PartialResults, translate: Translate, render: Render) -> bytes:
-    return bytes(render(await translate(drafts)).body)
+async def _answer(partials: PartialResults, translate: Translate, render: Render) -> bytes:
+    return bytes(render(await translate(partials)).body)
 
 
-async def _next_event(drafts: PartialResults) -> bytes:
+async def _next_event(partials: PartialResults) -> bytes:
     """Returns the texts that have grown, as soon as one may have; possibly none."""
     try:
         async with asyncio.timeout(_HEARTBEAT_SECONDS):
-            await drafts.changed.wait()
+            await partials.changed.wait()
     except TimeoutError:
         return _HEARTBEAT
-    drafts.changed.clear()
-    return b"".join(_event("partial", _partial(index, text)) for index, text in drafts.take())
+    partials.changed.clear()
+    return b"".join(_event("partial", _partial(index, text)) for index, text in partials.take())
 
 
 def _last_event(request: Request, work: asyncio.Task[bytes], has_begun: bool) -> bytes:

@@ -76,14 +76,11 @@ async def test_the_wish_for_another_protocol_is_ignored(framing: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", [b"\r\n", b"\r", b"\r\n\r"])
-async def test_an_empty_line_behind_a_request_begins_no_other(
-    monkeypatch: pytest.MonkeyPatch, line: bytes
-) -> None:
-    monkeypatch.setattr("app.connection.protocol._SECONDS", 0.02)
+async def test_an_empty_line_behind_a_request_begins_no_other(line: bytes) -> None:
     wire = Wire()
     await wire.send(GET + line)
-    await asyncio.sleep(0.1)
     assert (wire.statuses, wire.has_ended) == ([200], False)
+    assert wire.protocol._receiving._handle is None
     assert wire.protocol.timeout_keep_alive_task is not None
     await wire.send(b"\r\n\r\n"[len(line) :] + GET)
     assert wire.statuses == [200, 200]
@@ -164,25 +161,22 @@ async def test_a_refusal_is_logged_under_the_id_that_the_client_got(caplog: pyte
     assert (record.code, record.request_id) == (body["code"], body["request_id"])  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("num_read", "stays"), [(16 * 1024, True), (1000, False), (0, False)])
-async def test_who_reads_slowly_but_steadily_may_go_on(
-    monkeypatch: pytest.MonkeyPatch, num_read: int, stays: bool
-) -> None:
-    seconds = 0.5 if stays else 0.05
-    monkeypatch.setattr("app.connection.protocol._SECONDS", seconds)
+async def test_a_client_that_reads_slowly_but_steadily_may_go_on() -> None:
     wire = Wire()
     wire.num_unread = 2**20
     wire.protocol.pause_writing()
-    loop = asyncio.get_running_loop()
+    sending = wire.protocol._sending
+    for _ in range(5):
+        unread, wire.num_unread = wire.num_unread, wire.num_unread - 16 * 1024
+        sending._check(-unread)
+        assert not wire.is_closing()
+    unread, wire.num_unread = wire.num_unread, wire.num_unread - 1000
+    sending._check(-unread)
+    assert wire.is_closing()
 
-    def read() -> None:
-        wire.num_unread -= num_read * 10 if stays else num_read
 
-    # Timers run in the order in which they are due, however late: no look comes before the read that was due.
-    for number in range(5):
-        loop.call_later(0.4 * seconds * number, read)
-    await asyncio.sleep(2 * seconds)
-    assert wire.is_closing() is not stays
+async def test_a_client_that_has_read_everything_is_not_timed() -> None:
+    wire = Wire()
+    wire.protocol.pause_writing()
     wire.protocol.resume_writing()
-    await asyncio.sleep(2 * seconds)
-    assert wire.is_closing() is not stays
+    assert wire.protocol._sending._handle is None

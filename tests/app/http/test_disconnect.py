@@ -13,15 +13,10 @@ from app.settings import Settings
 from app.translation.reader import Reader
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend
+from tests.app.http.test_access_records import Caller, entered, settled
 
 pytestmark = pytest.mark.anyio
 REQUEST = {"q": "one two three", "source": "en", "target": "fr"}
-
-
-async def entered(backend: DoubleBackend) -> None:
-    async with asyncio.timeout(60):
-        while not backend.entered.is_set():
-            await asyncio.sleep(0.002)
 
 
 async def test_a_deadline_is_504(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
@@ -125,33 +120,12 @@ async def test_a_deadline_over_the_maximum_is_refused(serve: Serve) -> None:
 
 async def test_a_client_that_leaves_takes_its_work_along(backend: DoubleBackend) -> None:
     app = create_app(Settings(_env_file=None), backend)
-    body = json.dumps(REQUEST).encode()
-    messages: asyncio.Queue[dict[str, object]] = asyncio.Queue()
-    messages.put_nowait({"type": "http.request", "body": body, "more_body": False})
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "path": "/translate",
-        "raw_path": b"/translate",
-        "query_string": b"",
-        "root_path": "",
-        "scheme": "http",
-        "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 80),
-    }
-
-    async def send(_message: object) -> None:
-        return None
-
     async with app.router.lifespan_context(app):
         backend.gate.clear()
-        call = asyncio.create_task(app(scope, messages.get, send))
+        caller = Caller(app).send(json.dumps(REQUEST).encode())
         await entered(backend)
-        messages.put_nowait({"type": "http.disconnect"})
-        await asyncio.wait_for(call, timeout=10)
+        caller.leave()
+        await settled(caller)
         exposition = app.state.context.metrics.exposition().decode()
         assert 'cancelled_total{stage="decoding"} 1.0' in exposition
         assert 'requests_total{endpoint="/translate",status="499"} 1.0' in exposition

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +46,8 @@ def judge(service: Live, case: Case) -> Heard:
     with MemoryWatch(service):
         heard = answer(service, data)
     assert heard.status in statuses, heard.body[:500]
+    phrase = HTTPStatus(heard.status).phrase.encode()
+    assert heard.head.startswith(b"HTTP/1.1 %d %b" % (heard.status, phrase))
     if heard.status >= 400:
         assert len(heard.body) <= 2048
         body = json.loads(heard.body)

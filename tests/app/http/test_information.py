@@ -159,30 +159,3 @@ async def test_the_documentation_is_the_golden_one(client: httpx.AsyncClient) ->
     if os.environ.get("DRAGOMAN_WRITE_GOLDEN"):
         GOLDEN.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
     assert document == json.loads(GOLDEN.read_text("utf-8"))
-
-
-async def test_the_documentation_shows_bodies_and_errors(client: httpx.AsyncClient) -> None:
-    document = (await client.get("/openapi.json")).json()
-    translate = document["paths"]["/translate"]["post"]
-    assert set(translate["requestBody"]["content"]) == {
-        "application/json",
-        "application/x-www-form-urlencoded",
-    }
-    assert set(translate["responses"]) >= {
-        "200",
-        "400",
-        "401",
-        "403",
-        "413",
-        "415",
-        "422",
-        "429",
-        "500",
-        "503",
-        "504",
-    }
-    references = json.dumps(document).count("#/components/schemas/TranslateRequest")
-    assert references == 2
-    schema = document["components"]["schemas"]["TranslateRequest"]
-    assert set(schema["required"]) == {"q", "target"}
-    assert schema["examples"]

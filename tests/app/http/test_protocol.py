@@ -1,7 +1,6 @@
 """What may come over a socket that is no proper request, or comes too slowly."""
 
 import json
-import random
 import socket
 import threading
 import time
@@ -9,7 +8,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
-from http import HTTPStatus
 
 import pytest
 
@@ -17,61 +15,6 @@ from tests.app.remote import JSON, Live, running, wait_for
 
 OPENAPI = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-REQUESTS = {
-    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 4, 400),
-    "random": (random.Random(1).randbytes(64).replace(b"\n", b"") + b"\r\n\r\n", 400),
-    "NUL in a header": (b"GET /livez HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n", 400),
-    "no host": (b"GET /livez HTTP/1.1\r\n\r\n", 400),
-    "two lengths": (
-        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        400,
-    ),
-    "negative length": (b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
-    "large header": (
-        b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\nA: " + b"a" * 20_000 + b"\r\n\r\n",
-        431,
-    ),
-    "endless header": (b"GET /livez HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20_000, 431),
-    "many headers": (
-        b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + b"A: b\r\n" * 120 + b"\r\n",
-        431,
-    ),
-    "long path": (b"GET /" + b"a" * 9_000 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 414),
-    "length and chunks": (
-        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-        400,
-    ),
-    "folded field": (b"GET /livez HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 400),
-    "bare line feeds": (b"GET /livez HTTP/1.1\nHost: x\n\n", 400),
-    "bad chunk": (b"POST /translate HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"x\r\n", 400),
-    "very long path": (b"GET /" + b"a" * 64_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
-    "absolute URI": (b"GET http://x/livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
-    "unknown method": (b"BREW /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
-    "known method": (b"PATCH /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
-    "HTTP/1.0": (b"GET /livez HTTP/1.0\r\n\r\n", 200),
-    "h2c": (
-        b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close, upgrade\r\nUpgrade: h2c\r\n\r\n",
-        200,
-    ),
-    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 505),
-    "HTTP/9.9": (b"GET /livez HTTP/9.9\r\nHost: x\r\n\r\n", 505),
-    "crumbs": (
-        b"POST /translate HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"1\r\na\r\n" * 100_000 + b"0\r\n\r\n",
-        413,
-    ),
-    "foreign host": (b"GET /livez HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 200),
-}
-
-
-@pytest.mark.parametrize(("data", "status"), REQUESTS.values(), ids=REQUESTS)
-def test_bytes_that_are_no_request(live: Live, data: bytes, status: int) -> None:
-    head, _, body = live.exchange(data).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode()))
-    if status != 200:
-        assert set(json.loads(body)) == {"error", "code", "request_id"}
-    assert live.translate()[0] == 200
 
 
 def test_a_body_over_the_limit_gets_its_answer_although_nobody_read_it(live: Live) -> None:
