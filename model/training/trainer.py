@@ -12,7 +12,7 @@ from model.errors import DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import BatchStream
 from model.training.distributed.world import SINGLE_PROCESS, World
-from model.training.report.measurements import Measurements
+from model.training.report.progress import Measurements
 from model.training.report.provenance import Position
 from model.training.run_folder.folder import RunFolder
 from model.training.run_folder.state import capture_random_state, load_run_state, restore_random_state
