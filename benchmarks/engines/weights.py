@@ -20,8 +20,7 @@ from model.network.layers import FeedForward
 from model.network.transformer import Transformer
 from model.presets import preset
 from model.request import DecodeOptions
-from model.text.tokenizer import SHARED_FILE
-from model.text.tokenizer_settings import SETTINGS_FILE
+from model.text.tokenizer import SETTINGS_FILE, SHARED_FILE
 
 (EMBEDDED,) = checkpoint_folders(Path(__file__).parents[2] / "checkpoints")
 FIRST_WORD = 265

@@ -1,3 +1,4 @@
+import json
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from model.errors import TokenizerError, UnsupportedLanguageError
 from model.text.normalisation import clean
-from model.text.tokenizer import Tokenizer, TokenizerSettings, language_tags
+from model.text.tokenizer import SETTINGS_FILE, Tokenizer, TokenizerSettings, language_tags
 
 TrainModel = Callable[..., bytes]
 any_text = st.text(st.characters())  # lone surrogates included
@@ -209,3 +210,54 @@ def test_what_is_mostly_unknown_cannot_be_spelt(word_tokenizer: Tokenizer) -> No
     """Half of it is not most of it, and neither tag nor end counts."""
     for text, spelt in (("the cat", True), ("the axolotl", True), ("axolotl", False)):
         assert word_tokenizer.can_spell(word_tokenizer.encode(text, target_language="fr")) is spelt
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (TokenizerSettings(), "L'Été  est_là."),
+        (TokenizerSettings(lowercase=True), "l'été  est_là."),
+        (TokenizerSettings(separate_punctuation=True), "L'Été  est_là ."),
+    ],
+)
+def test_preparing_cleans_and_does_what_is_set(settings: TokenizerSettings, expected: str) -> None:
+    assert settings.prepare("L’E\u0301te\u0301\xa0 est\u2581là.\ufeff") == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not JSON"),
+        ("\udcff\udcfe{", "is not JSON"),
+        ("[]", "must hold a JSON object"),
+        ("{}", "`format_version` must be 1"),
+        ('{"format_version": 2}', "`format_version` must be 1"),
+        ('{"format_version": 1, "colour": "red"}', "unknown setting 'colour'"),
+        ('{"format_version": 1, "lowercase": "yes"}', "`lowercase` must be true or false"),
+        ('{"format_version": 1, "tags": ["<2fr>"]}', "`tags` must map language codes to pieces"),
+        ('{"format_version": 1, "tags": {"fr": ""}}', "`tags` must map language codes to pieces"),
+    ],
+)
+def test_a_file_that_cannot_work_is_refused_by_name(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / SETTINGS_FILE).write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(TokenizerError, match=SETTINGS_FILE) as caught:
+        TokenizerSettings.load(tmp_path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match=r"cannot read .*tokenizer\.json: No such file"):
+        TokenizerSettings.load(tmp_path)
+
+
+def test_settings_are_plain_json_and_read_back(tmp_path: Path) -> None:
+    settings = TokenizerSettings(tags=language_tags(["zh"]), lowercase=True, separate_punctuation=True)
+    settings.save(tmp_path)
+    assert TokenizerSettings.load(tmp_path) == settings
+    assert json.loads((tmp_path / SETTINGS_FILE).read_text()) == {
+        "format_version": 1,
+        "tags": {"zh": "<2zh>"},
+        "lowercase": True,
+        "separate_punctuation": True,
+    }

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from model.cli import main
-from model.text.tokenizer_settings import TokenizerSettings
+from model.text.tokenizer import TokenizerSettings
 from model.training.config.files import load_train_config
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
