@@ -22,27 +22,12 @@ def test_every_service_is_confined(name: str) -> None:
     assert service["pids_limit"]
     assert "/tmp" in service["tmpfs"]
     assert "privileged" not in service
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_every_port_is_published_on_the_loopback_address(name: str) -> None:
-    for port in SERVICES[name].get("ports", ()):
+    for port in service.get("ports", ()):
         assert port.startswith(("127.0.0.1:", "${DRAGOMAN_HOST:-127.0.0.1}:"))
-
-
-@pytest.mark.parametrize("name", sorted(set(SERVICES) - set(OURS)))
-def test_every_foreign_image_has_a_full_version(name: str) -> None:
-    version = SERVICES[name]["image"].rpartition(":")[2].removeprefix("v")
-    assert len(version.split(".")) == 3
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_every_mounted_file_of_the_repository_exists(name: str) -> None:
-    sources = [
-        volume.split(":")[0] for volume in SERVICES[name].get("volumes", ()) if isinstance(volume, str)
-    ]
-    for source in sources:
-        assert not source.startswith(".") or (ROOT / source).exists()
+    sources = [volume.split(":")[0] for volume in service.get("volumes", ()) if isinstance(volume, str)]
+    assert [source for source in sources if source.startswith(".") and not (ROOT / source).exists()] == []
+    if name not in OURS:
+        assert len(service["image"].rpartition(":")[2].removeprefix("v").split(".")) == 3
 
 
 def test_the_cpu_variant_is_the_default_and_the_others_are_asked_for() -> None:

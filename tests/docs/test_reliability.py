@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +29,7 @@ def test_no_case_lacks_an_answer_or_a_proof() -> None:
     assert [case for case, _, proof in rows() if not _PROOF.search(proof) and "by hand" not in proof] == []
 
 
+@cache
 def _tests_of(path: Path) -> set[str]:
     if not path.is_file():
         return set()

@@ -45,7 +45,6 @@ def require_all_decoded(live: Live) -> None:
 
 def test_rows_of_clients_that_left_are_free_within_a_step_and_others_are_unchanged(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    gate.touch()
     variables = {"DOUBLE_SECONDS": str(STEP_SECONDS), "DOUBLE_GATE": str(gate), "DRAGOMAN_WORKERS": "1"}
     with running(**variables) as live:
         answers: dict[str, tuple[int, str]] = {}
@@ -59,6 +58,7 @@ def test_rows_of_clients_that_left_are_free_within_a_step_and_others_are_unchang
         for stayer in stayers:
             stayer.start()
         wait_until_in_flight(live, LEAVERS + len(STAYERS))
+        gate.touch()
         wait_for(lambda: require_all_decoded(live))
         gate.unlink()  # The step in progress does not end before all have left.
         for leaver in leavers:
