@@ -1,10 +1,58 @@
+"""Shares of a bounded resource, and the rate at which it is freed."""
+
 import sys
 from collections.abc import Iterator
 from threading import Thread
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from app.admission.quota import MeasuredRate
+from app.admission.quota import SHARE, MeasuredRate, excess, fits
+
+SIZE = 1000
+
+
+def fill(size: int, clients: int) -> list[int]:
+    """Clients take one at a time, in turn, for as long as any of them may; returns what each has."""
+    has = [0] * clients
+    grew = True
+    while grew:
+        grew = False
+        for client in range(clients):
+            if fits(1, mine=has[client], free=size - sum(has)):
+                has[client] += 1
+                grew = True
+    return has
+
+
+def test_a_lone_client_gets_four_fifths() -> None:
+    assert fill(SIZE, 1) == [800]
+
+
+def test_greedy_clients_get_equal_shares_and_leave_some() -> None:
+    for clients in (2, 3, 7):
+        has = fill(SIZE, clients)
+        assert max(has) - min(has) <= SHARE
+        assert SIZE / (1 + clients * SHARE) - 2 * SHARE <= SIZE - sum(has) <= SIZE / (1 + clients * SHARE) + 2
+
+
+def test_a_client_that_has_nothing_gets_what_is_free() -> None:
+    assert fits(SIZE, mine=0, free=SIZE)
+    assert fits(1, mine=0, free=1)
+    assert not fits(1, mine=0, free=0)
+    assert not fits(2, mine=0, free=1)
+
+
+@given(st.integers(1, 2000), st.integers(0, SIZE), st.integers(0, SIZE))
+def test_what_is_too_much_fits_once_the_excess_is_gone(need: int, mine: int, others: int) -> None:
+    mine = min(mine, SIZE - others) if others <= SIZE else 0
+    free = SIZE - mine - others
+    missing = excess(need, mine=mine, free=free)
+    assert (missing == 0) == fits(need, mine=mine, free=free)
+    if 0 < missing < mine:
+        assert fits(need, mine=mine - missing, free=free + missing)
+        assert not fits(need, mine=mine - missing + 1, free=free + missing - 1)
 
 
 def test_a_rate_before_and_after_measuring() -> None:
