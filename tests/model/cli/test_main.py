@@ -38,7 +38,7 @@ def test_every_command_explains_itself(run: Run, command: str) -> None:
 def test_summaries_are_whole_sentences(run: Run) -> None:
     listed = run("--help").output.partition("Commands:\n")[2]
     assert "..." not in listed
-    assert "serve      Serve translations over HTTP until told to end\n" in listed
+    assert "inspect    Verify CHECKPOINT and show what it holds\n" in listed
     words = "report     Write RUN_FOLDER/report/index.html: scores, curves, sentences, attention"
     assert " ".join(words.split()) in " ".join(listed.split())
 
