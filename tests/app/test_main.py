@@ -26,7 +26,7 @@ async def test_a_text_comes_back_translated(client: httpx.AsyncClient) -> None:
     }
 
 
-async def test_a_fault_beside_the_requests_is_told_at_once_and_everything_is_still_let_go_of(
+async def test_a_failed_background_task_is_logged_at_once_and_everything_is_closed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     backend, let_go = DoubleBackend(), []

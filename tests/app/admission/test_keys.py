@@ -13,7 +13,7 @@ from model.errors import ConfigError
 from tests.app.double import write_keys
 
 
-def test_without_a_file_everybody_may_ask() -> None:
+def test_without_a_file_no_key_is_needed() -> None:
     assert KeyRing(None).identify(None) is None
     assert KeyRing(None).identify("anything") is None
 
@@ -89,7 +89,7 @@ def test_a_settled_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert ring.identify("one") == "alice"
 
 
-def test_uses_are_counted_for_those_who_have_a_key(tmp_path: Path) -> None:
+def test_uses_are_counted_for_owners_of_keys(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(f"{line_of('alice', 'one')}\n{line_of('bob', 'two')}\n")
     ring = KeyRing(path)
@@ -101,7 +101,7 @@ def test_uses_are_counted_for_those_who_have_a_key(tmp_path: Path) -> None:
     assert ring.uses == {"alice": 2}
 
 
-def test_a_broken_file_is_told_of_once_and_so_is_its_mending(
+def test_a_broken_file_is_logged_once_and_so_is_its_repair(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -123,9 +123,7 @@ def test_a_broken_file_is_told_of_once_and_so_is_its_mending(
 
 
 @pytest.mark.parametrize("key", ["first", "last", "wrong"])
-def test_whoever_asks_every_digest_is_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
+def test_every_digest_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     ring = KeyRing(write_keys(tmp_path, a="first", b="second", c="last"))
     compared = []
 

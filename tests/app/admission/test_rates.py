@@ -38,7 +38,7 @@ def test_how_rates_are_written(text: str, rate: tuple[int, int] | None) -> None:
     assert parse_rate(text) == rate
 
 
-def test_the_refused_are_told_when_their_next_request_will_be_served() -> None:
+def test_a_refusal_says_when_the_next_request_will_be_served() -> None:
     clock = Clock()
     limit = RateLimit("2/minute", clock)
     limit.charge("a")
@@ -54,7 +54,7 @@ def test_the_refused_are_told_when_their_next_request_will_be_served() -> None:
         limit.charge("a")
 
 
-def test_without_a_rate_nobody_is_counted() -> None:
+def test_without_a_rate_no_request_is_counted() -> None:
     limit = RateLimit(None)
     for _ in range(1000):
         limit.charge("a")
@@ -89,7 +89,7 @@ def test_no_window_holds_more_than_the_rate_and_no_request_is_refused_for_nothin
             assert sum(clock.now - each < 9.998 for each in served) <= most
 
 
-def test_clients_who_stopped_asking_are_forgotten() -> None:
+def test_clients_without_recent_requests_are_forgotten() -> None:
     clock = Clock()
     limit = RateLimit("10/second", clock)
     for number in range(5000):

@@ -1,4 +1,4 @@
-"""Characters by owner of a key, and everybody else together."""
+"""Characters by owner of a key, and together for clients without one."""
 
 from app.admission.usage import Usage
 

@@ -98,7 +98,7 @@ async def test_what_is_sent_ahead_waits_for_its_turn() -> None:
 @pytest.mark.parametrize(
     ("data", "closes"), [(SIZED + b"he", True), (SIZED + b"hello", False), (CHUNKED, True)]
 )
-async def test_who_is_answered_early_may_finish_but_not_go_on(data: bytes, closes: bool) -> None:
+async def test_a_client_that_is_answered_early_may_finish_its_request_only(data: bytes, closes: bool) -> None:
     wire = PatientWire()
     wire.may_answer.set()
     await wire.send(data)
@@ -109,7 +109,7 @@ async def test_who_is_answered_early_may_finish_but_not_go_on(data: bytes, close
     assert wire.statuses == ([200] if closes else [200, 200])
 
 
-async def test_a_fault_behind_the_beginning_of_an_answer_is_not_told_within_it() -> None:
+async def test_a_fault_after_the_beginning_of_an_answer_adds_nothing_to_it() -> None:
     class Half(Wire):
         async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
             await send(START)
@@ -140,7 +140,7 @@ async def test_a_refusal_that_ends_no_request_is_counted_by_its_code() -> None:
     assert (wire.statuses, wire.rejections) == ([200, 400], ["malformed_request"])
 
 
-async def test_one_that_ends_a_request_is_left_to_who_works_on_it() -> None:
+async def test_a_rejection_that_ends_a_request_is_left_to_the_application() -> None:
     class Half(Wire):
         async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
             while (await receive())["type"] != "http.disconnect":

@@ -43,7 +43,7 @@ def connect(stack: ExitStack, service: Live, count: int, sent: bytes = b"") -> N
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nHost:"])
-def test_more_connections_than_descriptors_lock_nobody_out(sent: bytes) -> None:
+def test_more_connections_than_descriptors_do_not_lock_clients_out(sent: bytes) -> None:
     with running(command=LIMITED) as service, ExitStack() as stack:
         connect(stack, service, 200, sent)
         for _ in range(5):

@@ -47,7 +47,7 @@ async def test_whether_it_is_the_last(head: bytes, is_last: bool) -> None:
 
 
 @pytest.mark.parametrize(("version", "is_invited"), [(b"1.1", True), (b"1.0", False)])
-async def test_an_invitation_is_only_for_those_who_know_it(version: bytes, is_invited: bool) -> None:
+async def test_100_continue_is_sent_over_http_1_1_only(version: bytes, is_invited: bool) -> None:
     wire = Wire()
     fields = HOST + b"Content-Length: 1\r\nExpect: 100-Continue\r\n\r\n"
     await wire.send(b"POST / HTTP/" + version + b"\r\n" + fields)

@@ -43,7 +43,7 @@ async def test_it_does_not_wait_for_ever() -> None:
         assert not await accept_queued([listener], 0.05)
 
 
-async def test_that_no_descriptor_is_left_is_told_once_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lack_of_descriptors_is_logged_once_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_listener: socket.socket) -> None:
         raise OSError(errno.EMFILE, "too many open files")
 

@@ -1,4 +1,4 @@
-"""Requests that nobody sends by mistake, as bytes, by name, with the statuses that answer them."""
+"""Hostile requests as bytes, by name, with the statuses of their answers."""
 
 import gzip
 import json

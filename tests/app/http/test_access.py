@@ -60,7 +60,7 @@ async def test_a_missing_key_is_401_and_every_wrong_one_the_same_403(serve: Serv
     ],
 )
 @pytest.mark.parametrize("path", ["/translate", "/detect"])
-async def test_what_is_wrong_with_a_body_is_told_to_owners_of_keys_alone(
+async def test_a_bad_body_is_explained_only_to_owners_of_keys(
     serve: Serve, tmp_path: Path, path: str, content: bytes, content_type: str, status: int
 ) -> None:
     async with serve(api_keys_file=write_keys(tmp_path, alice="open sesame")) as client:
@@ -70,7 +70,7 @@ async def test_what_is_wrong_with_a_body_is_told_to_owners_of_keys_alone(
             assert response.status_code == expected
 
 
-async def test_a_body_that_is_too_large_to_look_for_a_key_is_told_so(serve: Serve, tmp_path: Path) -> None:
+async def test_a_body_that_is_too_large_to_hold_a_key_is_413(serve: Serve, tmp_path: Path) -> None:
     async with serve(api_keys_file=write_keys(tmp_path, alice="open sesame"), max_body_bytes=1024) as client:
         assert (await ask(client, q="a" * 1024, api_key="open sesame")).status_code == 413
 
@@ -91,7 +91,7 @@ async def test_a_revoked_key_stops_working(serve: Serve, tmp_path: Path) -> None
         assert (await ask(client, "Bearer one")).status_code == 200
 
 
-async def test_nobody_gets_in_while_the_file_of_keys_is_broken(serve: Serve, tmp_path: Path) -> None:
+async def test_no_request_is_admitted_while_the_file_of_keys_is_broken(serve: Serve, tmp_path: Path) -> None:
     path = write_keys(tmp_path, alice="one")
     async with serve(api_keys_file=path) as client:
         path.write_text("alice")
@@ -137,7 +137,7 @@ async def test_browsers_of_other_origins_only_where_allowed(serve: Serve) -> Non
         {"Access-Control-Request-Headers": "x-zanzibar"},
     ],
 )
-async def test_a_page_that_may_not_ask_hears_it_in_our_words(serve: Serve, wish: dict[str, str]) -> None:
+async def test_a_refused_preflight_has_the_error_body(serve: Serve, wish: dict[str, str]) -> None:
     preflight = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
     async with serve(cors_origins="https://a.example") as client:
         response = await client.options("/translate", headers=preflight | wish)
@@ -149,7 +149,7 @@ async def test_a_page_that_may_not_ask_hears_it_in_our_words(serve: Serve, wish:
 
 
 @pytest.mark.parametrize("path", ["/translate", "/detect", "/nothing"])
-async def test_a_page_that_may_ask_can_read_its_refusal_too(serve: Serve, path: str) -> None:
+async def test_a_permitted_page_can_read_a_refusal(serve: Serve, path: str) -> None:
     async with serve(cors_origins="https://a.example") as client:
         response = await client.post(path, json={}, headers={"Origin": "https://a.example"})
         assert response.status_code in (404, 422)

@@ -129,7 +129,7 @@ async def test_a_client_that_leaves_is_abandoned(app: Starlette, backend: Double
     backend.gate.set()
 
 
-async def test_who_leaves_a_stream_is_abandoned_though_its_status_was_200(
+async def test_a_stream_whose_client_leaves_is_abandoned_with_status_200(
     app: Starlette, backend: DoubleBackend
 ) -> None:
     backend.stops_at = 3

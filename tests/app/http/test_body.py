@@ -235,7 +235,7 @@ async def test_too_many_texts_are_refused_alike_in_form_and_json(
         assert refused.json()["error"] == f"`{name}` is over the limit {limit}: {count}, at most {most}"
 
 
-async def test_a_refusal_does_not_speak_of_python(client: httpx.AsyncClient) -> None:
+async def test_a_refusal_does_not_mention_python_types(client: httpx.AsyncClient) -> None:
     response = await client.post("/translate", content=request_of(decoding=5), headers=JSON)
     assert response.json()["error"] == "`decoding`: input should be an object"
 

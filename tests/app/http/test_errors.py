@@ -27,7 +27,7 @@ async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
         assert response.json()["request_id"] == response.headers["X-Request-ID"]
 
 
-async def test_a_fault_of_ours_shows_nothing_internal(
+async def test_an_internal_error_shows_nothing_internal(
     client: httpx.AsyncClient, backend: DoubleBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
     backend.poison = "secret"

@@ -39,16 +39,14 @@ async def test_a_page_may_load_nothing_from_elsewhere(client: httpx.AsyncClient,
 
 
 @pytest.mark.parametrize("path", ["/web/page.js", "/web/docs.js", "/web/page.css"])
-async def test_our_own_scripts_and_styles_ask_nobody_else(client: httpx.AsyncClient, path: str) -> None:
+async def test_scripts_and_styles_use_no_other_host(client: httpx.AsyncClient, path: str) -> None:
     text = (await client.get(path)).text
     assert text
     assert not re.search(r"https?://|@import|url\(", text)
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/web/page.html", "/web/icon.svg", "/swagger/swagger-ui.css"])
-async def test_nobody_can_frame_a_page_or_take_a_file_for_another_kind(
-    client: httpx.AsyncClient, path: str
-) -> None:
+async def test_pages_cannot_be_framed_and_types_are_not_sniffed(client: httpx.AsyncClient, path: str) -> None:
     headers = (await client.get(path)).headers
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
     assert headers["X-Frame-Options"] == "DENY"

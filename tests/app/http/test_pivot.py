@@ -214,7 +214,7 @@ async def test_only_the_last_leg_is_shown_while_it_grows(
     assert data[-1]["pivot"] == "en"
 
 
-async def test_nobody_asks_what_is_certain_of_a_leg_that_is_not_shown(
+async def test_the_stable_prefix_of_a_hop_that_is_not_shown_is_not_computed(
     client: httpx.AsyncClient, backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = {backend.engine(name, 0): name for name in ("de-en", "en-fr")}
@@ -235,7 +235,7 @@ async def test_nobody_asks_what_is_certain_of_a_leg_that_is_not_shown(
     assert asked == {"de-en", "en-fr"}, "what goes straight there is shown from the beginning"
 
 
-async def test_company_changes_nothing(client: httpx.AsyncClient) -> None:
+async def test_a_batch_translates_like_single_requests(client: httpx.AsyncClient) -> None:
     texts = [f"text nummer {number}" for number in range(20)]
     alone = await asyncio.gather(*(translate(client, q=text) for text in texts))
     together = (await translate(client, q=texts)).json()

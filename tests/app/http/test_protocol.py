@@ -17,7 +17,7 @@ OPENAPI = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def test_a_body_over_the_limit_gets_its_answer_although_nobody_read_it(live: Live) -> None:
+def test_a_body_over_the_limit_is_answered_unread(live: Live) -> None:
     request = urllib.request.Request(live.url + "translate", b"a" * 10_000_000, JSON)
     with pytest.raises(urllib.error.HTTPError) as refusal:
         urllib.request.urlopen(request, timeout=60)
@@ -61,7 +61,7 @@ def test_chunks_and_an_invitation(live: Live) -> None:
         assert b'"ONE TWO"' in _read_all(connection)
 
 
-def test_who_is_refused_early_is_not_invited_to_send_more(live: Live) -> None:
+def test_a_client_that_is_refused_early_gets_no_100_continue(live: Live) -> None:
     head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n"
     answer = live.exchange(head + b"Expect: 100-continue\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 415 ")
@@ -136,7 +136,7 @@ def test_a_client_that_does_not_read_loses_its_connection(impatient: Live) -> No
         assert _read_all(connection).count(b"HTTP/1.1 200 OK") < 1000
 
 
-def test_clients_that_dawdle_keep_nobody_waiting(impatient: Live) -> None:
+def test_slow_clients_do_not_delay_others(impatient: Live) -> None:
     """A hundred that send half a head, and ten that never read: all of them go, and others notice nothing."""
     with ExitStack() as stack:
         dawdlers = [

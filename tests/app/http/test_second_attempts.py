@@ -41,14 +41,16 @@ async def test_the_second_translation_is_given_where_nothing_is_wrong_with_it(
     assert len(backend.admitted) == 3
 
 
-async def test_else_the_first_one_stands(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+async def test_the_first_translation_is_returned_if_the_second_is_broken_too(
+    client: httpx.AsyncClient, backend: DoubleBackend
+) -> None:
     body = (await translate(client, q="we go for evermore.")).json()
     assert body["translatedText"] == "WE GO FOR " + " ".join(["EVERMORE."] * 6)
     assert body["details"][0]["degenerate"] == [LOOP | {"retried": True}]
     assert len(backend.admitted) == 2
 
 
-async def test_it_is_done_whether_or_not_it_is_told(client: httpx.AsyncClient) -> None:
+async def test_the_second_attempt_does_not_depend_on_what_is_included(client: httpx.AsyncClient) -> None:
     body = (await translate(client, q=STUCK, include=[])).json()
     assert body["translatedText"] == "WE GO ROUND. ALL IS WELL"
     assert "details" not in body
@@ -57,7 +59,7 @@ async def test_it_is_done_whether_or_not_it_is_told(client: httpx.AsyncClient) -
     assert tokens["degenerate"][0]["kept"] is True
 
 
-async def test_who_says_how_to_search_gets_what_was_found(
+async def test_a_request_that_chooses_a_search_gets_no_second_attempt(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
     body = (await translate(client, q=STUCK, decoding={"strategy": "greedy"})).json()
@@ -78,7 +80,9 @@ async def test_alternatives_are_those_of_the_second_search(client: httpx.AsyncCl
     assert body["alternatives"] == ["WE WE GO ROUND. ALL ALL IS WELL"]
 
 
-async def test_turned_off_it_is_only_told(serve: Serve, backend: DoubleBackend) -> None:
+async def test_without_second_attempts_degeneration_is_only_reported(
+    serve: Serve, backend: DoubleBackend
+) -> None:
     async with serve(retry_degenerate="off") as client:
         body = (await translate(client, q=STUCK)).json()
     assert body["translatedText"] == CIRCLES
@@ -86,7 +90,7 @@ async def test_turned_off_it_is_only_told(serve: Serve, backend: DoubleBackend) 
     assert len(backend.admitted) == 2
 
 
-async def test_what_was_seen_to_grow_is_not_taken_back(
+async def test_a_streamed_translation_is_not_replaced(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
     request = {"q": STUCK, "source": "en", "target": "fr", "include": ["degeneration"]}
@@ -98,7 +102,7 @@ async def test_what_was_seen_to_grow_is_not_taken_back(
     assert len(backend.admitted) == 2
 
 
-async def test_on_the_way_to_a_pivot_it_is_tried_again_even_for_those_who_watch(serve: Serve) -> None:
+async def test_before_a_pivot_there_is_a_second_attempt_even_for_streams(serve: Serve) -> None:
     double = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"),)))
     double.stuck = "rund"  # the second checkpoint reads it with a capital
     request = {"q": "rund geht es.", "source": "de", "target": "fr", "include": ["degeneration"]}
@@ -124,7 +128,7 @@ async def test_without_time_for_a_second_translation_the_first_one_stands(
     assert 'dragoman_degenerate_retries_total{outcome="impossible"} 1.0' in metrics
 
 
-async def test_who_leaves_during_the_second_attempt_frees_the_engine(
+async def test_a_client_that_leaves_during_the_second_attempt_frees_the_engine(
     client: httpx.AsyncClient, backend: DoubleBackend
 ) -> None:
     backend.is_slow_to_repeat = True
@@ -173,7 +177,7 @@ async def test_what_was_broken_is_counted_once_and_so_are_second_attempts(client
         assert sample in metrics
 
 
-async def test_company_changes_nothing(client: httpx.AsyncClient) -> None:
+async def test_a_batch_translates_like_single_requests(client: httpx.AsyncClient) -> None:
     texts = [STUCK, "we go for evermore.", "all is well", "round. and round."]
     alone = [(await translate(client, q=text)).json() for text in texts]
     together = (await translate(client, q=texts)).json()

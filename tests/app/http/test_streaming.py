@@ -61,7 +61,7 @@ def texts_of(events: list[Event], index: int = 0) -> list[str]:
         ("", False),
     ],
 )
-def test_who_gets_events(accept: str, expected: bool) -> None:
+def test_accept_decides_between_json_and_events(accept: str, expected: bool) -> None:
     assert prefers_events(accept) is expected
 
 

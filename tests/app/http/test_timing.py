@@ -29,9 +29,7 @@ async def test_an_answer_tells_all_stages_in_order(client: httpx.AsyncClient, ba
     assert timing["decode"] >= 60
 
 
-async def test_who_waits_sees_it_in_the_queue_and_not_in_decoding(
-    serve: Serve, backend: DoubleBackend
-) -> None:
+async def test_waiting_counts_as_queue_and_not_as_decoding(serve: Serve, backend: DoubleBackend) -> None:
     backend.room, backend.seconds = 1, 0.2
     async with serve() as client:
         first = asyncio.create_task(client.post("/translate", json=REQUEST))

@@ -46,7 +46,7 @@ async def test_forms(client: httpx.AsyncClient) -> None:
     assert one.json()["translations"][0]["text"] == "ONE"
 
 
-async def test_null_is_as_good_as_absent(client: httpx.AsyncClient) -> None:
+async def test_null_counts_as_absent(client: httpx.AsyncClient) -> None:
     nulls = dict.fromkeys([*UNSUPPORTED, "source_lang", "formality", "tag_handling", "model_type", "context"])
     answer = await client.post("/v2/translate", json=REQUEST | nulls)
     assert answer.json()["translations"][0]["text"] == "ONE TWO"
@@ -93,7 +93,7 @@ async def test_every_error_has_both_shapes(client: httpx.AsyncClient, path: str)
         assert body["request_id"] == answer.headers["X-Request-ID"]
 
 
-async def test_other_paths_have_only_ours(client: httpx.AsyncClient) -> None:
+async def test_other_paths_have_no_message(client: httpx.AsyncClient) -> None:
     answer = await client.post("/translate", json={"q": 1, "target": "fr"})
     assert (answer.status_code, "message" in answer.json()) == (422, False)
 
@@ -191,7 +191,7 @@ async def test_more_than_can_ever_wait_names_the_field(serve: Serve) -> None:
     assert (answer.status_code, answer.json()["field"]) == (413, "text")
 
 
-async def test_who_asks_too_often_is_told_when_to_come_back(serve: Serve) -> None:
+async def test_a_client_over_its_rate_learns_when_to_try_again(serve: Serve) -> None:
     async with serve(rate_limit="1/minute") as client:
         await client.post("/v2/translate", json=REQUEST)
         refused = await client.post("/v2/translate", json=REQUEST)
