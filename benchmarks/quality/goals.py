@@ -1,44 +1,45 @@
 """Train a model of examples/goals, choose its search on validation text, and score it on the test sets.
 
 python -m benchmarks.quality.goals multi30k-de-en --data FOLDER --output runs/bench
-python -m benchmarks.quality.goals tatoeba-en-fr --data FOLDER --max-minutes 9 --set run.compile=true
+python -m benchmarks.quality.goals tatoeba-en-fr --data FOLDER --set run.compile=true
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 import torch
 
-from benchmarks.harness.options import benchmark, deliver
+from benchmarks.harness.options import FILE, FOLDER, benchmark, deliver
 from benchmarks.harness.report import Report, Row
-from benchmarks.quality.runs import (
-    DATA,
-    ROOT,
-    UNFINISHED,
-    Deadline,
-    read_recipe,
-    recipe_options,
-    show_training_log,
-    train,
-)
 from model.checkpoint.card import Pair
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.manifest import record_evaluation
 from model.cli.tune import LENGTH_PENALTIES
+from model.errors import ConfigError
 from model.evaluation.scores import score_translations
 from model.evaluation.tuning import keep_best_search, searches, translate_with, try_searches
 from model.training.config.data import CorpusConfig
-from model.training.config.train_config import TrainConfig
-from model.training.report.log import RunLog
+from model.training.config.files import load_train_config, merged, read_config_files
+from model.training.config.train_config import LISTS, TrainConfig
+from model.training.device import tuned_cpu
 from model.training.report.provenance import plain_config
+from model.training.run import open_run
 from model.training.run_folder.folder import RunFolder
 from model.training.validation import held_out_texts
 from model.translation.translator import Translator
 
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "data"
+"""Where the files in examples/ expect the corpora."""
 BEAM_SIZES = (4, 6, 8)
+UNFINISHED = 75
+"""Exit status of an interrupted training: the system's own for `try again later`."""
 _OPUS = "OPUS-MT {} on the public Tatoeba test"
 Evaluation = Mapping[str, Any]
 
@@ -95,23 +96,11 @@ GOALS: Sequence[Goal] = (
 )
 
 
-def goals_of(name: str) -> tuple[Goal, ...]:
-    """All goals of a model, which is named by itself or by one of them.
-
-    Raises:
-        click.UsageError: If the name is unknown.
-    """
-    models = {goal.name: goal.model for goal in GOALS} | {goal.model: goal.model for goal in GOALS}
-    if name not in models:
-        raise click.UsageError(f"{name!r} must be one of {', '.join(sorted(models))}")
-    return tuple(goal for goal in GOALS if goal.model == models[name])
-
-
 def trained_goals(name: str, pairs: Sequence[Pair]) -> tuple[Goal, ...]:
     """The goals of a model whose direction a run trains.
 
     Args:
-        name: Name of a goal or a model; that of a model is the name of one of its goals as well.
+        name: Name of a goal; all goals of its model are meant.
         pairs: What the run trains.
 
     Raises:
@@ -126,60 +115,130 @@ def trained_goals(name: str, pairs: Sequence[Pair]) -> tuple[Goal, ...]:
     return goals
 
 
+def goals_of(name: str) -> tuple[Goal, ...]:
+    """All goals of the model of a goal."""
+    (model,) = {goal.model for goal in GOALS if goal.name == name}
+    return tuple(goal for goal in GOALS if goal.model == model)
+
+
+def read_changes(files: Sequence[Path], assignments: Sequence[str]) -> dict[str, Any]:
+    """Changes to a training file, the later ones laid over the earlier ones.
+
+    Args:
+        files: TOML files with some sections of a training file; paths are relative to each.
+        assignments: `section.name=value`, the value in TOML's syntax; a bare word is text.
+
+    Raises:
+        click.UsageError: If one of them cannot be read.
+    """
+    try:
+        changes = read_config_files(files)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+    for assignment in assignments:
+        changes = merged(changes, _assigned(assignment))
+    return changes
+
+
+def _assigned(assignment: str) -> dict[str, Any]:
+    name, equals, value = assignment.partition("=")
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    for text in (assignment, f'{name} = "{quoted}"') if equals else ():
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError:
+            continue
+    raise click.UsageError(f"{assignment!r} must be section.name=value")
+
+
+def read_recipe(
+    file: Path, changes: Mapping[str, Any], *, data: Path | None = None, folder: Path | None = None
+) -> TrainConfig:
+    """A training file with changes.
+
+    Args:
+        file: As `dragoman train --config` takes it.
+        changes: In the shape of such a file.
+        data: Where the corpora are that the file expects in `data/`; None leaves them there.
+        folder: Folder of the run; None takes the file's.
+
+    Raises:
+        ConfigError: If the configuration cannot work.
+    """
+    if folder is not None:
+        changes = merged(changes, {"run": {"folder": str(folder)}})
+    values = load_train_config([file], changes).to_dict()
+    for corpus in (corpus for name in LISTS for corpus in values[name] if data is not None):
+        for name in ("path", "target_path"):
+            place = Path(corpus[name] or "").resolve()
+            if corpus[name] is not None and place.is_relative_to(DATA):
+                corpus[name] = str(Path(data or DATA) / place.relative_to(DATA))
+    return TrainConfig.from_dict(values)
+
+
 @benchmark
-@click.argument("name", metavar="GOAL")
-@click.option(
-    "--run", "folder", type=click.Path(path_type=Path), help="Folder of the run; else the recipe's."
-)
+@click.argument("name", metavar="GOAL", type=click.Choice([goal.name for goal in GOALS]))
+@click.option("--run", "folder", type=FOLDER, help="Folder of the run; by default the recipe's.")
+@click.option("--data", type=FOLDER, help="Folder with multi30k, tatoeba-en-fr, …; data/ by default.")
+@click.option("--with", "files", type=FILE, multiple=True, help="TOML file laid over the recipe; repeatable.")
+@click.option("--set", "assignments", metavar="SECTION.NAME=VALUE", multiple=True, help="One value.")
 @click.option("--tune-sentences", type=click.IntRange(min=0), default=0, help="For each direction; 0 is all.")
-@recipe_options
+@click.option("--device", default="auto", help="Where to translate.")
+@click.option("--output", type=FOLDER, help="Folder for Markdown and JSON.")
 def main(
     name: str,
     folder: Path | None,
-    tune_sentences: int,
     data: Path | None,
-    changes: dict[str, object],
-    max_minutes: float,
+    files: Sequence[Path],
+    assignments: Sequence[str],
+    tune_sentences: int,
     device: str,
     output: Path | None,
 ) -> None:
-    """Do what is left to do for GOAL, a goal or a model: train, tune, score, report.
+    """Do what is left to do for GOAL: train its model, tune, score, report.
 
-    The model's other goals are scored as well, if the configuration trains their direction. Everything is
-    kept in the run's folder: the same command continues where the last one stopped, after a kill too. Exit
-    status 75 if there is more to do after --max-minutes.
+    The model's other goals are scored as well, if the configuration trains their direction. The run's folder
+    keeps all results, so that the same command continues after an interruption or a kill. Exit status 75 if
+    the training was interrupted.
     """
-    show_training_log()
-    deadline = Deadline.after(max_minutes)
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    logging.getLogger("model").setLevel(logging.INFO)
+    changes = read_changes(files, assignments)
     config = read_recipe(goals_of(name)[0].recipe, changes, data=data, folder=folder)
     goals = trained_goals(name, config.pairs)
     report = Report(f"goals-{config.card.name}", plain_config(config), [torch.get_num_threads()])
-    run = RunFolder(Path(config.run.folder))
-    ending = train(config, deadline)
-    if ending is None or deadline.is_past:
-        _stop(f"{run.root} is not finished yet: give the same command again")
-    best = run.best_checkpoint
+    folders = RunFolder(Path(config.run.folder))
+    report.notes.append(train(config))
+    best = folders.best_checkpoint
     tune(best, config, device=device, sentences=tune_sentences)
-    found = list(score(best, goals, data or DATA, device=device, deadline=deadline))
-    if len(found) < len(goals):
-        _stop("not all is scored yet: give the same command again")
-    signatures = dict.fromkeys(str(each[key]) for _, each in found for key in each if "signature" in key)
-    on_gpu = f" on {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    report.notes += [
-        f"Trained {ending.step:,} steps, {ending.tokens:,} tokens, {ending.minutes:.0f} minutes{on_gpu}; "
-        f"ended by {ending.reason}.",
-        "The search was chosen on validation text. " + "; ".join(f"`{each}`" for each in signatures),
-    ]
-    results = [{**asdict(goal), "name": goal.name, **each} for goal, each in found]
-    report.add("Goals", [_row(goal, each) for goal, each in found], "goal", results)
-    # Figures alone: samples are text of the corpus, which may not be passed on.
-    validations = [
-        {key: value for key, value in event.items() if isinstance(value, int | float)}
-        for event in RunLog(run.log).events("validation")
-    ]
-    report.add("Validation", [_point(event) for event in validations], "validation", validations)
+    found = score(best, goals, data or DATA, device=device)
+    signatures = dict.fromkeys(str(each[key]) for each in found for key in each if "signature" in key)
+    report.notes.append(
+        "The search was chosen on validation text. " + "; ".join(f"`{s}`" for s in signatures)
+    )
+    rows = [_row(goal, each) for goal, each in zip(goals, found, strict=True)]
+    results = [{**asdict(goal), "name": goal.name, **each} for goal, each in zip(goals, found, strict=True)]
+    report.add("Goals", rows, "goal", results)
     deliver(report, output)
     click.echo(f"Checkpoint: {best}", err=True)
+
+
+def train(config: TrainConfig) -> str:
+    """Begin a run, or continue it to its end; returns a sentence about it.
+
+    Raises:
+        TranslationError: As open_run.
+    """
+    with tuned_cpu(config.run.threads):
+        run = open_run(config, resume=True)
+        reason = run.run()
+    if reason == "interrupted":
+        click.echo(f"{config.run.folder} is not finished yet: give the same command again", err=True)
+        raise click.exceptions.Exit(UNFINISHED)
+    position = run.trainer.position
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "a CPU"
+    work = f"{position.step:,} steps, {position.tokens:,} tokens, {position.seconds / 60:.0f} minutes"
+    return f"Trained {work} on {device}; ended by {reason}."
 
 
 def tune(folder: Path, config: TrainConfig, *, device: str, sentences: int = 0) -> None:
@@ -194,24 +253,19 @@ def tune(folder: Path, config: TrainConfig, *, device: str, sentences: int = 0) 
     keep_best_search(folder, translator.card, trials, "bleu", files)
 
 
-def score(
-    folder: Path, goals: Sequence[Goal], data: Path, *, device: str, deadline: Deadline
-) -> Iterator[tuple[Goal, Evaluation]]:
-    """Each goal's evaluation, kept in the checkpoint; fewer than all if the deadline comes.
+def score(folder: Path, goals: Sequence[Goal], data: Path, *, device: str) -> list[Evaluation]:
+    """Each goal's evaluation, kept in the checkpoint.
 
     The text goes through the decoder as a user's does, sentence by sentence, with second attempts.
     """
     translator = Translator.load(folder, device=device)
     known = load_checkpoint(folder).provenance.get("evaluations")
-    evaluations = known if isinstance(known, dict) else {}
+    evaluations: dict[str, Evaluation] = dict(known) if isinstance(known, dict) else {}
     for goal in goals:
-        found = evaluations.get(goal.name)
-        if found is None or found["checksum"] != translator.checksum:
-            if deadline.is_past:
-                return
-            found = _evaluation(translator, goal, data)
-            record_evaluation(folder, goal.name, found)
-        yield goal, found
+        if evaluations.get(goal.name, {}).get("checksum") != translator.checksum:
+            evaluations[goal.name] = _evaluation(translator, goal, data)
+            record_evaluation(folder, goal.name, evaluations[goal.name])
+    return [evaluations[goal.name] for goal in goals]
 
 
 def _evaluation(translator: Translator, goal: Goal, data: Path) -> Evaluation:
@@ -251,18 +305,6 @@ def _row(goal: Goal, found: Evaluation) -> Row:
         "search": f"beam {found['beam_size']}, penalty {found['length_penalty']:g}, {found['precision']}",
         "best published": goal.published or "–",
     }
-
-
-def _point(event: Mapping[str, Any]) -> Row:
-    names = ("epoch", "cross_entropy", "bleu", "chrf")
-    headings = ("epoch", "cross entropy", "BLEU", "chrF")
-    figures = {shown: f"{event[name]:.2f}" for name, shown in zip(names, headings, strict=True)}
-    return {"step": f"{event['step']:,}", **figures}
-
-
-def _stop(message: str) -> NoReturn:
-    click.echo(message, err=True)
-    raise click.exceptions.Exit(UNFINISHED)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What docs/training.md names of the benchmarks is there: goals, recipes, experiments, options."""
+"""What docs/training.md names of the benchmarks is there: goals, recipes, options."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 import pytest
 
-from benchmarks.quality.experiments import main as experiments
 from benchmarks.quality.goals import GOALS
 from benchmarks.quality.goals import main as goals
 from model.cli.tune import tune
@@ -20,9 +19,7 @@ def section(title: str) -> str:
     return str(found)
 
 
-@pytest.mark.parametrize(
-    ("title", "command"), [("Trying changes", experiments), ("The goals", goals), ("The search", tune)]
-)
+@pytest.mark.parametrize(("title", "command"), [("The goals", goals), ("The search", tune)])
 def test_options_exist_that_the_text_names(title: str, command: click.Command) -> None:
     """Those of commands in code are checked for every page, by `test_names`."""
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", section(title)))
@@ -31,10 +28,9 @@ def test_options_exist_that_the_text_names(title: str, command: click.Command) -
     assert named - options == set()
 
 
-def test_recipes_and_experiments_are_named_and_exist() -> None:
-    for title, folder in (("The goals", "goals"), ("Trying changes", "experiments")):
-        named = set(re.findall(r"([a-z0-9-]+\.toml)\b", section(title)))
-        assert named == {path.name for path in (ROOT / "examples" / folder).glob("*.toml")}, title
+def test_recipes_are_named_and_exist() -> None:
+    named = set(re.findall(r"([a-z0-9-]+\.toml)\b", section("The goals")))
+    assert named == {path.name for path in (ROOT / "examples" / "goals").glob("*.toml")}
 
 
 def test_goals_that_are_named_exist() -> None:
