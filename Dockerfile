@@ -41,11 +41,10 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin dragoman \
   && install --directory --owner 10001 /results
 COPY constraints.txt /tmp/
-RUN pip install --constraint /tmp/constraints.txt locust matplotlib
+RUN pip install --constraint /tmp/constraints.txt locust
 WORKDIR /srv/load
 COPY benchmarks benchmarks
 ENV HOME=/tmp \
-    MPLCONFIGDIR=/tmp \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     LOAD_OUTPUT=/results

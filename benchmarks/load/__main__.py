@@ -1,69 +1,41 @@
 """One load scenario against a running service: `python -m benchmarks.load --scenario steady`.
 
-Scenarios of simulated users are run by locust; those that need more requests than locust can send, or that
-compare rates of arrival, by a generator of our own.
+Locust runs the scenarios of simulated users. `overload` needs more requests than locust can send, so the
+generator of this package sends them.
 """
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from benchmarks.load.objectives import are_met, deliver, start_report
 from benchmarks.load.overload import overload
-from benchmarks.load.saturation import saturation
 from benchmarks.load.target import READY_SECONDS, Target, keys_of, wait_until_ready
 
 USERS = {"mixture": 8, "steady": 8, "burst": 800, "lengths": 8, "fairness": 1, "batches": 4}
 """Locust's scenarios, and how many users each has unless told otherwise."""
-_CONNECTIONS = {"overload": 64, "saturation": 64}
-_SCENARIOS = USERS | _CONNECTIONS
+_SCENARIOS = USERS | {"overload": 64}
+
+
+def _option(
+    name: str, default: object, kind: "type | click.ParamType[Any]", text: str
+) -> Callable[[Any], Any]:
+    variable = f"LOAD_{name.upper().replace('-', '_')}"
+    return click.option(f"--{name}", envvar=variable, default=default, type=kind, help=text)
 
 
 @click.command(context_settings={"show_default": True})
-@click.option(
-    "--scenario",
-    envvar="LOAD_SCENARIO",
-    default="mixture",
-    type=click.Choice(list(_SCENARIOS)),
-    help="What the service has to bear.",
-)
-@click.option("--url", envvar="LOAD_URL", default="http://127.0.0.1:8000", help="URL of the service.")
-@click.option(
-    "--users",
-    envvar="LOAD_USERS",
-    type=click.IntRange(min=1),
-    help="How many users; each scenario has its own number. For overload and saturation: connections that "
-    "find out the capacity.",
-)
-@click.option(
-    "--seconds",
-    envvar="LOAD_SECONDS",
-    default=30.0,
-    type=click.FloatRange(min=1),
-    help="How long; for saturation, at each rate.",
-)
-@click.option(
-    "--api-keys",
-    envvar="LOAD_API_KEYS",
-    default="",
-    help="Keys that the service knows, separated by commas: a client each.",
-)
-@click.option(
-    "--factor",
-    envvar="LOAD_FACTOR",
-    default=10.0,
-    type=click.FloatRange(min=1),
-    help="For overload: how many times the capacity.",
-)
-@click.option(
-    "--output",
-    envvar="LOAD_OUTPUT",
-    default="runs/load",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the report, and the plot of saturation.",
-)
+@_option("scenario", "mixture", click.Choice(list(_SCENARIOS)), "What the service has to bear.")
+@_option("url", "http://127.0.0.1:8000", str, "URL of the service.")
+@_option("users", None, click.IntRange(min=1), "How many users; for overload, connections. By scenario.")
+@_option("seconds", 30.0, click.FloatRange(min=1), "How long.")
+@_option("api-keys", "", str, "Keys that the service knows, separated by commas: a client each.")
+@_option("factor", 10.0, click.FloatRange(min=0, min_open=True), "For overload: rate of arrival ÷ capacity.")
+@_option("output", "runs/load", click.Path(file_okay=False, path_type=Path), "Folder for the report.")
 def main(
     scenario: str, url: str, users: int | None, seconds: float, api_keys: str, factor: float, output: Path
 ) -> None:
@@ -78,9 +50,6 @@ def main(
     if not wait_until_ready(target.url, READY_SECONDS):
         raise click.ClickException(f"{url} was not ready within {READY_SECONDS} s")
     try:
-        if scenario == "saturation":
-            click.echo(saturation(target, connections=count, seconds=seconds, output=output))
-            return
         report = start_report(scenario, {"connections": count, "seconds": seconds, "factor": factor})
         levels = overload(target, connections=count, seconds=seconds, factor=factor)
         click.echo(deliver(report, levels, target.url, output))

@@ -1,4 +1,4 @@
-"""Two ways to put a service under load, both as cheap as Python allows.
+"""Two ways to put a service under load, both cheap.
 
 In a closed loop (`keep_busy`) each connection sends its next request as soon as it has an answer. That
 measures capacity, but asks less of a service the slower it is ("coordinated omission"). In an open loop
@@ -13,32 +13,32 @@ import gc
 import json
 import math
 import random
+import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import count, cycle
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, Self
 
-PATH = "/translate"
 REFUSALS = (429, 503)
-_HEAD = "POST {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {length}\r\n\r\n"
+COMMAND = (sys.executable, "-m", "benchmarks.load.generator")
+"""Starts a process that does one `Job`."""
+_ROOT = Path(__file__).parents[2]
+_HEAD = "POST /translate HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {length}\r\n\r\n"
 _END_OF_HEAD, _LENGTH = b"\r\n\r\n", b"content-length:"
 _RETRY_AFTER, _CLOSE = b"\r\nretry-after:", b"\r\nconnection: close"
 # After this many requests without a pause, answers get a turn.
 _AT_ONCE = 32
-_CONNECTING_SECONDS = 30.0
 
 
-def message(host: str, body: str, headers: Mapping[str, str], path: str = PATH) -> bytes:
+def message(host: str, body: str, headers: Mapping[str, str]) -> bytes:
     """A whole HTTP request with a JSON body."""
     content = body.encode()
-    fields = "".join(
-        f"{name}: {value}\r\n" for name, value in {"Content-Type": "application/json", **headers}.items()
-    )
-    return _HEAD.format(path=path, host=host, headers=fields, length=len(content)).encode() + content
+    fields = {"Content-Type": "application/json", **headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return _HEAD.format(host=host, headers=lines, length=len(content)).encode() + content
 
 
 class Answer(NamedTuple):
@@ -50,26 +50,30 @@ class Answer(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """A connection that is kept open, with one request at a time.
+    """A connection that is kept open, with one request at a time."""
 
-    Args:
-        opened: Called once it stands.
-        answered: Called with each answer.
-        lost: Called when it ended, with the reason if it was a fault.
-    """
-
-    def __init__(
-        self,
-        opened: Callable[[], object],
-        answered: Callable[[Answer], object],
-        lost: Callable[[Exception | None], object],
-    ) -> None:
-        self._opened, self._answered, self._lost = opened, answered, lost
+    def __init__(self) -> None:
         self._received = b""
+        self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-    def send(self, request: bytes) -> None:
-        """Send a request; the one before must have been answered."""
+    @classmethod
+    async def open(cls, host: str, port: int, source: str | None = None) -> Self:
+        """Connect, from a local address if one is given; raises OSError."""
+        address = (source, 0) if source else None
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(cls, host, port, local_addr=address)
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can take a request."""
+        return not self._transport.is_closing()
+
+    async def ask(self, request: bytes) -> Answer:
+        """Send a request and wait for its answer; raises OSError if the connection ends before."""
+        self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
+        return await self._answer
 
     def close(self) -> None:
         """Close the connection without waiting for an answer."""
@@ -79,7 +83,6 @@ class Connection(asyncio.Protocol):
         """See asyncio."""
         assert isinstance(transport, asyncio.Transport), "TCP has a duplex transport"
         self._transport = transport
-        self._opened()
 
     def data_received(self, data: bytes) -> None:
         """Hand an answer on once it is whole."""
@@ -93,11 +96,16 @@ class Connection(asyncio.Protocol):
         if len(self._received) < body_start + int(length):
             return
         body, self._received = self._received[body_start:], b""
-        self._answered(Answer(int(head[9:12]), head, body))
+        if _CLOSE in head:
+            self.close()
+        if not self._answer.done():
+            self._answer.set_result(Answer(int(head[9:12]), head, body))
 
     def connection_lost(self, error: Exception | None) -> None:
         """See asyncio."""
-        self._lost(error)
+        if not self._answer.done():
+            self._answer.set_exception(error or ConnectionError("the server closed the connection"))
+            self._answer.exception()  # counts as retrieved, where no request waits for it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +114,6 @@ class Job:
 
     host: str = "127.0.0.1"  # address of the service
     port: int  # port of the service
-    path: str = PATH  # path that the requests go to
     headers: Mapping[str, str] = field(default_factory=dict)  # header fields besides the content type
     source: str | None = None  # local address of the connections; None leaves it to the system
     bodies: Sequence[str]  # JSON, sent in turn
@@ -122,43 +129,8 @@ class Busy:
 
     # Which body, seconds until its answer, HTTP status
     samples: list[tuple[int, float, int]] = field(default_factory=list)
-    answers: dict[int, set[bytes]] = field(default_factory=dict)  # the different answers to each body
+    answers: dict[int, set[str]] = field(default_factory=dict)  # the different answers to each body
     seconds: float = 0.0  # from the end of the warm-up until the last answer
-    processor: float = 0.0  # seconds of the generator's computing
-
-
-class _BusyClient:
-    """Keeps one connection busy until the job is over, and then sets `done`."""
-
-    def __init__(
-        self, job: Job, requests: list[bytes], turns: "count[int]", begins: float, busy: Busy
-    ) -> None:
-        self.connection = Connection(self._send, self._answered, self._lost)
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._until = begins + (math.inf if job.seconds is None else job.seconds)
-        self._most = math.inf if job.most is None else job.most
-        self._requests, self._turns, self._begins, self._busy = requests, turns, begins, busy
-        self._started, self._which = 0.0, 0
-
-    def _answered(self, answer: Answer) -> None:
-        now = time.perf_counter()
-        if now >= self._begins:
-            self._busy.samples.append((self._which, now - self._started, answer.status))
-        self._busy.answers.setdefault(self._which, set()).add(answer.body)
-        self._send()
-
-    def _lost(self, error: Exception | None) -> None:
-        if not self.done.done():
-            self.done.set_exception(error or ConnectionError("the server closed the connection"))
-
-    def _send(self) -> None:
-        now, turn = time.perf_counter(), next(self._turns)
-        if now >= self._until or turn >= self._most:
-            self.done.set_result(None)
-            self.connection.close()
-            return
-        self._started, self._which = now, turn % len(self._requests)
-        self.connection.send(self._requests[self._which])
 
 
 async def keep_busy(job: Job) -> Busy:
@@ -167,18 +139,41 @@ async def keep_busy(job: Job) -> Busy:
     Raises:
         OSError: If a connection was lost.
     """
-    requests = [message(job.host, body, job.headers, job.path) for body in job.bodies]
+    requests = [message(job.host, body, job.headers) for body in job.bodies]
+    busy, turns = Busy(), count()
+    most = math.inf if job.most is None else job.most
+    connections = [await Connection.open(job.host, job.port, job.source) for _ in range(job.concurrency)]
     begins = time.perf_counter() + job.warm_up_seconds
-    busy, turns, loop = Busy(), count(), asyncio.get_running_loop()
-    source = (job.source, 0) if job.source else None
-    clients = [_BusyClient(job, requests, turns, begins, busy) for _ in range(job.concurrency)]
-    for client in clients:
-        await loop.create_connection(
-            lambda client=client: client.connection, job.host, job.port, local_addr=source
-        )
-    await asyncio.gather(*(client.done for client in clients))
-    busy.seconds, busy.processor = time.perf_counter() - begins, time.process_time()
+    until = begins + (math.inf if job.seconds is None else job.seconds)
+
+    async def ask_on(connection: Connection) -> None:
+        while (start := time.perf_counter()) < until and (turn := next(turns)) < most:
+            which = turn % len(requests)
+            answer = await connection.ask(requests[which])
+            now = time.perf_counter()
+            if now >= begins:
+                busy.samples.append((which, now - start, answer.status))
+            busy.answers.setdefault(which, set()).add(answer.body.decode())
+        connection.close()
+
+    await asyncio.gather(*map(ask_on, connections))
+    busy.seconds = time.perf_counter() - begins
     return busy
+
+
+def keep_busy_apart(job: Job) -> Busy:
+    """Do a closed loop in a process of its own.
+
+    Raises:
+        RuntimeError: If the process fails, as it does when a connection is lost.
+    """
+    order = json.dumps(asdict(job)) + "\n"
+    outcome = subprocess.run(COMMAND, cwd=_ROOT, input=order, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0:
+        raise RuntimeError(f"no load on port {job.port}: {outcome.stderr.strip().splitlines()[-1]}")
+    seen = json.loads(outcome.stdout)
+    seen["answers"] = {int(which): set(answers) for which, answers in seen["answers"].items()}
+    return Busy(**seen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,8 +186,7 @@ class Stream:
     rate: float  # requests a second, on average
     seconds: float  # how long requests arrive
     patience: float = 60.0  # seconds that the last requests wait for their answers before their client leaves
-    # Local addresses of the connections, in turn; None leaves it to the system
-    sources: Sequence[str | None] = (None,)
+    source: str | None = None  # local address of the connections; None leaves it to the system
     most_connections: int = 3000  # requests beyond these wait, on this side, for a free connection
     seed: int = 1  # seed of the times of arrival
 
@@ -223,7 +217,6 @@ class Seen:
     lost: int = 0  # requests whose connection ended or could not be made
     left: int = 0  # requests whose client left without an answer
     unsent: int = 0  # requests that had found no connection when the stream ended
-    processor: float = 0.0  # seconds of the generator's computing
 
     def goodput(self, seconds: float) -> float:
         """Good answers a second that came while a stream of that many seconds lasted."""
@@ -232,149 +225,92 @@ class Seen:
 
 async def send(stream: Stream) -> Seen:
     """Send a whole stream, and wait for the answers."""
-    seen, computed = Seen(), time.process_time()
-    pool = _Pool(stream, seen, time.perf_counter())
-    with _without_collections():
+    sender, was_enabled = _Sender(stream), gc.isenabled()
+    gc.disable()  # its pauses would show in latencies
+    try:
         num_without_pause = 0
         for intended in stream.arrivals():
-            delay = intended - pool.now()
+            delay = intended - sender.now()
             num_without_pause = 0 if delay > 0 else num_without_pause + 1
             if delay > 0 or num_without_pause % _AT_ONCE == 0:
                 await asyncio.sleep(max(delay, 0.0))
-            pool.ask(intended)
-        await pool.settle(stream.patience)
-    seen.processor = time.process_time() - computed
-    return seen
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Turn the garbage collector off: nothing here makes cycles, and its pauses would show in latencies."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
+            sender.start(intended)
+        await sender.finish()
     finally:
         if was_enabled:
             gc.enable()
+    return sender.seen
 
 
-class _Pool:
-    """Connections, the free ones among them, and requests that wait for one."""
+class _Sender:
+    """Sends each request of an open loop in a task of its own, on a free connection or a new one."""
 
-    def __init__(self, stream: Stream, seen: Seen, began: float) -> None:
-        self._stream, self.seen, self._began = stream, seen, began
-        self.requests, self._sources = cycle(stream.requests), cycle(stream.sources)
-        self.free: list[_Line] = []
-        self.lines: set[_Line] = set()
-        self.waiting: deque[float] = deque()
-        self._connecting: set[asyncio.Task[None]] = set()
+    def __init__(self, stream: Stream) -> None:
+        self.seen = Seen()
+        self._stream, self._requests = stream, cycle(stream.requests)
+        self._free: list[Connection] = []
+        self._permits = asyncio.Semaphore(stream.most_connections)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._without_permit: set[asyncio.Task[None]] = set()
+        self._began = time.perf_counter()
 
     def now(self) -> float:
+        """Seconds since the beginning."""
         return time.perf_counter() - self._began
 
-    def ask(self, intended: float) -> None:
+    def start(self, intended: float) -> None:
         """Send the next request as soon as there is a connection for it."""
-        if self.free:
-            self.free.pop().ask(intended)
-            return
-        self.waiting.append(intended)
-        self.open_another()
+        task = asyncio.create_task(self._send(intended))
+        self._tasks.add(task)
+        self._without_permit.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def open_another(self) -> None:
-        """Connect once more, as far as that is permitted."""
-        if len(self.lines) + len(self._connecting) < self._stream.most_connections:
-            task = asyncio.create_task(self._connect())
-            self._connecting.add(task)
-            task.add_done_callback(self._connecting.discard)
-
-    async def settle(self, patience: float) -> None:
-        """Wait until every request that was sent is answered, and close the connections."""
-        await self._wait_until(lambda: not self._connecting, _CONNECTING_SECONDS)
-        self.seen.unsent += len(self.waiting)
-        self.waiting.clear()
-        await self._wait_until(lambda: len(self.free) == len(self.lines), patience)
-        for task in self._connecting:
-            task.cancel()
-        for line in list(self.lines):
-            line.leave()
+    async def finish(self) -> None:
+        """Drop requests without a connection, wait for the other answers, and close the connections."""
         await asyncio.sleep(0)
+        for task in self._without_permit:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._stream.patience)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks)
+        for connection in self._free:
+            connection.close()
 
-    async def _wait_until(self, is_over: Callable[[], bool], seconds: float) -> None:
-        until = self.now() + seconds
-        while not is_over() and self.now() < until:
-            await asyncio.sleep(0.02)
-
-    async def _connect(self) -> None:
-        line = _Line(self)
-        source = (address, 0) if (address := next(self._sources)) else None
+    async def _send(self, intended: float) -> None:
+        sent: float | None = None
+        connection: Connection | None = None
         try:
-            await asyncio.get_running_loop().create_connection(
-                lambda: line.connection, self._stream.host, self._stream.port, local_addr=source
-            )
+            async with self._permits:
+                self._without_permit.discard(asyncio.current_task())
+                connection = await self._connection()
+                sent = self.now()
+                answer = await connection.ask(next(self._requests))
+                is_orderly = answer.status not in REFUSALS or _RETRY_AFTER in answer.head
+                self.seen.samples.append(Sample(intended, sent, self.now(), answer.status, is_orderly))
+                self._free.append(connection)
         except OSError:
-            if self.waiting:
-                self.waiting.popleft()
-                self.seen.lost += 1
+            self.seen.lost += 1
+        except asyncio.CancelledError:
+            if sent is None:
+                self.seen.unsent += 1
+            else:
+                self.seen.left += 1
+            if connection is not None:
+                connection.close()
 
-
-class _Line:
-    """One connection of an open loop, and the request that is on it."""
-
-    def __init__(self, pool: _Pool) -> None:
-        self.connection = Connection(self._opened, self._answered, self._lost)
-        self._pool = pool
-        self._sent: float | None = None
-        self._intended = 0.0
-
-    def ask(self, intended: float) -> None:
-        """Send the next request."""
-        self._intended, self._sent = intended, self._pool.now()
-        self.connection.send(next(self._pool.requests))
-
-    def leave(self) -> None:
-        """Close the connection; a request that is on it stays without an answer."""
-        if self._sent is not None:
-            self._pool.seen.left += 1
-            self._sent = None
-        self.connection.close()
-
-    def _opened(self) -> None:
-        self._pool.lines.add(self)
-        self._go_on()
-
-    def _answered(self, answer: Answer) -> None:
-        if self._sent is not None:
-            is_orderly = answer.status not in REFUSALS or _RETRY_AFTER in answer.head
-            sample = Sample(self._intended, self._sent, self._pool.now(), answer.status, is_orderly)
-            self._pool.seen.samples.append(sample)
-        self._sent = None
-        if _CLOSE in answer.head:
-            self.connection.close()
-        else:
-            self._go_on()
-
-    def _go_on(self) -> None:
-        if self._pool.waiting:
-            self.ask(self._pool.waiting.popleft())
-        else:
-            self._pool.free.append(self)
-
-    def _lost(self, _reason: Exception | None) -> None:
-        self._pool.lines.discard(self)
-        if self._sent is not None:
-            self._pool.seen.lost += 1
-            self._sent = None
-        elif self in self._pool.free:
-            self._pool.free.remove(self)
-        if self._pool.waiting:
-            self._pool.open_another()
+    async def _connection(self) -> Connection:
+        while self._free:
+            if (connection := self._free.pop()).is_open:
+                return connection
+        return await Connection.open(self._stream.host, self._stream.port, self._stream.source)
 
 
 def main() -> None:
     """Do one job."""
     busy = asyncio.run(keep_busy(Job(**json.loads(sys.stdin.readline()))))
-    answers = {which: sorted(each.decode() for each in seen) for which, seen in busy.answers.items()}
+    answers = {which: sorted(seen) for which, seen in busy.answers.items()}
     print(json.dumps({**vars(busy), "answers": answers}))
 
 

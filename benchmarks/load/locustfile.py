@@ -16,12 +16,12 @@ from benchmarks.load.scenarios import SCALE, SCENARIOS
 from benchmarks.load.target import READY_SECONDS, Accounts, wait_until_ready
 
 _NAME = os.environ.get("LOAD_SCENARIO") or "mixture"
-_SCENARIO = SCENARIOS[_NAME]
+_USERS, _OBJECTIVES = SCENARIOS[_NAME]
 _SETTINGS: dict[str, object] = {"scale": SCALE}
 _REPORT = start_report(_NAME, _SETTINGS)
 
 # Locust runs the kinds of users that it finds here.
-globals().update({each.__name__: each for each in _SCENARIO.users})
+globals().update({each.__name__: each for each in _USERS})
 
 
 @events.test_start.add_listener  # type: ignore[untyped-decorator]
@@ -36,7 +36,7 @@ def judge(environment: Environment, **_: object) -> None:
     """Report how the run did, and set the exit status."""
     url = environment.host or ""
     measured = {entry.name: _measured(entry) for entry in environment.stats.entries.values()}
-    levels = [*_SCENARIO.levels(measured), _accounting(url)]
+    levels = [*_OBJECTIVES.levels(measured), _accounting(url)]
     if options := environment.parsed_options:
         _SETTINGS.update(users=options.num_users, seconds=options.run_time)
     output = Path(os.environ.get("LOAD_OUTPUT") or "runs/load")

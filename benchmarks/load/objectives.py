@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness.report import Report, Row
+from benchmarks.harness.report import Report, Row, markdown_table
 from benchmarks.load.target import scrape
 
 REFUSED = "refused"
+_MOST_TIMES_SLOWER = 2.0
 _NOTE = "Service and generator share the machine unless said otherwise."
 
 
@@ -43,12 +44,8 @@ class Level:
 
 
 def table(levels: Sequence[Level]) -> str:
-    """All objectives, one a line, in Markdown with columns of equal width."""
-    rows = [list(level.row().values()) for level in levels]
-    rows.insert(0, list(levels[0].row()))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+    """All objectives, one a line, in Markdown."""
+    return markdown_table([level.row() for level in levels])
 
 
 def are_met(levels: Sequence[Level]) -> bool:
@@ -93,25 +90,31 @@ class Objectives:
     latency_ms: Mapping[str, Mapping[float, float]]
     failures: float = 0.0  # largest permitted share of failed requests, 0 to 1
     refusals: float = 0.01  # largest permitted share of refused requests, 0 to 1
+    # Two kinds of request: p99 of the second is at most twice that of the first
+    compared: tuple[str, str] | None = None
 
-    def levels(self, measured: Mapping[str, Measured]) -> list[Level]:
+    def levels(self, measured: Mapping[str, Measured]) -> Iterator[Level]:
         """How a run did, by kind of request, with orderly refusals under REFUSED.
 
         A kind that never ran is a miss: a run that tested nothing must not pass.
         """
-        return [*self._latencies(measured), *self._faults(measured)]
 
-    def _latencies(self, measured: Mapping[str, Measured]) -> Iterator[Level]:
-        for kind, limits in self.latency_ms.items():
+        def latency(kind: str, share: float) -> float:
             ran = kind in measured and measured[kind].requests > 0
-            for share, limit in limits.items():
-                value = measured[kind].latency_ms(share) if ran else float("nan")
-                yield Level(objective=f"{kind}: p{share * 100:g}", measured=value, limit=limit, unit="ms")
+            return measured[kind].latency_ms(share) if ran else float("nan")
 
-    def _faults(self, measured: Mapping[str, Measured]) -> Iterator[Level]:
+        for kind, limits in self.latency_ms.items():
+            for share, limit in limits.items():
+                objective = f"{kind}: p{share * 100:g}"
+                yield Level(objective=objective, measured=latency(kind, share), limit=limit, unit="ms")
         total = sum(kind.requests for kind in measured.values())
         failed = sum(kind.failures for kind in measured.values())
         refused = measured[REFUSED].requests if REFUSED in measured else 0
         for name, count, limit in (("failed", failed, self.failures), ("refused", refused, self.refusals)):
-            share = 100 * count / total if total else float("nan")
-            yield Level(objective=f"{name}, of all requests", measured=share, limit=100 * limit, unit="%")
+            part = 100 * count / total if total else float("nan")
+            yield Level(objective=f"{name}, of all requests", measured=part, limit=100 * limit, unit="%")
+        if self.compared is not None:
+            alone, beside = (latency(kind, 0.99) for kind in self.compared)
+            slower = beside / alone if alone else float("nan")
+            objective = f"p99 {self.compared[1]}, in times of {alone:.0f} ms alone"
+            yield Level(objective=objective, measured=slower, limit=_MOST_TIMES_SLOWER)

@@ -59,13 +59,7 @@ class Overload:
 
 
 def overload(target: Target, *, connections: int, seconds: float, factor: float) -> list[Level]:
-    """Offer a service `factor` times what it can do, and judge how it bears that.
-
-    Args:
-        target: The service.
-        connections: Kept busy to find out what it can do.
-        seconds: How long it is overloaded.
-        factor: At least 1.
+    """Offer a service `factor` times what `connections` busy connections got, and judge how it bears that.
 
     Raises:
         RuntimeError: If the service answers nothing even before.
@@ -84,7 +78,7 @@ async def _overload(target: Target, connections: int, seconds: float, factor: fl
         requests=target.requests(client, sentence_requests()),
         rate=factor * capacity,
         seconds=seconds,
-        sources=[client.address],
+        source=client.address,
     )
     before = Accounts.of(target.url)
     seen = await send(stream)
@@ -136,7 +130,7 @@ def judge(run: Overload) -> Iterator[Level]:
     yield _count("refusals without Retry-After", sum(not sample.is_orderly for sample in samples))
     yield _count("clients that gave up waiting", seen.left)
     capacity = f"good answers, of the capacity of {run.capacity:,.0f} a second"
-    yield _share(capacity, good, run.capacity, _LEAST_GOODPUT)
+    yield _share(capacity, good, min(run.capacity, stream.rate), _LEAST_GOODPUT)
     waits = [sample.ended - sample.sent for sample in refused]
     yield _milliseconds("refused: p50, from sending", waits, 0.5, _REFUSAL_MS)
     latencies = [sample.ended - sample.intended for sample in accepted]

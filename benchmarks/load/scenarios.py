@@ -6,18 +6,17 @@ nothing else; LOAD_SCALE multiplies them.
 
 import json
 import os
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from random import Random
 
 from gevent import sleep, spawn
 from gevent.subprocess import PIPE, Popen
 from locust import FastHttpUser, between, constant, constant_pacing, task
 
-from benchmarks.load.generator import REFUSALS, Job
-from benchmarks.load.objectives import REFUSED, Level, Measured, Objectives
+from benchmarks.load.generator import COMMAND, REFUSALS, Job
+from benchmarks.load.objectives import REFUSED, Objectives
 from benchmarks.load.target import Target, keys_of
 from benchmarks.load.texts import DIRECTIONS, TEXTS, document, fault, longest_document, sentence_requests
 
@@ -28,7 +27,6 @@ _KEYS = keys_of(os.environ.get("LOAD_API_KEYS", ""))
 _BURST_SECONDS = 10
 _MOST_CHARACTERS = 10_000
 _GREEDY_CONNECTIONS = 60
-_MOST_TIMES_SLOWER = 2.0
 _SETTLING_SECONDS = 0.5
 
 
@@ -38,6 +36,7 @@ class User(FastHttpUser):
     abstract = True
     connection_timeout = 60.0
     network_timeout = 60.0
+    wait_time = constant(0)
     default_headers = {"Authorization": f"Bearer {_KEYS[0]}"} if _KEYS else {}
     draw = Random(1)
 
@@ -66,30 +65,26 @@ class User(FastHttpUser):
 
 
 class Mixture(User):
-    """A mixture of everything: sentences mostly, some lists, a few documents, pauses in between."""
+    """Sentences mostly, some lists, the shortest texts next to the longest, a few documents; with pauses."""
 
     wait_time = between(0.2, 1.5)
 
     @task(10)
-    def one_sentence(self) -> None:
-        """A person types a sentence."""
+    def _one_sentence(self) -> None:
         self.sentence("one sentence")
 
     @task(3)
-    def interface(self) -> None:
-        """A program translates the strings of its interface."""
+    def _interface(self) -> None:
         self.sentences("list", 4, 16)
 
     @task(2)
-    def mixed_lengths(self) -> None:
-        """The shortest and the longest texts side by side, which padding would punish."""
+    def _mixed_lengths(self) -> None:
         source, target = self.draw.choice(DIRECTIONS)
         by_length = sorted(TEXTS[source], key=len)
         self.translate("mixed lengths", [by_length[0], by_length[-1], by_length[1], ""], source, target)
 
     @task(1)
-    def page(self) -> None:
-        """A person pastes a page of three paragraphs."""
+    def _page(self) -> None:
         source, target = self.draw.choice(DIRECTIONS)
         self.translate("document", document(self.draw, source), source, target)
 
@@ -100,19 +95,15 @@ class Regular(User):
     wait_time = constant_pacing(1)
 
     @task
-    def one_sentence(self) -> None:
-        """One sentence."""
+    def _one_sentence(self) -> None:
         self.sentence("one sentence")
 
 
 class Burst(User):
     """All users at the same moment, and again some seconds later."""
 
-    wait_time = constant(0)
-
     @task
-    def with_all_others(self) -> None:
-        """Wait for the moment, and send."""
+    def _with_all_others(self) -> None:
         sleep(_BURST_SECONDS - time.monotonic() % _BURST_SECONDS)
         self.sentence("in a burst")
 
@@ -124,8 +115,7 @@ class Short(User):
     wait_time = constant(0.05)
 
     @task
-    def one_sentence(self) -> None:
-        """One sentence."""
+    def _one_sentence(self) -> None:
         self.sentence("short")
 
 
@@ -133,41 +123,33 @@ class Long(User):
     """Texts as long as the service permits, one after the other."""
 
     weight = 1
-    wait_time = constant(0)
 
     @task
-    def whole_document(self) -> None:
-        """A text of hundreds of sentences."""
+    def _whole_document(self) -> None:
         source, target = self.draw.choice(DIRECTIONS)
         self.translate("long", longest_document(self.draw, source, _MOST_CHARACTERS), source, target)
 
 
 class Batch(User):
-    """A program that translates in bulk."""
-
-    wait_time = constant(0)
+    """A program that translates in bulk, as many texts as a request may have, or a quarter of them."""
 
     @task
-    def many(self) -> None:
-        """As many texts as a request may have, or a quarter of them."""
+    def _many(self) -> None:
         self.sentences("batch", 64, 256)
 
 
 class Modest(User):
-    """One client with one request at a time; half of the time another one keeps the service busy."""
+    """One client with one request at a time; half of the time a greedy client keeps the service busy."""
 
     fixed_count = 1
-    wait_time = constant(0)
     _kind = ALONE
 
     def on_start(self) -> None:
         """Start the greedy client's timetable."""
-        target = Target.of(self.host or "", _KEYS)
-        spawn(self._share, target)
+        spawn(self._share, Target.of(self.host or "", _KEYS))
 
     @task
-    def one_sentence(self) -> None:
-        """The same sentences alone and beside the greedy client."""
+    def _one_sentence(self) -> None:
         self.sentence(self._kind)
 
     def _share(self, target: Target) -> None:
@@ -184,40 +166,12 @@ class Modest(User):
             concurrency=_GREEDY_CONNECTIONS,
             seconds=_SECONDS / 2 - 3 * _SETTLING_SECONDS,
         )
-        generator = Popen([sys.executable, "-m", "benchmarks.load.generator"], stdin=PIPE, stdout=PIPE)
+        generator = Popen(COMMAND, stdin=PIPE, stdout=PIPE)
         reading = spawn(generator.communicate, json.dumps(asdict(job)).encode() + b"\n")
         sleep(_SETTLING_SECONDS)
         self._kind = BESIDE
         reading.join()
         self._kind = "between"
-
-
-def _fairness(measured: Mapping[str, Measured]) -> Sequence[Level]:
-    """How much slower the modest client became."""
-    alone, beside = (
-        kind.latency_ms(0.99) if kind is not None and kind.requests else float("nan")
-        for kind in (measured.get(ALONE), measured.get(BESIDE))
-    )
-    return [
-        Level(
-            objective=f"p99 {BESIDE}, in times of {alone:.0f} ms alone",
-            measured=beside / alone if alone else float("nan"),
-            limit=_MOST_TIMES_SLOWER,
-        )
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scenario:
-    """Kinds of clients, and what they were promised, with further objectives."""
-
-    users: Sequence[type[User]]
-    objectives: Objectives
-    more: Callable[[Mapping[str, Measured]], Sequence[Level]] = lambda _measured: ()
-
-    def levels(self, measured: Mapping[str, Measured]) -> list[Level]:
-        """How a run did."""
-        return [*self.objectives.levels(measured), *self.more(measured)]
 
 
 def _promised(kinds: Mapping[str, Mapping[float, float]], *, refusals: float = 0.01) -> Objectives:
@@ -235,11 +189,12 @@ _STEADY = {"one sentence": {0.5: 200, 0.95: 500, 0.99: 1000}}
 _BURST = {"in a burst": {0.5: 5000, 0.99: 10_000}}
 _LENGTHS = {"short": {0.5: 2000, 0.99: 5000}, "long": {0.99: 20_000}}
 _BATCHES = {"batch": {0.5: 10_000, 0.99: 20_000}}
-SCENARIOS: Mapping[str, Scenario] = {
-    "mixture": Scenario(users=[Mixture], objectives=_promised(_MIXTURE)),
-    "steady": Scenario(users=[Regular], objectives=_promised(_STEADY, refusals=0)),
-    "burst": Scenario(users=[Burst], objectives=_promised(_BURST, refusals=0.5)),
-    "lengths": Scenario(users=[Short, Long], objectives=_promised(_LENGTHS)),
-    "fairness": Scenario(users=[Modest], objectives=_promised({}, refusals=0), more=_fairness),
-    "batches": Scenario(users=[Batch], objectives=_promised(_BATCHES)),
+SCENARIOS: Mapping[str, tuple[Sequence[type[User]], Objectives]] = {
+    "mixture": ([Mixture], _promised(_MIXTURE)),
+    "steady": ([Regular], _promised(_STEADY, refusals=0)),
+    "burst": ([Burst], _promised(_BURST, refusals=0.5)),
+    "lengths": ([Short, Long], _promised(_LENGTHS)),
+    "fairness": ([Modest], Objectives(latency_ms={}, refusals=0, compared=(ALONE, BESIDE))),
+    "batches": ([Batch], _promised(_BATCHES)),
 }
+"""Kinds of clients, and what they were promised."""

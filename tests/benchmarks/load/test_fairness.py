@@ -33,7 +33,7 @@ def asked_by_another(live: Live, texts: Sequence[str]) -> Iterator[None]:
         requests=target.requests(Client(), [json.dumps({"q": texts, "source": "en", "target": "fr"})]),
         rate=100 * REQUESTS,
         seconds=0.01,
-        sources=["127.0.0.2"],
+        source="127.0.0.2",
     )
     with ThreadPoolExecutor() as pool:
         sending = pool.submit(lambda: asyncio.run(send(stream)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.load.generator import Seen, Stream, send
+from benchmarks.load.generator import Busy, Job, Seen, Stream, keep_busy, send
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
 STREAM = Stream(host="127.0.0.1", port=0, requests=[REQUEST], rate=200, seconds=0.5, patience=60)
@@ -50,6 +50,39 @@ def sent_to(reply: bytes | None, *, seconds: float = 0.0, **changes: Any) -> tup
             return await send(stream), len(list(stream.arrivals()))
 
     return asyncio.run(run())
+
+
+def kept_busy(reply: bytes | None, job: Job) -> Busy:
+    """What a closed loop sees of such a server."""
+
+    async def run() -> Busy:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Server(reply, 0.0), "127.0.0.1", 0)
+        async with server:
+            return await keep_busy(replace(job, port=server.sockets[0].getsockname()[1]))
+
+    return asyncio.run(run())
+
+
+CLOSED = Job(port=0, bodies=["{}", "[]"], concurrency=3, seconds=None, most=7)
+
+
+def test_a_closed_loop_sends_its_bodies_in_turn_and_ends_by_their_number() -> None:
+    busy = kept_busy(answer(200), CLOSED)
+    assert sorted(which for which, _, _ in busy.samples) == [0, 0, 0, 0, 1, 1, 1]
+    assert busy.answers == {0: {"ok"}, 1: {"ok"}}
+    assert 0 < max(seconds for _, seconds, _ in busy.samples) <= busy.seconds
+
+
+def test_a_closed_loop_ends_by_its_time_and_does_not_count_the_warm_up() -> None:
+    busy = kept_busy(answer(200), replace(CLOSED, most=None, seconds=0.1, warm_up_seconds=0.1))
+    assert 0.1 <= busy.seconds < 5
+    assert sum(seconds for _, seconds, _ in busy.samples) < 3 * (busy.seconds + 0.1)
+
+
+def test_a_closed_loop_fails_when_a_connection_is_lost() -> None:
+    with pytest.raises(ConnectionError):
+        kept_busy(None, CLOSED)
 
 
 def test_arrivals_are_a_poisson_stream_and_the_same_every_time() -> None:

@@ -44,6 +44,14 @@ def test_a_kind_that_never_ran_is_a_miss() -> None:
     assert not are_met([])
 
 
+def test_a_kind_may_be_at_most_twice_as_slow_as_another() -> None:
+    objectives = Objectives(latency_ms={}, compared=("alone", "beside"))
+    for slowness, is_met in ((2.0, True), (2.1, False), (0.0, True)):
+        seen = {"alone": measured(9, 10.0), "beside": measured(9, 10.0 * slowness)}
+        assert list(objectives.levels(seen))[-1].is_met == is_met
+    assert not list(objectives.levels({"alone": measured(9, 10.0)}))[-1].is_met
+
+
 def test_the_table_says_what_was_measured_and_what_it_must_be() -> None:
     levels = [
         Level(objective="p99", measured=1234.5, limit=900.0, unit="ms"),
@@ -51,11 +59,11 @@ def test_the_table_says_what_was_measured_and_what_it_must_be() -> None:
         Level(objective="never run", measured=float("nan"), limit=1),
     ]
     assert table(levels).splitlines() == [
-        "| objective | measured | must be        | verdict |",
-        "|-----------|----------|----------------|---------|",
-        "| p99       | 1,234 ms | at most 900 ms | MISSED  |",
-        "| answered  | 7        | at least 1     | met     |",
-        "| never run | nothing  | at most 1      | MISSED  |",
+        "| objective | measured | must be | verdict |",
+        "| --- | --- | --- | --- |",
+        "| p99 | 1,234 ms | at most 900 ms | MISSED |",
+        "| answered | 7 | at least 1 | met |",
+        "| never run | nothing | at most 1 | MISSED |",
     ]
     assert not are_met(levels)
     assert are_met(levels[1:2])
