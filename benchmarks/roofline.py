@@ -4,12 +4,11 @@ python -m benchmarks.roofline --shape base --output runs/bench
 python -m benchmarks.roofline --shape base --device cuda --batch-size 32 --batch-size 256
 """
 
-import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,12 +17,11 @@ from torch import Tensor
 
 from benchmarks.decode import Runner
 from benchmarks.engines import ENGINES, EngineSpec, Ids, choose
-from benchmarks.engines.process import EngineProcess
 from benchmarks.engines.weights import SHAPES, Weights, random_checkpoint
 from benchmarks.harness.options import Timing, benchmark, deliver, device_option, several, timing_options
 from benchmarks.harness.report import Report, Row
 from benchmarks.harness.texts import random_sentences
-from benchmarks.harness.timing import Duration, take_turns
+from benchmarks.harness.timing import median, take_turns, timed
 from model.config import TransformerConfig
 from model.request import DecodeOptions
 from model.training.report.utilisation import wait_for
@@ -55,14 +53,9 @@ class Limits:
 
     def rows(self) -> list[Row]:
         """Rows of the table."""
-        rates = {
-            f"matrix product, {name}": f"{n / 1e9:,.0f} G operations/s" for name, n in self.operations.items()
-        }
-        reads = {
-            f"reading {n / 1e6:,.1f} MB again and again": f"{r / 1e9:,.0f} GB/s"
-            for n, r in self.bandwidth.items()
-        }
-        return [{"what": what, "at most": most} for what, most in (rates | reads).items()]
+        products = [(f"matrix product, {name}", n, "G operations/s") for name, n in self.operations.items()]
+        reads = [(f"reading {n / 1e6:,.1f} MB repeatedly", r, "GB/s") for n, r in self.bandwidth.items()]
+        return [{"what": what, "at most": f"{n / 1e9:,.0f} {unit}"} for what, n, unit in products + reads]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +97,7 @@ def measure_limits(amounts: Sequence[int], precisions: Sequence[str], device: st
     torch.set_num_threads(1)
     try:
         return Limits(
-            operations={
-                precision: _product_rate(precision, place) for precision in dict.fromkeys(precisions)
-            },
+            operations={each: _product_rate(each, place) for each in dict.fromkeys(precisions)},
             bandwidth={amount: _read_rate(amount, place) for amount in sorted(set(amounts))},
         )
     finally:
@@ -131,23 +122,18 @@ def _read_rate(amount: int, device: torch.device) -> float:
     repeats = max(1, _BYTES_A_TRY // amount)
 
     def read() -> Tensor:
-        for _ in range(repeats - 1):
-            numbers.amax()
-        return numbers.amax()
+        return [numbers.amax() for _ in range(repeats)][-1]
 
     return numbers.nbytes * repeats / _least_seconds(read, device)
 
 
 def _least_seconds(run: Callable[[], Tensor], device: torch.device) -> float:
-    run()
-    durations = []
-    for _ in range(_TRIES):
-        wait_for(device)
-        start = time.perf_counter()
+    def try_once() -> None:
         run()
         wait_for(device)
-        durations.append(time.perf_counter() - start)
-    return min(durations)
+
+    try_once()
+    return min(timed(try_once) for _ in range(_TRIES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,22 +143,21 @@ class Step:
     network: str
     batch_size: int
     engine: str
-    precision: str
     seconds: Sequence[float]
     least_seconds: float
 
     def row(self) -> Row:
         """A row of the table."""
-        median = statistics.median(self.seconds)
+        step = median(self.seconds)
         return {
             "network": self.network,
             "batch": str(self.batch_size),
-            "engine": f"{self.engine}-{self.precision}",
-            "ms a step": f"{median * 1e3:.3f}",
+            "engine": self.engine,
+            "ms a step": f"{step * 1e3:.3f}",
             "roofline, ms": f"{self.least_seconds * 1e3:.3f}",
-            "step ÷ roofline": f"{median / self.least_seconds:.2f}",
-            "share of the limit": f"{self.least_seconds / median:.0%}",
-            "tokens/s": f"{self.batch_size / median:,.0f}",
+            "step ÷ roofline": f"{step / self.least_seconds:.2f}",
+            "share of the limit": f"{self.least_seconds / step:.0%}",
+            "tokens/s": f"{self.batch_size / step:,.0f}",
         }
 
 
@@ -188,8 +173,7 @@ def measure(
     sources = random_sentences(SHAPES[shape], batches * batch_size, _LONG, timing.seed)
     runs = {
         (each.spec.name, length): partial(_decode, each, sources, batch_size, length)
-        for each in runners
-        for length in (_SHORT, _LONG)
+        for each, length in product(runners, (_SHORT, _LONG))
     }
     for run in runs.values():
         run(0)  # warms up
@@ -198,10 +182,9 @@ def measure(
         Step(
             network=shape,
             batch_size=batch_size,
-            engine=spec.engine,
-            precision=spec.precision,
+            engine=spec.name,
             seconds=[
-                (many.by(timing.clock) - few.by(timing.clock)) / (batches * (_LONG - _SHORT))
+                (many - few) / (batches * (_LONG - _SHORT))
                 for few, many in zip(timings[spec.name, _SHORT], timings[spec.name, _LONG], strict=True)
             ],
             least_seconds=least_seconds(spec),
@@ -210,7 +193,7 @@ def measure(
     ]
 
 
-def _decode(runner: Runner, sources: Sequence[Ids], batch_size: int, length: int, _round: int) -> Duration:
+def _decode(runner: Runner, sources: Sequence[Ids], batch_size: int, length: int, _round: int) -> float:
     return runner.decode(sources, DecodeOptions(strategy="greedy", max_length=length), batch_size)[1]
 
 
@@ -224,34 +207,27 @@ def main(
     shapes: Sequence[str], engines: Sequence[str], batch_sizes: Sequence[int], device: str, timing: Timing
 ) -> None:
     """Measure the machine and a decoder step, and compare."""
-    settings = {"batch_sizes": batch_sizes, "device": device, "timing": timing}
+    settings = {"batch_sizes": batch_sizes, "device": device, **vars(timing)}
     report = Report(timing.name or "roofline", settings, [1])
     report.notes += [timing.note(), _METHOD]
     field = choose(engines or (_FIELD if device == "cpu" else _GPU_FIELD), device)
+    precisions = [spec.precision for spec in field]
     costs = {
-        (shape, size, spec.precision): step_cost(SHAPES[shape], size, spec.precision, state=device == "cuda")
-        for shape in shapes
-        for size in batch_sizes
-        for spec in field
+        (shape, size, precision): step_cost(SHAPES[shape], size, precision, state=device == "cuda")
+        for shape, size, precision in product(shapes, batch_sizes, precisions)
     }
-    amounts = [cost.read_bytes for cost in costs.values()]
-    limits = measure_limits(amounts, [spec.precision for spec in field], device)
+    limits = measure_limits([cost.read_bytes for cost in costs.values()], precisions, device)
     steps: list[Step] = []
     for shape in shapes:
         with TemporaryDirectory() as scratch, ExitStack() as running:
             folder = random_checkpoint(Path(scratch) / shape, shape, timing.seed)
-            weights = Weights(folder, Path(scratch) / "exported")
-            processes = [
-                running.enter_context(EngineProcess(spec, path, 1, device))
-                for spec in field
-                if (path := weights.folder_of(spec)) is not None
-            ]
+            runners = Weights(folder, Path(scratch) / "exported").start(field, 1, device, running)
             for size in batch_sizes:
 
                 def least(spec: EngineSpec, shape: str = shape, size: int = size) -> float:
                     return costs[shape, size, spec.precision].least_seconds(limits, spec.precision)
 
-                steps += measure(shape, processes, size, least, timing)
+                steps += measure(shape, runners, size, least, timing)
     report.add("One decoder step, one thread", [step.row() for step in steps], "step", steps)
     report.add("Limits of the machine, one thread", limits.rows(), "limits", [limits])
     deliver(report, timing.output)

@@ -6,7 +6,6 @@ python -m benchmarks.training --shape base --device cuda --compile
 
 import copy
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,7 +29,7 @@ from benchmarks.harness.options import (
     timing_options,
 )
 from benchmarks.harness.report import Report, Row, rounded
-from benchmarks.harness.timing import Clock, Duration, Ratio, speed_ratio, take_turns, timed
+from benchmarks.harness.timing import Ratio, median, speed_ratio, take_turns, timed
 from model.config import TransformerConfig
 from model.network.transformer import Transformer
 from model.training.config.data import BatchConfig
@@ -48,6 +47,7 @@ WARM_UP = 2
 PairLengths = tuple[Lengths, Lengths]
 """Source and target tokens of pairs, tag and EOS included."""
 
+_PRECISIONS = ("float32", "bfloat16")
 _TOLERANCE = 1e-4
 _NO_LABEL = -100
 _OPTIMISATION = OptimisationConfig()
@@ -76,7 +76,7 @@ class Trainer(Protocol):
         """Forward, loss, backward, clip, step; steps are counted from 1."""
 
 
-class DragomanTrainer:
+class _DragomanTrainer:
     """Our update, with label smoothing."""
 
     def __init__(
@@ -90,16 +90,14 @@ class DragomanTrainer:
 
     @torch.inference_mode()
     def cross_entropy(self, batch: Batch) -> float:
-        """See Trainer."""
         loss = sequence_loss(self._network.eval(), batch, self._network.config, smoothing=0.0)
         return float(loss.cross_entropy) / batch.num_target_tokens
 
     def update(self, step: int, batch: Batch) -> None:
-        """See Trainer."""
         self._updater.update(step, [batch])
 
 
-class HuggingFaceTrainer:
+class _HuggingFaceTrainer:
     """Hugging Face's MarianMTModel: its own loss, the same optimiser as ours.
 
     Its attention is the faster one: on a GPU `sdpa`, the default; on a CPU `eager`, which is as fast in
@@ -120,12 +118,10 @@ class HuggingFaceTrainer:
 
     @torch.inference_mode()
     def cross_entropy(self, batch: Batch) -> float:
-        """See Trainer."""
         self._model.eval()
         return float(self._loss(batch))
 
     def update(self, step: int, batch: Batch) -> None:
-        """See Trainer."""
         self._model.train()
         self._optimiser.zero_grad(set_to_none=True)
         with autocast(self._device, self.precision):
@@ -157,21 +153,22 @@ class Result:
     tokens: Sequence[int]  # source and target tokens of each round
     operations: Sequence[float]  # operations of each round's matrix products, without padding
     peak: float  # operations a second of a large matrix product in this precision
-    durations: Sequence[Duration]
+    seconds: Sequence[float]  # of each round
     ratio: Ratio | None  # how many times as fast ours is in the same precision; None for ours
 
-    def row(self, clock: Clock) -> Row:
+    def row(self) -> Row:
         """A row of the table; a trainer with another loss gets no figures."""
-        # The peak counts seconds that pass, so its share does, too.
-        shares = (n / each.wall / self.peak for n, each in zip(self.operations, self.durations, strict=True))
-        rates = (n / each.by(clock) for n, each in zip(self.tokens, self.durations, strict=True))
+        rate, operations_rate = (
+            median([n / seconds for n, seconds in zip(amounts, self.seconds, strict=True)])
+            for amounts in (self.tokens, self.operations)
+        )
         ratio = "" if self.ratio is None else f"{OURS} {self.precision} is {self.ratio} × this"
         return {
             "network": self.network,
             "trainer": f"{self.trainer} {self.precision}",
             "first loss, nats a token": f"{self.loss:.4f}",
-            "tokens/s": "–" if self.is_wrong else rounded(statistics.median(rates)),
-            "of the peak (MFU)": "–" if self.is_wrong else f"{statistics.median(shares):.0%}",
+            "tokens/s": "–" if self.is_wrong else rounded(rate),
+            "of the peak (MFU)": "–" if self.is_wrong else f"{operations_rate / self.peak:.0%}",
             "comparison": "another loss: not comparable" if self.is_wrong else ratio,
         }
 
@@ -180,21 +177,16 @@ def trainers_of(
     network: Transformer, precisions: Sequence[Precision], device: torch.device, *, compiled: bool
 ) -> dict[str, Trainer]:
     """By name, in every precision: ours, also compiled if asked for, and Hugging Face's if installed."""
-    trainers: list[Trainer] = [DragomanTrainer(network, precision, device) for precision in precisions]
+    trainers: list[Trainer] = [_DragomanTrainer(network, precision, device) for precision in precisions]
     if compiled:
-        trainers += [DragomanTrainer(network, each, device, compiled=True) for each in precisions]
+        trainers += [_DragomanTrainer(network, each, device, compiled=True) for each in precisions]
     if installed_version("transformers"):
-        trainers += [HuggingFaceTrainer(network, precision, device) for precision in precisions]
+        trainers += [_HuggingFaceTrainer(network, precision, device) for precision in precisions]
     return {f"{trainer.name} {trainer.precision}": trainer for trainer in trainers}
 
 
 def measure(
-    shape: str,
-    trainers: Mapping[str, Trainer],
-    batches: Sequence[Batch],
-    *,
-    device: torch.device,
-    clock: Clock,
+    shape: str, trainers: Mapping[str, Trainer], batches: Sequence[Batch], device: torch.device
 ) -> list[Result]:
     """Train all on all batches, in turns, and time all batches except the first WARM_UP.
 
@@ -203,7 +195,6 @@ def measure(
         trainers: By name, ours first.
         batches: At least one more than WARM_UP, in CPU memory.
         device: Where the trainers compute.
-        clock: What ratios are computed from.
     """
     there = [batch.to(device) for batch in batches]
     losses = {name: trainer.cross_entropy(there[0]) for name, trainer in trainers.items()}
@@ -213,9 +204,9 @@ def measure(
         for step, batch in enumerate(there[:WARM_UP], 1):
             trainer.update(step, batch)
     rounds = there[WARM_UP:]
-    runs = {name: _updates(trainer, rounds, device) for name, trainer in trainers.items()}
-    timings = take_turns(runs, len(rounds))
-    work = [operations(SHAPES[shape], batch) for batch in batches[WARM_UP:]]
+    timings = take_turns(
+        {name: _updates(each, rounds, device) for name, each in trainers.items()}, len(rounds)
+    )
     return [
         Result(
             network=shape,
@@ -224,18 +215,18 @@ def measure(
             loss=losses[name],
             is_wrong=not math.isclose(losses[name], expected, rel_tol=_TOLERANCE),
             tokens=[batch.num_source_tokens + batch.num_target_tokens for batch in rounds],
-            operations=work,
+            operations=[operations(SHAPES[shape], batch) for batch in batches[WARM_UP:]],
             peak=peaks[trainer.precision],
-            durations=timings[name],
+            seconds=timings[name],
             ratio=None
             if trainer.name == OURS
-            else speed_ratio(timings[f"{OURS} {trainer.precision}"], timings[name], clock),
+            else speed_ratio(timings[f"{OURS} {trainer.precision}"], timings[name]),
         )
         for name, trainer in trainers.items()
     ]
 
 
-def _updates(trainer: Trainer, batches: Sequence[Batch], device: torch.device) -> Callable[[int], Duration]:
+def _updates(trainer: Trainer, batches: Sequence[Batch], device: torch.device) -> Callable[[int], float]:
     def update(current: int) -> None:
         trainer.update(WARM_UP + current + 1, batches[current])
         wait_for(device)
@@ -250,22 +241,10 @@ def operations(config: TransformerConfig, batch: Batch) -> float:
     return sum(operations_of_pair(config, *lengths) for lengths in zip(sources, targets, strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PairBatches:
-    """Batches of pairs of similar lengths in random order, and what share of an epoch is padding.
-
-    `unsorted_padding_share` is what it would be if equally many pairs shared a batch in random order.
-    """
-
-    batches: list[Batch]
-    padding_share: float
-    unsorted_padding_share: float
-
-
 def pair_batches(
     config: TransformerConfig, count: int, max_tokens: int, seed: int, lengths: PairLengths
-) -> PairBatches:
-    """The first batches of an epoch as our trainer plans it, of random words.
+) -> tuple[list[Batch], float]:
+    """The first batches of an epoch as our trainer plans it, of random words, and its share of padding.
 
     Args:
         config: The network that is to read them.
@@ -278,13 +257,7 @@ def pair_batches(
     plan = plan_epoch(sources, targets, np.ones(len(sources)), BatchConfig(max_tokens=max_tokens), [seed])
     tokens = torch.Generator().manual_seed(seed)
     chosen = (plan.batches[i % len(plan.batches)] for i in range(count))
-    sides = [np.array_split(side, len(plan.batches)) for side in lengths]
-    padded = sum(len(part) * int(part.max()) for side in sides for part in side)
-    return PairBatches(
-        batches=[_batch(config, sources[pairs], targets[pairs], tokens) for pairs in chosen],
-        padding_share=plan.padding_share,
-        unsorted_padding_share=1 - int(sources.sum() + targets.sum()) / padded,
-    )
+    return [_batch(config, sources[pairs], targets[pairs], tokens) for pairs in chosen], plan.padding_share
 
 
 def usual_lengths(seed: int) -> PairLengths:
@@ -329,9 +302,7 @@ def _sentences(config: TransformerConfig, lengths: Lengths, generator: torch.Gen
 
 @benchmark
 @several("shape", "shapes", tuple(SHAPES), ["small"], "Random networks.")
-@several(
-    "precision", "precisions", ("float32", "bfloat16"), ["float32", "bfloat16"], "Matrix products' numbers."
-)
+@several("precision", "precisions", _PRECISIONS, _PRECISIONS, "Matrix products' numbers.")
 @counted("max-tokens", 4096, "Tokens of a batch, padding charged.")
 @counted("threads", 2, "Numeric threads, on as many cores.")
 @click.option("--compile", "compiled", is_flag=True, help="Measure our step under torch.compile as well.")
@@ -350,24 +321,20 @@ def main(
 
     Exit status 1 if a trainer's loss is not ours.
     """
-    settings = {"max_tokens": max_tokens, "device": device, "timing": timing}
+    settings = {"max_tokens": max_tokens, "device": device, **vars(timing)}
     report, place = Report(timing.name or "training", settings, [threads]), torch.device(device)
     report.notes += [timing.note(), _SAME_WORK]
     if device == "cpu":
         pin(threads)
     tune_cpu(threads)
     results: list[Result] = []
-    lengths = usual_lengths(timing.seed)
+    lengths, count = usual_lengths(timing.seed), WARM_UP + timing.rounds
     for shape in shapes:
-        config = SHAPES[shape]
-        pairs = pair_batches(config, WARM_UP + timing.rounds, max_tokens, timing.seed, lengths)
-        trainers = trainers_of(untrained_network(config, timing.seed), precisions, place, compiled=compiled)
-        results += measure(shape, trainers, pairs.batches, device=place, clock=timing.clock)
-        report.notes.append(
-            f"Padding of {shape}, for both: {pairs.padding_share:.1%} of all positions; it would be "
-            f"{pairs.unsorted_padding_share:.0%} if pairs met in random order, as in a plain data loader."
-        )
-    report.add("Training step", [each.row(timing.clock) for each in results], "training step", results)
+        batches, padding = pair_batches(SHAPES[shape], count, max_tokens, timing.seed, lengths)
+        network = untrained_network(SHAPES[shape], timing.seed)
+        results += measure(shape, trainers_of(network, precisions, place, compiled=compiled), batches, place)
+        report.notes.append(f"Padding of {shape}, for both: {padding:.1%} of all positions.")
+    report.add("Training step", [each.row() for each in results], "training step", results)
     deliver(report, timing.output)
     if any(result.is_wrong for result in results):
         raise click.exceptions.Exit(1)

@@ -1,7 +1,8 @@
 """Engines that turn token ids into token ids: ours and peers, each loaded in a process of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -49,11 +50,6 @@ class EngineSpec:
         """Whether it is one of Dragoman's."""
         return self.engine.startswith(OURS)
 
-    @property
-    def export_format(self) -> str | None:
-        """Format of its folder, `ctranslate2` or `hugging-face`; None is our own."""
-        return None if self.is_ours else self.engine
-
     def is_present(self, device: str) -> bool:
         """Whether this machine has what the engine needs on a device."""
         if device not in self.devices:
@@ -69,16 +65,9 @@ class EngineSpec:
 
     def load(self, folder: Path, threads: int, device: str) -> Engine:
         """Make the engine from its weights."""
-        make: Callable[[Path, str, int, str], Engine]
-        match self.engine:
-            case "hugging-face":
-                from benchmarks.engines.hugging_face import load as make
-            case "ctranslate2":
-                from benchmarks.engines.ctranslate2 import load as make
-            case "dragoman-torch":
-                from benchmarks.engines.ours import load_reference as make
-            case _:
-                from benchmarks.engines.ours import load_fastest as make
+        module = import_module(f"{__name__}.{'ours' if self.is_ours else self.engine.replace('-', '_')}")
+        exact = self.engine == "dragoman-torch"
+        make: Callable[[Path, str, int, str], Engine] = module.load_reference if exact else module.load
         return make(folder, self.precision, threads, device)
 
 
@@ -101,23 +90,17 @@ def _ctranslate2_runs_on(device: str) -> bool:
 
 
 _CPU, _CUDA, _BOTH = ("cpu",), ("cuda",), ("cpu", "cuda")
+_PRECISIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "dragoman-native": {"float32": _CPU, "bfloat16": _CPU, "int8": _CPU},
+    "dragoman-graphs": {"float32": _CUDA, "bfloat16": _CUDA},
+    "dragoman-torch": {"float32": _BOTH, "bfloat16": _CUDA, "int8": _CPU},
+    "hugging-face": {"float32": _BOTH, "bfloat16": _BOTH},
+    "ctranslate2": {"float32": _BOTH, "bfloat16": _CUDA, "int8": _BOTH},
+}
 ENGINES = {
     f"{engine}-{precision}": EngineSpec(engine=engine, precision=precision, devices=devices)
-    for engine, precision, devices in (
-        ("dragoman-native", "float32", _CPU),
-        ("dragoman-native", "bfloat16", _CPU),
-        ("dragoman-native", "int8", _CPU),
-        ("dragoman-graphs", "float32", _CUDA),
-        ("dragoman-graphs", "bfloat16", _CUDA),
-        ("dragoman-torch", "float32", _BOTH),
-        ("dragoman-torch", "bfloat16", _CUDA),
-        ("dragoman-torch", "int8", _CPU),
-        ("hugging-face", "float32", _BOTH),
-        ("hugging-face", "bfloat16", _BOTH),
-        ("ctranslate2", "float32", _BOTH),
-        ("ctranslate2", "bfloat16", _CUDA),
-        ("ctranslate2", "int8", _BOTH),
-    )
+    for engine, found in _PRECISIONS.items()
+    for precision, devices in found.items()
 }
 """By name; ours first. `native` is the CPU library, `graphs` PyTorch with recorded CUDA steps."""
 

@@ -58,7 +58,7 @@ def _drain(
             done[places.pop(sentence)] = result[0].token_ids
 
 
-def load_fastest(folder: Path, precision: str, threads: int, device: str) -> DragomanEngine:
+def load(folder: Path, precision: str, threads: int, device: str) -> DragomanEngine:
     """As the service runs it: the native library on a CPU, recorded steps on a GPU."""
     factory = engine_factory(load_checkpoint(folder), device=device, precision=precision)
     return DragomanEngine([factory.make(max_batch_tokens=_UNBOUNDED) for _ in range(threads)])

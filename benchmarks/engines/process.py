@@ -1,48 +1,26 @@
-"""An engine in a process of its own, which has threads, memory and a start of its own and disturbs no other.
+"""An engine in a process of its own, so that its threads and memory disturb no other engine.
 
 The process reads lines of JSON and answers each with a line:
 
-    first line   {"engine": NAME, "folder": PATH, "threads": N, "device": D}    {"resident", "peak"} in bytes
-    then         {"sources": [[…]], "options": {…}, "batch_size": N}           {"wall", "processor", "ids"}
-    or           {}                                                            {"resident", "peak"} in bytes
+    first line   {"engine": NAME, "folder": PATH, "threads": N, "device": D}    {}, once the engine is ready
+    then         {"sources": [[…]], "options": {…}, "batch_size": N}            {"seconds": …, "ids": [[…]]}
 """
 
 import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.engines import ENGINES, Engine, EngineSpec, Ids, Translations
-from benchmarks.harness.machine import memory_of, pin
-from benchmarks.harness.report import mebibytes
-from benchmarks.harness.timing import Duration, timed
+from benchmarks.harness.machine import pin
+from benchmarks.harness.timing import timed
 from model.request import DecodeOptions
 
 _ROOT = Path(__file__).parents[2]
-_FIELDS = {"resident": "VmRSS", "peak": "VmHWM"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Footprint:
-    """What an engine costs besides time: seconds until it can decode, and bytes of memory."""
-
-    seconds_to_ready: float
-    resident: int
-    peak: int
-
-    def row(self) -> dict[str, str]:
-        """Cells of a table."""
-        return {
-            "seconds to ready": f"{self.seconds_to_ready:.1f}",
-            "MiB when ready": mebibytes(self.resident),
-            "MiB at most": mebibytes(self.peak),
-        }
 
 
 class EngineProcess:
@@ -54,7 +32,6 @@ class EngineProcess:
 
     def __init__(self, spec: EngineSpec, folder: Path, threads: int, device: str = "cpu") -> None:
         self.spec = spec
-        start = time.perf_counter()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.engines.process"],
             cwd=_ROOT,
@@ -63,22 +40,15 @@ class EngineProcess:
             stdout=subprocess.PIPE,
             text=True,
         )
-        order = {"engine": spec.name, "folder": str(folder.resolve()), "threads": threads, "device": device}
-        self._resident = self._ask(order)["resident"]
-        self._seconds_to_ready = time.perf_counter() - start
+        folder = folder.resolve()
+        self._ask({"engine": spec.name, "folder": str(folder), "threads": threads, "device": device})
 
     def decode(
         self, sources: Sequence[Ids], options: DecodeOptions, batch_size: int
-    ) -> tuple[Translations, Duration]:
-        """Translations of the sources, and how long they took by the engine's own clocks."""
+    ) -> tuple[Translations, float]:
+        """Translations of the sources, and the seconds that they took by the engine's own clock."""
         answer = self._ask({"sources": sources, "options": options.to_dict(), "batch_size": batch_size})
-        return [tuple(ids) for ids in answer["ids"]], Duration(answer["wall"], answer["processor"])
-
-    def footprint(self) -> Footprint:
-        """Start and memory, the peak so far."""
-        return Footprint(
-            seconds_to_ready=self._seconds_to_ready, resident=self._resident, peak=self._ask({})["peak"]
-        )
+        return [tuple(ids) for ids in answer["ids"]], answer["seconds"]
 
     def __enter__(self) -> Self:
         return self
@@ -110,21 +80,15 @@ def main() -> None:
             pin(order["threads"])
         spec = ENGINES[order["engine"]]
         engine = spec.load(Path(order["folder"]), order["threads"], order["device"])
-        answers.write(json.dumps(_memory()) + "\n")
+        answers.write("{}\n")
         for line in sys.stdin:
-            order = json.loads(line)
-            answers.write(json.dumps(_decode(engine, order) if order else _memory()) + "\n")
+            answers.write(json.dumps(_decode(engine, json.loads(line))) + "\n")
 
 
 def _decode(engine: Engine, order: Mapping[str, Any]) -> Mapping[str, object]:
-    options = DecodeOptions.from_dict(order["options"])
-    ids: Translations = []
-    took = timed(lambda: ids.extend(engine.decode(order["sources"], options, order["batch_size"])))
-    return {"wall": took.wall, "processor": took.processor, "ids": ids}
-
-
-def _memory() -> Mapping[str, int]:
-    return {name: memory_of("self", field) for name, field in _FIELDS.items()}
+    options, ids = DecodeOptions.from_dict(order["options"]), Translations()
+    seconds = timed(lambda: ids.extend(engine.decode(order["sources"], options, order["batch_size"])))
+    return {"seconds": seconds, "ids": ids}
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from benchmarks.engines import EngineSpec
+from benchmarks.engines.process import EngineProcess
 from model.checkpoint.card import ModelCard
-from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
+from model.checkpoint.folder import load_checkpoint, save_checkpoint
 from model.checkpoint.formats.export import export_checkpoint
 from model.checkpoint.formats.hugging_face import suitable_architecture
 from model.checkpoint.paths import checkpoint_folders
@@ -141,15 +143,26 @@ class Weights:
     """
 
     def __init__(self, folder: Path, exports: Path) -> None:
-        self._folder, self._exports = folder, exports
-        self._checkpoint: Checkpoint = load_checkpoint(folder)
-        self._refusals: dict[str, str] = {}
+        self._exports, self._checkpoint = exports, load_checkpoint(folder)
+        self.left_out: list[str] = []
+        """A line for each engine whose format cannot hold this network."""
+
+    def start(
+        self, field: Sequence[EngineSpec], threads: int, device: str, running: ExitStack
+    ) -> list[EngineProcess]:
+        """Start the engines that can hold the network; `running` ends them."""
+        found = [(spec, self.folder_of(spec)) for spec in field]
+        return [
+            running.enter_context(EngineProcess(spec, folder, threads, device))
+            for spec, folder in found
+            if folder is not None
+        ]
 
     def folder_of(self, spec: EngineSpec) -> Path | None:
         """What an engine is to load; None if its format cannot hold this network."""
-        if spec.export_format is None:
-            return self._folder
-        name = spec.export_format
+        if spec.is_ours:
+            return self._checkpoint.folder
+        name = spec.engine
         if name == "hugging-face":
             name = suitable_architecture(self._checkpoint.config)
         folder = self._exports / f"{name}-{spec.precision}"
@@ -157,12 +170,6 @@ class Weights:
             try:
                 export_checkpoint(self._checkpoint, folder, name, spec.precision)
             except ConfigError as error:
-                self._refusals[spec.name] = str(error)
+                self.left_out.append(f"Left out: {spec.name} ({error}).")
                 return None
         return folder
-
-    def left_out(self, field: Sequence[EngineSpec]) -> list[str]:
-        """A line for each engine whose format cannot hold this network."""
-        for spec in field:
-            self.folder_of(spec)
-        return [f"Left out: {name} ({reason})." for name, reason in self._refusals.items()]

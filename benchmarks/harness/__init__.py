@@ -1,1 +1,1 @@
-"""What every benchmark uses: command-line options, fair timing, texts, the machine, reports and plots."""
+"""What every benchmark uses: command-line options, fair timing, texts, the machine and reports."""

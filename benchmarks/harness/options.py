@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from benchmarks.harness.report import Report
-from benchmarks.harness.timing import Clock
 from model.cli.options import Command, Option, grouped
 from model.errors import TranslationError
 
@@ -37,17 +36,15 @@ class Timing:
     """How to measure, and where the report goes."""
 
     rounds: int  # timed repetitions
-    clock: Clock  # what speeds and ratios are computed from
     seed: int  # seed of everything random
     output: Path | None  # folder for the report; None only prints it
     name: str | None  # name of the report's files; None takes the benchmark's
 
     def note(self) -> str:
         """How to read the figures."""
-        seconds = {"wall": "Seconds that passed", "processor": "Seconds of computing, all threads together"}
         return (
-            f"{seconds[self.clock]}; medians of {self.rounds} rounds in which all take turns, "
-            "the lowest and the highest round's ratio in brackets."
+            f"Medians of {self.rounds} rounds in which all take turns; the lowest and the highest round's "
+            "ratio in brackets."
         )
 
 
@@ -59,17 +56,11 @@ def deliver(report: Report, output: Path | None) -> None:
 
 
 def timing_options(command: Command) -> Command:
-    """`--rounds`, `--clock`, `--seed`, `--output` and `--name`, as `timing`."""
+    """`--rounds`, `--seed`, `--output` and `--name`, as `timing`."""
     options: dict[str, Option] = {
         "rounds": counted("rounds", 5, "Timed repetitions."),
-        "clock": click.option(
-            "--clock",
-            default="wall",
-            type=click.Choice(["wall", "processor"]),
-            help="Seconds that passed, or seconds of computing, which a busy machine stretches less.",
-        ),
         "seed": counted("seed", 1, "Seed of everything random."),
-        "output": click.option("--output", type=FOLDER, help="Folder for Markdown, JSON and plot."),
+        "output": click.option("--output", type=FOLDER, help="Folder for Markdown and JSON."),
         "name": click.option("--name", help="Name of the files in that folder."),
     }
     return grouped(command, options, "timing", Timing)
@@ -88,11 +79,5 @@ def counted(flag: str, default: int, text: str) -> Option:
 
 def several(flag: str, name: str, choices: Sequence[str] | None, default: Sequence[Any], text: str) -> Option:
     """An option that may be repeated, for each of some names or, without choices, numbers from 1 on."""
-    return click.option(
-        f"--{flag}",
-        name,
-        multiple=True,
-        type=click.Choice(choices) if choices else click.IntRange(min=1),
-        default=default,
-        help=text,
-    )
+    kind = click.Choice(choices) if choices else click.IntRange(min=1)
+    return click.option(f"--{flag}", name, multiple=True, type=kind, default=default, help=text)

@@ -8,12 +8,10 @@ import numpy as np
 
 from benchmarks.engines import Ids, Translations
 from benchmarks.engines.weights import FIRST_WORD
-from model.checkpoint.card import Pair
 from model.checkpoint.folder import Checkpoint
 from model.config import TransformerConfig
 from model.errors import InputError
 from model.evaluation.scores import score_translations
-from model.text.document import Document
 from model.text.tokenizer import Tokenizer
 from model.training.data.corpus import read_lines
 
@@ -49,49 +47,30 @@ class EncodedText:
         return score_translations(texts, [self.references], self.target).bleu
 
 
-def read_text(
-    checkpoint: Checkpoint, source_file: Path, reference_file: Path | None, target: str, limit: int
-) -> EncodedText:
-    """Lines of a file, spread over all of it, that the checkpoint's limit allows.
+def read_text(checkpoint: Checkpoint, file: Path, target: str, limit: int) -> EncodedText:
+    """At most `limit` lines spread over a file, those that the checkpoint's limit allows.
 
-    Args:
-        checkpoint: What is to translate them.
-        source_file: A sentence a line, or source and reference separated by a tab; plain or .gz.
-        reference_file: A reference a line; None takes the second column, if there is one.
-        target: Language to translate into.
-        limit: Most sentences.
+    A line is a sentence; a tab may begin its reference. Files may be compressed (.gz).
 
     Raises:
-        CorpusError: If a file cannot be read.
-        InputError: If there is no sentence, or there are not as many references.
+        CorpusError: If the file cannot be read.
+        InputError: If there is no sentence.
     """
-    pairs = _pairs(source_file, reference_file)
     tokenizer, longest = checkpoint.tokenizer, checkpoint.card.max_source_length
+    rows = [line.split("\t") for line in read_lines(file) if line.strip()]
     encoded = [
-        (tuple(tokenizer.encode(source, target_language=target)), reference)
-        for source, reference in pairs[:: max(1, len(pairs) // limit)][:limit]
+        (tuple(tokenizer.encode(row[0], target_language=target)), row[1:2])
+        for row in rows[:: max(1, len(rows) // limit)][:limit]
     ]
     fitting = sorted((pair for pair in encoded if len(pair[0]) <= longest), key=lambda pair: -len(pair[0]))
     if not fitting:
         raise InputError("the text must hold at least one sentence", "source-file")
-    references = [reference for _, reference in fitting if reference is not None]
+    references = [text for _, reference in fitting for text in reference]
+    sources = [ids for ids, _ in fitting]
+    is_complete = len(references) == len(sources)
     return EncodedText(
-        checkpoint=checkpoint,
-        target=target,
-        sources=[ids for ids, _ in fitting],
-        references=references if len(references) == len(fitting) else [],
+        checkpoint=checkpoint, target=target, sources=sources, references=references if is_complete else []
     )
-
-
-def _pairs(source_file: Path, reference_file: Path | None) -> list[tuple[str, str | None]]:
-    lines = list(read_lines(source_file))
-    if reference_file is None:
-        columns = (line.split("\t") for line in lines if line.strip())
-        return [(row[0], row[1] if len(row) > 1 else None) for row in columns]
-    references = list(read_lines(reference_file))
-    if len(references) != len(lines):
-        raise InputError(f"there are {len(lines)} sentences, but {len(references)} references", "references")
-    return [pair for pair in zip(lines, references, strict=True) if pair[0].strip()]
 
 
 @dataclass(frozen=True)
@@ -112,32 +91,6 @@ def word_texts(tokenizer: Tokenizer, lengths: Sequence[int], count: int, seed: i
         tokens = lengths[index % len(lengths)]
         chosen = generator.choice(len(words), tokens - 2)
         texts.append(SizedText(" ".join(words[i] for i in chosen), tokens, tokens))
-    return texts
-
-
-def real_texts(
-    checkpoint: Checkpoint, lines: Sequence[str], pair: Pair, lengths: Sequence[int], count: int
-) -> list[SizedText]:
-    """Lines of single sentences: for each of the lengths in turn the nearest line, none of them twice.
-
-    Raises:
-        InputError: If no line is a single sentence.
-    """
-    tokenizer, card = checkpoint.tokenizer, checkpoint.card
-    sized = [
-        (len(tokenizer.encode(line, target_language=pair[1])), line)
-        for line in dict.fromkeys(map(str.strip, lines))
-        if Document.split(line, pair[0]).sentences == (line,)
-    ]
-    sized = [each for each in sized if each[0] <= card.max_source_length]
-    if not sized:
-        raise InputError("the text must hold at least one line that is a single sentence", "source-file")
-    texts = []
-    for index in range(min(count, len(sized))):
-        wanted = lengths[index % len(lengths)]
-        nearest = min(sized, key=lambda each: abs(each[0] - wanted))
-        sized.remove(nearest)
-        texts.append(SizedText(nearest[1], nearest[0], card.max_target_length))
     return texts
 
 

@@ -8,22 +8,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-Clock = Literal["wall", "processor"]
 Name = TypeVar("Name")
-
-
-@dataclass(frozen=True)
-class Duration:
-    """Seconds that passed, and seconds of computing in all threads, which a busy machine stretches less."""
-
-    wall: float
-    processor: float
-
-    def by(self, clock: Clock) -> float:
-        """Seconds by one of the two clocks."""
-        return self.wall if clock == "wall" else self.processor
 
 
 @dataclass(frozen=True)
@@ -38,15 +25,15 @@ class Ratio:
         return f"{self.median:.2f} ({self.lowest:.2f}–{self.highest:.2f})"
 
 
-def take_turns(runs: Mapping[Name, Callable[[int], Duration]], rounds: int) -> dict[Name, list[Duration]]:
+def take_turns(runs: Mapping[Name, Callable[[int], float]], rounds: int) -> dict[Name, list[float]]:
     """Run every participant once a round; each round begins with another participant.
 
     Args:
-        runs: By name; each is called with the number of the round, from 0.
+        runs: By name; each is called with the number of the round, from 0, and returns its seconds.
         rounds: At least 1.
     """
     names = list(runs)
-    timings: dict[Name, list[Duration]] = {name: [] for name in names}
+    timings: dict[Name, list[float]] = {name: [] for name in names}
     for current in range(rounds):
         first = current % len(names)
         for name in names[first:] + names[:first]:
@@ -54,27 +41,21 @@ def take_turns(runs: Mapping[Name, Callable[[int], Duration]], rounds: int) -> d
     return timings
 
 
-def timed(run: Callable[[], object]) -> Duration:
-    """How long one call takes."""
-    wall, processor = time.perf_counter(), time.process_time()
+def timed(run: Callable[[], object]) -> float:
+    """Seconds that one call takes."""
+    start = time.perf_counter()
     run()
-    return Duration(time.perf_counter() - wall, time.process_time() - processor)
+    return time.perf_counter() - start
 
 
-def speed_ratio(subject: Sequence[Duration], baseline: Sequence[Duration], clock: Clock) -> Ratio:
-    """How many times as fast the subject is as the baseline, round by round; above 1 it is faster."""
-    pairs = zip(subject, baseline, strict=True)
-    return ratio_of([theirs.by(clock) / ours.by(clock) for ours, theirs in pairs])
+def speed_ratio(subject: Sequence[float], baseline: Sequence[float]) -> Ratio:
+    """How many times as fast the subject is as the baseline, from the seconds of each round."""
+    return ratio_of([theirs / ours for ours, theirs in zip(subject, baseline, strict=True)])
 
 
 def ratio_of(ratios: Sequence[float]) -> Ratio:
     """The rounds' ratios as one."""
     return Ratio(statistics.median(ratios), min(ratios), max(ratios))
-
-
-def median_seconds(durations: Sequence[Duration], clock: Clock) -> float:
-    """The median round's duration."""
-    return statistics.median(duration.by(clock) for duration in durations)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -7,15 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from benchmarks.engines import OURS, beams
-from benchmarks.engines.process import Footprint
-from benchmarks.harness.machine import memory_of
 from model.request import DecodeOptions
 
 _ROOT = Path(__file__).parents[2]
@@ -23,30 +21,31 @@ _START_SECONDS, _END_SECONDS = 120, 30
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ServiceSpec:
     """How to start a service; `{port}` in its command and environment stands for its port."""
 
     name: str
     command: Sequence[str]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
     translates: bool = True
 
 
 def dragoman_service(folder: Path, *, workers: int, precision: str, device: str = "cpu") -> ServiceSpec:
     """Ours, as users start it."""
+    settings = {
+        "CHECKPOINT": str(folder.resolve()),
+        "PORT": "{port}",
+        "WORKERS": str(workers),
+        "PRECISION": precision,
+        "DEVICE": device,
+        "LOG_LEVEL": "error",
+    }
     return ServiceSpec(
         name=f"{OURS}, {_counted(workers)}",
         command=(str(Path(sys.executable).with_name("dragoman")), "serve"),
-        environment={
-            "DRAGOMAN_CHECKPOINT": str(folder.resolve()),
-            "DRAGOMAN_PORT": "{port}",
-            "DRAGOMAN_WORKERS": str(workers),
-            "DRAGOMAN_PRECISION": precision,
-            "DRAGOMAN_DEVICE": device,
-            "DRAGOMAN_LOG_LEVEL": "error",
-            "OMP_NUM_THREADS": "1",
-        },
+        environment={f"DRAGOMAN_{name}": value for name, value in settings.items()}
+        | {"OMP_NUM_THREADS": "1"},
     )
 
 
@@ -71,13 +70,13 @@ def ctranslate2_service(
 
 def echo_service() -> ServiceSpec:
     """FastAPI alone, which answers with the text it got."""
-    return ServiceSpec(name="fastapi echo", command=_module("echo"), environment={}, translates=False)
+    return ServiceSpec(name="fastapi echo", command=_module("fastapi_ctranslate2"), translates=False)
 
 
 def null_service(checkpoint: Path) -> ServiceSpec:
     """Ours, with an engine that gives the source back at once."""
     command = _module("null_backend", f"--checkpoint={checkpoint}")
-    return ServiceSpec(name=f"{OURS}, nothing decoded", command=command, environment={}, translates=False)
+    return ServiceSpec(name=f"{OURS}, nothing decoded", command=command, translates=False)
 
 
 def _module(name: str, *options: str) -> Sequence[str]:
@@ -114,16 +113,6 @@ class Service:
             self._process.kill()
             self.__exit__(None, None, None)
             raise
-        self._seconds_to_ready = time.perf_counter() - start
-        self._resident = memory_of(self._process.pid, "VmRSS")
-
-    def footprint(self) -> Footprint:
-        """Start and memory, the peak so far."""
-        return Footprint(
-            seconds_to_ready=self._seconds_to_ready,
-            resident=self._resident,
-            peak=memory_of(self._process.pid, "VmHWM"),
-        )
 
     def processor_seconds(self) -> float:
         """Seconds of computing so far; 0 on other systems than Linux."""

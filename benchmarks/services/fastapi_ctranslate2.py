@@ -6,7 +6,7 @@ CTranslate2 takes one length limit a call, so that the requests of a batch have 
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,12 +17,35 @@ import ctranslate2
 import sentencepiece
 import uvicorn
 from fastapi import FastAPI
-
-from benchmarks.services.echo import Answer, Request
+from pydantic import BaseModel
 
 _EOS = "</s>"
 # Dragoman limits a translation in the same way where the request gives no limit.
 _RATIO, _OFFSET = 3, 20
+
+
+class Decoding(BaseModel):
+    """The decoding options that the benchmarks send."""
+
+    max_length: int | None = None
+
+
+class Request(BaseModel):
+    """A text to translate: the part of our interface that the benchmarks use."""
+
+    q: str
+    source: str
+    target: str
+    decoding: Decoding = Decoding()
+
+
+class Answer(BaseModel):
+    """Its translation."""
+
+    translatedText: str
+
+
+Answering = Callable[[Request], Awaitable[str]]
 
 
 @dataclass(frozen=True)
@@ -40,8 +63,7 @@ class MicroBatcher:
         workers: See there.
         most: Sentences in a batch at most.
         seconds: How long a batch that is not full waits while others are decoded.
-        beam_size: 1 is greedy.
-        length_penalty: See `model.request.DecodeOptions`.
+        search: Options of CTranslate2's search; greedy by default.
         longest: Most tokens of any translation.
     """
 
@@ -53,12 +75,11 @@ class MicroBatcher:
         longest: int,
         most: int = 32,
         seconds: float = 0.002,
-        beam_size: int = 1,
-        length_penalty: float = 1.0,
+        search: Mapping[str, float] | None = None,
     ) -> None:
         self._translator, self._threads = translator, ThreadPoolExecutor(workers)
         self._most, self._seconds, self._longest = most, seconds, longest
-        self._search = {"beam_size": beam_size, "length_penalty": length_penalty}
+        self._search = search or {"beam_size": 1}
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._free = asyncio.Semaphore(workers)
         self._busy = 0
@@ -120,15 +141,15 @@ class MicroBatcher:
         return [result.hypotheses[0] for result in results]
 
 
-def create_app(folder: Path, batcher: MicroBatcher, language_tags: dict[str, str]) -> FastAPI:
-    """The service over an exported folder."""
-    pieces = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
+def create_app(answer: Answering, batcher: MicroBatcher | None) -> FastAPI:
+    """The service, which gives each text the answer of a function."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        task = asyncio.create_task(batcher.run())
+        task = asyncio.create_task(batcher.run()) if batcher else None
         yield
-        task.cancel()
+        if task:
+            task.cancel()
 
     app = FastAPI(lifespan=lifespan)
 
@@ -138,16 +159,29 @@ def create_app(folder: Path, batcher: MicroBatcher, language_tags: dict[str, str
 
     @app.post("/translate")
     async def translate(request: Request) -> Answer:
-        tag = language_tags.get(request.target)
-        tokens = [*([tag] if tag else []), *pieces.encode(request.q, out_type=str), _EOS]
-        translated = await batcher.translate(tokens, request.decoding.max_length)
-        return Answer(translatedText=pieces.decode(translated))
+        return Answer(translatedText=await answer(request))
 
     return app
 
 
+async def _echo(request: Request) -> str:
+    return request.q
+
+
+def _translating(folder: Path, batcher: MicroBatcher, tags: Mapping[str, str]) -> Answering:
+    pieces = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
+
+    async def translate(request: Request) -> str:
+        tag = tags.get(request.target)
+        tokens = [*([tag] if tag else []), *pieces.encode(request.q, out_type=str), _EOS]
+        translated: str = pieces.decode(await batcher.translate(tokens, request.decoding.max_length))
+        return translated
+
+    return translate
+
+
 @click.command()
-@click.option("--model", "folder", type=click.Path(path_type=Path), required=True)
+@click.option("--model", "folder", type=click.Path(path_type=Path), help="Without one, texts are echoed.")
 @click.option("--port", type=int, required=True)
 @click.option("--workers", type=int, default=1)
 @click.option("--beam-size", type=int, default=1)
@@ -155,7 +189,7 @@ def create_app(folder: Path, batcher: MicroBatcher, language_tags: dict[str, str
 @click.option("--compute-type", default="int8")
 @click.option("--device", default="cpu")
 def main(
-    folder: Path,
+    folder: Path | None,
     port: int,
     workers: int,
     beam_size: int,
@@ -164,18 +198,16 @@ def main(
     device: str,
 ) -> None:
     """Serve on 127.0.0.1."""
-    description = json.loads((folder / "dragoman.json").read_text(encoding="utf-8"))
-    translator = ctranslate2.Translator(
-        str(folder), device=device, compute_type=compute_type, inter_threads=workers, intra_threads=1
-    )
-    batcher = MicroBatcher(
-        translator,
-        workers=workers,
-        longest=description["max_target_length"],
-        beam_size=beam_size,
-        length_penalty=length_penalty,
-    )
-    app = create_app(folder, batcher, description["language_tags"])
+    app = create_app(_echo, None)
+    if folder is not None:
+        description = json.loads((folder / "dragoman.json").read_text(encoding="utf-8"))
+        translator = ctranslate2.Translator(
+            str(folder), device=device, compute_type=compute_type, inter_threads=workers, intra_threads=1
+        )
+        search = {"beam_size": beam_size, "length_penalty": length_penalty}
+        longest = description["max_target_length"]
+        batcher = MicroBatcher(translator, workers=workers, longest=longest, search=search)
+        app = create_app(_translating(folder, batcher, description["language_tags"]), batcher)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", access_log=False)
 
 

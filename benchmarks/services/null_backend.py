@@ -20,7 +20,7 @@ from model.request import DecodeRequest, Hypothesis
 _MOST_SENTENCES = 256
 
 
-class NullEngine:
+class _NullEngine:
     """See Engine; one step decodes every sentence that was added."""
 
     def __init__(self) -> None:
@@ -28,30 +28,24 @@ class NullEngine:
 
     @property
     def is_idle(self) -> bool:
-        """See Engine."""
         return not self._added
 
     @property
     def running(self) -> int:
-        """See Engine."""
         return len(self._added)
 
     def fits(self, request: DecodeRequest) -> bool:
-        """See Engine."""
         return len(self._added) < _MOST_SENTENCES
 
     def add(self, request: DecodeRequest) -> Sentence:
-        """See Engine."""
         sentence = Sentence(request, 0, len(request.source_ids), seed=0)
         self._added.append(sentence)
         return sentence
 
     def cancel(self, sentence: Sentence) -> None:
-        """See Engine."""
         self._added = [each for each in self._added if each is not sentence]
 
     def step(self, observer: Observer, *, max_steps: int) -> Progress:
-        """See Engine."""
         sentences, self._added = self._added, []
         observer.encoded(0.0)
         for _ in sentences:
@@ -64,21 +58,20 @@ class NullEngine:
         )
 
     def interrupt(self) -> None:
-        """See Engine."""
+        pass
 
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
-        """See Engine."""
         return ()
 
 
-class NullBackend:
+class _NullBackend:
     """A checkpoint's tokenizer and card, and an engine without a network."""
 
     workers = 1
 
     def __init__(self, folder: Path) -> None:
         checkpoint = load_checkpoint(folder)
-        self._engine = NullEngine()
+        self._engine = _NullEngine()
         self._model = LoadedModel(
             card=checkpoint.card,
             tokenizer=checkpoint.tokenizer,
@@ -90,19 +83,16 @@ class NullBackend:
         )
 
     def models(self) -> Sequence[LoadedModel]:
-        """See Backend."""
         return [self._model]
 
-    def engine(self, model: str, worker: int) -> NullEngine:
-        """See Backend."""
+    def engine(self, model: str, worker: int) -> _NullEngine:
         return self._engine
 
     def memory(self) -> Mapping[str, int]:
-        """See Backend."""
         return {}
 
     def close(self) -> None:
-        """See Backend."""
+        pass
 
 
 def _source_of(request: DecodeRequest) -> Result:
@@ -126,7 +116,7 @@ def main(checkpoint: Path, port: int) -> None:
     settings = Settings(checkpoint=(checkpoint,), port=port)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
         set_up_logs(settings.log_level)
-        serve(create_app(settings, NullBackend(checkpoint)), settings)
+        serve(create_app(settings, _NullBackend(checkpoint)), settings)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def test_a_step_is_compared_with_the_limits_of_the_machine(tmp_path: Path) -> No
     chosen = ["--engine", "dragoman-torch-float32", "--engine", "ctranslate2-int8"]
     results = run("roofline", tmp_path, "--shape", "tiny", "--batch-size", "4", *chosen)["results"]
     steps = [result for result in results if result["kind"] == "step"]
-    assert [step["engine"] for step in steps] == ["dragoman-torch", "ctranslate2"]
+    assert [step["engine"] for step in steps] == ["dragoman-torch-float32", "ctranslate2-int8"]
     assert all(len(step["seconds"]) == 2 and step["least_seconds"] > 0 for step in steps)
     (limits,) = (result for result in results if result["kind"] == "limits")
     assert len(limits["bandwidth"]) == 2

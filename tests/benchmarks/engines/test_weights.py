@@ -42,7 +42,7 @@ def test_engines_of_one_format_share_a_folder(tiny_checkpoint: Path, tmp_path: P
     assert folders["dragoman-torch-int8"] == tiny_checkpoint
     assert folders["ctranslate2-int8"] == tmp_path / "ctranslate2-int8"
     assert folders["hugging-face-float32"] == tmp_path / "pegasus-float32"
-    assert weights.left_out(list(ENGINES.values())) == []
+    assert weights.left_out == []
 
 
 def test_what_a_format_cannot_hold_stays_away(
@@ -55,7 +55,8 @@ def test_what_a_format_cannot_hold_stays_away(
     weights = Weights(tiny_checkpoint, tmp_path)
     peer = ENGINES["hugging-face-float32"]
     assert weights.folder_of(peer) is None
-    (line,) = weights.left_out([peer, ENGINES["dragoman-torch-int8"]])
+    assert weights.folder_of(ENGINES["dragoman-torch-int8"]) == tiny_checkpoint
+    (line,) = weights.left_out
     assert line.startswith("Left out: hugging-face-float32 (`positions` must be")
 
 
