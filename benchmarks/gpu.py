@@ -17,27 +17,21 @@ import click
 from benchmarks.harness.options import FOLDER
 
 _ROOT = Path(__file__).parents[1]
+_BASE, _TINY = "--shape=base", "--shape=tiny --rounds=1"
+_SIZES = "--batch-size=1 --batch-size=32 --batch-size=256"
+# More sentences than a batch holds: the engines refill freed slots at every step.
 PARTS: Mapping[str, tuple[int, str, str]] = {
-    "decode": (
-        240,
-        # More sentences than a batch holds: the engines refill freed slots at every step.
-        "--shape=base --tokens=64 --sentences=512 --batch-size=1 --batch-size=32 --batch-size=256",
-        "--shape=tiny --rounds=1 --tokens=8 --batch-size=4",
-    ),
-    "roofline": (
-        150,
-        "--shape=base --batch-size=1 --batch-size=32 --batch-size=128 --batch-size=256 --batch-size=512",
-        "--shape=tiny --rounds=1 --batch-size=4",
-    ),
+    "decode": (240, f"{_BASE} {_SIZES} --tokens=64 --sentences=512", f"{_TINY} --tokens=8 --batch-size=4"),
+    "roofline": (150, f"{_BASE} {_SIZES}", f"{_TINY} --batch-size=4"),
     "serve": (
         150,
-        "--shape=base --precision=bfloat16 --workers=1 --concurrency=64 --concurrency=256 --rounds=3",
-        "--shape=tiny --rounds=1 --workers=1 --concurrency=2 --seconds=0.3",
+        f"{_BASE} --precision=bfloat16 --workers=1 --concurrency=64 --concurrency=256 --rounds=3",
+        f"{_TINY} --workers=1 --concurrency=2 --seconds=0.3",
     ),
     "training": (
         180,
-        "--shape=base --precision=bfloat16 --max-tokens=16384 --compile",
-        "--shape=tiny --precision=float32 --max-tokens=300 --rounds=1",
+        f"{_BASE} --precision=bfloat16 --max-tokens=16384 --compile",
+        f"{_TINY} --precision=float32 --max-tokens=300",
     ),
 }
 """What a session runs, in this order: the most seconds, the options, and the options of a quick session."""

@@ -188,14 +188,7 @@ def trainers_of(
 def measure(
     shape: str, trainers: Mapping[str, Trainer], batches: Sequence[Batch], device: torch.device
 ) -> list[Result]:
-    """Train all on all batches, in turns, and time all batches except the first WARM_UP.
-
-    Args:
-        shape: Name of the network.
-        trainers: By name, ours first.
-        batches: At least one more than WARM_UP, in CPU memory.
-        device: Where the trainers compute.
-    """
+    """Train all on all batches, in turns, and time all batches except the first WARM_UP."""
     there = [batch.to(device) for batch in batches]
     losses = {name: trainer.cross_entropy(there[0]) for name, trainer in trainers.items()}
     expected = next(iter(losses.values()))
@@ -244,15 +237,7 @@ def operations(config: TransformerConfig, batch: Batch) -> float:
 def pair_batches(
     config: TransformerConfig, count: int, max_tokens: int, seed: int, lengths: PairLengths
 ) -> tuple[list[Batch], float]:
-    """The first batches of an epoch as our trainer plans it, of random words, and its share of padding.
-
-    Args:
-        config: The network that is to read them.
-        count: How many.
-        max_tokens: Budget of a batch, padding charged: pairs × (longest source + longest target).
-        seed: Seed of order and tokens.
-        lengths: Lengths of the pairs of an epoch.
-    """
+    """The first batches of an epoch as our trainer plans it, of random words, and its share of padding."""
     sources, targets = lengths
     plan = plan_epoch(sources, targets, np.ones(len(sources)), BatchConfig(max_tokens=max_tokens), [seed])
     tokens = torch.Generator().manual_seed(seed)

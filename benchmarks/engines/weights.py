@@ -92,13 +92,7 @@ def _mix(block: FeedForward) -> None:
 
 
 def random_checkpoint(folder: Path, shape: str, seed: int) -> Path:
-    """Write a checkpoint of an endless network with a real tokenizer, and return its folder.
-
-    Args:
-        folder: Where; replaced if it is there.
-        shape: A key of SHAPES.
-        seed: Seed of the weights.
-    """
+    """Write a checkpoint of an endless network with a real tokenizer, and return its folder."""
     network = endless_network(SHAPES[shape], seed)
     tokenizer = folder.with_name(f"{folder.name}-tokenizer")
     resized_tokenizer(tokenizer, SHAPES[shape].target_vocab_size)
@@ -135,12 +129,7 @@ def resized_tokenizer(folder: Path, vocab_size: int) -> None:
 
 
 class Weights:
-    """One checkpoint in every format that engines ask for; each is written once.
-
-    Args:
-        folder: Folder of the checkpoint.
-        exports: Where to write the other formats.
-    """
+    """One checkpoint in every format that engines ask for; each is written once."""
 
     def __init__(self, folder: Path, exports: Path) -> None:
         self._exports, self._checkpoint = exports, load_checkpoint(folder)

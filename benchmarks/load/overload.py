@@ -105,10 +105,6 @@ def longest_wait(url: str, rate: float) -> float:
 
     A request that is admitted as the last one is answered when as many as were admitted have been, and by the
     deadline at the latest (J. D. C. Little 1961, https://doi.org/10.1287/opre.9.3.383).
-
-    Args:
-        url: URL of the service.
-        rate: Answers a second.
     """
     with urlopen(f"{url}/models", timeout=10) as response:
         limits = json.load(response)[0]["limits"]

@@ -99,10 +99,6 @@ GOALS: Sequence[Goal] = (
 def trained_goals(name: str, pairs: Sequence[Pair]) -> tuple[Goal, ...]:
     """The goals of a model whose direction a run trains.
 
-    Args:
-        name: Name of a goal; all goals of its model are meant.
-        pairs: What the run trains.
-
     Raises:
         click.UsageError: If that goal itself is not among them.
     """
@@ -122,11 +118,7 @@ def goals_of(name: str) -> tuple[Goal, ...]:
 
 
 def read_changes(files: Sequence[Path], assignments: Sequence[str]) -> dict[str, Any]:
-    """Changes to a training file, the later ones laid over the earlier ones.
-
-    Args:
-        files: TOML files with some sections of a training file; paths are relative to each.
-        assignments: `section.name=value`, the value in TOML's syntax; a bare word is text.
+    """Sections of TOML files, then `section.name=value` (a bare word is text), later ones over earlier ones.
 
     Raises:
         click.UsageError: If one of them cannot be read.
@@ -154,13 +146,7 @@ def _assigned(assignment: str) -> dict[str, Any]:
 def read_recipe(
     file: Path, changes: Mapping[str, Any], *, data: Path | None = None, folder: Path | None = None
 ) -> TrainConfig:
-    """A training file with changes.
-
-    Args:
-        file: As `dragoman train --config` takes it.
-        changes: In the shape of such a file.
-        data: Where the corpora are that the file expects in `data/`; None leaves them there.
-        folder: Folder of the run; None takes the file's.
+    """A training file with changes; its corpora in `data/` are those of another folder, if one is given.
 
     Raises:
         ConfigError: If the configuration cannot work.

@@ -110,7 +110,6 @@ class Service:
                     raise RuntimeError(f"{spec.name} did not become ready")
                 time.sleep(0.01)
         except BaseException:
-            self._process.kill()
             self.__exit__(None, None, None)
             raise
 

@@ -20,14 +20,6 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 _EOS = "</s>"
-# Dragoman limits a translation in the same way where the request gives no limit.
-_RATIO, _OFFSET = 3, 20
-
-
-class Decoding(BaseModel):
-    """The decoding options that the benchmarks send."""
-
-    max_length: int | None = None
 
 
 class Request(BaseModel):
@@ -36,7 +28,7 @@ class Request(BaseModel):
     q: str
     source: str
     target: str
-    decoding: Decoding = Decoding()
+    decoding: dict[str, str | int]
 
 
 class Answer(BaseModel):
@@ -51,41 +43,31 @@ Answering = Callable[[Request], Awaitable[str]]
 @dataclass(frozen=True)
 class _Waiting:
     tokens: list[str]
-    max_length: int | None
+    max_length: int
     translated: "asyncio.Future[list[str]]"
 
 
 class MicroBatcher:
-    """Collects requests into batches, and keeps every worker of CTranslate2 busy with one.
-
-    Args:
-        translator: Its `inter_threads` is the number of workers.
-        workers: See there.
-        most: Sentences in a batch at most.
-        seconds: How long a batch that is not full waits while others are decoded.
-        search: Options of CTranslate2's search; greedy by default.
-        longest: Most tokens of any translation.
-    """
+    """Collects requests into batches, and keeps every worker of CTranslate2 busy with one."""
 
     def __init__(
         self,
         translator: ctranslate2.Translator,
         *,
         workers: int,
-        longest: int,
         most: int = 32,
         seconds: float = 0.002,
         search: Mapping[str, float] | None = None,
     ) -> None:
         self._translator, self._threads = translator, ThreadPoolExecutor(workers)
-        self._most, self._seconds, self._longest = most, seconds, longest
+        self._most, self._seconds = most, seconds
         self._search = search or {"beam_size": 1}
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._free = asyncio.Semaphore(workers)
         self._busy = 0
         self._running: set[asyncio.Task[None]] = set()
 
-    async def translate(self, tokens: list[str], max_length: int | None) -> list[str]:
+    async def translate(self, tokens: list[str], max_length: int) -> list[str]:
         """Target tokens of one sentence."""
         translated: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait(_Waiting(tokens, max_length, translated))
@@ -133,10 +115,11 @@ class MicroBatcher:
             self._free.release()
 
     def _call(self, batch: Sequence[_Waiting]) -> list[list[str]]:
-        longest_source = max(len(each.tokens) for each in batch)
-        limit = batch[0].max_length or min(self._longest, _RATIO * longest_source + _OFFSET)
         results = self._translator.translate_batch(
-            [each.tokens for each in batch], max_decoding_length=limit, min_decoding_length=0, **self._search
+            [each.tokens for each in batch],
+            max_decoding_length=batch[0].max_length,
+            min_decoding_length=0,
+            **self._search,
         )
         return [result.hypotheses[0] for result in results]
 
@@ -174,7 +157,7 @@ def _translating(folder: Path, batcher: MicroBatcher, tags: Mapping[str, str]) -
     async def translate(request: Request) -> str:
         tag = tags.get(request.target)
         tokens = [*([tag] if tag else []), *pieces.encode(request.q, out_type=str), _EOS]
-        translated: str = pieces.decode(await batcher.translate(tokens, request.decoding.max_length))
+        translated: str = pieces.decode(await batcher.translate(tokens, int(request.decoding["max_length"])))
         return translated
 
     return translate
@@ -205,8 +188,7 @@ def main(
             str(folder), device=device, compute_type=compute_type, inter_threads=workers, intra_threads=1
         )
         search = {"beam_size": beam_size, "length_penalty": length_penalty}
-        longest = description["max_target_length"]
-        batcher = MicroBatcher(translator, workers=workers, longest=longest, search=search)
+        batcher = MicroBatcher(translator, workers=workers, search=search)
         app = create_app(_translating(folder, batcher, description["language_tags"]), batcher)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", access_log=False)
 

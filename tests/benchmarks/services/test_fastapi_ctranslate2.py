@@ -5,8 +5,6 @@ import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-import pytest
-
 from benchmarks.services.fastapi_ctranslate2 import MicroBatcher
 
 
@@ -26,14 +24,13 @@ class Double:
 
 
 async def translate(
-    double: Double, sources: Sequence[tuple[list[str], int | None]], **limits: int
+    double: Double, sources: Sequence[tuple[list[str], int]], **limits: int
 ) -> list[list[str]]:
     batcher = MicroBatcher(
         double,
         workers=1,
         most=limits.get("most", 32),
         seconds=0.01,
-        longest=40,
     )
     running = asyncio.create_task(batcher.run())
     first = asyncio.create_task(batcher.translate(*sources[0]))
@@ -59,10 +56,3 @@ def test_requests_with_other_limits_and_above_the_size_wait_for_a_batch_of_their
     sources = [(["a"], 7), (["b"], 7), (["c"], 9), (["d"], 7), (["e"], 7)]
     asyncio.run(translate(double, sources, most=2))
     assert double.calls == [(1, 7), (2, 7), (1, 9), (1, 7)]
-
-
-@pytest.mark.parametrize(("words", "limit"), [(3, 29), (10, 40)])
-def test_without_a_limit_it_depends_on_the_source_as_ours_does(words: int, limit: int) -> None:
-    double = Double()
-    asyncio.run(translate(double, [(["a"] * words, None)]))
-    assert double.calls == [(1, limit)]
