@@ -1,1 +1,1 @@
-"""Connections: uvicorn's server and protocol, with limits on heads, bodies, idle time and connections."""
+"""Connections: uvicorn's server and protocol; `head` limits heads, `limits` the number and rate of clients."""

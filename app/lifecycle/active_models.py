@@ -1,4 +1,4 @@
-"""The models that are being served, from loading to the end, and how others replace them."""
+"""Which model set serves: loaded at the start, replaced by a reload, retired when its requests have ended."""
 
 import asyncio
 import logging

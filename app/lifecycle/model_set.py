@@ -20,6 +20,17 @@ from model.decoding.sentence import Sentence
 from model.errors import CheckpointError, TranslationError
 from model.request import DecodeRequest
 
+logger = logging.getLogger(__name__)
+
+_TEXT = "Congratulations, everything is ready."
+_LONGEST = 16
+# How long to wait for the current calls of the engines: after a reload, at the end of the process, and at the
+# end of a process that must end at once. A call takes a few milliseconds.
+_PATIENT_SECONDS = 60.0
+_STEP_SECONDS = 2.0
+_FORCED_SECONDS = 0.1
+_FREE_ROWS_ON_GPU = 64
+
 
 def reclaim_memory() -> None:
     """Collect garbage, and return free memory to the system; takes some hundredths of a second."""
@@ -29,10 +40,6 @@ def reclaim_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
-
-
-_TEXT = "Congratulations, everything is ready."
-_LONGEST = 16
 
 
 def warm_up(backend: Backend) -> None:
@@ -76,17 +83,6 @@ def _decode(engine: Engine, requests: Sequence[DecodeRequest], model: LoadedMode
                 raise result
             texts[sentence] = model.tokenizer.decode(result[0].token_ids)
     return [texts[sentence] for sentence in sentences]
-
-
-logger = logging.getLogger(__name__)
-
-# How long to wait for the current calls of the engines: after a reload, at the end of the process, and at the
-# end of a process that must end at once. A call takes a few milliseconds.
-_PATIENT_SECONDS = 60.0
-_STEP_SECONDS = 2.0
-_FORCED_SECONDS = 0.1
-
-_FREE_ROWS_ON_GPU = 64
 
 
 class ModelSet:

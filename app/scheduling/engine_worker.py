@@ -29,6 +29,13 @@ logger = logging.getLogger(__name__)
 Outcome = list[Hypothesis] | TranslationError | ServiceError
 """What became of one sentence: its hypotheses, best first, or why it failed."""
 
+BACKOFF_SECONDS: Final = 30.0
+# How long one call of an engine takes. Long enough that Python's work between two calls counts little, short
+# enough for a sentence that arrives in the middle: interrupting the engine for each arrival costs more than
+# half as long again (docs/journal.md).
+_CALL_SECONDS = 0.005
+_MAX_STEPS = 1000
+
 
 def as_failure(fault: Exception) -> TranslationError | ServiceError:
     """The outcome of the one sentence that made an engine raise."""
@@ -51,9 +58,6 @@ def failure_reason(outcome: Outcome) -> FailureReason | None:
     if isinstance(outcome, NotFiniteError):
         return "non_finite"
     return "out_of_memory" if isinstance(outcome, OutOfMemoryError) else "fault"
-
-
-BACKOFF_SECONDS: Final = 30.0
 
 
 class OomBackoff:
@@ -91,13 +95,6 @@ class OomBackoff:
 def load_of(jobs: Iterable[SentenceJob]) -> int:
     """Total cost of sentences."""
     return sum(job.cost for job in jobs)
-
-
-# How long one call of an engine takes. Long enough that Python's work between two calls counts little, short
-# enough for a sentence that arrives in the middle: interrupting the engine for each arrival costs more than
-# half as long again (docs/journal.md).
-_CALL_SECONDS = 0.005
-_MAX_STEPS = 1000
 
 
 @dataclass(frozen=True)

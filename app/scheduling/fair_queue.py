@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
+_MIN_SWEEP_SIZE = 64
+
 
 class Costly(Protocol):
     """An item that can wait."""
@@ -37,7 +39,6 @@ class Costly(Protocol):
 
 
 Item = TypeVar("Item", bound=Costly)
-_MIN_SWEEP_SIZE = 64
 
 
 @dataclass(eq=False, slots=True)

@@ -16,6 +16,12 @@ from app.telemetry.timings import current
 from model.errors import TextTooLongError
 from model.request import DecodeRequest, Hypothesis
 
+# A request is given up at once if its predicted wait exceeds the time it has left by this factor.
+_PREDICTION_MARGIN = 2.0
+ModelRequest = tuple[str, DecodeRequest]
+"""The name of a checkpoint, and a sentence that it is to decode."""
+Results = list[list[Hypothesis]]
+
 
 class ResultListener(Protocol):
     """Is told how translations grow; called on the event loop, so its methods must be quick."""
@@ -72,15 +78,6 @@ class PendingRequest:
             self._listener.finished(self._indices[job], result)
         if len(self._results) == len(self.jobs) and not self.done.done():
             self.done.set_result([self._results[each] for each in self.jobs])
-
-
-# A request is given up at once if its predicted wait exceeds the time it has left by this factor.
-_PREDICTION_MARGIN = 2.0
-
-ModelRequest = tuple[str, DecodeRequest]
-"""The name of a checkpoint, and a sentence that it is to decode."""
-
-Results = list[list[Hypothesis]]
 
 
 class Scheduler:

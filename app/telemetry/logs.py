@@ -11,15 +11,13 @@ from types import TracebackType
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_TO_JSON = json.JSONEncoder(ensure_ascii=True, default=str).encode
+
 
 def new_request_id() -> str:
     """A new id of 32 hexadecimal digits; not a secret, so not worth the system call that secrets need."""
     return f"{random.getrandbits(128):032x}"
-
-
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
-
-_TO_JSON = json.JSONEncoder(ensure_ascii=True, default=str).encode
 
 
 class JsonFormatter(logging.Formatter):

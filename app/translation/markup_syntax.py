@@ -22,32 +22,6 @@ _ATTRIBUTE = re.compile(
     re.VERBOSE,
 )
 
-
-def has_translate_no(attributes: str) -> bool:
-    """Whether `translate="no"` is among a tag's attributes."""
-    # Few tags have the attribute; this check is faster than parsing all attributes.
-    if "translate" not in attributes.lower():
-        return False
-    found = _ATTRIBUTE.finditer(attributes)
-    values = (_value(attribute) for attribute in found if attribute["name"].lower() == "translate")
-    return next(values, "").strip().lower() == "no"
-
-
-def closes_itself(attributes: str) -> bool:
-    """Whether a tag ends with a slash that is not part of an unquoted attribute value.
-
-    Browsers ignore the slash in HTML, but an author who writes `<x/>` means an empty element.
-    """
-    if not attributes.endswith("/"):
-        return False
-    *_, last = (None, *_ATTRIBUTE.finditer(attributes))
-    return last is None or last.end() < len(attributes)
-
-
-def _value(attribute: re.Match[str]) -> str:
-    return attribute["double"] or attribute["single"] or attribute["bare"] or ""
-
-
 _BLOCKS = {
     *("address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div", "dl"),
     *("fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
@@ -67,7 +41,6 @@ _TABLE_PARTS = {"caption", "colgroup", "col", "tbody", "thead", "tfoot", "/table
 _ROWS = {"tr", "/tbody", "/thead", "/tfoot", *_TABLE_PARTS}
 _CELLS = {"td", "th", "/tr", *_ROWS}
 _CAPTION = {"tr", "td", "th", *_TABLE_PARTS}
-
 ENDED_BY: Final = {
     "head": frozenset({"body", *_BLOCKS}),
     "p": frozenset({*_BLOCKS, *_PARENTS, *_ITEMS, *_TERMS, *_CELLS}),
@@ -90,8 +63,6 @@ ENDED_BY: Final = {
     "th": frozenset(_CELLS),
 }
 """For each element the tags that end it while no element is open inside it; end tags start with a slash."""
-
-
 # Python's own HTML parser takes seconds for 10,000 characters of `<a <a <a`; this takes milliseconds.
 # A quote that is never closed does not count. Possessive quantifiers prevent backtracking.
 _TAG = r"""
@@ -116,6 +87,31 @@ _INLINE = frozenset(
     | {"label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt"}
     | {"u", "var"}
 )
+
+
+def has_translate_no(attributes: str) -> bool:
+    """Whether `translate="no"` is among a tag's attributes."""
+    # Few tags have the attribute; this check is faster than parsing all attributes.
+    if "translate" not in attributes.lower():
+        return False
+    found = _ATTRIBUTE.finditer(attributes)
+    values = (_value(attribute) for attribute in found if attribute["name"].lower() == "translate")
+    return next(values, "").strip().lower() == "no"
+
+
+def closes_itself(attributes: str) -> bool:
+    """Whether a tag ends with a slash that is not part of an unquoted attribute value.
+
+    Browsers ignore the slash in HTML, but an author who writes `<x/>` means an empty element.
+    """
+    if not attributes.endswith("/"):
+        return False
+    *_, last = (None, *_ATTRIBUTE.finditer(attributes))
+    return last is None or last.end() < len(attributes)
+
+
+def _value(attribute: re.Match[str]) -> str:
+    return attribute["double"] or attribute["single"] or attribute["bare"] or ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,8 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")
 # Device files of the drivers of NVIDIA, AMD and WSL; without one of them, PyTorch finds no GPU.
 _DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/kfd"), Path("/dev/dxg"))
 
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
 
 def resolve_device(name: str) -> str:
     """The device that `auto`, `cpu`, `cuda` or `cuda:N` means on this machine: `cpu`, `cuda` or `cuda:N`.
@@ -62,9 +64,6 @@ def _num_gpus() -> int:
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
-
-
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def available_cores(quota_file: Path = _QUOTA) -> int:

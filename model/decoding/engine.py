@@ -15,7 +15,7 @@ from model.checkpoint.shortlist import Shortlist
 from model.config import TransformerConfig
 from model.decoding.runner import Interrupt, Observer, Progress, Result, Runner, SilentObserver
 from model.decoding.sentence import Sentence
-from model.decoding.slots import Admission, Load
+from model.decoding.slots import Load, SlotAdmission
 from model.errors import InputError, TextTooLongError
 from model.request import DecodeRequest
 from model.validators import require_integer
@@ -61,7 +61,7 @@ class DecodingEngine:
         require_integer("max_encode_tokens", max_encode_tokens, 1)
         self._runner, self._config, self._shortlist = runner, config, shortlist
         self._most = Load(rows=runner.max_rows, positions=runner.max_positions, tokens=max_batch_tokens)
-        self._admission = Admission(self._most, max_encode_tokens)
+        self._admission = SlotAdmission(self._most, max_encode_tokens)
         self._interrupt = Interrupt()
         self._added_at: dict[Sentence, float] = {}
 

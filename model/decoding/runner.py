@@ -9,6 +9,8 @@ from model.decoding.sentence import Sentence
 from model.errors import TranslationError
 from model.request import Hypothesis
 
+Result = list[Hypothesis] | TranslationError
+
 
 class Interrupt:
     """A flag that any thread may set; the native library reads it at its address."""
@@ -64,9 +66,6 @@ class SilentObserver:
 
     def first_token(self, seconds: float) -> None:
         """See Observer."""
-
-
-Result = list[Hypothesis] | TranslationError
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Load:
         return max(self.rows / most.rows, self.positions / most.positions, self.tokens / most.tokens)
 
 
-class Admission:
+class SlotAdmission:
     """Lets sentences into the running batch in order of arrival, within its bounds.
 
     Args:

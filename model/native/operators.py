@@ -15,6 +15,8 @@ from model.native.binding import Library, load_library
 
 logger = logging.getLogger(__name__)
 
+_POINTER = ctypes.POINTER
+
 
 class LossRows(Structure):
     """Rows of logits and their labels."""
@@ -132,7 +134,6 @@ class Projection(Structure):
     )
 
 
-_POINTER = ctypes.POINTER
 _FUNCTIONS: Mapping[str, Sequence[Any]] = {
     "smoothed_loss": (_POINTER(LossRows), _POINTER(c_double)),
     "smoothed_loss_gradient": (_POINTER(LossRows), c_float, c_void_p),

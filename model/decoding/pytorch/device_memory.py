@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # PyTorch's CPU allocator has no error class of its own, only this message.
 _CPU_MESSAGE = "can't allocate memory"
 
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
 
 @contextmanager
 def memory_errors(device: torch.device) -> Iterator[None]:
@@ -56,9 +58,6 @@ def to_device(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
-
-
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def dtype_of(precision: Precision, device: torch.device | str) -> torch.dtype:

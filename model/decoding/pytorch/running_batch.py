@@ -21,6 +21,8 @@ from model.errors import DecodingError, NotFiniteError
 from model.network.decoder_state import EncoderOutput, StepShape
 from model.network.slot_tensors import SlotTensors
 
+Finished = list[tuple[Sentence, Result]]
+
 
 class SlotLengths(SlotTensors):
     """Lengths of the sentences, on the host; an empty slot has zeros.
@@ -72,9 +74,6 @@ class SlotLengths(SlotTensors):
         """What the next step of the first slots must look at."""
         length = int(self._lengths_N[:slots].max()) + 1
         return StepShape(slots, length, int(self._source_lengths_N[:slots].max()))
-
-
-Finished = list[tuple[Sentence, Result]]
 
 
 class RunningBatch:

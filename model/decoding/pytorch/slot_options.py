@@ -20,6 +20,19 @@ from model.request import DecodeOptions
 
 _FEWEST_RANKS, _RANKS_AT_ONCE = 8, 64
 
+_INTEGRAL: Mapping[str, Callable[[Sentence], int]] = {
+    "is_beam_N": lambda s: s.options.strategy == "beam",
+    # A draw among one token is greedy search, which takes the first of equally likely tokens.
+    "is_sample_N": lambda s: s.options.strategy == "sample" and s.options.top_k != 1,
+    "top_k_N": lambda s: s.top_k,
+    "seed_N": lambda s: s.seed,
+    "shortest_N": lambda s: s.shortest,
+    "longest_N": lambda s: s.longest,
+    "num_hypotheses_N": lambda s: s.options.num_hypotheses,
+    "stops_at_first_N": lambda s: s.options.stop == "first",
+    "ngram_size_N": lambda s: s.options.no_repeat_ngram_size,
+}
+
 
 @dataclass(frozen=True)
 class ActiveFeatures:
@@ -123,18 +136,6 @@ _FRACTIONAL: Mapping[str, Callable[[Sentence], float]] = {
     "coverage_penalty_N": lambda s: s.options.coverage_penalty,
     "repetition_penalty_N": lambda s: s.options.repetition_penalty,
     "enough_N": lambda s: _enough(s),
-}
-_INTEGRAL: Mapping[str, Callable[[Sentence], int]] = {
-    "is_beam_N": lambda s: s.options.strategy == "beam",
-    # A draw among one token is greedy search, which takes the first of equally likely tokens.
-    "is_sample_N": lambda s: s.options.strategy == "sample" and s.options.top_k != 1,
-    "top_k_N": lambda s: s.top_k,
-    "seed_N": lambda s: s.seed,
-    "shortest_N": lambda s: s.shortest,
-    "longest_N": lambda s: s.longest,
-    "num_hypotheses_N": lambda s: s.options.num_hypotheses,
-    "stops_at_first_N": lambda s: s.options.stop == "first",
-    "ngram_size_N": lambda s: s.options.no_repeat_ngram_size,
 }
 
 

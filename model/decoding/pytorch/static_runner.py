@@ -22,6 +22,11 @@ from model.decoding.runner import Interrupt, Progress
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import StepShape
 
+_FEWEST_POSITIONS = 16
+_FEWEST_SLOTS = 8
+# The first run is the trial before the recording.
+_RUNS_TO_RECORD = 2
+
 
 def doubling(first: int, last: int) -> tuple[int, ...]:
     """`first`, twice that, four times that… and `last`."""
@@ -34,12 +39,6 @@ def doubling(first: int, last: int) -> tuple[int, ...]:
 def rounded_up(size: int, sizes: Sequence[int]) -> int:
     """The smallest of the ascending sizes that holds this one."""
     return sizes[bisect_left(sizes, size)]
-
-
-_FEWEST_POSITIONS = 16
-_FEWEST_SLOTS = 8
-# The first run is the trial before the recording.
-_RUNS_TO_RECORD = 2
 
 
 class StaticBatch(RunningBatch):

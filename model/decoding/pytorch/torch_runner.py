@@ -14,6 +14,8 @@ from model.decoding.runner import Interrupt, Progress, StepRecord
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import FIRST_KV_SLOT, DecoderState, EncoderOutput
 
+_INITIAL_SLOTS = 8
+
 
 def step_in_turn(
     batches: Callable[[], Sequence[RunningBatch]], interrupt: Interrupt, max_steps: int
@@ -43,9 +45,6 @@ def _step(batches: Sequence[RunningBatch], progress: Progress) -> None:
         progress.started.extend(batch.starting)
         progress.finished.extend(batch.step())
     progress.steps.append(StepRecord(perf_counter() - start, rows, sentences))
-
-
-_INITIAL_SLOTS = 8
 
 
 class TorchRunner:

@@ -10,6 +10,13 @@ from torch import Tensor
 
 from model.native.operators import Operators, load_operators
 
+logger = logging.getLogger(__name__)
+
+NUMBER_TYPES = torch.float32, torch.bfloat16
+LANES = 16
+"""Most operators need rows whose length is a multiple of this."""
+_OPENMP = "libgomp*.so*", "libiomp5*.so*", "libomp*.so*"
+
 
 def require_first_derivative() -> None:
     """Refuse second derivatives; called in a backward pass.
@@ -23,15 +30,6 @@ def require_first_derivative() -> None:
         raise RuntimeError(
             "native operators have first derivatives only; for create_graph=True, use PyTorch alone"
         )
-
-
-logger = logging.getLogger(__name__)
-
-NUMBER_TYPES = torch.float32, torch.bfloat16
-LANES = 16
-"""Most operators need rows whose length is a multiple of this."""
-
-_OPENMP = "libgomp*.so*", "libiomp5*.so*", "libomp*.so*"
 
 
 def operators_for(*tensors: Tensor) -> Operators | None:

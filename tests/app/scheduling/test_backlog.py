@@ -6,7 +6,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.scheduling.backlog import SPAN_SECONDS, Backlog, RowQuota, SentenceJob
+from app.scheduling.backlog import Backlog, SentenceJob
+from app.scheduling.row_quota import SPAN_SECONDS, RowQuota
 from model.request import DecodeOptions, DecodeRequest
 
 GREEDY = DecodeOptions(strategy="greedy")

@@ -12,9 +12,9 @@ Shapes: N slots, K hypotheses.
 import torch
 from torch import Tensor
 
-from model.decoding.pytorch.search import beam, independent
+from model.decoding.pytorch.search import beam, greedy_sample
 from model.decoding.pytorch.search.beam import BeamRow, BeamSearch
-from model.decoding.pytorch.search.independent import IndependentRow, IndependentSearch
+from model.decoding.pytorch.search.greedy_sample import IndependentRow, IndependentSearch
 from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, StepOutput
 from model.decoding.pytorch.slot_options import OptionRows
 from model.decoding.sentence import Sentence
@@ -64,14 +64,14 @@ def results(sentence: Sentence, record_KX: Tensor, length: int) -> list[FinalHyp
         length: Tokens that the slot has produced.
     """
     if sentence.options.strategy != "beam":
-        return independent.results(_independent_rows(record_KX))
+        return greedy_sample.results(_independent_rows(record_KX))
     return beam.results(_beam_rows(record_KX), length, sentence.options.num_hypotheses)
 
 
 def contenders(sentence: Sentence, record_KX: Tensor, length: int) -> list[FinalHypothesis]:
     """Where all hypotheses end that the best result may be or continue; see `results`."""
     if sentence.options.strategy != "beam":
-        return independent.results(_independent_rows(record_KX))
+        return greedy_sample.results(_independent_rows(record_KX))
     return beam.contenders(_beam_rows(record_KX), length)
 
 

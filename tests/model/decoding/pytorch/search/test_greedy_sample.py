@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from model.decoding.factory import torch_engine
-from model.decoding.pytorch.search.independent import truncated_weights, uniform_numbers
+from model.decoding.pytorch.search.greedy_sample import truncated_weights, uniform_numbers
 from model.decoding.pytorch.slot_options import ActiveFeatures
 from model.decoding.random_numbers import uniform
 from model.decoding.sentence import Sentence
