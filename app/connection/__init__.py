@@ -1,1 +1,1 @@
-"""Connections: uvicorn's server and protocol; `head` limits heads, `limits` the number and rate of clients."""
+"""Connections: uvicorn's server and protocol; `head` limits heads, `limits` number and rate of clients."""

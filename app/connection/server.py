@@ -13,7 +13,7 @@ from types import FrameType
 from typing import cast
 
 import uvicorn
-from starlette.applications import Starlette
+from fastapi import FastAPI
 
 from app.connection.limits import ConnectionLimit
 from app.connection.listening import accept_queued, claim_descriptors, lengthen_queue, listen
@@ -50,7 +50,7 @@ class Server(uvicorn.Server):
         settings: The settings of the application.
     """
 
-    def __init__(self, app: Starlette, settings: Settings) -> None:
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
         super().__init__(_config(app, settings))
         self._context: Context = app.state.context
         self._shutdown = Shutdown(self._context.lifecycle, settings.drain_seconds)
@@ -118,7 +118,7 @@ def _has_terminal() -> bool:
     return any(map(os.isatty, range(3)))
 
 
-def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     context: Context = app.state.context
     protocol = partial(
         Protocol,
@@ -144,7 +144,7 @@ def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
     )
 
 
-def serve(app: Starlette, settings: Settings) -> None:
+def serve(app: FastAPI, settings: Settings) -> None:
     """Serve until a signal ends the process; returns when every accepted request is answered.
 
     Raises:

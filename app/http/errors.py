@@ -5,13 +5,13 @@ Codes are a closed set, by which programs tell errors apart; they are also a lab
 """
 
 import logging
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
 
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from app.errors import (
     ClientGoneError,
@@ -216,7 +216,7 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
     return respond(error, request)
 
 
-HANDLERS: Final = dict.fromkeys(
-    (RequestError, ServiceError, TranslationError, MemoryError, HTTPException), _handle
+HANDLERS: Final[dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]] = (
+    dict.fromkeys((RequestError, ServiceError, TranslationError, MemoryError, HTTPException), _handle)
 )
-"""Starlette's handlers of the errors that a route may raise."""
+"""The application's handlers of the errors that a route may raise."""

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from types import GenericAlias
 from typing import Any, Final, Literal
@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -125,19 +125,6 @@ class Operation(Route):
             raise HTTPException(405, headers={"Allow": ", ".join(self.methods or ())})
         response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
-
-
-def openapi_route(operations: Iterable[Operation]) -> Route:
-    """Returns the route of `/openapi.json`."""
-    described = tuple(operations)
-    made: list[dict[str, Any]] = []
-
-    async def openapi(_request: Request) -> JSONResponse:
-        if not made:
-            made.append(document(described))
-        return JSONResponse(made[0])
-
-    return Route("/openapi.json", openapi)
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from starlette.applications import Starlette
+from fastapi import FastAPI
 from starlette.types import Message
 
 from app.main import create_app
@@ -21,7 +21,7 @@ JSON_FIELD = (b"content-type", b"application/json")
 class Caller:
     """A client that sends and leaves when it is told to."""
 
-    def __init__(self, app: Starlette, *fields: tuple[bytes, bytes], path: str = "/translate") -> None:
+    def __init__(self, app: FastAPI, *fields: tuple[bytes, bytes], path: str = "/translate") -> None:
         self.statuses: list[int] = []
         self.got = asyncio.Event()
         self.state: dict[str, object] = {}
@@ -62,18 +62,18 @@ class Caller:
             self.got.set()
 
 
-def request_totals(app: Starlette) -> dict[str, int]:
+def request_totals(app: FastAPI) -> dict[str, int]:
     context = app.state.context
     return context.metrics.request_totals() | {"flying": context.lifecycle.in_flight}
 
 
-def assert_balanced(app: Starlette) -> None:
+def assert_balanced(app: FastAPI) -> None:
     counts = request_totals(app)
     assert counts["accepted"] == sum(counts[name] for name in OUTCOMES) + counts["flying"]
 
 
 @pytest.fixture
-async def app(backend: DoubleBackend) -> AsyncIterator[Starlette]:
+async def app(backend: DoubleBackend) -> AsyncIterator[FastAPI]:
     application = create_app(Settings(_env_file=None, max_queued_tokens=400), backend)
     async with application.router.lifespan_context(application):
         yield application
@@ -107,7 +107,7 @@ async def entered(backend: DoubleBackend) -> None:
     ids=["answer", "bad body", "no such path", "fault of ours", "deadline"],
 )
 async def test_each_request_has_one_outcome(
-    app: Starlette, backend: DoubleBackend, body: bytes, path: str, outcome: str
+    app: FastAPI, backend: DoubleBackend, body: bytes, path: str, outcome: str
 ) -> None:
     backend.poison, backend.seconds = "poison", 0.02
     await settled(Caller(app, path=path).send(body))
@@ -115,7 +115,7 @@ async def test_each_request_has_one_outcome(
     assert request_totals(app) == expected
 
 
-async def test_a_client_that_leaves_is_abandoned(app: Starlette, backend: DoubleBackend) -> None:
+async def test_a_client_that_leaves_is_abandoned(app: FastAPI, backend: DoubleBackend) -> None:
     backend.gate.clear()
     decoding = Caller(app).send(BODY)
     await entered(backend)
@@ -130,7 +130,7 @@ async def test_a_client_that_leaves_is_abandoned(app: Starlette, backend: Double
 
 
 async def test_a_stream_whose_client_leaves_is_abandoned_with_status_200(
-    app: Starlette, backend: DoubleBackend
+    app: FastAPI, backend: DoubleBackend
 ) -> None:
     backend.stops_at = 3
     caller = Caller(app, (b"accept", b"text/event-stream")).send(BODY)
@@ -142,7 +142,7 @@ async def test_a_stream_whose_client_leaves_is_abandoned_with_status_200(
     assert request_totals(app) == {"accepted": 1, "answered": 0, "refused": 0, "abandoned": 1, "flying": 0}
 
 
-async def test_a_refusal_by_the_connection_is_a_refusal_of_the_request_at_hand(app: Starlette) -> None:
+async def test_a_refusal_by_the_connection_is_a_refusal_of_the_request_at_hand(app: FastAPI) -> None:
     caller = Caller(app).send(BODY[:9], more=True)
     await asyncio.sleep(0.02)
     caller.state["wire_status"] = 408
@@ -154,14 +154,14 @@ async def test_a_refusal_by_the_connection_is_a_refusal_of_the_request_at_hand(a
     assert value("dragoman_requests_total", {"endpoint": "/translate", "status": "408"}) == 1
 
 
-async def test_a_refusal_on_the_wire_counts_by_itself(app: Starlette) -> None:
+async def test_a_refusal_on_the_wire_counts_by_itself(app: FastAPI) -> None:
     app.state.context.metrics.count_early_rejection("malformed_request", 400)
     assert request_totals(app) == {"accepted": 1, "answered": 0, "refused": 1, "abandoned": 0, "flying": 0}
     value = app.state.context.metrics.registry.get_sample_value
     assert value("dragoman_requests_total", {"endpoint": "unmatched", "status": "400"}) == 1
 
 
-async def test_a_burst_with_all_of_it_adds_up_at_every_step(app: Starlette, backend: DoubleBackend) -> None:
+async def test_a_burst_with_all_of_it_adds_up_at_every_step(app: FastAPI, backend: DoubleBackend) -> None:
     backend.gate.clear()
     callers = [Caller(app).send(BODY if index % 5 else b"nonsense") for index in range(300)]
     await entered(backend)
