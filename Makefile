@@ -21,7 +21,9 @@ $(BENCH_READY): EXTRAS := [bench]
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest \
 	--override-ini faulthandler_timeout=600 --override-ini faulthandler_exit_on_timeout=true
 # Each process takes a part of the tests in order, which shares their fixtures, and steals from others at the end.
-SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
+# One process more than cores: some tests wait.
+TEST_PROCESSES ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+SIDE_BY_SIDE := --numprocesses $(TEST_PROCESSES) --dist worksteal
 # Of `make sanitize`. At -O3 the sanitized library compiles for over ten minutes. Tests that ask for more memory than there
 # is are left out: AddressSanitizer ends the process then.
 SANITIZED := build/sanitize
