@@ -23,7 +23,7 @@ ARG TORCH_INDEX_URL=
 COPY pyproject.toml constraints.txt ./
 RUN pip install --constraint constraints.txt ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} torch \
   && python -c "import sys, torch; sys.exit('$VARIANT' == 'cuda' and not torch.version.cuda and 'VARIANT=cuda, but this torch has no CUDA: set TORCH_INDEX_URL')"
-# The writer of traces is among them: nobody can add it to an image that is read-only, and unused it costs nothing.
+# The writer of traces is among them: it cannot be added to a read-only image, and costs nothing when unused.
 RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*project['dependencies'], *project['optional-dependencies']['otel'], sep='\n')" > dependencies.txt \
   && pip install --constraint constraints.txt --requirement dependencies.txt
 

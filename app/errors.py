@@ -1,7 +1,7 @@
 """The errors of the service; `app/http/errors.py` gives them their HTTP statuses.
 
 ServiceError
-├── UnavailableError         cannot be served now; says when to try again
+├── UnavailableError         temporarily unavailable; has `retry_after`
 │   ├── NotReadyError        the checkpoints are still loading
 │   ├── DrainingError        the process is shutting down
 │   ├── EngineStuckError     an engine has work and makes no step

@@ -1,1 +1,5 @@
-"""Decides which requests are served: API keys, rate limits, quotas, and the one gate."""
+"""Decides which requests are served: API keys, rate limits, quotas, and the gate.
+
+A request may be refused, in this order, by the connection limit, the gate at its head, the keys and rates,
+and the queue.
+"""

@@ -79,7 +79,7 @@ class InFlightRequest:
 
     @property
     def outcome(self) -> str:
-        """One of OUTCOMES: errors of the service count as answered, 4xx and 503 as refused."""
+        """`refused` for 4xx and 503; `abandoned` for an incomplete response or a 499; else `answered`."""
         is_answered = self._is_complete or self.is_rejected_by_connection
         if not is_answered or self.status == CLIENT_GONE:
             return "abandoned"

@@ -40,7 +40,7 @@ def context_of(request: Request) -> Context:
 
 
 def client_of(request: Request, context: Context, values: Values | None = None) -> str:
-    """Whose a request is, by its head, or by its fields once they are read.
+    """Returns the client that a request's key names, else its address.
 
     Raises:
         AccessDeniedError: If it carries no valid key, and one is needed.
@@ -72,7 +72,7 @@ async def receive(
         prepare: Is applied to the fields before the schema.
 
     Raises:
-        UnavailableError: If there is no room for it.
+        UnavailableError: If there is no capacity for it.
         AccessDeniedError: If the client has no valid key.
         RateExceededError: If the client asks too often.
         RequestError: If the body cannot be read, or a field is not as the schema says.
@@ -99,7 +99,7 @@ async def read_fields(
     """Read the body of a request that holds a permit, and tell whose it is.
 
     Raises:
-        UnavailableError: If there is no room for it.
+        UnavailableError: If there is no capacity for it.
         AccessDeniedError: If the client has no valid key. If the body holds no fields, its head must have it.
         RequestError: If the body cannot be read.
     """

@@ -53,7 +53,7 @@ async def translate_in_time(
 
     Raises:
         DeadlinePassedError: If it passes first.
-        ServiceError: If there is no room for the request.
+        ServiceError: If there is no capacity for the request.
         TranslationError: If the request cannot be served.
     """
     try:

@@ -58,7 +58,7 @@ class PlainText:
         return texts[0]
 
     def beginning(self, texts: Sequence[str]) -> str:
-        """The part of the translation that there is."""
+        """Returns the translation so far."""
         return "".join(texts)
 
     def spaced(self) -> Self:

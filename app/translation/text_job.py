@@ -103,7 +103,7 @@ class TextJob:
         return sentences_of(self.passages, results, self.remaining[0].model.tokenizer)
 
     def advance(self, sentences: Sequence[SentenceTranslation]) -> Self:
-        """The text after the next hop, ready for the one after that.
+        """Returns the job with the next hop's translations, tokenised for the hop after it.
 
         Args:
             sentences: The translations of its sentences on the next hop.

@@ -114,7 +114,7 @@ class Job:
 
     host: str = "127.0.0.1"  # address of the service
     port: int  # port of the service
-    headers: Mapping[str, str] = field(default_factory=dict)  # header fields besides the content type
+    headers: Mapping[str, str] = field(default_factory=dict)  # header fields other than the content type
     source: str | None = None  # local address of the connections; None leaves it to the system
     bodies: Sequence[str]  # JSON, sent in turn
     concurrency: int  # connections, each with one request at a time

@@ -138,7 +138,7 @@ def judge(run: Overload) -> Iterator[Level]:
 
 
 def _accounting(before: Accounts, after: Accounts, *, answered: int, refused: int) -> Iterator[Level]:
-    """Besides these requests there may be probes: they are answered, but not with translations."""
+    """Probes may run next to these requests; their answers hold no translations."""
     yield _count("requests that are unaccounted for", after.unaccounted)
     yield _count("answers that were not counted", max(0.0, answered - after.answered + before.answered))
     yield _count("refusals counted too many or too few", abs(refused - after.refused + before.refused))

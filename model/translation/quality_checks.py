@@ -23,7 +23,7 @@ _REPETITIONS = 4
 # In tokens. Real translations between a dozen languages stay well within these bounds.
 _LONG, _LONG_OFFSET = 2, 20
 _SHORT, _SHORT_OFFSET = 6, 10
-# Names, numbers, code and addresses are copied rightly, and so are a few words that two languages share.
+# Names, numbers, code, addresses and a few words may equal their source without being a fault.
 _COPIED_WORDS = 4
 _COPIED_LETTERS = 8
 _WORD = re.compile(r"(?<!\S)[^\W\d_]+(?:['’-][^\W\d_]+)*(?=[,;:.!?…]*(?:\s|$))")

@@ -1,4 +1,4 @@
-"""① ⑨ The fields of DeepL's requests and answers; the OpenAPI document is made from them."""
+"""① ⑨ Request and response schemas of DeepL's API; /openapi.json is generated from them."""
 
 from typing import Annotated, Final, Literal
 

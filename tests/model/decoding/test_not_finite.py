@@ -1,4 +1,4 @@
-"""Finite weights that overflow inside: the sentence that met them fails alone, the others are as ever.
+"""Finite weights that overflow inside: the sentence that met them fails alone, the others are unchanged.
 
 Natively to the last bit; in PyTorch the size of the batch decides in what order products are summed.
 """

@@ -1,6 +1,6 @@
 """⑤ Search over a batch: strategies side by side, each slot by its own.
 
-    independent   greedy search and sampling, with temperature, top-k, top-p and min-p
+    greedy_sample greedy search and sampling, with temperature, top-k, top-p and min-p
     beam          beam search and its stop rules
     constraints   what may not be produced
     scoring       length and coverage penalties

@@ -17,7 +17,7 @@ _MOST_JOINED = 3
 
 @dataclass(frozen=True)
 class SentenceContext:
-    """What an alteration may read besides the pair that it alters.
+    """What an alteration may read in addition to the pair that it alters.
 
     Attributes:
         source_language: Code.
