@@ -71,7 +71,7 @@ class Backlog:
     def __len__(self) -> int:
         return self._num_jobs
 
-    def has_room(self, cost: int, client: str) -> bool:
+    def has_capacity(self, cost: int, client: str) -> bool:
         """Whether sentences of this cost may join a client's queue."""
         return quota.fits(cost, mine=self._tokens_of_client[client], free=self._free)
 
@@ -93,7 +93,7 @@ class Backlog:
         return mine + sum(min(tokens, mine) for tokens in others)
 
     def add(self, jobs: Iterable[SentenceJob]) -> None:
-        """Queue jobs; the caller has checked `has_room`."""
+        """Queue jobs; the caller has checked `has_capacity`."""
         for job in jobs:
             self._queues.setdefault(job.model, FairQueue()).add(job)
             self._row_quota.add(job.client, job.rows, job.arrival)

@@ -113,7 +113,7 @@ class Dispatcher:
         """
         cost, client = sum(job.cost for job in jobs), jobs[0].client
         with self._lock:
-            if not self._backlog.has_room(cost, client):
+            if not self._backlog.has_capacity(cost, client):
                 return self._backlog.excess(cost, client)
             self._backlog.add(jobs)
             self._wake_for({job.model for job in jobs})

@@ -126,7 +126,7 @@ class Scheduler:
         """Highest total cost of the waiting sentences, and so the highest cost of one request."""
         return self._backlog.max_queued_tokens
 
-    def require_room(self, client: str, deadline: float) -> None:
+    def require_capacity(self, client: str, deadline: float) -> None:
         """Reject a request early that could not be queued or would be too late, before any work goes into it.
 
         Args:
@@ -140,7 +140,7 @@ class Scheduler:
         """
         if self._is_draining:
             raise DrainingError
-        if not self._backlog.has_room(1, client):
+        if not self._backlog.has_capacity(1, client):
             raise QueueFullError(self._rate.seconds_for(self._backlog.excess(1, client)))
         self._require_time(client, deadline)
 
@@ -164,7 +164,7 @@ class Scheduler:
             Hypotheses of each sentence, best first.
 
         Raises:
-            QueueFullError: If there is no room for them in the queue now.
+            QueueFullError: If the queue has no capacity for them now.
             TextTooLongError: If they would not fit into an empty queue either.
             DrainingError: If the process is shutting down.
             DeadlinePassedError: If the deadline came first.

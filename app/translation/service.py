@@ -70,11 +70,11 @@ class TranslationService:
         Raises:
             InputError: If a language, pair, model or text cannot be served.
             ConfigError: If the decoding options contradict each other or the checkpoint's limits.
-            UnavailableError: If there is no room for the request now.
+            UnavailableError: If there is no capacity for the request now.
             DeadlinePassedError: If its deadline came first.
             TranslationError: If a sentence could not be decoded.
         """
-        self._scheduler.require_room(request.client, request.deadline)
+        self._scheduler.require_capacity(request.client, request.deadline)
         timings, client, size = current(), request.client, request.num_characters
         timings.items, timings.characters = len(request.texts), size
         with timings.during("split"):

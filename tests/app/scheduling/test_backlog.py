@@ -61,13 +61,13 @@ def test_sentences_past_their_deadline_are_removed() -> None:
 def test_removing_frees_room() -> None:
     first, second = job(40), job(50)
     backlog = backlog_of(first, second, max_queued=100)
-    assert backlog.has_room(10, "another")
-    assert not backlog.has_room(11, "another")
+    assert backlog.has_capacity(10, "another")
+    assert not backlog.has_capacity(11, "another")
     assert (backlog.excess(10, "another"), backlog.excess(11, "another")) == (0, 1)
     assert backlog.remove(first)
     assert not backlog.remove(first)
     assert not backlog.remove(job(1, model="unknown"))
-    assert backlog.has_room(50, "another")
+    assert backlog.has_capacity(50, "another")
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 120), st.booleans()), max_size=60))
@@ -87,9 +87,9 @@ def test_one_client_is_served_in_order_of_arrival(shapes: list[tuple[str, int, b
 
 def test_one_client_leaves_room_for_another() -> None:
     backlog = backlog_of(job(80, client="greedy"), max_queued=100)
-    assert not backlog.has_room(1, "greedy")
+    assert not backlog.has_capacity(1, "greedy")
     assert backlog.excess(1, "greedy") == 1
-    assert backlog.has_room(20, "modest")
+    assert backlog.has_capacity(20, "modest")
 
 
 def test_clients_take_turns_in_each_checkpoint() -> None:

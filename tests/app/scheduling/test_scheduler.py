@@ -196,10 +196,10 @@ async def test_a_full_queue_rejects_with_the_time_until_there_is_room(backend: D
             await scheduler.submit(sentences(backend, "one more"), soon(), client="b")
         assert rejection.value.retry_after == 9, "three tokens, at three seconds each"
         with pytest.raises(QueueFullError):
-            scheduler.require_room("", soon())
+            scheduler.require_capacity("", soon())
         backend.gate.set()
         await asyncio.gather(held, waiting)
-        scheduler.require_room("", soon())
+        scheduler.require_capacity("", soon())
 
 
 async def test_a_deadline_far_shorter_than_the_wait_is_given_up_at_once(backend: DoubleBackend) -> None:
@@ -212,9 +212,9 @@ async def test_a_deadline_far_shorter_than_the_wait_is_given_up_at_once(backend:
         await until(lambda: sample(scheduler, "queued_tokens") == 10)
         scheduler._rate.record(1, 1.0)
         with pytest.raises(DeadlinePassedError):
-            scheduler.require_room("a", soon(2))
-        scheduler.require_room("a", soon(60))
-        scheduler.require_room("another client, which waits for none of this", soon(2))
+            scheduler.require_capacity("a", soon(2))
+        scheduler.require_capacity("a", soon(60))
+        scheduler.require_capacity("another client, which waits for none of this", soon(2))
         waiting.cancel()
         backend.gate.set()
         await held
