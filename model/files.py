@@ -13,6 +13,8 @@ from typing import BinaryIO, cast
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
+_GZIP_MAGIC = b"\x1f\x8b"
+
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
@@ -135,9 +137,6 @@ def _remove(path: Path) -> None:
         path.unlink()
     elif path.exists():
         shutil.rmtree(path)
-
-
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def decoded_lines(file: BinaryIO) -> Iterator[str]:

@@ -10,6 +10,13 @@ import math
 import threading
 from typing import Final
 
+SHARE: Final = 4
+# Half of the weight lies on the last two seconds of work, so that a change of load shows quickly.
+_HALF_LIFE_SECONDS = 2.0
+_LONGEST_WAIT = 60
+# Less work than this predicts nothing: a batch that has just begun has not finished any sentence.
+_EVIDENCE_SECONDS = 0.5
+
 
 class SumByName(dict[str, int]):
     """A sum for each name; names whose sum is 0 are absent."""
@@ -29,9 +36,6 @@ class SumByName(dict[str, int]):
         else:
             self.pop(name, None)
         return total
-
-
-SHARE: Final = 4
 
 
 def fits(need: int, *, mine: int, free: int) -> bool:
@@ -76,13 +80,6 @@ class Quota:
         """Take an amount for a client, or return it if it is negative."""
         self.taken += amount
         self._of_client.add(client, amount)
-
-
-# Half of the weight lies on the last two seconds of work, so that a change of load shows quickly.
-_HALF_LIFE_SECONDS = 2.0
-_LONGEST_WAIT = 60
-# Less work than this predicts nothing: a batch that has just begun has not finished any sentence.
-_EVIDENCE_SECONDS = 0.5
 
 
 class MeasuredRate:

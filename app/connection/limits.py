@@ -7,6 +7,8 @@ from typing import Final, Protocol
 # Connections above the limit that are told about it; further ones are closed without an answer.
 _NUM_TOLD: Final = 16
 
+_LEAST_BYTES: Final = 16 * 1024
+
 
 class Client(Protocol):
     """A connection, as its limit sees it."""
@@ -63,9 +65,6 @@ class ConnectionLimit:
         """Record that a connection is closed."""
         self.set_busy(client)
         self._num_open -= 1
-
-
-_LEAST_BYTES: Final = 16 * 1024
 
 
 class MinRateTimeout:

@@ -22,6 +22,11 @@ _SCARCE_SECONDS: Final = 10.0
 _INTERVAL_SECONDS: Final = 0.005
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
+# Enough for all clients of one process, and few enough for code that loops over all descriptors.
+_MAX_DESCRIPTORS: Final = 65_536
+# For the listening socket, logs, checkpoints that are reloaded, and devices.
+_RESERVED_DESCRIPTORS: Final = 128
+
 
 class Listener(socket.socket):
     """Accepts connections one at a time while file descriptors are scarce.
@@ -104,12 +109,6 @@ async def accept_queued(listeners: Sequence[socket.socket], seconds: float) -> b
     except TimeoutError:
         return False
     return True
-
-
-# Enough for all clients of one process, and few enough for code that loops over all descriptors.
-_MAX_DESCRIPTORS: Final = 65_536
-# For the listening socket, logs, checkpoints that are reloaded, and devices.
-_RESERVED_DESCRIPTORS: Final = 128
 
 
 def claim_descriptors() -> int:

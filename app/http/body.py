@@ -25,6 +25,17 @@ LONGEST_NUMBER: Final = 32
 _MAX_KEYS: Final = 64
 _MAX_VALUES: Final = 1000
 
+# Decoding a megabyte of escapes takes `urllib.parse` half a second and 60 MB, and by runs 10 ms.
+_ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})++")
+# Fields that hold texts, at LibreTranslate and at DeepL.
+_TEXTS: Final = ("q", "text")
+_OTHER_FIELDS: Final = 32
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+# A content type with many parameters would keep the event loop busy.
+_MAX_TYPE_CHARACTERS = 256
+_UTF16_OR_32_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+
 
 def parse_object(text: str) -> Values:
     """Returns the fields of a JSON object.
@@ -111,13 +122,6 @@ def _refuse_constant(_name: str) -> NoReturn:
 _UNCOUNTED: Final = _decoder(_Values(math.inf))
 
 
-# Decoding a megabyte of escapes takes `urllib.parse` half a second and 60 MB, and by runs 10 ms.
-_ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})++")
-# Fields that hold texts, at LibreTranslate and at DeepL.
-_TEXTS: Final = ("q", "text")
-_OTHER_FIELDS: Final = 32
-
-
 def parse_form(body: bytes, max_items: int) -> Values:
     """Returns the fields of a form. Texts and `include` may be repeated; blank fields count as not sent.
 
@@ -171,13 +175,6 @@ def _parse_field(name: str, text: str) -> Values:
     except RequestError:
         # The message would be about the body, of which this is only a part.
         raise RequestError("invalid_field", f"`{name}`: input should be a JSON object", name) from None
-
-
-JSON = "application/json"
-FORM = "application/x-www-form-urlencoded"
-# A content type with many parameters would keep the event loop busy.
-_MAX_TYPE_CHARACTERS = 256
-_UTF16_OR_32_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
 class Body(NamedTuple):

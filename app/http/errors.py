@@ -90,6 +90,32 @@ REFUSALS: Final = STATUSES.keys() - {"internal_error", "client_gone"}
 
 logger = logging.getLogger(__name__)
 
+# The first matching class decides, so subclasses stand before their bases.
+_CODES: tuple[tuple[type[Exception], str], ...] = (
+    (UnsupportedLanguageError, "unsupported_language"),
+    (TextTooLongError, "text_too_long"),
+    (InputError, "unsupported_request"),
+    (ConfigError, "invalid_decoding"),
+    (KeyMissingError, "key_missing"),
+    (KeyInvalidError, "key_invalid"),
+    (RateExceededError, "rate_limited"),
+    (NotReadyError, "loading"),
+    (DrainingError, "draining"),
+    (EngineStuckError, "engine_stuck"),
+    (OverloadedError, "overloaded"),
+    (QueueFullError, "queue_full"),
+    (OutOfMemoryError, "out_of_memory"),
+    (KeysUnreadableError, "keys_unreadable"),
+    (DeadlinePassedError, "deadline_passed"),
+    (ClientGoneError, "client_gone"),
+)
+_DEEPL_PATHS = ("/v2/", "/v3/")
+# Replaces the messages of Starlette's router.
+_ROUTING = {
+    404: ("not_found", "there is no such path; /docs lists those there are"),
+    405: ("method_not_allowed", "this path does not take this method; /docs lists those it takes"),
+}
+
 
 class ErrorBody(BaseModel):
     """What every error looks like."""
@@ -123,33 +149,6 @@ class RequestError(Exception):
         self.code = code
         self.field = field
         self.headers = dict(headers or {})
-
-
-# The first matching class decides, so subclasses stand before their bases.
-_CODES: tuple[tuple[type[Exception], str], ...] = (
-    (UnsupportedLanguageError, "unsupported_language"),
-    (TextTooLongError, "text_too_long"),
-    (InputError, "unsupported_request"),
-    (ConfigError, "invalid_decoding"),
-    (KeyMissingError, "key_missing"),
-    (KeyInvalidError, "key_invalid"),
-    (RateExceededError, "rate_limited"),
-    (NotReadyError, "loading"),
-    (DrainingError, "draining"),
-    (EngineStuckError, "engine_stuck"),
-    (OverloadedError, "overloaded"),
-    (QueueFullError, "queue_full"),
-    (OutOfMemoryError, "out_of_memory"),
-    (KeysUnreadableError, "keys_unreadable"),
-    (DeadlinePassedError, "deadline_passed"),
-    (ClientGoneError, "client_gone"),
-)
-_DEEPL_PATHS = ("/v2/", "/v3/")
-# Replaces the messages of Starlette's router.
-_ROUTING = {
-    404: ("not_found", "there is no such path; /docs lists those there are"),
-    405: ("method_not_allowed", "this path does not take this method; /docs lists those it takes"),
-}
 
 
 def as_request_error(error: Exception) -> RequestError:

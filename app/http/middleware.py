@@ -28,6 +28,8 @@ _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 _CLOSE = (b"connection", b"close")
 _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
 
+logger = logging.getLogger(__name__)
+
 
 class InFlightRequest:
     """One request in progress: its answer is sent through it, and its access record is made from it.
@@ -152,9 +154,6 @@ class CrossOriginMiddleware(CORSMiddleware):
             message = "this origin may not ask, or not with this method or these headers (CORS_ORIGINS)"
             raise RequestError("cross_origin_refused", message, headers={"Vary": "Origin"})
         return response
-
-
-logger = logging.getLogger(__name__)
 
 
 class RequestContextMiddleware:

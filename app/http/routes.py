@@ -20,6 +20,9 @@ _LANGUAGES: Final = TypeAdapter(list[schemas.Language])
 _MODELS: Final = TypeAdapter(list[schemas.ModelDescription])
 _STATUS: Final = TypeAdapter(schemas.Status)
 
+_TRANSLATION: Final = "Translation"
+_PROBES: Final = "Operation"
+
 
 async def translate(request: Request) -> Response:
     """Translate one text or a list of them, all or none.
@@ -108,9 +111,6 @@ async def metrics(request: Request) -> Response:
     content = context_of(request).metrics.exposition()
     return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-
-_TRANSLATION: Final = "Translation"
-_PROBES: Final = "Operation"
 
 OPERATIONS: Final = (
     Operation(

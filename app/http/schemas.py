@@ -16,6 +16,8 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from model.translation.quality_checks import Kind
 
+Detail = Literal["scores", "tokens", "alignment", "degeneration"]
+
 
 def _encodable(text: str) -> str:
     """Refuse lone surrogates, which JSON can escape but UTF-8 cannot encode."""
@@ -36,7 +38,6 @@ Texts = Annotated[
     Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("list")],
     Discriminator(_shape),
 ]
-Detail = Literal["scores", "tokens", "alignment", "degeneration"]
 
 
 class _Request(BaseModel):

@@ -45,6 +45,8 @@ Events = AsyncGenerator[bytes, None]
 Translate = Callable[[PartialResults | None], Coroutine[object, object, Sequence[Answer]]]
 Render = Callable[[Sequence[Answer]], Response]
 
+Result = TypeVar("Result")
+
 
 async def translate_in_time(
     context: Context, request: TranslationRequest, partial_results: PartialResults | None = None
@@ -78,9 +80,6 @@ async def answer(request: Request, translate: Translate, render: Render) -> Resp
     if prefers_events(request.headers.get("accept", "")):
         return await _stream(request, translate, render)
     return render(await while_connected(request, translate(None)))
-
-
-Result = TypeVar("Result")
 
 
 async def while_connected(request: Request, work: Coroutine[object, object, Result]) -> Result:

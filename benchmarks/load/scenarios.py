@@ -29,6 +29,17 @@ _MOST_CHARACTERS = 10_000
 _GREEDY_CONNECTIONS = 60
 _SETTLING_SECONDS = 0.5
 
+_MIXTURE = {
+    "one sentence": {0.95: 1500},
+    "list": {0.95: 5000},
+    "mixed lengths": {0.95: 4000},
+    "document": {0.95: 6000},
+}
+_STEADY = {"one sentence": {0.5: 200, 0.95: 500, 0.99: 1000}}
+_BURST = {"in a burst": {0.5: 5000, 0.99: 10_000}}
+_LENGTHS = {"short": {0.5: 2000, 0.99: 5000}, "long": {0.99: 20_000}}
+_BATCHES = {"batch": {0.5: 10_000, 0.99: 20_000}}
+
 
 class User(FastHttpUser):
     """A client that sends requests and checks the answers; its subclasses say which, and how often."""
@@ -179,16 +190,6 @@ def _promised(kinds: Mapping[str, Mapping[float, float]], *, refusals: float = 0
     return Objectives(latency_ms=scaled, refusals=refusals)
 
 
-_MIXTURE = {
-    "one sentence": {0.95: 1500},
-    "list": {0.95: 5000},
-    "mixed lengths": {0.95: 4000},
-    "document": {0.95: 6000},
-}
-_STEADY = {"one sentence": {0.5: 200, 0.95: 500, 0.99: 1000}}
-_BURST = {"in a burst": {0.5: 5000, 0.99: 10_000}}
-_LENGTHS = {"short": {0.5: 2000, 0.99: 5000}, "long": {0.99: 20_000}}
-_BATCHES = {"batch": {0.5: 10_000, 0.99: 20_000}}
 SCENARIOS: Mapping[str, tuple[Sequence[type[User]], Objectives]] = {
     "mixture": ([Mixture], _promised(_MIXTURE)),
     "steady": ([Regular], _promised(_STEADY, refusals=0)),

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _OUTPUT_KEYS = ("files", "scores", "evaluations", "tuning", "golden", "shortlist")
 
+_LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
+_OUTPUT = re.compile(r"(attention|cross|feed_forward)\.output\.(weight|bias)")
+
 
 def inherited_provenance(checkpoint: Checkpoint) -> dict[str, object]:
     """Returns the provenance without the keys that describe the output of these weights."""
@@ -155,10 +158,6 @@ def _require_alike(one: Checkpoint, other: Checkpoint) -> None:
 def _vocabulary(tokenizer: Tokenizer) -> tuple[object, ...]:
     tags = dict(tokenizer.language_tags)
     return tokenizer.scored_source_pieces(), tokenizer.scored_target_pieces(), tags, tokenizer.settings
-
-
-_LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
-_OUTPUT = re.compile(r"(attention|cross|feed_forward)\.output\.(weight|bias)")
 
 
 def deepen_checkpoint(

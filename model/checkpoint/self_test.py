@@ -36,17 +36,19 @@ PLAIN_SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The same four sentences in each language, by language code."""
 
+PROVENANCE_KEY: Final = "golden"
+"""The key of provenance.json that holds self-test sentences."""
+MIN_SIMILARITY: Final = 0.6
+_LEAST_SURE: Final = math.log(0.5)
+Decode = Callable[[Sequence[DecodeRequest]], Sequence[list[Hypothesis] | TranslationError]]
+"""An engine: for each request its hypotheses, or why there are none."""
+References = Mapping[Pair, Mapping[str, Collection[str]]]
+"""For each direction, texts and all their right translations."""
+
 
 def plain_sentences(language: str) -> tuple[str, ...]:
     """Returns the plain sentences of a language; none for an unknown language."""
     return PLAIN_SENTENCES.get(canonical_code(language), ())
-
-
-PROVENANCE_KEY: Final = "golden"
-"""The key of provenance.json that holds self-test sentences."""
-
-MIN_SIMILARITY: Final = 0.6
-_LEAST_SURE: Final = math.log(0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,13 +133,6 @@ def require_self_test(sentences: Sequence[SelfTestSentence], translations: Seque
 def similarity(one: str, other: str) -> float:
     """Returns the share of characters that two texts have in the same order, 0 to 1."""
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
-
-
-Decode = Callable[[Sequence[DecodeRequest]], Sequence[list[Hypothesis] | TranslationError]]
-"""An engine: for each request its hypotheses, or why there are none."""
-
-References = Mapping[Pair, Mapping[str, Collection[str]]]
-"""For each direction, texts and all their right translations."""
 
 
 def find_self_test(

@@ -23,6 +23,9 @@ from model.validators import require
 
 Ids = NDArray[np.int32]
 
+SHORTLIST = "shortlist.safetensors"
+_ARRAYS = ("always", "offsets", "candidates")
+
 
 @dataclass(frozen=True, eq=False)
 class Shortlist:
@@ -89,10 +92,6 @@ class Shortlist:
         is_always = np.zeros(largest + 1, dtype=np.bool_)
         is_always[self.always] = True
         return is_always
-
-
-SHORTLIST = "shortlist.safetensors"
-_ARRAYS = ("always", "offsets", "candidates")
 
 
 def read_shortlist(folder: Path, config: TransformerConfig) -> Shortlist:

@@ -34,6 +34,9 @@ _NUMPY_TYPES: dict[StorageType, type[np.generic]] = {
 _STORAGE_TYPES: dict[str, StorageType] = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _BFLOAT16_EXPONENT = 0x7F80
 
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+
 
 class _Entry(TypedDict):
     """The header's entry of a tensor; offsets count from the end of the header."""
@@ -114,10 +117,6 @@ def _tensor(entry: _Entry, numbers: memoryview, what: str) -> StoredTensor:
         raise CheckpointError(f"{what} must be floating point, but is {entry['dtype']}")
     start, _ = entry["data_offsets"]
     return StoredTensor(np.ndarray(entry["shape"], _NUMPY_TYPES[dtype], numbers, start), dtype)
-
-
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
 
 
 def read_weights(

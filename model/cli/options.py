@@ -23,6 +23,33 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+_OPTIONS: Mapping[str, tuple[type, str]] = {
+    "strategy": (str, "greedy, beam or sample."),
+    "beam_size": (int, "Hypotheses that beam search keeps; implies beam search without --strategy."),
+    "length_penalty": (float, "Above 0 favours longer translations."),
+    "patience": (
+        float,
+        "The search ends when patience × beam size hypotheses are finished and none is better.",
+    ),
+    "temperature": (float, "Sampling: above 1 is more varied."),
+    "top_k": (int, "Sampling: among the k likeliest tokens; 0 is no limit."),
+    "top_p": (float, "Sampling: among the likeliest tokens that together have this probability."),
+    "min_p": (float, "Sampling: drop tokens less likely than this share of the likeliest."),
+    "seed": (int, "Sampling: the same seed gives the same translation."),
+    "max_length": (int, "Most tokens of a translated sentence."),
+    "min_length": (int, "Fewest tokens of a translated sentence."),
+    "no_repeat_ngram_size": (int, "No sequence of so many tokens occurs twice."),
+    "repetition_penalty": (float, "Above 1 makes repeated tokens less likely."),
+}
+output_folder = click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder to write: new or empty, or a checkpoint or an export to replace; not the input.",
+)
+DEFAULT_CHECKPOINT = Path("checkpoints")
+
 
 def grouped(
     command: Command, options: Mapping[str, Option], name: str, pack: Callable[..., object]
@@ -44,26 +71,6 @@ def grouped(
     for option in reversed(list(options.values())):
         option(packed)
     return cast(Command, packed)
-
-
-_OPTIONS: Mapping[str, tuple[type, str]] = {
-    "strategy": (str, "greedy, beam or sample."),
-    "beam_size": (int, "Hypotheses that beam search keeps; implies beam search without --strategy."),
-    "length_penalty": (float, "Above 0 favours longer translations."),
-    "patience": (
-        float,
-        "The search ends when patience × beam size hypotheses are finished and none is better.",
-    ),
-    "temperature": (float, "Sampling: above 1 is more varied."),
-    "top_k": (int, "Sampling: among the k likeliest tokens; 0 is no limit."),
-    "top_p": (float, "Sampling: among the likeliest tokens that together have this probability."),
-    "min_p": (float, "Sampling: drop tokens less likely than this share of the likeliest."),
-    "seed": (int, "Sampling: the same seed gives the same translation."),
-    "max_length": (int, "Most tokens of a translated sentence."),
-    "min_length": (int, "Fewest tokens of a translated sentence."),
-    "no_repeat_ngram_size": (int, "No sequence of so many tokens occurs twice."),
-    "repetition_penalty": (float, "Above 1 makes repeated tokens less likely."),
-}
 
 
 def decoding_options(command: Command) -> Command:
@@ -160,15 +167,6 @@ def language_options(command: Command) -> Command:
     return grouped(command, options, "languages", Languages)
 
 
-output_folder = click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Folder to write: new or empty, or a checkpoint or an export to replace; not the input.",
-)
-
-
 def require_replaceable(output: Path, inputs: Iterable[Path]) -> None:
     """Refuses an output folder whose replacement would lose other files.
 
@@ -215,9 +213,6 @@ def progress_bar(
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     shown = is_terminal if wanted is None else wanted and sys.stderr is not None
     return tqdm(unit=f" {unit}", total=total, initial=done, disable=not shown, file=sys.stderr)
-
-
-DEFAULT_CHECKPOINT = Path("checkpoints")
 
 
 def _choice(name: str, values: str, text: str) -> Option:

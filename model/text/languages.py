@@ -46,6 +46,11 @@ _SUBTAG_SEPARATOR = re.compile(r"[-_.@]")
 _UNSPACED_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
 _UNSPACED_WORDS = _UNSPACED_SENTENCES | {"th", "lo", "km", "my"}
 
+_LINGUA_CODES = {"no": "nb"}
+_LETTER = re.compile(r"[^\W\d_]")
+_SAMPLE = 2000
+"""Characters that are examined, from the first letter on."""
+
 
 @lru_cache(maxsize=256)
 def canonical_code(code: str) -> str:
@@ -94,12 +99,6 @@ def has_unspaced_sentences(code: str) -> bool:
 def gains_spaces(source: str, target: str) -> bool:
     """Returns whether the target language puts spaces between sentences, and the source language does not."""
     return has_unspaced_sentences(source) and not has_unspaced_sentences(target)
-
-
-_LINGUA_CODES = {"no": "nb"}
-_LETTER = re.compile(r"[^\W\d_]")
-_SAMPLE = 2000
-"""Characters that are examined, from the first letter on."""
 
 
 def language_name(code: str) -> str:

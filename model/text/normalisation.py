@@ -28,6 +28,28 @@ _KEPT = ("<super>", "<sub>")
 _FRACTION_SLASH = "\u2044"
 _FRACTION_BEHIND_A_FIGURE = re.compile("(?<=[0-9])[¼-¾⅐-⅞↉]")
 
+_ATTACHED_PUNCTUATION = re.compile(r"(?<=[^ ])[,.!?]")
+_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+_DROPPED = (
+    {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))} - set(_SPACES)
+    | set("\xad\u061c\u180e\u200b\u200e\u200f\ufeff\ufff9\ufffa\ufffb")
+    | {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2060, 0x2070))}
+)
+INVISIBLE = "".join(sorted(_DROPPED | set(_SPACES) | {" "}))
+"""Every character that `clean` drops or turns into a space; for `str.strip`."""
+_REPLACEMENTS = str.maketrans(dict.fromkeys(_DROPPED, "") | dict.fromkeys(_SPACES, " "))
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ALTERED = re.compile(f"[{re.escape(''.join(map(chr, _REPLACEMENTS)))}\ud800-\udfff]")
+_LETTER = "[A-Za-zÀ-ɏЀ-ӿ]"
+_APOSTROPHE = re.compile(f"(?<={_LETTER})’(?={_LETTER})")
+_LONGEST_RUN_OF_MARKS = 30
+"""As in Unicode's stream-safe text format, UAX #15 (https://unicode.org/reports/tr15/)."""
+_FIRST_MARK = "\u0300"
+_PERHAPS_LONG_RUN = re.compile(f"[^\0-{chr(ord(_FIRST_MARK) - 1)}]{{{_LONGEST_RUN_OF_MARKS + 1}}}")
+"""A cheap test that rules out a long run of marks in most texts."""
+
 
 def nfkc_fallback(text: str, known: AbstractSet[str]) -> str:
     """Replaces unknown compatibility characters by their decomposition, if all of its characters are known.
@@ -54,38 +76,12 @@ def _spelling(character: str, known: AbstractSet[str]) -> str | None:
     return plain if plain != character and set(plain) <= known | {" "} else None
 
 
-_ATTACHED_PUNCTUATION = re.compile(r"(?<=[^ ])[,.!?]")
-
-
 def separate_punctuation(text: str) -> str:
     """Puts a space before each `,` `.` `!` `?` that has none, as Dive into Deep Learning does.
 
     https://d2l.ai/chapter_recurrent-modern/machine-translation-and-dataset.html
     """
     return _ATTACHED_PUNCTUATION.sub(r" \g<0>", text)
-
-
-_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
-    map(chr, range(0x2000, 0x200B))
-)
-_DROPPED = (
-    {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))} - set(_SPACES)
-    | set("\xad\u061c\u180e\u200b\u200e\u200f\ufeff\ufff9\ufffa\ufffb")
-    | {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2060, 0x2070))}
-)
-INVISIBLE = "".join(sorted(_DROPPED | set(_SPACES) | {" "}))
-"""Every character that `clean` drops or turns into a space; for `str.strip`."""
-
-_REPLACEMENTS = str.maketrans(dict.fromkeys(_DROPPED, "") | dict.fromkeys(_SPACES, " "))
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_ALTERED = re.compile(f"[{re.escape(''.join(map(chr, _REPLACEMENTS)))}\ud800-\udfff]")
-_LETTER = "[A-Za-zÀ-ɏЀ-ӿ]"
-_APOSTROPHE = re.compile(f"(?<={_LETTER})’(?={_LETTER})")
-_LONGEST_RUN_OF_MARKS = 30
-"""As in Unicode's stream-safe text format, UAX #15 (https://unicode.org/reports/tr15/)."""
-_FIRST_MARK = "\u0300"
-_PERHAPS_LONG_RUN = re.compile(f"[^\0-{chr(ord(_FIRST_MARK) - 1)}]{{{_LONGEST_RUN_OF_MARKS + 1}}}")
-"""A cheap test that rules out a long run of marks in most texts."""
 
 
 def clean(text: str) -> str:

@@ -14,6 +14,8 @@ from model.validators import require
 
 logger = logging.getLogger(__name__)
 
+_KEPT_BYTES = 2**31 - 1
+
 
 def require_batches_for_all(config: TrainConfig, world: World) -> None:
     """Refuse more processes than an update has batches; warn if they cannot be divided evenly.
@@ -50,7 +52,6 @@ def require_precision(precision: Precision, device: torch.device) -> None:
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
-_KEPT_BYTES = 2**31 - 1
 
 
 def tune_cpu(threads: int) -> None:

@@ -28,6 +28,9 @@ from model.training.data.batches import Batch
 _ROWS_AT_ONCE = 256
 """Rows turned into float32 at a time on a CPU: 256 × 8,000 × 4 bytes stay in the cache."""
 
+_DIVERGENCE_ROWS = 128
+"""Rows of each pass turned into float32 at a time on a CPU, which keeps their results in the cache."""
+
 
 @dataclass(frozen=True)
 class SummedLoss:
@@ -152,10 +155,6 @@ def _gradient(logs_MV: Tensor, labels_M: Tensor, smoothing: Smoothing) -> Tensor
     correction_M1 = gradient_MV.new_full((len(labels_M), 1), smoothing.other - (1 - smoothing.share))
     gradient_MV.scatter_add_(-1, labels_M[:, None], correction_M1)
     return gradient_MV.mul_((labels_M != smoothing.pad_id)[:, None])
-
-
-_DIVERGENCE_ROWS = 128
-"""Rows of each pass turned into float32 at a time on a CPU, which keeps their results in the cache."""
 
 
 def r_drop_loss(network: nn.Module, batch: Batch, smoothing: Smoothing, alpha: float) -> SummedLoss:

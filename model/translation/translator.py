@@ -29,6 +29,8 @@ from model.translation.document_translation import (
 from model.translation.result import SentenceTranslation, Translation
 from model.translation.second_attempt import better_of, second_request
 
+Progress = Callable[[int], object]
+
 
 def decode_in_parallel(
     engines: Sequence[DecodingEngine],
@@ -72,9 +74,6 @@ def decode_in_parallel(
         pair for share, part in zip(shares, parts, strict=True) for pair in zip(share, part, strict=True)
     )
     return [results[i] for i in range(len(requests))]
-
-
-Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,8 @@ _USAGE: Final = TypeAdapter(schemas.DeepLUsage)
 _PAIRS: Final = TypeAdapter(schemas.DeepLGlossaryPairs)
 _TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
 
+_TAG: Final = "DeepL"
+
 
 async def translate(request: Request) -> Response:
     """Translate one text or a list of them, all or none.
@@ -110,8 +112,6 @@ async def _values(request: Request, context: Context) -> Values:
         fields |= body.values
     return fields
 
-
-_TAG: Final = "DeepL"
 
 OPERATIONS: Final = (
     Operation(

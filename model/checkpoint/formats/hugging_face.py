@@ -52,6 +52,13 @@ _WRITES_STREAM = (
 _READS_STREAM = ("tokens.weight", "query.weight", "key_value.weight", "feed_forward.input.weight")
 _OUTPUT = "output.weight"
 
+_ALIKE: Mapping[str, object] = {
+    "norm_form": "variance",
+    "norm_epsilon": 1e-5,
+    "positions": "sinusoidal",
+    "embedding_norm": False,
+}
+
 
 @torch.no_grad()
 def sines_first(network: Transformer) -> Transformer:
@@ -76,14 +83,6 @@ def _renumber(name: str, tensor: Tensor, order: Tensor) -> Tensor:
     if name.endswith(_READS_STREAM) or name == _OUTPUT:
         return tensor[:, order]
     return tensor
-
-
-_ALIKE: Mapping[str, object] = {
-    "norm_form": "variance",
-    "norm_epsilon": 1e-5,
-    "positions": "sinusoidal",
-    "embedding_norm": False,
-}
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ _BUCKETS_PER_DOUBLING = 8
 _FORM = 1
 """Version of the order that follows from data, budget and seed; part of its fingerprint."""
 
+_NO_DROPOUT = PieceDropouts()
+
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan:
@@ -149,9 +151,6 @@ def _cut(source_lengths: Lengths, target_lengths: Lengths, config: BatchConfig) 
             cuts.append(place)
             start, longest_source, longest_target = place, source, target
     return cuts
-
-
-_NO_DROPOUT = PieceDropouts()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,9 @@ from model.training.data.corpus import SentencePair
 
 _RECENT_LIMIT = 250_000
 
+DropReason = Literal["empty", "too_long", "length_ratio", "wrong_script", "copy", "duplicate"]
+_SHORTEST_COMPARED = 3
+
 
 class FingerprintSet:
     """A set of integers below 2**64: recent ones in a hash set, all others in one sorted array.
@@ -52,11 +55,6 @@ class FingerprintSet:
         recent.sort()
         self._sorted = np.concatenate((self._sorted, recent))
         self._sorted.sort(kind="stable")  # in place; a stable sort merges sorted parts
-
-
-DropReason = Literal["empty", "too_long", "length_ratio", "wrong_script", "copy", "duplicate"]
-
-_SHORTEST_COMPARED = 3
 
 
 @dataclass(kw_only=True)

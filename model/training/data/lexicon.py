@@ -18,6 +18,11 @@ from model.text.tokenizer import Tokenizer
 
 _CELLS_AT_ONCE = 2**21
 
+Progress = Callable[[int], object]
+ITERATIONS = 4
+# About 24 bytes each; beyond that the rarest cooccurrences are left out.
+_MOST_ENTRIES = 2**24
+
 
 @dataclass(frozen=True)
 class Cooccurrences:
@@ -94,13 +99,6 @@ def _joined(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[n
 
 def _ends(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-
-
-Progress = Callable[[int], object]
-
-ITERATIONS = 4
-# About 24 bytes each; beyond that the rarest cooccurrences are left out.
-_MOST_ENTRIES = 2**24
 
 
 @dataclass(frozen=True)

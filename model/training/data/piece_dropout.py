@@ -24,6 +24,8 @@ _MOST_CUTS = 16
 _SMOOTHING = 0.2
 """α of subword regularisation without a limit on the candidates (section 4.2 of the paper)."""
 
+_ROWS_AT_ONCE = 2**18
+
 
 class Cut(NamedTuple):
     """Ids that spell a piece, and their probability among its finer cuts."""
@@ -102,9 +104,6 @@ def _last_merge(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | No
             return None
         parts[place : place + 2] = [parts[place] + parts[place + 1]]
     return (parts[0], parts[1]) if len(parts) == 2 and all(part in scores for part in parts) else None
-
-
-_ROWS_AT_ONCE = 2**18
 
 
 class PieceDropout:

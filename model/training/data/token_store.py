@@ -18,6 +18,10 @@ TokenArray = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 Indices = npt.NDArray[np.int64]
 Lengths = npt.NDArray[np.int32]
 
+INDEX_FILE = "index.json"
+SECTIONS_FILE = "pairs.sections"
+SECTION_DTYPE = np.uint16
+
 
 def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
     """The narrowest integer type for the ids of a vocabulary."""
@@ -109,10 +113,7 @@ class TokenStore:
         return Rows(self._tokens[places].astype(np.int64), lengths)
 
 
-INDEX_FILE = "index.json"
-SECTIONS_FILE = "pairs.sections"
 SOURCE, TARGET = "source", "target"
-SECTION_DTYPE = np.uint16
 
 
 @dataclass(frozen=True, kw_only=True)

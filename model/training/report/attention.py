@@ -28,6 +28,9 @@ _LARGEST_CELL, _LONGEST_SIDE = 0.36, 9.0
 # Inches around the weights of a head, for labels and gaps.
 _MARGIN = 1.0
 
+_EASY_TO_SEE = range(4, 16)
+"""Lengths of sources, in words, that make readable heat maps."""
+
 
 @dataclass(frozen=True)
 class _Side:
@@ -130,10 +133,6 @@ def _draw(
     axes.set_yticks(places[1], rows.tokens, fontproperties=font, parse_math=False)
     axes.tick_params(length=0)
     return axes.imshow(weights_QS.numpy(), vmin=0, vmax=1, cmap="Reds")
-
-
-_EASY_TO_SEE = range(4, 16)
-"""Lengths of sources, in words, that make readable heat maps."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 _BOXES = "Last Resort High-Efficiency"
 """A font of matplotlib that has a box for every character."""
 
+Draw = Callable[["Axes"], None]
+
 
 def families_for(texts: Iterable[str]) -> list[str]:
     """Matplotlib's default font, and installed fonts for the characters that it lacks.
@@ -58,9 +60,6 @@ def _characters(path: str) -> frozenset[int]:
     from matplotlib.ft2font import FT2Font
 
     return frozenset(FT2Font(path).get_charmap())
-
-
-Draw = Callable[["Axes"], None]
 
 
 @dataclass(frozen=True)

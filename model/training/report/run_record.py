@@ -15,6 +15,9 @@ from model.training.report.log import Event, RunLog
 from model.training.report.translations import KeptTranslations, Translations
 from model.training.run_folder.folder import RunFolder
 
+Fact = tuple[str, str]
+"""A name and its value, both to be shown."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
@@ -95,10 +98,6 @@ def _json(file: Path) -> dict[str, Any] | None:
         return None
     values: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return values
-
-
-Fact = tuple[str, str]
-"""A name and its value, both to be shown."""
 
 
 def summarise(record: RunRecord) -> list[Fact]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Moment = Literal["first", "best"]
 _MOMENTS: tuple[Moment, ...] = ("first", "best")
 
+_EDGES = (0, 4, 6, 9, 13, 21, 31, 51, 10**9)
+
 
 @dataclass(frozen=True)
 class Translations:
@@ -162,9 +164,6 @@ def most_improved(histories: Sequence[SentenceHistory], count: int) -> list[Sent
 def most_worsened(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
     """The sentences whose chrF fell most."""
     return sorted((each for each in histories if each.gain < 0), key=lambda each: each.gain)[:count]
-
-
-_EDGES = (0, 4, 6, 9, 13, 21, 31, 51, 10**9)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,11 @@ from torch import Tensor
 from model.errors import TrainingError
 from model.files import atomic_folder
 
+_TENSORS = "tensors.safetensors"
+_VALUES = "state.json"
+_FORMAT_VERSION = 1
+"""Version of the layout of both files; a state without a version has this one."""
+
 
 def seed_everything(seed: int) -> None:
     """Seed Python's, NumPy's and torch's generators (CPU and GPU)."""
@@ -55,12 +60,6 @@ def restore_random_state(tensors: Mapping[str, Tensor], plain: Mapping[str, Any]
     random.setstate((version, tuple(internal), gauss))
     keys = tensors["random.numpy"].numpy().astype(np.uint32)
     np.random.set_state(("MT19937", keys, plain["numpy"]["pos"], *plain["numpy"]["gauss"]))
-
-
-_TENSORS = "tensors.safetensors"
-_VALUES = "state.json"
-_FORMAT_VERSION = 1
-"""Version of the layout of both files; a state without a version has this one."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,33 @@ from model.training.data.corpus import SentencePair
 
 MakeEntity = Callable[[Random], str]
 
+_PARTICLES = ("Mc", "O'", "Mac", "D'")
+_DOMAIN_ENDS = ("com", "org", "net", "fr", "de", "es", "cn", "io", "co.uk", "eu", "info")
+_FILE_ENDS = ("pdf", "txt", "jpg", "png", "docx", "xlsx", "csv", "zip", "mp3", "html", "py", "json")
+_WORDS = (
+    "account api blog data demo docs file help home img index info list mail news page photo report shop test"
+)
+_EMOJI = "😀 😂 😊 😍 😉 😎 😢 😭 😡 👍 👎 🙏 👏 💪 🎉 ❤️ 🔥 ✨ 🎂 🌍 ☀️ ⭐ 🚀 🐱 🐶 🍕 ☕ 🏠 📷 ✅ ❌"
+_LATIN = "A-Za-zÀ-ÖØ-öø-ɏ"
+_NAME = rf"(?<![{_LATIN}\d_@#./-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?![{_LATIN}\d_@-])"
+_FIGURE = rf"(?<![{_LATIN}\d.,:/$€£¥#@+-])\d+(?:[.,:]\d+)*(?![{_LATIN}\d:/%-]|[.,]\d)"
+_NAME_OR_FIGURE = re.compile(f"{_NAME}|{_FIGURE}")
+_IN_HAN = {"Tom": "汤姆", "Mary": "玛丽", "John": "约翰", "Boston": "波士顿"}
+"""Names that Chinese sentences write in Chinese; other names are copied unchanged."""
+_BARE_SHARE = 0.06
+_NAMES_SHARE = 0.75
+_FRAMES = (
+    "{text} {thing}",
+    "{body} {thing}{stop}",
+    "{body}{opening}{thing}{closing}{stop}",
+    "{thing} {text}",
+    "{thing}{colon}{text}",
+    "{body}{colon}{thing}",
+    "{mark} {text}",
+)
+_MARKS = ("-", "•", "*", "{}.", "{})", "({})")
+_COLONS = {"fr": " : "}
+
 
 class _Syllables(NamedTuple):
     """First, middle and last syllables of a region's names."""
@@ -54,13 +81,6 @@ _STYLES = tuple(
         ("A Di Ka Ma Pri Ra San Su Va Vi", "de ja ni ri sha ta va", "an deep esh ita jay kumar ni preet"),
     )
 )
-_PARTICLES = ("Mc", "O'", "Mac", "D'")
-_DOMAIN_ENDS = ("com", "org", "net", "fr", "de", "es", "cn", "io", "co.uk", "eu", "info")
-_FILE_ENDS = ("pdf", "txt", "jpg", "png", "docx", "xlsx", "csv", "zip", "mp3", "html", "py", "json")
-_WORDS = (
-    "account api blog data demo docs file help home img index info list mail news page photo report shop test"
-)
-_EMOJI = "😀 😂 😊 😍 😉 😎 😢 😭 😡 👍 👎 🙏 👏 💪 🎉 ❤️ 🔥 ✨ 🎂 🌍 ☀️ ⭐ 🚀 🐱 🐶 🍕 ☕ 🏠 📷 ✅ ❌"
 
 
 def name(generator: Random) -> str:
@@ -215,28 +235,6 @@ def _domain(generator: Random) -> str:
 def _digits(length: int, generator: Random) -> str:
     """A number of `length` digits, the first of them not 0."""
     return str(generator.randint(10 ** (length - 1), 10**length - 1))
-
-
-_LATIN = "A-Za-zÀ-ÖØ-öø-ɏ"
-_NAME = rf"(?<![{_LATIN}\d_@#./-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?![{_LATIN}\d_@-])"
-_FIGURE = rf"(?<![{_LATIN}\d.,:/$€£¥#@+-])\d+(?:[.,:]\d+)*(?![{_LATIN}\d:/%-]|[.,]\d)"
-_NAME_OR_FIGURE = re.compile(f"{_NAME}|{_FIGURE}")
-_IN_HAN = {"Tom": "汤姆", "Mary": "玛丽", "John": "约翰", "Boston": "波士顿"}
-"""Names that Chinese sentences write in Chinese; other names are copied unchanged."""
-
-_BARE_SHARE = 0.06
-_NAMES_SHARE = 0.75
-_FRAMES = (
-    "{text} {thing}",
-    "{body} {thing}{stop}",
-    "{body}{opening}{thing}{closing}{stop}",
-    "{thing} {text}",
-    "{thing}{colon}{text}",
-    "{body}{colon}{thing}",
-    "{mark} {text}",
-)
-_MARKS = ("-", "•", "*", "{}.", "{})", "({})")
-_COLONS = {"fr": " : "}
 
 
 def with_synthetic_entity(pair: SentencePair, context: SentenceContext, generator: Random) -> SentencePair:
