@@ -119,7 +119,7 @@ class ActiveModels:
                 lifecycle=self._lifecycle,
                 watchdog=self._watchdog,
             )
-        except Exception:
+        except Exception:  # whatever it is: close the backend, then raise it again
             await in_background(backend.close)
             raise
         await model_set.start()

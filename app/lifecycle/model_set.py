@@ -138,7 +138,7 @@ class ModelSet:
         try:
             self._scheduler.start()
             await in_background(self.service.warm_up)
-        except Exception:
+        except Exception:  # whatever it is: undo the start, then raise it again
             # There may be no thread to do this in, and no worker has work yet.
             if self._scheduler.stop(_STEP_SECONDS):
                 self.backend.close()

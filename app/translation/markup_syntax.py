@@ -102,7 +102,7 @@ def has_translate_no(attributes: str) -> bool:
 def closes_itself(attributes: str) -> bool:
     """Whether a tag ends with a slash that is not part of an unquoted attribute value.
 
-    Browsers ignore the slash in HTML, but an author who writes `<x/>` means an empty element.
+    Browsers ignore the slash of `<x/>` in HTML. Here it makes an element empty, as its author meant it.
     """
     if not attributes.endswith("/"):
         return False

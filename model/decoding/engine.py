@@ -120,7 +120,7 @@ class DecodingEngine:
         if is_running:
             try:
                 self._runner.drop([sentence])
-            except Exception:
+            except Exception:  # whatever it is: the runner is in an unknown state; raised again
                 self.reset()
                 raise
 
@@ -154,7 +154,7 @@ class DecodingEngine:
         try:
             self._encode_arrivals(observer)
             progress = Progress() if self.is_idle else self._advance(observer, max_steps)
-        except Exception:
+        except Exception:  # whatever it is: the runner is in an unknown state; raised again
             self.reset()
             raise
         finally:

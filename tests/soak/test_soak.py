@@ -123,7 +123,7 @@ def _levels(live: Live, diary: Diary, moments: Sequence[Moment]) -> list[Level]:
 
 
 def _settled(live: Live) -> tuple[Accounts, dict[str, float]]:
-    """What the service says once nobody but us is there."""
+    """The metrics of the service once no other client is connected."""
     until = time.monotonic() + 30
     while (accounts := Accounts.of(live.url)).in_flight > 1 and time.monotonic() < until:
         time.sleep(0.2)

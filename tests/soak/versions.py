@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def copy_checkpoint(source: Path, folder: Path) -> None:
-    """A copy that nobody else serves."""
+    """A copy that no other service uses."""
     shutil.copytree(source, folder)
 
 

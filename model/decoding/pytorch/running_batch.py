@@ -142,7 +142,7 @@ class RunningBatch:
         kv_slots = to_device(target_kv_NKC, device), to_device(source_kv_NS, device)
         try:
             self._state.assign(to_device(slots, device), sentences, cut, *kv_slots)
-        except Exception:
+        except Exception:  # whatever it is: free the KV slots, then raise it again
             for slot, sentence in zip(slots, sentences, strict=True):
                 self._allocator.free(slot, sentence, is_broken=True)
             raise

@@ -104,7 +104,7 @@ class TorchRunner:
                 rows = to_device(indices, self._device)
                 own = EncoderOutput(output.states_NSM[rows], output.mask_NS[rows])
                 self.admit_encoded([sentences[i] for i in indices], own)
-        except Exception:
+        except Exception:  # whatever it is: admit all of them or none, then raise it again
             self.drop(sentences)
             raise
 

@@ -131,7 +131,7 @@ def test_a_suspended_client_keeps_its_tag_but_saves_nothing_up() -> None:
         queue.serve(item)
     assert len(queue) == 14
     queue.resume("a")
-    queue.resume("nobody")
+    queue.resume("unknown")
     assert clients(serve(queue, 6)) == "ababab"
 
 

@@ -1,4 +1,4 @@
-"""Threads for long texts: none is lost, whoever is cancelled, and clients share them fairly."""
+"""Threads for long texts: a cancelled caller loses no thread, and clients share the threads fairly."""
 
 import asyncio
 import threading

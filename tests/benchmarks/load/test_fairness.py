@@ -1,4 +1,4 @@
-"""Clients of very different appetites in one real process: nobody waits for all that another wants."""
+"""Clients of very different appetites in one real process: no client waits for all requests of another."""
 
 import asyncio
 import json
