@@ -84,7 +84,7 @@ class Transformer(nn.Module):
             target_NT: Decoder input: start token, then the target so far; padded on the right.
             maps: Collects attention weights, by the explicit path.
 
-        Rerotations_:
+        Returns:
             Shape (N, T, V); V is `target_vocab_size`, rows added to fill a multiple are left out.
         """
         encoder_output = None if source_NS is None else self.encode(source_NS, maps)
@@ -161,7 +161,7 @@ class Transformer(nn.Module):
             attention: List to which the weights (N, K, S) over the source are appended: last layer,
                 averaged over heads.
 
-        Rerotations_:
+        Returns:
             Shape (N, K, V).
 
         Raises:
