@@ -1,8 +1,8 @@
 """① Quotas: the share of a bounded resource that one client may take, and the rate at which it is freed.
 
-A client that has some of the resource may take more until it has SHARE times as much as is still free:
+A client that has some of the resource may take more until it has ALPHA times as much as is still free:
 dynamic thresholds, Choudhury and Hahne 1998 (https://doi.org/10.1109/90.731195). A lone client so gets
-SHARE / (1 + SHARE) of the resource. Of n greedy clients each gets SHARE / (1 + n · SHARE), and a part stays
+ALPHA / (1 + ALPHA) of the resource. Of n greedy clients each gets ALPHA / (1 + n · ALPHA), and a part stays
 free. A client that has nothing may take all that is free.
 """
 
@@ -10,7 +10,7 @@ import math
 import threading
 from typing import Final
 
-SHARE: Final = 4
+ALPHA: Final = 4
 # Half of the weight lies on the last two seconds of work, so that a change of load shows quickly.
 _HALF_LIFE_SECONDS = 2.0
 _LONGEST_WAIT = 60
@@ -46,7 +46,7 @@ def fits(need: int, *, mine: int, free: int) -> bool:
         mine: The amount that it has.
         free: The amount that is free.
     """
-    return need <= free and (mine == 0 or mine + need <= SHARE * (free - need))
+    return need <= free and (mine == 0 or mine + need <= ALPHA * (free - need))
 
 
 def excess(need: int, *, mine: int, free: int) -> int:
@@ -54,7 +54,7 @@ def excess(need: int, *, mine: int, free: int) -> int:
     missing = max(need - free, 0)
     if mine == 0:
         return missing
-    return max(missing, -((SHARE * (free - need) - mine - need) // (1 + SHARE)))
+    return max(missing, -((ALPHA * (free - need) - mine - need) // (1 + ALPHA)))
 
 
 class Quota:

@@ -115,7 +115,7 @@ def claim_descriptors() -> int:
     """Raise the limit of this process on file descriptors as far as the system permits.
 
     Returns:
-        Connections that the limit leaves room for.
+        Connections that the limit still allows.
     """
     soft, hard = (_MAX_DESCRIPTORS if limit == resource.RLIM_INFINITY else limit for limit in _limits())
     granted = max(soft, min(hard, _MAX_DESCRIPTORS))

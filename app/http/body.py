@@ -69,7 +69,7 @@ def _decoder(values: "_Values") -> json.JSONDecoder:
         object_pairs_hook=values.object,
         parse_constant=_refuse_constant,
         parse_float=values.finite,
-        parse_int=values.short,
+        parse_int=values.bounded_int,
     )
 
 
@@ -101,7 +101,7 @@ class _Values:
             raise invalid_body("a number is out of range")
         return number
 
-    def short(self, digits: str) -> int:
+    def bounded_int(self, digits: str) -> int:
         """Returns a whole number."""
         self._spend()
         if len(digits) > LONGEST_NUMBER:

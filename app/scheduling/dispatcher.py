@@ -1,7 +1,7 @@
 """④ Hands the sentences of the backlog to the workers, under one lock.
 
 The sentences of a checkpoint leave strictly in the fair order of its queue. A worker takes the first one if
-its engine has room and if the sentence does not lift the worker above an even share of all work. Otherwise
+its engine has capacity and the sentence does not lift the worker above an even share of all work. Otherwise
 the sentence waits for the worker with the least load, which is woken at once. Workers never poll, and a
 sentence never waits for a batch to fill.
 """
@@ -31,7 +31,7 @@ class WorkerSlot:
         self._interrupt = interrupt
         self._condition = threading.Condition(lock)
         self._withdrawn: list[SentenceJob] = []
-        # By checkpoint, the sentence for which the engine had no room when the worker last looked.
+        # By checkpoint, the sentence for which the engine had no capacity when the worker last looked.
         self._declined: dict[str, SentenceJob] = {}
 
     def wake(self) -> None:
@@ -50,7 +50,7 @@ class WorkerSlot:
         self.load += job.cost
 
     def release(self, job: SentenceJob) -> None:
-        """Take a sentence from the worker, which has room for another one from now on."""
+        """Take a sentence from the worker, which has capacity for another one from now on."""
         self.load -= job.cost
         self.wake()
 
@@ -66,7 +66,7 @@ class WorkerSlot:
         return withdrawn
 
     def decline(self, job: SentenceJob) -> None:
-        """Remember that the worker's engine has no room for the first sentence of a checkpoint."""
+        """Remember that the worker's engine has no capacity for the first sentence of a checkpoint."""
         self._declined[job.model] = job
 
     def accept(self, model: str) -> None:
@@ -74,7 +74,7 @@ class WorkerSlot:
         self._declined.pop(model, None)
 
     def has_declined(self, job: SentenceJob) -> bool:
-        """Whether the worker's engine had no room for this sentence."""
+        """Whether the worker's engine had no capacity for this sentence."""
         return self._declined.get(job.model) is job
 
 
@@ -109,7 +109,7 @@ class Dispatcher:
             jobs: At least one.
 
         Returns:
-            0, or the cost that must leave the backlog before there is room for them.
+            0, or the cost that must leave the backlog before there is capacity for them.
         """
         cost, client = sum(job.cost for job in jobs), jobs[0].client
         with self._lock:
@@ -150,7 +150,7 @@ class Dispatcher:
         Args:
             slot: The worker's.
             model: Name of the checkpoint.
-            fits: Whether the worker's engine has room.
+            fits: Whether the worker's engine has capacity.
         """
         with self._lock:
             job = self._backlog.first(model, time.monotonic())
@@ -200,7 +200,7 @@ class Dispatcher:
     def _wake_for(self, models: Iterable[str]) -> None:
         """For each checkpoint, wake the worker that is to take the first sentence.
 
-        If every worker has declined the sentence, the first one that gets room sees it after that step.
+        If every worker has declined the sentence, the first worker that gains capacity sees it next.
         """
         for model in models:
             job = self._backlog.first(model, time.monotonic())

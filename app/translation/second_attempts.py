@@ -1,4 +1,4 @@
-"""⑤ A second attempt at sentences whose translation looks broken, if there is time and room for one."""
+"""⑤ A second attempt at sentences whose translation looks broken, if time and queue capacity allow it."""
 
 import asyncio
 import time

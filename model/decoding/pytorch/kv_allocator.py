@@ -52,7 +52,7 @@ class FreeKvSlots:
             DecodingError: If fewer are free; the engine admits sentences only within the budget.
         """
         if count > len(self._free):
-            raise DecodingError(f"the decoder state has room for {len(self._free)} more, not {count}")
+            raise DecodingError(f"the decoder state can take {len(self._free)} more KV slots, not {count}")
         cut = len(self._free) - count
         taken = self._free[cut:][::-1]
         del self._free[cut:]

@@ -192,7 +192,7 @@ class StaticRunner:
                 self._exact.admit_encoded(exact, encoded.of(exact))
 
     def _divide(self, sentences: Sequence[Sentence]) -> tuple[list[Sentence], list[Sentence]]:
-        """Sentences of one width that the fixed batch has room for, and the others."""
+        """Sentences of one width that fit into the fixed batch, and the others."""
         batch = self._fixed.get(sentences[0].rows)
         num_free = batch.num_free if batch else 0
         fixed = [s for s in sentences if batch and batch.holds(s)][:num_free]

@@ -268,8 +268,8 @@ class BatchStream(Iterator[Batch]):
         sources = VariedRows(dataset.source_rows, dataset.source_lengths, dropout.source)
         targets = VariedRows(dataset.target_rows, dataset.target_lengths, dropout.target)
         longest = int((sources.lengths + targets.lengths).max())
-        room = f"at least {longest}, which the longest pair takes"
-        require(longest <= config.max_tokens, "batches.max_tokens", room, config.max_tokens)
+        needed = f"at least {longest}, which the longest pair takes"
+        require(longest <= config.max_tokens, "batches.max_tokens", needed, config.max_tokens)
         lengths = (sources.lengths, targets.lengths)
         self._planner = EpochPlanner(dataset, config, lengths=lengths, seed=seed)
         self._maker = _BatchMaker(

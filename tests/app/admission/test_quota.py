@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.admission.quota import SHARE, MeasuredRate, excess, fits
+from app.admission.quota import ALPHA, MeasuredRate, excess, fits
 
 SIZE = 1000
 
@@ -33,8 +33,8 @@ def test_a_lone_client_gets_four_fifths() -> None:
 def test_greedy_clients_get_equal_shares_and_leave_some() -> None:
     for clients in (2, 3, 7):
         has = fill(SIZE, clients)
-        assert max(has) - min(has) <= SHARE
-        assert SIZE / (1 + clients * SHARE) - 2 * SHARE <= SIZE - sum(has) <= SIZE / (1 + clients * SHARE) + 2
+        assert max(has) - min(has) <= ALPHA
+        assert SIZE / (1 + clients * ALPHA) - 2 * ALPHA <= SIZE - sum(has) <= SIZE / (1 + clients * ALPHA) + 2
 
 
 def test_a_client_that_has_nothing_gets_what_is_free() -> None:

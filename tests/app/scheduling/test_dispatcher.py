@@ -15,7 +15,7 @@ from tests.app.scheduling.test_backlog import job
 
 @dataclass
 class Player:
-    """A worker without a thread, with room for so many tokens; an idle one has room for anything."""
+    """A worker without a thread, that can take so many tokens; an idle one takes anything."""
 
     dispatcher: Dispatcher
     room: int

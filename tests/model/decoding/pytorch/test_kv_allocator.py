@@ -17,7 +17,7 @@ def test_no_kv_slot_is_taken_twice_until_it_is_given_back() -> None:
 
 def test_more_than_are_free_are_refused_and_none_is_taken() -> None:
     free = FreeKvSlots(0, 3)
-    with pytest.raises(DecodingError, match="room for 3 more, not 4"):
+    with pytest.raises(DecodingError, match="3 more KV slots, not 4"):
         free.take(4)
     assert free.take(0) == []
     assert len(free) == 3
