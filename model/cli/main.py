@@ -22,6 +22,7 @@ _COMMANDS: Mapping[str, str] = {
     "export": "model.cli.export:export",
     "golden": "model.cli.self_test:golden",
     "grow": "model.cli.deepen:grow",
+    "import": "model.cli.import_:import_",
     "inspect": "model.cli.inspect:inspect",
     "report": "model.cli.report:report",
     "shortlist": "model.cli.shortlist:shortlist",

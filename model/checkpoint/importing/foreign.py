@@ -1,0 +1,116 @@
+"""ⓕ A model of another framework, as the reader of its format presents it to the importer. No torch."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from model.checkpoint.card import Pair
+from model.checkpoint.shortlist import Shortlist
+from model.checkpoint.weights import StoredTensor
+from model.config import TransformerConfig
+from model.errors import CheckpointError
+from model.text.tokenizer import TokenizerSettings
+
+Read = Callable[[], StoredTensor]
+"""Reads one tensor when called, so that memory holds one at a time."""
+
+_MOST_JSON_BYTES = 2**26
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignModel:
+    """A model of another framework in our terms.
+
+    Attributes:
+        config: Shape of our network.
+        tensors: How to read each parameter, by our names, tied ones once.
+        settings: The tokenizer's settings.
+        tokenizer_models: Content or path of the tokenizer's model files, by our file names.
+        vocabularies: The piece of every id, by our file names; empty if the model files number the ids.
+        name: Name of the model.
+        pairs: Translation directions.
+        max_source_length: Most source tokens of one sentence, tag and EOS included.
+        max_target_length: Most target tokens of one sentence, EOS included.
+        decoding: Values of DecodeOptions that give the original's default search, suppressed ids included.
+        licence: Identifier of the licence, such as `cc-by-4.0`; empty if the origin does not say.
+        shortlist: The target tokens that a sentence may be translated with.
+        origin: JSON values for provenance.json: `format`, `files` (`checksums`), and what else is known.
+    """
+
+    config: TransformerConfig
+    tensors: Mapping[str, Read]
+    settings: TokenizerSettings
+    tokenizer_models: Mapping[str, bytes | Path]
+    vocabularies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    name: str
+    pairs: Sequence[Pair]
+    max_source_length: int
+    max_target_length: int
+    decoding: Mapping[str, object]
+    licence: str = ""
+    shortlist: Shortlist | None = None
+    origin: Mapping[str, object] = field(default_factory=dict)
+
+
+def refusal(where: Path | str, name: str, requirement: str, value: object) -> CheckpointError:
+    """Returns the error for a field of a file that cannot be imported."""
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return CheckpointError(f"{where}: `{name}` must be {requirement}, but is {shown} instead")
+
+
+def checksums(paths: Iterable[Path]) -> dict[str, str]:
+    """Returns the SHA-256 of files, hexadecimal, by file name."""
+    found = {}
+    for path in paths:
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def read_object(path: Path) -> dict[str, object]:
+    """Reads a file with a JSON object.
+
+    Raises:
+        CheckpointError: If the file is missing, larger than 64 MiB or not a JSON object.
+    """
+    try:
+        if not path.is_file():
+            raise CheckpointError(f"{path} is missing")
+        if path.stat().st_size > _MOST_JSON_BYTES:
+            raise CheckpointError(f"{path} must have at most {_MOST_JSON_BYTES} bytes of JSON")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} must hold a JSON object")
+    return content
+
+
+def changed(read: Read, change: Callable[[np.ndarray], np.ndarray]) -> Read:
+    """Returns a reading whose values are changed by a function, such as a transposition or a slice."""
+
+    def run() -> StoredTensor:
+        tensor = read()
+        return StoredTensor(np.ascontiguousarray(change(tensor.values)), tensor.dtype)
+
+    return run
+
+
+def stacked(*reads: Read) -> Read:
+    """Returns a reading of several tensors, one below the other, such as keys above values."""
+
+    def run() -> StoredTensor:
+        tensors = [read() for read in reads]
+        return StoredTensor(np.concatenate([tensor.values for tensor in tensors]), tensors[0].dtype)
+
+    return run
+
+
+def constant(values: np.ndarray) -> Read:
+    """Returns a reading of values that are at hand, as float32."""
+    return lambda: StoredTensor(np.ascontiguousarray(values, dtype=np.float32), "float32")

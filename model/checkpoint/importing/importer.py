@@ -1,0 +1,82 @@
+"""ⓕ `dragoman import`: a model of another framework becomes a checkpoint folder, in one step."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from model.checkpoint.card import ModelCard, Pair
+from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.importing.foreign import ForeignModel
+from model.checkpoint.importing.recognise import FORMATS, Format, format_named, recognise
+from model.checkpoint.manifest import write_config, write_errors, write_provenance
+from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
+from model.checkpoint.writing import prepare, write_weights
+from model.errors import CheckpointError
+from model.files import atomic_folder
+from model.request import DecodeOptions
+
+
+def import_model(
+    path: Path,
+    folder: Path,
+    *,
+    format_name: str | None = None,
+    pair: Pair | None = None,
+    name: str | None = None,
+    origin: Mapping[str, object] | None = None,
+    verify: Callable[[Path], None] | None = None,
+) -> None:
+    """Converts a model to a checkpoint folder, which is written completely or not at all.
+
+    Args:
+        path: File or folder of the model.
+        folder: Folder to write; an existing one is replaced.
+        format_name: Name of one of FORMATS; None recognises the format.
+        pair: Languages, if the model does not name its own, or others than it names.
+        name: Name of the checkpoint; None takes the model's.
+        origin: Values for provenance.json that only the caller knows, such as a revision.
+        verify: Called with the verified folder before it is put in place; raises an error to refuse it.
+
+    Raises:
+        CheckpointError: If the model is broken, of no known format, or cannot be computed.
+        ConfigError: If `format_name` is not the name of a format, or `name` is not the name of a model.
+    """
+    chosen = format_named(format_name) if format_name else _recognised(path)
+    model = chosen.reader.read(path, pair)
+    with write_errors(folder), atomic_folder(folder) as temporary:
+        _write(model, chosen, temporary, name or model.name, {**model.origin, **(origin or {})})
+        load_checkpoint(temporary)
+        if verify:
+            verify(temporary)
+
+
+def _recognised(path: Path) -> Format:
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist")
+    found = recognise(path)
+    if found is None:
+        known = ", ".join(each.title for each in FORMATS)
+        raise CheckpointError(f"{path} is of no format that can be imported: {known}")
+    return found
+
+
+def _write(
+    model: ForeignModel, chosen: Format, folder: Path, name: str, origin: Mapping[str, object]
+) -> None:
+    card = ModelCard(
+        name=name,
+        version="1",
+        pairs=tuple(model.pairs),
+        max_source_length=model.max_source_length,
+        max_target_length=model.max_target_length,
+        decoding=DecodeOptions.from_dict(model.decoding),
+    )
+    write_config(folder, model.config, card)
+    weights = {name: read().torch() for name, read in model.tensors.items()}
+    write_weights(folder, prepare(model.config, weights, None))
+    model.settings.save(folder)
+    for file_name, content in model.tokenizer_models.items():
+        data = content if isinstance(content, bytes) else content.read_bytes()
+        (folder / file_name).write_bytes(data)
+    if model.shortlist is not None:
+        (folder / SHORTLIST).write_bytes(shortlist_bytes(model.shortlist))
+    write_provenance(folder, {"origin": {"format": chosen.name, **origin}})

@@ -1,0 +1,83 @@
+"""ⓕ The formats that can be imported, and recognition of a path's format. No torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from model.checkpoint.card import Pair
+from model.checkpoint.importing.foreign import ForeignModel
+from model.errors import CheckpointError
+from model.validators import require_choice
+
+
+class Reader(Protocol):
+    """The module of a format. Importing it is cheap: torch is imported when `read` needs it."""
+
+    def recognises(self, path: Path) -> bool:
+        """Returns whether a file or folder has this format, by its names and first bytes."""
+        ...
+
+    def read(self, path: Path, pair: Pair | None) -> ForeignModel:
+        """Reads a model; `pair` overrides or completes the languages that it names.
+
+        Raises:
+            CheckpointError: If it is broken or cannot be computed; the message names file and field.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that can be imported.
+
+    Attributes:
+        name: As `--format` takes it.
+        title: With its article, for messages.
+        module: The Reader.
+    """
+
+    name: str
+    title: str
+    module: str
+
+    @property
+    def reader(self) -> Reader:
+        """The module that reads the format."""
+        return cast(Reader, import_module(self.module))
+
+
+_HERE = "model.checkpoint.importing"
+FORMATS: Sequence[Format] = (
+    # Each reader adds its line.
+    Format("hugging-face", "a Hugging Face folder", f"{_HERE}.hugging_face"),
+)
+"""All formats, those that are told apart most easily first."""
+
+
+def format_named(name: str) -> Format:
+    """Returns the format of this name.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    require_choice("format", name, tuple(each.name for each in FORMATS))
+    return next(each for each in FORMATS if each.name == name)
+
+
+def recognise(path: Path) -> Format | None:
+    """Returns the format of a file or folder; None if it is of no known format or cannot be read."""
+    for each in FORMATS:
+        try:
+            if each.reader.recognises(path):
+                return each
+        except (OSError, ValueError, CheckpointError):
+            continue
+    return None
+
+
+def import_advice(path: Path) -> str | None:
+    """Returns the sentence that tells a user how to convert a foreign model; None if it is not one."""
+    found = recognise(path)
+    return found and f"{path} is {found.title}: convert it with `dragoman import {path} -o FOLDER`"
