@@ -80,4 +80,5 @@ def recognise(path: Path) -> Format | None:
 def import_advice(path: Path) -> str | None:
     """Returns the sentence that tells a user how to convert a foreign model; None if it is not one."""
     found = recognise(path)
-    return found and f"{path} is {found.title}: convert it with `dragoman import {path} -o FOLDER`"
+    advice = f"convert it with `dragoman import {path} -o FOLDER`"
+    return f"{path} is {found.title}: {advice}" if found else None
