@@ -8,28 +8,35 @@ from typing import Literal, Self
 from model.errors import ConfigError
 from model.validators import require, require_choice, require_flag, require_integer, require_number
 
-Activation = Literal["relu", "gelu", "silu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 NormPosition = Literal["pre", "post"]
-NormForm = Literal["variance", "standard_deviation"]
+NormForm = Literal["variance", "standard_deviation", "root_mean_square"]
 Positions = Literal["sinusoidal", "learned", "relative", "rotary"]
 SinusoidLayout = Literal["interleaved", "halves"]
-Tie = Literal["none", "decoder", "all"]
+DecoderMemory = Literal["attention", "ssru"]
+Tie = Literal["none", "embeddings", "decoder", "all"]
 Initialisation = Literal["xavier", "normal"]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "activation": ("relu", "gelu", "silu"),
+    "decoder_memory": ("attention", "ssru"),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu"),
     "norm_position": ("pre", "post"),
-    "norm_form": ("variance", "standard_deviation"),
+    "norm_form": ("variance", "standard_deviation", "root_mean_square"),
     "positions": ("sinusoidal", "learned", "relative", "rotary"),
     "sinusoid_layout": ("interleaved", "halves"),
-    "tie": ("none", "decoder", "all"),
+    "tie": ("none", "embeddings", "decoder", "all"),
     "initialisation": ("xavier", "normal"),
 }
 _MOST_LAYERS = 1000  # as deep as any has been trained (Wang et al. 2022, https://arxiv.org/abs/2203.00555)
-_FLAGS = ("final_norm", "norm_bias", "linear_bias", "output_bias", "embedding_norm", "scale_embeddings")
+_FLAGS = (
+    *("gated_ffn", "final_norm", "norm_bias", "attention_bias", "ffn_bias", "output_bias"),
+    *("sinusoid_endpoint", "embedding_norm", "scale_embeddings"),
+)
 _RATES = ("embedding_dropout", "attention_dropout", "ffn_dropout", "residual_dropout", "layer_drop")
 ONLY_FOR_TRAINING = (*_RATES, "initialisation")
 """Fields that say nothing of what trained weights compute."""
+FORMER_FIELDS: Mapping[str, tuple[str, ...]] = {"linear_bias": ("attention_bias", "ffn_bias")}
+"""Fields of earlier releases, and those that have taken their place; still read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,28 +50,41 @@ class TransformerConfig:
         source_vocab_size: Source tokens, special ones included.
         target_vocab_size: Target tokens; equal to the source's where the embedding is shared.
         model_dim: Width of the residual stream.
-        num_heads: Attention heads; divides `model_dim`.
+        num_heads: Attention heads; divides `attention_dim`.
+        attention_dim: Width of all heads together; None for `model_dim`.
+        attention_scale: Factor of QKᵀ; None for 1/√(width of a head). T5 has 1.
         num_encoder_layers: Depth of the encoder.
         num_decoder_layers: Depth of the decoder.
+        decoder_memory: What lets a decoder layer see earlier targets: attention, or `ssru`, the recurrent
+            cell of Kim et al. 2019 (https://aclanthology.org/D19-5632).
         ffn_dim: Inner width of the feed-forward blocks.
-        activation: Between the two feed-forward projections; model/network/layers.py defines them.
+        activation: Between the two feed-forward projections; `gelu_tanh` is GELU's approximation by tanh.
+        gated_ffn: Multiply the activation by a third projection of the input
+            (https://arxiv.org/abs/2002.05202).
         norm_position: `pre`: x + f(norm(x)); `post`: norm(x + f(x)).
         final_norm: One more layer norm at the end of each stack.
         norm_bias: Whether layer norms shift as well as scale.
-        norm_epsilon: Added to the variance (or to the standard deviation).
-        norm_form: Divide by sqrt(variance + ε) or by (standard deviation + ε), the latter
-            with Bessel's correction, as the Annotated Transformer does.
-        linear_bias: Whether the projections inside the layers have a bias.
+        norm_epsilon: Added to the variance, the standard deviation or the mean square.
+        norm_form: Divide by sqrt(variance + ε); by (standard deviation + ε) with Bessel's correction, as the
+            Annotated Transformer does; or by sqrt(mean square + ε) without subtracting the mean, as T5 does
+            (https://arxiv.org/abs/1910.07467).
+        attention_bias: Whether the projections of attention have a bias.
+        ffn_bias: Whether those of the feed-forward blocks have one.
         output_bias: Whether the projection onto the vocabulary has one.
         positions: How order enters; `relative` is T5's bucketed bias
             (https://arxiv.org/abs/1910.10683), `rotary` RoPE (https://arxiv.org/abs/2104.09864).
         sinusoid_layout: Sines and cosines in turn as in the paper, or all sines first as in Marian.
+        sinusoid_offset: Position p gets the sinusoids of p + offset.
+        sinusoid_endpoint: Let frequencies end at exactly 1/10000, so that the exponent's denominator is
+            model_dim/2 − 1, as in Marian and fairseq; if not, it is model_dim/2, as in the paper.
         relative_buckets: Buckets of the relative bias.
         relative_max_distance: Distance from which all share the last bucket.
         max_positions: Longest sequence; a bound for learned positions, a limit to announce otherwise.
         embedding_norm: Layer norm after the embedding sum, as in BERT.
         scale_embeddings: Multiply token embeddings by sqrt(model_dim).
-        tie: `none`; `decoder`: target embedding = output projection; `all`: source's as well.
+        logit_scale: Factor of the decoder's states before the output projection.
+        tie: `none`; `embeddings`: source embedding = target embedding; `decoder`: target embedding = output
+            projection; `all`: all three.
         vocab_multiple: Embedding rows are padded to a multiple of this; padded ids are never produced.
         embedding_dropout: After the embedding sum; below 1, as every rate.
         attention_dropout: On attention weights.
@@ -83,24 +103,32 @@ class TransformerConfig:
     target_vocab_size: int
     model_dim: int = 512
     num_heads: int = 8
+    attention_dim: int | None = None
+    attention_scale: float | None = None
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
+    decoder_memory: DecoderMemory = "attention"
     ffn_dim: int = 2048
     activation: Activation = "relu"
+    gated_ffn: bool = False
     norm_position: NormPosition = "post"
     final_norm: bool = False
     norm_bias: bool = True
     norm_epsilon: float = 1e-5
     norm_form: NormForm = "variance"
-    linear_bias: bool = True
+    attention_bias: bool = True
+    ffn_bias: bool = True
     output_bias: bool = False
     positions: Positions = "sinusoidal"
     sinusoid_layout: SinusoidLayout = "interleaved"
+    sinusoid_offset: int = 0
+    sinusoid_endpoint: bool = False
     relative_buckets: int = 32
     relative_max_distance: int = 128
     max_positions: int = 512
     embedding_norm: bool = False
     scale_embeddings: bool = True
+    logit_scale: float = 1.0
     tie: Tie = "none"
     vocab_multiple: int = 1
     embedding_dropout: float = 0.1
@@ -134,17 +162,28 @@ class TransformerConfig:
             raise ConfigError("num_encoder_layers", "at least 1 where there is no decoder", 0)
         deviates = self.norm_form != "standard_deviation" or self.model_dim > 1
         require(deviates, "model_dim", "at least 2 for norms by standard deviation", self.model_dim)
-        divides = self.model_dim % self.num_heads == 0
-        require(divides, "num_heads", f"a divisor of model_dim ({self.model_dim})", self.num_heads)
+        self._check_heads()
         self._check_positions()
         require_number("norm_epsilon", self.norm_epsilon, 0, 1, open_minimum=True)
+        require_number("logit_scale", self.logit_scale, 0, open_minimum=True)
+
+    def _check_heads(self) -> None:
+        name = "model_dim" if self.attention_dim is None else "attention_dim"
+        require_integer(name, self.heads_dim, 1)
+        divides = self.heads_dim % self.num_heads == 0
+        require(divides, "num_heads", f"a divisor of {name} ({self.heads_dim})", self.num_heads)
+        if self.attention_scale is not None:
+            require_number("attention_scale", self.attention_scale, 0, open_minimum=True)
 
     def _check_positions(self) -> None:
         if self.positions == "sinusoidal":
             require(self.model_dim % 2 == 0, "model_dim", "even for sinusoidal positions", self.model_dim)
+            divisible = not self.sinusoid_endpoint or self.model_dim >= 4
+            require(divisible, "model_dim", "at least 4 for sinusoid_endpoint", self.model_dim)
         if self.positions == "rotary":
-            turnable = f"such that model_dim ({self.model_dim}) / num_heads is even for rotary positions"
+            turnable = f"such that heads of {self.heads_dim} / num_heads are even for rotary positions"
             require(self.head_dim % 2 == 0, "num_heads", turnable, self.num_heads)
+        require_integer("sinusoid_offset", self.sinusoid_offset, 0, 2**30)
         require_integer("relative_buckets", self.relative_buckets, 4)
         require_integer("relative_max_distance", self.relative_max_distance, self.relative_buckets, 2**30)
 
@@ -155,7 +194,8 @@ class TransformerConfig:
         for name in ("pad_id", "bos_id", "eos_id", "unk_id", "decoder_start_id"):
             require_integer(name, getattr(self, name), 0, smallest - 1)
         require(self.pad_id != self.eos_id, "pad_id", "different from eos_id", self.pad_id)
-        shareable = self.tie != "all" or self.source_vocab_size == self.target_vocab_size
+        is_apart = self.tie in ("none", "decoder")
+        shareable = is_apart or self.source_vocab_size == self.target_vocab_size
         require(shareable, "tie", "none or decoder where the two vocabularies differ in size", self.tie)
 
     def require_translator(self) -> None:
@@ -169,9 +209,14 @@ class TransformerConfig:
             require(layers > 0, name, "at least 1 to translate", layers)
 
     @property
+    def heads_dim(self) -> int:
+        """Width of all attention heads together."""
+        return self.model_dim if self.attention_dim is None else self.attention_dim
+
+    @property
     def head_dim(self) -> int:
         """Width of one attention head."""
-        return self.model_dim // self.num_heads
+        return self.heads_dim // self.num_heads
 
     def padded(self, vocab_size: int) -> int:
         """Embedding rows for a vocabulary: its size rounded up to `vocab_multiple`."""
@@ -187,14 +232,26 @@ class TransformerConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Self:
-        """The configuration a dictionary names.
+        """The configuration a dictionary names, with fields of this release or of earlier ones.
 
         Raises:
             ConfigError: If a key is unknown or missing, or a value cannot work.
         """
+        values = current_fields(values)
         fields = {field.name: field for field in dataclasses.fields(cls)}
         for name in values:
             require(name in fields, name, "one of " + ", ".join(fields), name)
         for name in ("source_vocab_size", "target_vocab_size"):
             require(name in values, name, "given", None)
         return cls(**values)  # type: ignore[arg-type]
+
+
+def current_fields(values: Mapping[str, object]) -> dict[str, object]:
+    """The values with former fields replaced; a present field keeps a value of its own."""
+    current = dict(values)
+    for former, fields in FORMER_FIELDS.items():
+        if former in current:
+            value = current.pop(former)
+            require_flag(former, value)
+            current = dict.fromkeys(fields, value) | current
+    return current

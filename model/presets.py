@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from model.config import TransformerConfig
+from model.config import TransformerConfig, current_fields
 from model.validators import require_choice
 
 _VASWANI_BASE: dict[str, object] = {"residual_dropout": 0.1, "embedding_dropout": 0.1}
@@ -48,7 +48,8 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
         "norm_position": "pre",
         "final_norm": True,
         "norm_bias": False,
-        "linear_bias": False,
+        "attention_bias": False,
+        "ffn_bias": False,
         "positions": "learned",
         "scale_embeddings": False,
         "tie": "decoder",
@@ -61,7 +62,8 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
         "source_vocab_size": 100,
         "target_vocab_size": 200,
         "ffn_dim": 1024,
-        "linear_bias": False,
+        "attention_bias": False,
+        "ffn_bias": False,
         "norm_bias": False,
         "scale_embeddings": False,
     },
@@ -97,7 +99,6 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
         "num_encoder_layers": 2,
         "num_decoder_layers": 2,
         "ffn_dim": 64,
-        "linear_bias": True,
         "output_bias": True,
         "attention_dropout": 0.1,
     },
@@ -120,4 +121,4 @@ def preset(name: str, **overrides: object) -> TransformerConfig:
         ConfigError: If the name is unknown or the result cannot work.
     """
     require_choice("preset", name, tuple(PRESETS))
-    return TransformerConfig.from_dict({**PRESETS[name], **overrides})
+    return TransformerConfig.from_dict({**PRESETS[name], **current_fields(overrides)})

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _OUTPUT_KEYS = ("files", "scores", "evaluations", "tuning", "golden", "shortlist")
 
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
-_OUTPUT = re.compile(r"(attention|cross|feed_forward)\.output\.(weight|bias)")
+_OUTPUT = re.compile(r"(attention|cross|feed_forward)\.output\.(weight|bias)|ssru\.input\.weight")
 
 
 def inherited_provenance(checkpoint: Checkpoint) -> dict[str, object]:

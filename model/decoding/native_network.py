@@ -1,5 +1,7 @@
 """⑤ A network's weights, packed for the native library and shared by any number of sessions and threads."""
 
+from collections.abc import Mapping
+
 from model.config import TransformerConfig
 from model.errors import NativeError
 from model.native.binding import Library, freed_with, load_library
@@ -10,6 +12,18 @@ from model.network.parameters import Shape, parameter_shapes
 _PRECISIONS = {"float32": 0, "bfloat16": 1, "int8": 2}
 _ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2}
 _POSITIONS = {"sinusoidal": 0, "learned": 1, "relative": 2, "rotary": 3}
+_COMPUTED: Mapping[str, tuple[object, ...]] = {
+    "attention_dim": (None,),
+    "attention_scale": (None,),
+    "decoder_memory": ("attention",),
+    "activation": tuple(_ACTIVATIONS),
+    "gated_ffn": (False,),
+    "norm_form": ("variance", "standard_deviation"),
+    "sinusoid_offset": (0,),
+    "sinusoid_endpoint": (False,),
+    "logit_scale": (1.0,),
+}
+"""Values that the library computes, of fields that allow more."""
 _LARGEST = 2**30  # twice as much (distances in both directions) still fits an int32
 
 
@@ -64,6 +78,9 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
         raise NativeError("the native library computes encoder-decoders only")
     if precision not in _PRECISIONS:
         raise NativeError(f"the native library computes in {', '.join(_PRECISIONS)}, not in {precision}")
+    for name, values in _COMPUTED.items():
+        if (value := getattr(config, name)) not in values:
+            raise NativeError(f"the native library does not compute {name} {value}")
     for name, value in config.to_dict().items():
         if isinstance(value, int) and value > _LARGEST:
             raise NativeError(f"the native library computes with {name} up to {_LARGEST}, not with {value}")

@@ -5,8 +5,11 @@ per source token, shared by its hypotheses (beams or samples); each hypothesis t
 The *block table* of a hypothesis lists the KV slots of its positions: a beam search that reorders its
 hypotheses exchanges these lists, and keys and values stay where they are.
 
+Where a recurrent cell replaces self-attention, each hypothesis has a cell per layer; hypotheses that
+are reordered copy their parents' cells. Only sources need KV slots then.
+
 Shapes: N slots (sentences), K hypotheses of a slot, H heads, C positions, S source positions, D head dim,
-M model dim, P KV slots of the pool, E listed KV slots, R rows (slots × hypotheses).
+L layers, M model dim, P KV slots of the pool, E listed KV slots, R rows (slots × hypotheses).
 """
 
 from dataclasses import dataclass
@@ -119,6 +122,7 @@ class KeyValuePool:
         head_dim: Dimension of each head.
         like: Has the type that keys are computed in, and their device.
         dtype: Type that keys and values are stored in; None for the type of `like`.
+        cell_shape: Recurrent layers, and the width of their cells; a state allocates the cells.
     """
 
     def __init__(
@@ -129,10 +133,13 @@ class KeyValuePool:
         head_dim: int,
         like: Tensor,
         dtype: torch.dtype | None = None,
+        *,
+        cell_shape: tuple[int, int] = (0, 0),
     ) -> None:
         stored = dtype or like.dtype
         self.layers = [LayerPool(num_kv_slots, heads, head_dim, like, stored) for _ in range(layers)]
         self.num_kv_slots, self.dtype, self.device = num_kv_slots, like.dtype, like.device
+        self.cell_shape = cell_shape
 
     def clear(self, kv_slots_E: Tensor) -> None:
         """Fill KV slots with zeros in every layer."""
@@ -174,6 +181,7 @@ class StepView:
         source_mask_N11S: Added to the scores of cross-attention.
         added_N1M: Added to the embeddings.
         rotations_2N11D: Rotate queries and keys.
+        cells_NKLM: Recurrent cells, which the layers change in place.
     """
 
     positions_N: Tensor
@@ -184,6 +192,7 @@ class StepView:
     source_mask_N11S: Tensor | None
     added_N1M: Tensor | None
     rotations_2N11D: Tensor | None
+    cells_NKLM: Tensor
 
 
 class DecoderState(SlotTensors):
@@ -203,9 +212,13 @@ class DecoderState(SlotTensors):
         block_table_NKC: KV slots of the positions of each hypothesis.
         source_kv_NS: KV slots of each source.
         is_source_NS: True where a source token is real.
+        cells_NKLM: Cells of recurrent layers, float32; L is 0 without such layers.
     """
 
-    SLOT_TENSORS = ("positions_N", "target_kv_NKC", "block_table_NKC", "source_kv_NS", "is_source_NS")
+    SLOT_TENSORS = (
+        *("positions_N", "target_kv_NKC", "block_table_NKC", "source_kv_NS", "is_source_NS"),
+        "cells_NKLM",
+    )
 
     def __init__(
         self,
@@ -228,6 +241,7 @@ class DecoderState(SlotTensors):
         self.block_table_NKC = kv_slots(slots, width, capacity)
         self.source_kv_NS = kv_slots(slots, source_capacity)
         self.is_source_NS = torch.zeros(slots, source_capacity, dtype=torch.bool, device=pool.device)
+        self.cells_NKLM = torch.zeros(slots, width, *pool.cell_shape, device=pool.device)
 
     def assign(
         self, slots_N: Tensor, target_kv_NKC: Tensor, source_kv_NS: Tensor, is_source_NS: Tensor
@@ -242,6 +256,7 @@ class DecoderState(SlotTensors):
             is_source_NS: True where a source token is real.
         """
         self.positions_N.index_fill_(0, slots_N, 0)
+        self.cells_NKLM.index_fill_(0, slots_N, 0)
         self.block_table_NKC.index_fill_(0, slots_N, ZERO_KV_SLOT)
         # No mask hides NaN: KV slots of the previous sentence must not be read.
         self.source_kv_NS.index_fill_(0, slots_N, ZERO_KV_SLOT)
@@ -278,6 +293,7 @@ class DecoderState(SlotTensors):
             source_mask_N11S=self._source_mask(shape) if shape.source_length else None,
             added_N1M=None if added_CM is None else added_CM[positions_N, None],
             rotations_2N11D=self._rotations(positions_N),
+            cells_NKLM=self.cells_NKLM[: shape.slots],
         )
 
     def _target(self, shape: StepShape) -> KvIndex:
@@ -320,3 +336,7 @@ class DecoderState(SlotTensors):
         """
         block_table_NKC = self.block_table_NKC[: len(parents_NK), :, :length]
         block_table_NKC.copy_(block_table_NKC.gather(1, parents_NK[..., None].expand_as(block_table_NKC)))
+        if self.cells_NKLM.numel():
+            cells_NKLM = self.cells_NKLM[: len(parents_NK)]
+            parents_NK11 = parents_NK[..., None, None]
+            cells_NKLM.copy_(cells_NKLM.gather(1, parents_NK11.expand_as(cells_NKLM)))

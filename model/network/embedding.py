@@ -57,7 +57,11 @@ class Embedding(nn.Module):
                 raise TextTooLongError("sequence", "max_positions", config.max_positions, length)
             return self.positions.weight[:length]
         if config.positions == "sinusoidal":
-            positions = torch.arange(length, device=device)
-            table = sinusoids(positions, config.model_dim, halves=config.sinusoid_layout == "halves")
+            table = sinusoids(
+                torch.arange(length, device=device) + config.sinusoid_offset,
+                config.model_dim,
+                halves=config.sinusoid_layout == "halves",
+                endpoint=config.sinusoid_endpoint,
+            )
             return table.to(self.tokens.weight.dtype)
         return None

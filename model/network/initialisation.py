@@ -33,7 +33,7 @@ def initialise(network: nn.Module, config: TransformerConfig) -> None:
 
 def _initialise_linear(name: str, linear: nn.Linear, config: TransformerConfig, depth: int) -> None:
     if config.initialisation == "xavier":
-        for part in linear.weight.split(config.model_dim) if name.endswith("key_value") else [linear.weight]:
+        for part in linear.weight.chunk(2 if name.endswith("key_value") else 1):
             nn.init.xavier_uniform_(part)
     else:
         writes_residual = name.endswith(".output")

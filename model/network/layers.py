@@ -5,18 +5,24 @@ Shapes: N sentences, Q queries, S keys, H heads, D head dim, M model dim.
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config import Activation, TransformerConfig
+from model.config import Activation, NormForm, TransformerConfig
 from model.network.native_ops.attention import attend_sentences
 from model.network.native_ops.projection import Projection
 from model.network.native_ops.residual import add_dropped, dropped, norm_beside
 from model.network.positions import rotate
 
-ACTIVATIONS: Mapping[Activation, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
+ACTIVATIONS: Mapping[Activation, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "gelu_tanh": partial(nn.GELU, "tanh"),
+    "silu": nn.SiLU,
+}
 """The native library has its own in model/native/src/kernels/activation.h."""
 
 _LEVELS = 1 << 16
@@ -59,16 +65,17 @@ def keep_mask(like: Tensor, rate: float) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Multi-head attention: softmax(QKᵀ/√D)V for every head, heads joined by one projection."""
+    """Multi-head attention: softmax(s·QKᵀ)V for every head, s usually 1/√D; one projection joins heads."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        dim, bias = config.model_dim, config.linear_bias
+        dim, heads_dim, bias = config.model_dim, config.heads_dim, config.attention_bias
         self.num_heads, self.head_dim = config.num_heads, config.head_dim
+        self.scale = config.attention_scale or 1 / math.sqrt(config.head_dim)
         self.dropout = Dropout(config.attention_dropout)
-        self.query = Projection(dim, dim, bias=bias)
-        self.key_value = Projection(dim, 2 * dim, bias=bias)  # fused: keys, then values
-        self.output = Projection(dim, dim, bias=bias)
+        self.query = Projection(dim, heads_dim, bias=bias)
+        self.key_value = Projection(dim, 2 * heads_dim, bias=bias)  # fused: keys, then values
+        self.output = Projection(heads_dim, dim, bias=bias)
 
     def forward(
         self,
@@ -83,8 +90,15 @@ class Attention(nn.Module):
         """(N, Q, M) of states that attend to sources, all positions at once; see `attend`."""
         queries, keys_values = self.query(states_NQM), self.key_value(sources_NSM)
         if self.training and weights is None and rotations_2QD is None:
-            rate = self.dropout.rate
-            joined = attend_sentences(queries, keys_values, self.num_heads, mask, causal=causal, rate=rate)
+            joined = attend_sentences(
+                queries,
+                keys_values,
+                self.num_heads,
+                mask,
+                causal=causal,
+                rate=self.dropout.rate,
+                scale=self.scale,
+            )
             if joined is not None:
                 return self.output(joined)  # type: ignore[no-any-return]
         queries, keys, values = map(self._split, (queries, *keys_values.chunk(2, -1)))
@@ -125,10 +139,10 @@ class Attention(nn.Module):
         if weights is None and not self._is_faster_by_hand(queries_NHQD):
             rate = self.dropout.rate if self.training else 0.0
             joined = functional.scaled_dot_product_attention(
-                queries_NHQD, keys_NHSD, values_NHSD, mask, rate, is_causal=causal
+                queries_NHQD, keys_NHSD, values_NHSD, mask, rate, is_causal=causal, scale=self.scale
             )
         else:
-            shares = attention_weights(queries_NHQD, keys_NHSD, mask, causal=causal)
+            shares = attention_weights(queries_NHQD, keys_NHSD, mask, causal=causal, scale=self.scale)
             if weights is not None:
                 weights.append(shares)
             joined = self.dropout(shares) @ values_NHSD
@@ -147,19 +161,55 @@ class Attention(nn.Module):
         return heads.transpose(1, 2)
 
 
-class FeedForward(nn.Module):
-    """W₂ · activation(W₁ · x): the same two projections at every position."""
+class SimpleRecurrentUnit(nn.Module):
+    """The SSRU of Kim et al. 2019 (https://aclanthology.org/D19-5632), in place of self-attention.
+
+    f = sigmoid(W_f x + b), c = f ⊙ c₋₁ + (1 − f) ⊙ W x with c = 0 before the first position; the output is
+    relu(c). Cells are float32.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.input = Projection(config.model_dim, config.ffn_dim, bias=config.linear_bias)
+        self.forget = Projection(config.model_dim, config.model_dim)
+        self.input = Projection(config.model_dim, config.model_dim, bias=False)
+
+    def forward(self, states_NTM: Tensor) -> Tensor:
+        """(N, T, M) to (N, T, M), all positions of sequences that begin with the first."""
+        kept_NTM, new_NTM = self._terms(states_NTM)
+        cells = [torch.zeros_like(new_NTM[:, 0])]
+        for kept_NM, new_NM in zip(kept_NTM.unbind(1), new_NTM.unbind(1), strict=True):
+            cells.append(kept_NM * cells[-1] + new_NM)
+        return torch.stack(cells[1:], 1).relu().type_as(states_NTM)
+
+    def step(self, states_NKM: Tensor, cells_NKM: Tensor) -> Tensor:
+        """(N, K, M) at the next position to (N, K, M); the cells are changed in place."""
+        kept_NKM, new_NKM = self._terms(states_NKM)
+        cells_NKM.mul_(kept_NKM).add_(new_NKM)
+        return cells_NKM.relu().type_as(states_NKM)
+
+    def _terms(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        forget = self.forget(states).float().sigmoid()
+        return forget, (1 - forget) * self.input(states).float()
+
+
+class FeedForward(nn.Module):
+    """W₂ · activation(W₁ · x), gated W₂ · (activation(W₁ · x) ⊙ W₃ · x): the same at every position."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        dim, inner, bias = config.model_dim, config.ffn_dim, config.ffn_bias
+        self.input = Projection(dim, inner, bias=bias)
+        self.gate = Projection(dim, inner, bias=bias) if config.gated_ffn else None
         self.activation = ACTIVATIONS[config.activation]()
         self.dropout = Dropout(config.ffn_dropout)
-        self.output = Projection(config.ffn_dim, config.model_dim, bias=config.linear_bias)
+        self.output = Projection(inner, dim, bias=bias)
 
     def forward(self, states: Tensor) -> Tensor:
         """(…, M) to (…, M)."""
-        result: Tensor = self.output(self.dropout(self.activation(self.input(states))))
+        inner = self.activation(self.input(states))
+        if self.gate is not None:
+            inner = inner * self.gate(states)
+        result: Tensor = self.output(self.dropout(inner))
         return result
 
 
@@ -196,21 +246,43 @@ class StandardDeviationNorm(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """(…, M) to (…, M)."""
-        deviation, mean = torch.std_mean(states.float(), -1, keepdim=True)
-        normed = (self.weight * ((states - mean) / (deviation + self.epsilon))).type_as(states)
+        normed = (self.weight * self._divided(states)).type_as(states)
         return normed if self.bias is None else normed + self.bias
+
+    def _divided(self, states: Tensor) -> Tensor:
+        deviation, mean = torch.std_mean(states.float(), -1, keepdim=True)
+        return (states - mean) / (deviation + self.epsilon)
+
+
+class RootMeanSquareNorm(StandardDeviationNorm):
+    """γ · x / sqrt(mean(x²) + ε) + β (https://arxiv.org/abs/1910.07467)."""
+
+    def _divided(self, states: Tensor) -> Tensor:
+        return states * torch.rsqrt(states.float().square().mean(-1, keepdim=True) + self.epsilon)
 
 
 def layer_norm(config: TransformerConfig) -> nn.Module:
     """The layer norm that the configuration asks for (https://arxiv.org/abs/1607.06450)."""
-    if config.norm_form == "standard_deviation":
-        return StandardDeviationNorm(config.model_dim, config.norm_epsilon, bias=config.norm_bias)
-    return nn.LayerNorm(config.model_dim, config.norm_epsilon, bias=config.norm_bias)
+    return _NORMS[config.norm_form](config.model_dim, config.norm_epsilon, bias=config.norm_bias)
 
 
-def attention_weights(queries: Tensor, keys: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
-    """softmax(QKᵀ/√D) by hand, (N, H, Q, S); the reference of the fused kernel."""
-    scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
+_NORMS: Mapping[NormForm, Callable[..., nn.Module]] = {
+    "variance": nn.LayerNorm,
+    "standard_deviation": StandardDeviationNorm,
+    "root_mean_square": RootMeanSquareNorm,
+}
+
+
+def attention_weights(
+    queries: Tensor,
+    keys: Tensor,
+    mask: Tensor | None,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(s·QKᵀ) by hand, (N, H, Q, S), s = 1/√D if not given; the reference of the fused kernel."""
+    scores = queries @ keys.transpose(-1, -2) * (scale or 1 / math.sqrt(queries.shape[-1]))
     if causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if mask is not None:

@@ -5,7 +5,7 @@ be checked, and passed to the native library, without building a network.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from model.config import TransformerConfig
 
@@ -28,8 +28,8 @@ def parameter_names(config: TransformerConfig) -> dict[str, str]:
     first = {name: name for name, _ in _all(config)}
     if config.tie == "none" or not config.num_decoder_layers:
         return first
-    shared = _SOURCE if config.tie == "all" and config.num_encoder_layers else _TARGET
-    return first | {_TARGET: shared, _OUTPUT: shared}
+    shared = _SOURCE if config.tie != "decoder" and config.num_encoder_layers else _TARGET
+    return first | {_TARGET: shared} | ({} if config.tie == "embeddings" else {_OUTPUT: shared})
 
 
 def count_parameters(shapes: Mapping[str, Shape], *, embeddings: bool = True) -> int:
@@ -42,11 +42,10 @@ def _all(config: TransformerConfig) -> Named:
     source, target = config.padded(config.source_vocab_size), config.padded(config.target_vocab_size)
     if config.num_encoder_layers:
         yield from _within("source_embedding", _embedding(config, source))
-        yield from _within("encoder", _stack(config, config.num_encoder_layers, has_source=False))
+        yield from _within("encoder", _stack(config, config.num_encoder_layers))
     if config.num_decoder_layers:
-        has_source = config.num_encoder_layers > 0
         yield from _within("target_embedding", _embedding(config, target))
-        yield from _within("decoder", _stack(config, config.num_decoder_layers, has_source=has_source))
+        yield from _within("decoder", _stack(config, config.num_decoder_layers, is_decoder=True))
         yield from _linear("output", config.model_dim, target, bias=config.output_bias)
 
 
@@ -58,30 +57,41 @@ def _embedding(config: TransformerConfig, rows: int) -> Named:
         yield from _norm("norm", config)
 
 
-def _stack(config: TransformerConfig, depth: int, *, has_source: bool) -> Named:
+def _stack(config: TransformerConfig, depth: int, *, is_decoder: bool = False) -> Named:
+    has_cell = is_decoder and config.decoder_memory == "ssru"
+    blocks = ["ssru" if has_cell else "attention"]
+    if is_decoder and config.num_encoder_layers:
+        blocks.append("cross")
     for layer in range(depth):
-        yield from _within(f"layers.{layer}", _layer(config, has_source=has_source))
+        yield from _within(f"layers.{layer}", _layer(config, blocks))
     if config.final_norm:
         yield from _norm("norm", config)
-    if config.positions == "relative":
+    if config.positions == "relative" and not has_cell:
         yield "relative_bias.weight", (config.relative_buckets, config.num_heads)
 
 
-def _layer(config: TransformerConfig, *, has_source: bool) -> Named:
-    for attention in ("attention", "cross") if has_source else ("attention",):
-        yield from _within(attention, _attention(config))
-        yield from _norm(f"{attention}_residual.norm", config)
-    dim, inner, bias = config.model_dim, config.ffn_dim, config.linear_bias
+def _layer(config: TransformerConfig, blocks: Sequence[str]) -> Named:
+    for block in blocks:
+        yield from _within(block, _ssru(config) if block == "ssru" else _attention(config))
+        yield from _norm(f"{'cross' if block == 'cross' else 'attention'}_residual.norm", config)
+    dim, inner, bias = config.model_dim, config.ffn_dim, config.ffn_bias
     yield from _linear("feed_forward.input", dim, inner, bias=bias)
+    if config.gated_ffn:
+        yield from _linear("feed_forward.gate", dim, inner, bias=bias)
     yield from _linear("feed_forward.output", inner, dim, bias=bias)
     yield from _norm("feed_forward_residual.norm", config)
 
 
 def _attention(config: TransformerConfig) -> Named:
-    dim, bias = config.model_dim, config.linear_bias
-    yield from _linear("query", dim, dim, bias=bias)
-    yield from _linear("key_value", dim, 2 * dim, bias=bias)
-    yield from _linear("output", dim, dim, bias=bias)
+    dim, heads, bias = config.model_dim, config.heads_dim, config.attention_bias
+    yield from _linear("query", dim, heads, bias=bias)
+    yield from _linear("key_value", dim, 2 * heads, bias=bias)
+    yield from _linear("output", heads, dim, bias=bias)
+
+
+def _ssru(config: TransformerConfig) -> Named:
+    yield from _linear("forget", config.model_dim, config.model_dim, bias=True)
+    yield from _linear("input", config.model_dim, config.model_dim, bias=False)
 
 
 def _norm(name: str, config: TransformerConfig) -> Named:

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 
-def sinusoids(positions_T: Tensor, model_dim: int, *, base: float = 10000.0, halves: bool = False) -> Tensor:
+def sinusoids(
+    positions_T: Tensor,
+    model_dim: int,
+    *,
+    base: float = 10000.0,
+    halves: bool = False,
+    endpoint: bool = False,
+) -> Tensor:
     """Position vectors of Vaswani et al. 2017, section 3.5.
 
     PE[p, 2i] = sin(p / base^(2i/M)), PE[p, 2i+1] = cos(p / base^(2i/M)).
@@ -19,12 +26,14 @@ def sinusoids(positions_T: Tensor, model_dim: int, *, base: float = 10000.0, hal
         model_dim: M, even.
         base: n in the formula.
         halves: Put all sines first and all cosines after them, as Marian does.
+        endpoint: Use M − 2 in place of M in the exponent, so that the last frequency is 1/base.
 
     Returns:
         Shape (T, M), float32.
     """
     pairs = torch.arange(0, model_dim, 2, dtype=torch.float32, device=positions_T.device)
-    angles = positions_T.float()[:, None] * torch.exp(pairs * (-math.log(base) / model_dim))
+    last = model_dim - 2 if endpoint else model_dim
+    angles = positions_T.float()[:, None] * torch.exp(pairs * (-math.log(base) / last))
     both = torch.cat if halves else _interleave
     return both([angles.sin(), angles.cos()], -1)
 

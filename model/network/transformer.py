@@ -28,7 +28,7 @@ from model.network.decoder_state import (
 )
 from model.network.embedding import Embedding
 from model.network.initialisation import initialise
-from model.network.layers import Attention, FeedForward, Residual, key_mask, layer_norm
+from model.network.layers import Attention, FeedForward, Residual, SimpleRecurrentUnit, key_mask, layer_norm
 from model.network.native_ops.projection import Projection
 from model.network.parameters import count_parameters
 from model.network.positions import relative_bucket, rotate, rotations
@@ -68,10 +68,12 @@ class Transformer(nn.Module):
 
     def tie_weights(self) -> None:
         """Make tied tensors one tensor again, for example after loading."""
-        if self.config.tie == "none" or not self.config.num_decoder_layers:
+        tie = self.config.tie
+        if tie == "none" or not self.config.num_decoder_layers:
             return
-        self.output.weight = self.target_embedding.tokens.weight
-        if self.config.tie == "all" and self.config.num_encoder_layers:
+        if tie != "embeddings":
+            self.output.weight = self.target_embedding.tokens.weight
+        if tie != "decoder" and self.config.num_encoder_layers:
             self.source_embedding.tokens.weight = self.target_embedding.tokens.weight
 
     def forward(
@@ -117,14 +119,16 @@ class Transformer(nn.Module):
 
     def project(self, states: Tensor) -> Tensor:
         """Logits (…, V) of decoder states (…, M)."""
-        logits: Tensor = self.output(states)
+        scale = self.config.logit_scale
+        logits: Tensor = self.output(states if scale == 1 else states * scale)
         return logits[..., : self.config.target_vocab_size]
 
     def new_pool(self, num_kv_slots: int) -> KeyValuePool:
         """Memory for the keys and values of `num_kv_slots` positions, on the device of the weights."""
         like, config = self.target_embedding.tokens.weight, self.config
         sizes = config.num_decoder_layers, num_kv_slots, config.num_heads, config.head_dim
-        return KeyValuePool(*sizes, like, self.state_dtype)
+        cells = (config.num_decoder_layers, config.model_dim) if self.decoder.is_recurrent else (0, 0)
+        return KeyValuePool(*sizes, like, self.state_dtype, cell_shape=cells)
 
     def position_tables(self, capacity: int) -> PositionTables:
         """What positions 0…capacity−1 add, or how they rotate.
@@ -204,11 +208,13 @@ class Stack(nn.Module):
         super().__init__()
         self.config = config
         self.causal = causal
+        self.is_recurrent = causal and config.decoder_memory == "ssru"
         has_source = causal and config.num_encoder_layers > 0
         layers = (Layer(config, causal=causal, has_source=has_source) for _ in range(depth))
         self.layers = cast(Sequence[Layer], nn.ModuleList(layers))
         self.norm = layer_norm(config) if config.final_norm else nn.Identity()
-        if config.positions == "relative":
+        self.is_biased = config.positions == "relative" and not self.is_recurrent
+        if self.is_biased:
             self.relative_bias = nn.Embedding(config.relative_buckets, config.num_heads)
 
     def forward(
@@ -233,7 +239,7 @@ class Stack(nn.Module):
         weights: list[Tensor] | None = None if attention is None else []
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
-            states_NKM = layer.step(states_NKM, view, pool.layers[i], weights if i == last else None)
+            states_NKM = layer.step(states_NKM, view, i, pool.layers[i], weights if i == last else None)
         if attention is not None:
             attention += [weights_NHKS.mean(1) for weights_NHKS in weights or ()]
         result: Tensor = self.norm(states_NKM)
@@ -247,7 +253,7 @@ class Stack(nn.Module):
 
     def distance_bias(self, length: int, dtype: torch.dtype) -> Tensor | None:
         """Bias (H, length) of the keys 0…length−1 positions before the query; None for other kinds."""
-        if self.config.positions != "relative":
+        if not self.is_biased:
             return None
         distances = -torch.arange(length, device=self.relative_bias.weight.device)
         return self._bias_of(distances).to(dtype)
@@ -256,7 +262,7 @@ class Stack(nn.Module):
         length, device = states.shape[1], states.device
         mask = None if mask_NT is None else key_mask(mask_NT)
         rotations_ = self.rotations(length, device)
-        if self.config.positions != "relative":
+        if not self.is_biased:
             return SequenceView(mask, self.causal and mask is None, rotations_)
         positions = torch.arange(length, device=device)
         bias = self._bias_of(positions[None, :] - positions[:, None]).to(states.dtype)[None]
@@ -281,13 +287,17 @@ class Stack(nn.Module):
 
 
 class Layer(nn.Module):
-    """Self-attention, attention to the source where there is one, feed-forward; each in a residual."""
+    """Self-attention or a recurrent cell, attention to the source, feed-forward; each in a residual."""
 
     def __init__(self, config: TransformerConfig, *, causal: bool, has_source: bool) -> None:
         super().__init__()
         self.causal = causal
         self.has_source = has_source
-        self.attention = Attention(config)
+        self.is_recurrent = causal and config.decoder_memory == "ssru"
+        if self.is_recurrent:
+            self.ssru = SimpleRecurrentUnit(config)
+        else:
+            self.attention = Attention(config)
         self.attention_residual = Residual(config)
         if has_source:
             self.cross = Attention(config)
@@ -312,6 +322,8 @@ class Layer(nn.Module):
         return result
 
     def _attend_to_self(self, states: Tensor, view: SequenceView, weights: list[Tensor] | None) -> Tensor:
+        if self.is_recurrent:
+            return self.ssru(states)  # type: ignore[no-any-return]
         attended: Tensor = self.attention(
             states,
             states,
@@ -330,10 +342,22 @@ class Layer(nn.Module):
         return attended
 
     def step(
-        self, states_NKM: Tensor, view: StepView, pool: LayerPool, weights: list[Tensor] | None
+        self, states_NKM: Tensor, view: StepView, index: int, pool: LayerPool, weights: list[Tensor] | None
     ) -> Tensor:
-        """(N, K, M) at each slot's position to (N, K, M); `weights` collects those over the source."""
-        states_NKM = self.attention_residual(states_NKM, lambda x: self._step_self(x, view, pool))
+        """(N, K, M) at each slot's position to (N, K, M).
+
+        Args:
+            states_NKM: What the layer before returned.
+            view: What the step reads and where it writes.
+            index: Number of this layer.
+            pool: Keys and values of this layer.
+            weights: Collects the attention weights over the source.
+        """
+        if self.is_recurrent:
+            cells_NKM = view.cells_NKLM[:, :, index]
+            states_NKM = self.attention_residual(states_NKM, lambda x: self.ssru.step(x, cells_NKM))
+        else:
+            states_NKM = self.attention_residual(states_NKM, lambda x: self._step_self(x, view, pool))
         if view.source is not None:
             attend = self._step_source
             states_NKM = self.cross_residual(states_NKM, lambda x: attend(x, view, pool, weights))

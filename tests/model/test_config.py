@@ -14,24 +14,32 @@ BAD_VALUES: dict[str, tuple[object, ...]] = {
     "target_vocab_size": (0, -1, 1.5, "200", None),
     "model_dim": (0, -8, 64.0, "64"),
     "num_heads": (0, -1, 3, 2.0),
+    "attention_dim": (0, -8, 64.0, True),
+    "attention_scale": (0, -1.0, float("nan"), "1"),
     "num_encoder_layers": (-1, 1.0, None, 1001),
     "num_decoder_layers": (-1, "6", False),
+    "decoder_memory": ("lstm", None),
     "ffn_dim": (0, 1.5),
     "activation": ("tanh", None, 1),
+    "gated_ffn": (1, "swiglu"),
     "norm_position": ("before", True),
     "final_norm": (1, "yes", None),
     "norm_bias": (0, "no"),
     "norm_epsilon": (0, -1e-5, 2, float("nan"), "small"),
     "norm_form": ("rms", None),
-    "linear_bias": (1, "true"),
+    "attention_bias": (1, "true"),
+    "ffn_bias": (0, None),
     "output_bias": (0, None),
     "positions": ("alibi", None),
     "sinusoid_layout": ("pairs", None),
+    "sinusoid_offset": (-1, 2.0, 2**31),
+    "sinusoid_endpoint": (1, None),
     "relative_buckets": (3, 8.0),
     "relative_max_distance": (31, "far"),
     "max_positions": (0, -5, 10.0),
     "embedding_norm": (1, "yes"),
     "scale_embeddings": (1, 22.6),
+    "logit_scale": (0, -1, float("inf"), True),
     "tie": ("both", None, True),
     "vocab_multiple": (0, 1.5),
     "embedding_dropout": (1, -0.1, 1.1, float("nan"), "0.1", True),
@@ -64,6 +72,9 @@ def test_a_bad_value_is_refused_by_its_fields_name(field: str, value: object) ->
     [
         ("num_heads", {"model_dim": 30, "num_heads": 4}),
         ("num_heads", {"positions": "rotary", "model_dim": 12, "num_heads": 4}),
+        ("num_heads", {"attention_dim": 30, "num_heads": 4}),
+        ("num_heads", {"positions": "rotary", "attention_dim": 12, "num_heads": 4}),
+        ("model_dim", {"model_dim": 2, "num_heads": 1, "sinusoid_endpoint": True}),
         ("model_dim", {"model_dim": 5, "num_heads": 5}),
         ("model_dim", {**ONE_WIDE, "norm_form": "standard_deviation"}),
         ("num_encoder_layers", {"num_encoder_layers": 0, "num_decoder_layers": 0}),
@@ -71,6 +82,8 @@ def test_a_bad_value_is_refused_by_its_fields_name(field: str, value: object) ->
         ("relative_max_distance", {"relative_max_distance": 10**400}),
         ("pad_id", {"pad_id": 3}),
         ("tie", {"tie": "all"}),
+        ("tie", {"tie": "embeddings"}),
+        ("linear_bias", {"linear_bias": 1}),
     ],
 )
 def test_values_that_cannot_work_together_are_refused(field: str, values: dict[str, object]) -> None:
@@ -96,10 +109,23 @@ def test_a_rate_that_leaves_nothing_is_refused() -> None:
 
 def test_a_dictionary_and_json_keep_everything() -> None:
     config = TransformerConfig(
-        **SIZES, positions="rotary", tie="decoder", norm_epsilon=1e-12, ffn_dropout=0.25, linear_bias=False
+        **SIZES, positions="rotary", tie="decoder", norm_epsilon=1e-12, ffn_dropout=0.25, attention_bias=False
     )
     assert TransformerConfig.from_dict(config.to_dict()) == config
     assert TransformerConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_the_width_of_heads_may_differ_from_the_networks() -> None:
+    config = TransformerConfig(**SIZES, model_dim=10, num_heads=4, attention_dim=24, positions="learned")
+    assert (config.heads_dim, config.head_dim) == (24, 6)
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_linear_bias_of_earlier_releases_sets_both_biases(value: bool) -> None:
+    config = TransformerConfig.from_dict({**SIZES, "linear_bias": value})
+    assert (config.attention_bias, config.ffn_bias) == (value, value)
+    mixed = TransformerConfig.from_dict({**SIZES, "linear_bias": value, "ffn_bias": not value})
+    assert (mixed.attention_bias, mixed.ffn_bias) == (value, not value)
 
 
 def test_an_unknown_key_is_refused_by_name() -> None:

@@ -25,10 +25,40 @@ _TINY: dict[str, object] = {
     "relative_max_distance": 12,
 }
 
+FAMILY_FEATURES: list[dict[str, object]] = [
+    {"norm_form": "root_mean_square", "norm_bias": False},
+    {"activation": "gelu_tanh", "gated_ffn": True},
+    {"attention_dim": 24, "attention_bias": False},
+    {"attention_scale": 1.0, "positions": "relative"},
+    {"ffn_bias": False},
+    {"sinusoid_offset": 2},
+    {"sinusoid_endpoint": True, "sinusoid_layout": "halves"},
+    {"logit_scale": 0.25},
+    {"tie": "embeddings"},
+    {"decoder_memory": "ssru"},
+]
+"""What models of other frameworks need, each on its own."""
+T5: dict[str, object] = {
+    "norm_position": "pre",
+    "final_norm": True,
+    "norm_form": "root_mean_square",
+    "norm_bias": False,
+    "activation": "gelu_tanh",
+    "gated_ffn": True,
+    "attention_dim": 24,
+    "attention_scale": 1.0,
+    "attention_bias": False,
+    "ffn_bias": False,
+    "positions": "relative",
+    "scale_embeddings": False,
+    "logit_scale": 0.25,
+    "tie": "all",
+}
+
 
 def tiny_config(**overrides: object) -> TransformerConfig:
-    """16 wide, 2 heads, 2 + 2 layers, vocabularies of 23 and 29 (29 and 29 where all is tied)."""
-    shared = {"source_vocab_size": TARGET_VOCAB} if overrides.get("tie") == "all" else {}
+    """16 wide, 2 heads, 2 + 2 layers, vocabularies of 23 and 29 (29 and 29 where embeddings are tied)."""
+    shared = {"source_vocab_size": TARGET_VOCAB} if overrides.get("tie") in ("all", "embeddings") else {}
     return TransformerConfig.from_dict({**_TINY, **shared, **overrides})
 
 

@@ -28,7 +28,12 @@ from model.network.transformer import Layer, Stack, Transformer
 from model.text.tokenizer import copy_tokenizer
 from model.validators import require
 
-_ACTIVATIONS = {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": Activation.SWISH}
+_ACTIVATIONS = {
+    "relu": Activation.RELU,
+    "gelu": Activation.GELU,
+    "gelu_tanh": Activation.GELUTanh,
+    "silu": Activation.SWISH,
+}
 # Far enough below any logit that exp gives 0, and within float16.
 _NEVER = -1e4
 
@@ -84,6 +89,8 @@ def transformer_spec(
         TransformerDecoderSpec(config.num_decoder_layers, config.num_heads, **options),
     )
     spec.config.layer_norm_epsilon = config.norm_epsilon
+    if config.logit_scale != 1:
+        spec.decoder.scale_outputs = config.logit_scale
     sides = (
         (spec.encoder, spec.encoder.embeddings[0], network.source_embedding, config.source_vocab_size),
         (spec.decoder, spec.decoder.embeddings, network.target_embedding, config.target_vocab_size),
@@ -105,8 +112,12 @@ def check_ctranslate2_holds(config: TransformerConfig) -> None:
     """
     for name in ("num_encoder_layers", "num_decoder_layers"):
         require(getattr(config, name) > 0, name, "at least 1 for CTranslate2", getattr(config, name))
-    form = config.norm_form
-    require(form == "variance", "norm_form", "'variance' for CTranslate2", form)
+    form, memory = config.norm_form, config.decoder_memory
+    known = form != "standard_deviation"
+    require(known, "norm_form", "'variance' or 'root_mean_square' for CTranslate2", form)
+    shifts = form == "root_mean_square" and config.norm_bias
+    require(not shifts, "norm_bias", "False with root_mean_square norms for CTranslate2", config.norm_bias)
+    require(memory == "attention", "decoder_memory", "'attention' for CTranslate2", memory)
     ends_well = config.norm_position == "pre" or not config.final_norm
     require(ends_well, "final_norm", "False after post-norm layers for CTranslate2", config.final_norm)
 
@@ -116,6 +127,9 @@ def _stack_options(config: TransformerConfig) -> Mapping[str, object]:
         "pre_norm": config.norm_position == "pre",
         "no_final_norm": not config.final_norm,
         "activation": _ACTIVATIONS[config.activation],
+        "ffn_glu": config.gated_ffn,
+        "rms_norm": config.norm_form == "root_mean_square",
+        "head_dim": config.head_dim,
         "layernorm_embedding": config.embedding_norm,
         "relative_attention_bias": config.positions == "relative",
         "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: all of a head's features
@@ -152,16 +166,20 @@ def _fill_layer(spec: LayerSpec, ours: Layer) -> None:
         _fill_cross_attention(spec.attention, ours.cross)
         _fill_norm(spec.attention.layer_norm, ours.cross_residual.norm)
     _fill_linear(spec.ffn.linear_0, [ours.feed_forward.input])
+    if ours.feed_forward.gate is not None:
+        _fill_linear(spec.ffn.linear_0_noact, [ours.feed_forward.gate])
     _fill_linear(spec.ffn.linear_1, [ours.feed_forward.output])
     _fill_norm(spec.ffn.layer_norm, ours.feed_forward_residual.norm)
 
 
 def _fill_self_attention(spec: MultiHeadAttentionSpec, ours: Attention) -> None:
+    spec.queries_scale = ours.scale
     _fill_linear(spec.linear[0], [ours.query, ours.key_value])
     _fill_linear(spec.linear[1], [ours.output])
 
 
 def _fill_cross_attention(spec: MultiHeadAttentionSpec, ours: Attention) -> None:
+    spec.queries_scale = ours.scale
     for theirs, linear in zip(spec.linear, (ours.query, ours.key_value, ours.output), strict=True):
         _fill_linear(theirs, [linear])
 
@@ -177,7 +195,8 @@ def _fill_norm(spec: LayerNormSpec, ours: nn.Module) -> None:
     gain: Tensor = ours.get_parameter("weight")
     shift = getattr(ours, "bias", None)
     spec.gamma = gain
-    spec.beta = torch.zeros_like(gain) if shift is None else shift
+    if hasattr(spec, "beta"):  # a root-mean-square norm has none
+        spec.beta = torch.zeros_like(gain) if shift is None else shift
 
 
 def _fill_projection(spec: LinearSpec, network: Transformer, never_produced: Collection[int]) -> None:

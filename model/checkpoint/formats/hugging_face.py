@@ -56,7 +56,14 @@ _ALIKE: Mapping[str, object] = {
     "norm_form": "variance",
     "norm_epsilon": 1e-5,
     "positions": "sinusoidal",
+    "sinusoid_offset": 0,
+    "sinusoid_endpoint": False,
     "embedding_norm": False,
+    "attention_dim": None,
+    "attention_scale": None,
+    "gated_ffn": False,
+    "decoder_memory": "attention",
+    "logit_scale": 1.0,
 }
 
 
@@ -181,7 +188,7 @@ def _their_config(
         "decoder_attention_heads": config.num_heads,
         "encoder_ffn_dim": config.ffn_dim,
         "decoder_ffn_dim": config.ffn_dim,
-        "activation_function": config.activation,
+        "activation_function": {"gelu_tanh": "gelu_new"}.get(config.activation, config.activation),
         "max_position_embeddings": max_positions or config.max_positions,
         "scale_embedding": config.scale_embeddings,
         "dropout": config.residual_dropout,
@@ -196,8 +203,8 @@ def _their_config(
     if architecture == "marian":
         values |= {
             "decoder_vocab_size": config.target_vocab_size,
-            "share_encoder_decoder_embeddings": config.tie == "all",
-            "tie_word_embeddings": config.tie != "none",
+            "share_encoder_decoder_embeddings": config.tie in ("embeddings", "all"),
+            "tie_word_embeddings": config.tie in ("decoder", "all"),
         }
     return _ARCHITECTURES[architecture].config.from_dict(values)
 

@@ -1,6 +1,6 @@
 """Attention over whole sentences and its gradient, without copies of heads or masks.
 
-Shapes: N sentences, Q queries, S keys, H heads, M model width.
+Shapes: N sentences, Q queries, S keys, H heads, M width of all heads.
 """
 
 import math
@@ -24,8 +24,9 @@ def attend_sentences(
     *,
     causal: bool,
     rate: float,
+    scale: float | None = None,
 ) -> Tensor | None:
-    """Joined heads (N, Q, M) of dropout(softmax(QKᵀ/√D))V; None if PyTorch has to compute it.
+    """Joined heads (N, Q, M) of dropout(softmax(s·QKᵀ))V; None if PyTorch has to compute it.
 
     Args:
         queries_NQM: Queries, all heads.
@@ -34,11 +35,13 @@ def attend_sentences(
         mask: (N, 1, 1, S), True for keys that are attended to; None for all keys.
         causal: Query i sees keys 0…i.
         rate: Dropout of the attention weights.
+        scale: s; None for 1/√(width of a head).
     """
     operators = operators_for(queries_NQM, keys_values_NS2M)
     if operators is None or not _is_supported(queries_NQM, keys_values_NS2M, num_heads, mask, causal=causal):
         return None
-    choices = mask, num_heads, causal, rate
+    scale = scale or 1 / math.sqrt(queries_NQM.shape[-1] // num_heads)
+    choices = mask, num_heads, causal, rate, scale
     apply = cast(Callable[..., Tensor], _SentenceAttention.apply)
     return apply(queries_NQM, keys_values_NS2M, *choices, operators)
 
@@ -74,6 +77,7 @@ class _SentenceAttention(torch.autograd.Function):
         num_heads: int,
         causal: bool,
         rate: float,
+        scale: float,
         operators: Operators,
     ) -> Tensor:
         queries, keys_values = queries.contiguous(), keys_values.contiguous()
@@ -89,7 +93,7 @@ class _SentenceAttention(torch.autograd.Function):
             num_keys=num_keys,
             heads=num_heads,
             width=width // num_heads,
-            scale=1 / math.sqrt(width // num_heads),
+            scale=scale,
             is_causal=causal,
             dropout=dropout_of(rate),
             is_bfloat16=is_bfloat16(queries),
@@ -118,7 +122,7 @@ class _SentenceAttention(torch.autograd.Function):
             values=keys + queries.shape[-1] * queries.element_size(),
         )
         ctx.operators.attend_sentences_gradient(ctx.attention, gradients)
-        return of_queries, of_keys_values, None, None, None, None, None
+        return of_queries, of_keys_values, None, None, None, None, None, None
 
 
 def _set_pointers(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
 from model.checkpoint.card import ModelCard, is_language_code
-from model.config import TransformerConfig
+from model.config import FORMER_FIELDS, TransformerConfig
 from model.errors import ConfigError
 from model.presets import preset
 from model.request import DecodeOptions
@@ -53,7 +53,8 @@ class NetworkConfig:
     overrides: Values = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        allowed = [f.name for f in dataclasses.fields(TransformerConfig) if f.name not in FROM_THE_TOKENIZER]
+        fields = [f.name for f in dataclasses.fields(TransformerConfig)] + list(FORMER_FIELDS)
+        allowed = [name for name in fields if name not in FROM_THE_TOKENIZER]
         for name, value in self.overrides.items():
             require(name in allowed, name, "one of preset, " + ", ".join(allowed), value)
         self.transformer(source_vocab_size=64, target_vocab_size=64)
@@ -75,8 +76,8 @@ class NetworkConfig:
 
 def require_one_vocabulary(shape: TransformerConfig, *, is_shared: bool) -> None:
     """Refuse one embedding table for two vocabularies, because their ids mean different pieces."""
-    fits = is_shared or shape.tie != "all"
-    require(fits, "network.tie", "other than all where the vocabularies are not shared", shape.tie)
+    fits = is_shared or shape.tie in ("none", "decoder")
+    require(fits, "network.tie", "none or decoder where the vocabularies are not shared", shape.tie)
 
 
 @dataclass(frozen=True, kw_only=True)

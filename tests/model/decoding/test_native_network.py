@@ -86,9 +86,10 @@ def test_an_entry_holds_keys_and_values_of_all_layers(library: Library) -> None:
         ({"num_encoder_layers": 0}, "encoder-decoders only"),
         ({"num_decoder_layers": 0}, "encoder-decoders only"),
         ({"max_positions": 2**32 + 1}, "max_positions up to 1073741824, not with 4294967297"),
+        ({"decoder_memory": "ssru"}, "does not compute decoder_memory ssru"),
     ],
 )
-def test_other_architectures_are_refused(changed: dict[str, int], words: str) -> None:
+def test_other_architectures_are_refused(changed: dict[str, object], words: str) -> None:
     with pytest.raises(NativeError, match=words):
         NativeNetwork(tiny_config(**changed), {})
 

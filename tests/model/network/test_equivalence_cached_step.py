@@ -1,6 +1,6 @@
 """The cached step gives the logits of the full forward pass, at every position and for every variant."""
 
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 import torch
@@ -9,21 +9,28 @@ from torch.testing import assert_close
 
 from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
-from tests.model.tiny_networks import TARGET_VOCAB, ids, started, tiny_network
+from tests.model.tiny_networks import FAMILY_FEATURES, TARGET_VOCAB, ids, started, tiny_network
 
 WIDTH, LENGTH = 3, 6
 POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
 
 OTHER_VARIANTS: list[dict[str, object]] = [
     {"final_norm": True},
-    {"norm_bias": False, "linear_bias": False},
+    {"norm_bias": False, "attention_bias": False, "ffn_bias": False},
     {"norm_form": "standard_deviation", "norm_epsilon": 1e-6},
     {"output_bias": True, "vocab_multiple": 64, "tie": "decoder"},
     {"sinusoid_layout": "halves", "scale_embeddings": False},
     {"positions": "learned", "embedding_norm": True},
     {"num_heads": 1, "num_encoder_layers": 3, "num_decoder_layers": 1},
     {"num_heads": 16, "positions": "relative"},
+    *FAMILY_FEATURES,
+    *(dict(one, **other) for one, other in combinations(FAMILY_FEATURES, 2)),
 ]
+MEMORIES = pytest.mark.parametrize(
+    "memory",
+    [*({"positions": name} for name in POSITIONS), {"decoder_memory": "ssru"}],
+    ids=lambda memory: "-".join(memory.values()),
+)
 
 
 def padded_sources() -> Tensor:
@@ -73,17 +80,17 @@ def test_step_is_forward_for_other_variants(variant: dict[str, object]) -> None:
     assert_step_is_forward(tiny_network(**variant))
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
+@MEMORIES
 @torch.inference_mode()
-def test_step_is_forward_for_a_decoder_alone(positions: str) -> None:
-    assert_step_is_forward(tiny_network(num_encoder_layers=0, positions=positions))
+def test_step_is_forward_for_a_decoder_alone(memory: dict[str, object]) -> None:
+    assert_step_is_forward(tiny_network(num_encoder_layers=0, **memory))
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
+@MEMORIES
 @torch.inference_mode()
-def test_reordered_and_compacted_lanes_go_on_as_if_alone(positions: str) -> None:
+def test_reordered_and_compacted_lanes_go_on_as_if_alone(memory: dict[str, object]) -> None:
     """After each step hypotheses change parents; half way, slot 1 leaves and slot 2 takes its place."""
-    network, source_NS = tiny_network(positions=positions), padded_sources()
+    network, source_NS = tiny_network(**memory), padded_sources()
     generator = torch.Generator().manual_seed(7)
     tokens_NKT = ids(3, WIDTH, 1, vocab_size=TARGET_VOCAB)
     state = started(network, network.encode(source_NS), width=WIDTH, capacity=LENGTH)
@@ -117,11 +124,11 @@ def test_a_step_leaves_the_cross_attention_of_the_full_pass() -> None:
         assert_close(seen[position], expected_NKTS[:, :, position], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
+@MEMORIES
 @torch.inference_mode()
-def test_slots_that_began_at_different_times_go_on_as_if_alone(positions: str) -> None:
+def test_slots_that_began_at_different_times_go_on_as_if_alone(memory: dict[str, object]) -> None:
     """Slot 1 begins anew half way, with another source, while slots 0 and 2 go on."""
-    network, source_NS = tiny_network(positions=positions), padded_sources()
+    network, source_NS = tiny_network(**memory), padded_sources()
     target_NKT = ids(3, WIDTH, LENGTH, vocab_size=TARGET_VOCAB)
     state = started(network, network.encode(source_NS), width=WIDTH, capacity=LENGTH)
     target_kv_NKC, source_kv_NS = state.target_kv_NKC.clone(), state.source_kv_NS.clone()

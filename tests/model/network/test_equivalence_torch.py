@@ -24,7 +24,7 @@ def torch_transformer(network: Transformer) -> nn.Transformer:
         layer_norm_eps=config.norm_epsilon,
         batch_first=True,
         norm_first=config.norm_position == "pre",
-        bias=config.linear_bias,
+        bias=config.ffn_bias,
     )
 
 
@@ -34,7 +34,12 @@ def torch_transformer(network: Transformer) -> nn.Transformer:
 @pytest.mark.parametrize("norm_position", ["pre", "post"])
 def test_states_are_those_of_torchs_transformer(norm_position: str, activation: str, bias: bool) -> None:
     ours = tiny_network(
-        norm_position=norm_position, activation=activation, final_norm=True, linear_bias=bias, norm_bias=bias
+        norm_position=norm_position,
+        activation=activation,
+        final_norm=True,
+        attention_bias=bias,
+        ffn_bias=bias,
+        norm_bias=bias,
     )
     theirs = randomised(torch_transformer(ours)).train()  # evaluation would take a nested-tensor path
     copy_torch(ours, theirs)

@@ -8,6 +8,8 @@ from model.network.layers import (
     Dropout,
     FeedForward,
     Residual,
+    RootMeanSquareNorm,
+    SimpleRecurrentUnit,
     StandardDeviationNorm,
     attention_weights,
     keep_mask,
@@ -74,6 +76,23 @@ def test_the_standard_deviation_norm_is_its_formula(bias: bool) -> None:
     deviation = ((states - mean).square().sum(-1, keepdim=True) / 15).sqrt()
     expected = norm.weight * (states - mean) / (deviation + 0.1) + (norm.bias if bias else 0)
     assert_close(norm(states), expected)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_root_mean_square_norm_is_its_formula(bias: bool) -> None:
+    norm, states = randomised(RootMeanSquareNorm(16, 0.1, bias=bias)), some_states()
+    expected = norm.weight * states / (states.square().sum(-1, keepdim=True) / 16 + 0.1).sqrt()
+    assert_close(norm(states), expected + norm.bias if bias else expected)
+    assert_close(
+        RootMeanSquareNorm(16, 1e-6, bias=False)(states), functional.rms_norm(states, (16,), eps=1e-6)
+    )
+
+
+def test_a_gated_feed_forward_block_multiplies_by_a_third_projection() -> None:
+    block = randomised(FeedForward(tiny_config(activation="gelu_tanh", gated_ffn=True)))
+    states, gate = some_states(), block.gate
+    inner = functional.gelu(block.input(states), approximate="tanh") * gate(states)
+    assert_close(block(states), block.output(inner))
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
@@ -169,3 +188,13 @@ def test_the_gradient_is_dropped_and_scaled_alike() -> None:
     kept.sum().backward()
     assert states.grad is not None
     assert torch.equal(states.grad, kept.detach())
+
+
+def test_the_recurrent_unit_is_its_formula() -> None:
+    unit, states = randomised(SimpleRecurrentUnit(tiny_config())), some_states()
+    cell, outputs = torch.zeros(2, 16), []
+    for state in states.unbind(1):
+        forget = torch.sigmoid(state @ unit.forget.weight.T + unit.forget.bias)
+        cell = forget * cell + (1 - forget) * (state @ unit.input.weight.T)
+        outputs.append(functional.relu(cell))
+    assert_close(unit(states), torch.stack(outputs, 1))

@@ -18,17 +18,22 @@ VARIANTS: list[Mapping[str, object]] = [
     *({"tie": tie} for tie in ("none", "decoder", "all")),
     *(
         {"norm_form": form, "norm_bias": bias}
-        for form in ("variance", "standard_deviation")
+        for form in ("variance", "standard_deviation", "root_mean_square")
         for bias in (False, True)
     ),
     *(
         {name: flag}
-        for name in ("final_norm", "linear_bias", "output_bias", "embedding_norm")
+        for name in (
+            *("final_norm", "attention_bias", "ffn_bias", "output_bias", "embedding_norm", "gated_ffn"),
+        )
         for flag in (False, True)
     ),
     {"vocab_multiple": 64, "output_bias": True, "tie": "decoder"},
-    *({"num_encoder_layers": 0, "tie": tie} for tie in ("none", "all")),
-    *({"num_decoder_layers": 0, "tie": tie} for tie in ("none", "all")),
+    *({"num_encoder_layers": 0, "tie": tie} for tie in ("none", "embeddings", "all")),
+    *({"num_decoder_layers": 0, "tie": tie} for tie in ("none", "embeddings", "all")),
+    {"tie": "embeddings", "source_vocab_size": 29},
+    {"attention_dim": 40},
+    *({"decoder_memory": "ssru", "positions": kind} for kind in ("sinusoidal", "relative")),
     {"num_encoder_layers": 3, "num_decoder_layers": 1, "norm_position": "pre", "activation": "silu"},
 ]
 
@@ -59,7 +64,8 @@ def test_of_variants(variant: Mapping[str, object]) -> None:
 def test_no_variant_is_forgotten() -> None:
     """A field that is added to the configuration must be looked at here."""
     without_parameters = (
-        "activation norm_position norm_epsilon sinusoid_layout relative_max_distance scale_embeddings "
+        "attention_scale activation norm_position norm_epsilon sinusoid_layout sinusoid_offset "
+        "sinusoid_endpoint relative_max_distance scale_embeddings logit_scale "
         "embedding_dropout attention_dropout ffn_dropout residual_dropout layer_drop initialisation "
         "pad_id bos_id eos_id unk_id decoder_start_id"
     )

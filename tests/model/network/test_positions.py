@@ -3,10 +3,11 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from model.network.positions import relative_bucket, rotate, rotations, sinusoids
-from tests.model.tiny_networks import noise
+from tests.model.tiny_networks import noise, tiny_network
 
 CLOSE = {"atol": 1e-5, "rtol": 0}
 
@@ -38,6 +39,21 @@ def test_the_formula_at_every_cell() -> None:
             angle = position / 10000 ** (even / 12)
             cell = table_TM[position, even : even + 2].tolist()
             assert cell == pytest.approx([math.sin(angle), math.cos(angle)], abs=1e-5)
+
+
+@pytest.mark.parametrize("endpoint", [False, True])
+def test_frequencies_end_at_the_reciprocal_of_the_base_or_just_before(endpoint: bool) -> None:
+    table_TM = sinusoids(torch.arange(3), 12, endpoint=endpoint, halves=True)
+    frequencies = [10000 ** (-i / (5 if endpoint else 6)) for i in range(6)]
+    assert table_TM[1].tolist() == pytest.approx([*map(math.sin, frequencies), *map(math.cos, frequencies)])
+
+
+@torch.inference_mode()
+def test_sinusoids_of_m2m100() -> None:
+    theirs = M2M100SinusoidalPositionalEmbedding(20, 16, padding_idx=1)
+    network = tiny_network(sinusoid_layout="halves", sinusoid_endpoint=True, sinusoid_offset=2)
+    ours = network.source_embedding.added_positions(9, torch.device("cpu"))
+    torch.testing.assert_close(ours, theirs(torch.full((1, 9), 5))[0], **CLOSE)
 
 
 def test_halves_are_the_same_values_sines_first() -> None:

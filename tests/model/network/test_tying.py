@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from model.network.transformer import Transformer
 from tests.model.tiny_networks import SOURCE_VOCAB, TARGET_VOCAB, ids, started, tiny_config, tiny_network
 
-TIES = pytest.mark.parametrize("tie", ["none", "decoder", "all"])
+TIES = pytest.mark.parametrize("tie", ["none", "embeddings", "decoder", "all"])
 
 
 def distinct_tensors(network: Transformer) -> int:
@@ -15,12 +15,14 @@ def distinct_tensors(network: Transformer) -> int:
     return len({weight.weight.data_ptr() for weight in weights})
 
 
-@pytest.mark.parametrize(("tie", "tensors"), [("none", 3), ("decoder", 2), ("all", 1)])
+@pytest.mark.parametrize(("tie", "tensors"), [("none", 3), ("embeddings", 2), ("decoder", 2), ("all", 1)])
 def test_tied_tensors_are_one_tensor(tie: str, tensors: int) -> None:
     assert distinct_tensors(tiny_network(tie=tie)) == tensors
 
 
-@pytest.mark.parametrize(("tie", "rows"), [("none", 23 + 29 + 29), ("decoder", 23 + 29), ("all", 29)])
+@pytest.mark.parametrize(
+    ("tie", "rows"), [("none", 23 + 29 + 29), ("embeddings", 29 + 29), ("decoder", 23 + 29), ("all", 29)]
+)
 def test_tied_tensors_are_counted_once(tie: str, rows: int) -> None:
     network = tiny_network(tie=tie)
     vocabulary = network.num_parameters() - network.num_parameters(embeddings=False)

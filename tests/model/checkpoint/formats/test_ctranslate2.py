@@ -10,7 +10,7 @@ from model.checkpoint.formats.ctranslate2 import check_ctranslate2_holds, transf
 from model.config import TransformerConfig
 from model.errors import ConfigError
 from model.network.transformer import Transformer
-from tests.model.tiny_networks import ids, tiny_config, tiny_network
+from tests.model.tiny_networks import FAMILY_FEATURES, T5, ids, tiny_config, tiny_network
 
 LENGTHS = (1, 2, 5, 9, 13)
 STEPS = 12
@@ -26,7 +26,9 @@ VARIANTS: list[dict[str, object]] = [
     {"positions": "relative"},
     {"positions": "rotary"},
     {"sinusoid_layout": "halves"},
-    {"linear_bias": False},
+    *({name: False} for name in ("attention_bias", "ffn_bias")),
+    {key: value for key, value in T5.items() if key != "tie"},
+    *(feature for feature in FAMILY_FEATURES if "decoder_memory" not in feature),
     {"output_bias": True},
     {"embedding_norm": True},
     {"scale_embeddings": False},
@@ -90,6 +92,8 @@ def test_greedy_tokens_and_scores_are_ours(variant: dict[str, object], tmp_path:
     [
         ("norm_form", {"norm_form": "standard_deviation"}),
         ("final_norm", {"final_norm": True}),
+        ("norm_bias", {"norm_form": "root_mean_square"}),
+        ("decoder_memory", {"decoder_memory": "ssru"}),
         ("num_encoder_layers", {"num_encoder_layers": 0}),
         ("num_decoder_layers", {"num_decoder_layers": 0}),
     ],

@@ -18,6 +18,7 @@ from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
 from tests.model.decoding.test_equivalence_reference import many_requests, option_sets
+from tests.model.tiny_networks import T5
 
 NETWORK = lively_network(7)
 
@@ -27,15 +28,19 @@ def static_runner(network: Transformer = NETWORK, **sizes: object) -> StaticRunn
 
 
 def both(
-    arrivals: dict[int, list[DecodeRequest]], cancelled: dict[int, list[int]], **sizes: object
+    arrivals: dict[int, list[DecodeRequest]],
+    cancelled: dict[int, list[int]],
+    network: Transformer = NETWORK,
+    **sizes: object,
 ) -> tuple[Sequence[Result | None], Sequence[Result | None]]:
     """Results of the static runner, and of the exact one."""
-    static, agreed = run_through(static_runner(**sizes), NETWORK.config, arrivals, cancelled)
-    exact, expected = run_through(TorchRunner(NETWORK, max_rows=64), NETWORK.config, arrivals, cancelled)
+    static, agreed = run_through(static_runner(network, **sizes), network.config, arrivals, cancelled)
+    exact, expected = run_through(TorchRunner(network, max_rows=64), network.config, arrivals, cancelled)
     assert agreed == expected
     return static, exact
 
 
+@pytest.mark.parametrize("network", [NETWORK, lively_network(7, decoder_memory="ssru")])
 @settings(max_examples=25)
 @given(
     st.lists(st.tuples(option_sets, st.integers(0, 8), st.integers(1, 9)), min_size=2, max_size=8),
@@ -44,13 +49,17 @@ def both(
     st.sampled_from([4, 9, 16]),
 )
 def test_any_options_give_the_tokens_of_the_exact_runner(
-    asked: list[tuple[dict[str, object], int, int]], cancelled: list[int], cancelled_at: int, capacity: int
+    network: Transformer,
+    asked: list[tuple[dict[str, object], int, int]],
+    cancelled: list[int],
+    cancelled_at: int,
+    capacity: int,
 ) -> None:
     arrivals: dict[int, list[DecodeRequest]] = {}
     for i, (options, when, length) in enumerate(asked):
         source = sentences(length, seed=i)[0]
         arrivals.setdefault(when, []).append(request(source, **options))
-    static, exact = both(arrivals, {cancelled_at: cancelled}, capacity=capacity)
+    static, exact = both(arrivals, {cancelled_at: cancelled}, network, capacity=capacity)
     for result, expected in zip(static, exact, strict=True):
         if isinstance(expected, list):
             assert_same(result, expected)
@@ -58,9 +67,17 @@ def test_any_options_give_the_tokens_of_the_exact_runner(
             assert type(result) is type(expected)
 
 
-@pytest.mark.parametrize("positions", ["learned", "relative", "rotary"])
-def test_every_variant_with_its_alignment(positions: str) -> None:
-    network = lively_network(positions=positions, norm_position="pre", final_norm=True)
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *({"positions": kind} for kind in ("learned", "relative", "rotary")),
+        {"decoder_memory": "ssru"},
+        {name: value for name, value in T5.items() if name != "tie"},
+    ],
+    ids=lambda variant: "-".join(map(str, variant.values())),
+)
+def test_every_variant_with_its_alignment(variant: dict[str, object]) -> None:
+    network = lively_network(**{"norm_position": "pre", "final_norm": True, **variant})
     options: list[dict[str, object]] = [{"strategy": "greedy"}, {"beam_size": 4, "coverage_penalty": 0.2}]
     arrivals = {
         step: [request(source, min_length=4, max_length=12, return_alignment=True, **options[step % 2])]

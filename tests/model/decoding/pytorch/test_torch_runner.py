@@ -56,7 +56,7 @@ def test_the_pool_is_full_to_the_last_entry_and_never_fuller() -> None:
     arrived = admitted(asked)
     runner = TorchRunner(NETWORK, max_rows=64, max_positions=sum(s.positions for s in arrived))
     runner.admit(arrived)
-    with pytest.raises(DecodingError, match="room for 0 more"):
+    with pytest.raises(DecodingError, match="can take 0 more"):
         runner.admit(admitted([request((4, EOS), strategy="greedy")]))
     results = {}
     while len(results) < 3:
