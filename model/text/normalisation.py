@@ -40,6 +40,10 @@ _DROPPED = (
 INVISIBLE = "".join(sorted(_DROPPED | set(_SPACES) | {" "}))
 """Every character that `clean` drops or turns into a space; for `str.strip`."""
 _REPLACEMENTS = str.maketrans(dict.fromkeys(_DROPPED, "") | dict.fromkeys(_SPACES, " "))
+_CONTROLS = str.maketrans(
+    {chr(code): None for code in (*range(0x20), *range(0x7F, 0xA0))}
+    | dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029", " ")
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ALTERED = re.compile(f"[{re.escape(''.join(map(chr, _REPLACEMENTS)))}\ud800-\udfff]")
 _LETTER = "[A-Za-zÀ-ɏЀ-ӿ]"
@@ -92,6 +96,16 @@ def clean(text: str) -> str:
         text = _SURROGATE.sub("\ufffd", text).translate(_REPLACEMENTS)
     text = _compose(text)
     return _APOSTROPHE.sub("'", text) if "’" in text else text
+
+
+def without_controls(text: str) -> str:
+    """Returns a text whose line breaks and tabs are spaces, without other control characters and surrogates.
+
+    Every other character stays, for tokenizers that normalise text themselves.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _SURROGATE.sub("\ufffd", text).translate(_CONTROLS)
 
 
 def _compose(text: str) -> str:

@@ -1,66 +1,73 @@
-"""③ One SentencePiece model file, with its own special ids."""
+"""③ One SentencePiece model file, with its own ids or those of a vocabulary."""
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import sentencepiece
 
 from model.errors import TokenizerError
-from model.text.normalisation import clean
-from model.text.scripts import letters_of_scripts
-
-SPECIAL_NAMES = ("pad", "bos", "eos", "unk")
-_SPACE = "\u2581"
-_ENOUGH_LETTERS = 20
-"""Letters of a script that a vocabulary needs to know it; alphabets have 22 or more, formulas a few Greek."""
+from model.text.normalisation import clean, without_controls
+from model.text.piece_model import SPACE, SPECIAL_NAMES, PieceModel, is_mark, with_specials
 
 
-class SentencePieceModel:
-    """Pieces and ids of one side; thread-safe, as nothing changes after loading.
+class SentencePieceModel(PieceModel):
+    """Pieces and ids of one side, cut by a SentencePiece model; see PieceModel.
 
-    Attributes:
-        name: Name of the file, for messages.
-        size: Number of ids.
-        pad_id: Id of padding.
-        bos_id: Id of the beginning of a sentence.
-        eos_id: Id of the end of a sentence.
-        unk_id: Id of unknown pieces.
-        characters: The characters that have a piece; all others are unknown, or bytes.
+    Ids are the model's, or those of a vocabulary, in which a piece that the vocabulary lacks is unknown.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        vocabulary: Sequence[str] | None = None,
+        special_ids: Mapping[str, int] | None = None,
+        *,
+        tags: Collection[str] = (),
+        is_foreign: bool = False,
+    ) -> None:
         """Loads a model.
+
+        Args:
+            path: The model file.
+            vocabulary: The piece of every id; None for the model's own ids.
+            special_ids: Ids of SPECIAL_NAMES, also past the model's; those missing are the model's.
+            tags: Pieces that select a language. No text produces them, unless they are words.
+            is_foreign: Whether another project trained the model. Its language marks and sentinels are then
+                no text either, and decoded text keeps its characters.
 
         Raises:
             TokenizerError: If the file is missing, is not a SentencePiece model or lacks a special id.
         """
         self.name = path.name
         self._processor = _read(path)
-        self.size: int = self._processor.get_piece_size()
-        self.pad_id, self.bos_id, self.eos_id, self.unk_id = (self._special(name) for name in SPECIAL_NAMES)
-        everything = list(range(self.size))
-        self._bytes = {
-            id_: int(piece[3:5], 16)
-            for id_, piece, is_byte in zip(
-                everything, self._pieces(everything), self._processor.is_byte(everything), strict=True
-            )
-            if is_byte
-        }
-        self._byte_ids = {byte: id_ for id_, byte in self._bytes.items()}
-        silent = self._processor.is_control(everything)
-        self._silent = {id_ for id_ in everything if silent[id_]} | {self.unk_id}
-        self._plain = frozenset(everything) - self._silent - self._bytes.keys()
-        self._foreign = frozenset(self._bytes) | {self.unk_id}
-        pieces = self._pieces(sorted(self._plain))
-        self.characters = frozenset({" ", *(piece for piece in pieces if len(piece) == 1)})
-        self._letters = letters_of_scripts(self.characters, at_least=_ENOUGH_LETTERS)
-        self._words = self._plain - {self._processor.piece_to_id(_SPACE)}
-
-    @property
-    def special_ids(self) -> tuple[int, ...]:
-        """The ids of SPECIAL_NAMES, in that order."""
-        return self.pad_id, self.bos_id, self.eos_id, self.unk_id
+        everything = list(range(self._processor.get_piece_size()))
+        own: list[str] = self._processor.id_to_piece(everything)
+        controls = {own[id_] for id_, is_ in enumerate(self._processor.is_control(everything)) if is_}
+        byte_pieces = {own[id_] for id_, is_ in enumerate(self._processor.is_byte(everything)) if is_}
+        known = frozenset(own)
+        specials = {**self._own_specials(own, vocabulary), **(special_ids or {})}
+        pieces = with_specials(own if vocabulary is None else vocabulary, specials, self.name)
+        if is_foreign:
+            controls |= {tag for tag in tags if not tag.startswith(SPACE)}
+            others = set(pieces) - byte_pieces
+            controls |= {piece for piece in others if is_mark(piece, in_model=piece in known)}
+        super().__init__(
+            path.name,
+            pieces,
+            specials,
+            silent={id_ for id_, piece in enumerate(pieces) if piece in controls},
+            byte_values={id_: int(each[3:5], 16) for id_, each in enumerate(pieces) if each in byte_pieces},
+            clean=without_controls if is_foreign else clean,
+        )
+        self._to_id: array[int] | None = None
+        if is_foreign or vocabulary is not None:
+            ids = {pieces[id_]: id_ for id_ in sorted(self._plain | self._bytes.keys(), reverse=True)}
+            self._to_id = array("i", [ids.get(piece, self.unk_id) for piece in own])
+            unknown = self._processor.unk_id()
+            self._rare = frozenset({unknown, *(i for i, piece in enumerate(own) if piece in controls)})
+            self._extra_ids = {piece: id_ for piece, id_ in ids.items() if piece not in known}
 
     def control_id(self, piece: str) -> int:
         """Returns the id of a control symbol, a piece that no text can produce.
@@ -76,72 +83,49 @@ class SentencePieceModel:
     def encode(self, text: str) -> list[int]:
         """Returns the ids of prepared text, without special ids."""
         ids: list[int] = self._processor.encode(text)
-        return ids
+        return ids if self._to_id is None else self._mapped(text, ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encodes many texts on several threads."""
         ids: list[list[int]] = self._processor.encode(list(texts), num_threads=-1)
-        return ids
+        return ids if self._to_id is None else list(map(self._mapped, texts, ids))
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ids without special ids, control symbols and broken bytes."""
-        if not (is_plain := self._plain.issuperset(ids)):
-            self._check(ids)
-        text: str = self._processor.decode(list(ids if is_plain else self._readable(ids)))
-        return clean(text).strip()
+    def _mapped(self, text: str, own_ids: Sequence[int]) -> list[int]:
+        """Returns the vocabulary's ids for the model's ids of a text."""
+        to_id = cast("array[int]", self._to_id)
+        if self._rare.isdisjoint(own_ids):
+            return [to_id[own] for own in own_ids]
+        pieces: list[str] = self._processor.encode(text, out_type=str)
+        return [id_ for own, piece in zip(own_ids, pieces, strict=True) for id_ in self._spelt(own, piece)]
 
-    def is_mostly_foreign(self, ids: Sequence[int]) -> bool:
-        """Returns whether ids from `encode` stand for more foreign than known text.
+    def _spelt(self, own: int, piece: str) -> Iterator[int]:
+        """Yields the ids of a piece, or of its characters if no text may produce the piece."""
+        to_id = cast("array[int]", self._to_id)
+        if own not in self._rare:
+            yield to_id[own]
+        elif own == self._processor.unk_id():
+            yield self._extra_ids.get(piece, self.unk_id)
+        else:
+            characters: list[int] = self._processor.piece_to_id(list(piece))
+            yield from (self.unk_id if each in self._rare else to_id[each] for each in characters)
 
-        Foreign are unknown pieces, and characters in bytes whose script the vocabulary lacks. A rare letter
-        of a known script counts like a known piece. White space and special ids do not count.
-        """
-        if self._foreign.isdisjoint(ids):
-            return False
-        text = bytes(self._bytes[id_] for id_ in ids if id_ in self._bytes).decode(errors="replace")
-        num_own = len(self._letters.findall(text))
-        num_foreign = len(text) - num_own + sum(id_ == self.unk_id for id_ in ids)
-        return num_foreign > num_own + sum(map(self._words.__contains__, ids))
+    def _join(self, ids: list[int]) -> str:
+        text: str = self._processor.decode(ids if self._to_id is None else self.pieces(ids))
+        return text
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the piece of every id, special ones included."""
-        self._check(ids)
-        return self._pieces(ids)
+    def _scores(self, ids: list[int]) -> list[float]:
+        scores: list[float] = self._processor.get_score(
+            ids if self._to_id is None else self._processor.piece_to_id(self.pieces(ids))
+        )
+        return scores
 
-    def scored_pieces(self) -> dict[int, tuple[str, float]]:
-        """Returns the pieces of text with their scores, by id, without special pieces and bytes.
-
-        The scores of a unigram model are logarithms of probabilities, those of a BPE model the order of
-        merges.
-        """
-        ids = sorted(self._plain)
-        scores: list[float] = self._processor.get_score(ids)
-        return dict(zip(ids, zip(self._pieces(ids), scores, strict=True), strict=True))
-
-    def _pieces(self, ids: Sequence[int]) -> list[str]:
-        pieces: list[str] = self._processor.id_to_piece(list(ids))
-        return pieces
-
-    def _check(self, ids: Sequence[int]) -> None:
-        for id_ in ids:
-            if not 0 <= id_ < self.size:
-                raise TokenizerError(f"{self.name} has ids from 0 to {self.size - 1}, not {id_}")
-
-    def _readable(self, ids: Sequence[int]) -> Iterator[int]:
-        """Yields the ids that stand for text; byte pieces only if together they are UTF-8."""
-        spoken = (id_ for id_ in ids if id_ not in self._silent)
-        for are_bytes, run in groupby(spoken, key=self._bytes.__contains__):
-            if not are_bytes:
-                yield from run
-                continue
-            text = bytes(self._bytes[id_] for id_ in run).decode("utf-8", errors="ignore")
-            yield from (self._byte_ids[byte] for byte in text.encode())
-
-    def _special(self, name: str) -> int:
-        id_: int = getattr(self._processor, f"{name}_id")()
-        if id_ < 0:
-            raise TokenizerError(f"{self.name} must have a {name} id, but has none")
-        return id_
+    def _own_specials(self, own: Sequence[str], vocabulary: Sequence[str] | None) -> dict[str, int]:
+        ids = {name: getattr(self._processor, f"{name}_id")() for name in SPECIAL_NAMES}
+        known = {name: id_ for name, id_ in ids.items() if id_ >= 0}
+        if vocabulary is None:
+            return known
+        places = {name: own[id_] for name, id_ in known.items()}
+        return {name: vocabulary.index(piece) for name, piece in places.items() if piece in vocabulary}
 
 
 def _read(path: Path) -> sentencepiece.SentencePieceProcessor:

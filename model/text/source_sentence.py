@@ -5,7 +5,7 @@ such a sentence is read in lower case, and its translation is written in capital
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, Self
 
 from model.text.addresses import addresses, with_addresses
@@ -44,9 +44,10 @@ class SourceSentence:
     def read(cls, text: str, pair: tuple[str, str], tokenizer: Tokenizer) -> Self:
         """Cleans and tokenises a sentence.
 
-        A lone word loses its first capital if the vocabulary has the word as one piece without the capital,
-        but not with it. `Cancel` is then read as `cancel`. `Paris`, which is one piece as it stands, and
-        `Bilbao`, which is one piece in neither form, stay.
+        A model of another project reads the sentence as it stands. Otherwise a lone word loses its first
+        capital if the vocabulary has the word as one piece without the capital, but not with it. `Cancel` is
+        then read as `cancel`. `Paris`, which is one piece as it stands, and `Bilbao`, which is one piece in
+        neither form, stay.
 
         Args:
             text: The sentence as it stands in the text.
@@ -54,15 +55,16 @@ class SourceSentence:
             tokenizer: The checkpoint's tokenizer.
         """
         source, target = pair
+        encode = partial(tokenizer.encode, source_language=source, target_language=target)
         cleaned = clean(text)
+        if tokenizer.settings.is_foreign:
+            return cls(text, cleaned, tuple(encode(text)))
         if is_in_capitals(cleaned):
-            ids = tokenizer.encode(as_read(cleaned, source), target_language=target)
-            return cls(text, cleaned, tuple(ids), "capitals")
-        ids = tokenizer.encode(cleaned, target_language=target, is_clean=True)
+            return cls(text, cleaned, tuple(encode(as_read(cleaned, source))), "capitals")
+        ids = encode(cleaned, is_clean=True)
         if is_capitalised_word(cleaned):
-            small = tokenizer.encode(with_small_initial(cleaned, source), target_language=target)
-            length_of_one_piece = len(tokenizer.encode("", target_language=target)) + 1
-            if len(small) == length_of_one_piece < len(ids):
+            small = encode(with_small_initial(cleaned, source))
+            if len(small) == len(encode("")) + 1 < len(ids):
                 return cls(text, cleaned, tuple(small), "capital_initial")
         return cls(text, cleaned, tuple(ids))
 

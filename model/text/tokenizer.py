@@ -1,8 +1,9 @@
 """③ Token ids of a sentence; ⑥ ⑦ and text from token ids.
 
-A folder holds `tokenizer.model` (one vocabulary for both sides) or `source.model` and `target.model`, all
-SentencePiece models, and `tokenizer.json` (TokenizerSettings). The model files define the special ids. Text
-never produces a special id: `</s>` or `<2fr>` typed by a user is text.
+A folder holds `tokenizer.model` (one for both sides) or `source.model` and `target.model`, all SentencePiece
+models, and `tokenizer.json` (TokenizerSettings). Ids are the models', or those of `vocabulary.json` (or
+`source.vocabulary.json` and `target.vocabulary.json`): a JSON list with the piece of every id. Text never
+produces a special id or a language tag: `</s>` or `<2fr>` typed by a user is text.
 """
 
 import json
@@ -10,46 +11,91 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self, get_args
 
 from model.errors import TokenizerError, UnsupportedLanguageError
-from model.text.normalisation import clean, nfkc_fallback, separate_punctuation
-from model.text.sentencepiece_model import SPECIAL_NAMES, SentencePieceModel
+from model.text.normalisation import clean, nfkc_fallback, separate_punctuation, without_controls
+from model.text.piece_model import SPACE, SPECIAL_NAMES, PieceModel
+from model.text.sentencepiece_model import SentencePieceModel
 
 SETTINGS_FILE = "tokenizer.json"
 FORMAT_VERSION = 1
 SHARED_FILE = "tokenizer.model"
 SOURCE_FILE = "source.model"
 TARGET_FILE = "target.model"
-TOKENIZER_FILES = (SETTINGS_FILE, SHARED_FILE, SOURCE_FILE, TARGET_FILE)
+SHARED_VOCABULARY = "vocabulary.json"
+SOURCE_VOCABULARY = "source.vocabulary.json"
+TARGET_VOCABULARY = "target.vocabulary.json"
+TOKENIZER_FILES = (
+    SETTINGS_FILE,
+    SHARED_FILE,
+    SOURCE_FILE,
+    TARGET_FILE,
+    SHARED_VOCABULARY,
+    SOURCE_VOCABULARY,
+    TARGET_VOCABULARY,
+)
 """All files of a tokenizer; fingerprints of training data hash them in this order."""
 
-_WORD_BOUNDARY = "\u2581"
+SOURCE_TAG = "{source}"
+TARGET_TAG = "{target}"
+_FLAGS = ("lowercase", "separate_punctuation", "suppress_tags")
+_FRAMES = ("source_begin", "source_end", "target_begin")
+_ALWAYS_WRITTEN = ("tags", "lowercase", "separate_punctuation")
+Preparation = Literal["dragoman", "none"]
+Pieces = Literal["sentencepiece"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    """How sentences are prepared, for training a SentencePiece model and for using it.
+    """How sentences become ids: preparation of the text, and the ids around its pieces.
+
+    The parts of a frame are pieces of the vocabulary, or `{source}` or `{target}`: the tag of that language,
+    which is nothing if there are no tags.
 
     Attributes:
-        tags: Piece that selects a target language, by language code; empty for a model of one direction.
+        tags: Piece that selects a language, by language code; empty for a model of one direction.
         lowercase: Whether all text is lower-cased.
         separate_punctuation: Whether punctuation marks are separate words (word-level models).
+        special_ids: Ids of `pad`, `bos`, `eos` and `unk`; those missing are the SentencePiece model's.
+        source_begin: Frame before the pieces of a source.
+        source_end: Frame after them.
+        target_begin: Frame with which the decoder is made to begin every translation.
+        prepare: `dragoman`: `clean`, characters of the vocabulary, casing of sentences in capitals;
+            `none`: the text as typed without control characters, for models of other projects.
+        pieces: What cuts the text: `sentencepiece`.
+        suppress_tags: Whether no translation may hold a tag that the decoder chose.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
     lowercase: bool = False
     separate_punctuation: bool = False
+    special_ids: Mapping[str, int] = field(default_factory=dict)
+    source_begin: Sequence[str] = (TARGET_TAG,)
+    source_end: Sequence[str] = ("</s>",)
+    target_begin: Sequence[str] = ()
+    prepare: Preparation = "dragoman"
+    pieces: Pieces = "sentencepiece"
+    suppress_tags: bool = True
 
     def __post_init__(self) -> None:
-        tags_are_text = isinstance(self.tags, Mapping) and all(
-            isinstance(text, str) and text for tag in self.tags.items() for text in tag
-        )
-        if not tags_are_text:
-            raise TokenizerError(f"{SETTINGS_FILE}: `tags` must map language codes to pieces: {self.tags!r}")
-        for name in ("lowercase", "separate_punctuation"):
-            if not isinstance(getattr(self, name), bool):
-                raise TokenizerError(f"{SETTINGS_FILE}: `{name}` must be true or false")
+        _require("tags", _maps_text(self.tags, str), "must map language codes to pieces", self.tags)
+        are_ids = _maps_text(self.special_ids, int) and self.special_ids.keys() <= {*SPECIAL_NAMES}
+        are_ids = are_ids and all(id_ >= 0 for id_ in self.special_ids.values())
+        names = ", ".join(SPECIAL_NAMES)
+        _require("special_ids", are_ids, f"must map {names} to ids", self.special_ids)
+        for name in _FLAGS:
+            value = getattr(self, name)
+            _require(name, isinstance(value, bool), "must be true or false", value)
+        for name in _FRAMES:
+            parts = getattr(self, name)
+            are_pieces = isinstance(parts, list | tuple) and all(isinstance(each, str) for each in parts)
+            _require(name, are_pieces, "must be a list of pieces", parts)
+            object.__setattr__(self, name, tuple(parts))
+        for name, kind in (("prepare", Preparation), ("pieces", Pieces)):
+            choices = get_args(kind)
+            value = getattr(self, name)
+            _require(name, value in choices, f"must be one of {', '.join(choices)}", value)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -69,16 +115,22 @@ class TokenizerSettings:
 
     def save(self, folder: Path) -> None:
         """Writes `tokenizer.json` into an existing folder."""
+        default = type(self)()
         values = {"format_version": FORMAT_VERSION} | {
-            "tags": dict(self.tags),
-            "lowercase": self.lowercase,
-            "separate_punctuation": self.separate_punctuation,
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in vars(self).items()
+            if name in _ALWAYS_WRITTEN or value != getattr(default, name)
         }
         text = json.dumps(values, ensure_ascii=False, indent=2)
         (folder / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
 
-    def prepare(self, text: str, *, is_clean: bool = False) -> str:
-        """Returns a sentence as SentencePiece reads it.
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the model that cuts text does all preparation itself."""
+        return self.prepare != "dragoman"
+
+    def prepared(self, text: str, *, is_clean: bool = False) -> str:
+        """Returns a sentence as the model that cuts it reads it.
 
         A typed U+2581 becomes an underscore, which looks alike: SentencePiece marks spaces with U+2581.
 
@@ -86,7 +138,9 @@ class TokenizerSettings:
             text: Any Unicode text.
             is_clean: Whether `clean` has been applied to the text.
         """
-        text = (text if is_clean else clean(text)).replace(_WORD_BOUNDARY, "_")
+        if self.is_foreign:
+            return without_controls(text)
+        text = (text if is_clean else clean(text)).replace(SPACE, "_")
         if self.lowercase:
             text = text.lower()
         return separate_punctuation(text) if self.separate_punctuation else text
@@ -101,18 +155,20 @@ class Tokenizer:
     """The vocabularies of both sides, and how text is prepared for them; thread-safe.
 
     Attributes:
-        settings: How text is prepared.
-        language_tags: Id that selects a target language, by language code; empty for a model of one
-        direction.
+        settings: How text is prepared, and the frames of sentences.
+        is_shared: Whether both sides use one vocabulary.
+        model_files: File names of the source and the target model, the same twice for a shared one.
+        language_tags: Source id that selects a language, by language code; empty for a model of one
+            direction.
     """
 
     def __init__(
-        self, source: SentencePieceModel, target: SentencePieceModel, settings: TokenizerSettings
+        self, source: PieceModel, target: PieceModel, settings: TokenizerSettings, *, is_shared: bool
     ) -> None:
-        """Joins two sides, the same object twice for a shared vocabulary.
+        """Joins two sides, the same object twice for a shared model.
 
         Raises:
-            TokenizerError: If the sides disagree about a special id, or a tag is missing.
+            TokenizerError: If the sides disagree about a special id, or a tag or a frame's piece is missing.
         """
         for name, left, right in zip(SPECIAL_NAMES, source.special_ids, target.special_ids, strict=True):
             if left != right:
@@ -122,7 +178,12 @@ class Tokenizer:
         self._source = source
         self._target = target
         self.settings = settings
-        self.language_tags = {code: source.control_id(piece) for code, piece in settings.tags.items()}
+        self.is_shared = is_shared
+        self.model_files = (source.name, target.name)
+        self._source_begin = _Frame("source_begin", source, settings)
+        self._source_end = _Frame("source_end", source, settings)
+        self._target_begin = _Frame("target_begin", target, settings)
+        self.language_tags = {code: _tag_id(source, piece, settings) for code, piece in settings.tags.items()}
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -133,23 +194,25 @@ class Tokenizer:
         """
         folder = Path(folder)
         settings = TokenizerSettings.load(folder)
-        if (folder / SHARED_FILE).exists():
-            shared = SentencePieceModel(folder / SHARED_FILE)
-            return cls(shared, shared, settings)
-        if not (folder / SOURCE_FILE).exists():
+        files = _both_sides(folder, SHARED_FILE, SOURCE_FILE, TARGET_FILE)
+        vocabularies = _both_sides(folder, SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY)
+        if files is None:
             raise TokenizerError(f"{folder} must hold {SHARED_FILE}, or {SOURCE_FILE} and {TARGET_FILE}")
-        source, target = (SentencePieceModel(folder / file) for file in (SOURCE_FILE, TARGET_FILE))
-        return cls(source, target, settings)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether both sides use one vocabulary."""
-        return self._source is self._target
-
-    @property
-    def model_files(self) -> tuple[str, str]:
-        """File names of the source and the target model, the same twice for a shared vocabulary."""
-        return (SHARED_FILE, SHARED_FILE) if self.is_shared else (SOURCE_FILE, TARGET_FILE)
+        kinds = list(zip(files, vocabularies or (None, None), strict=True))
+        lists = {name: _read_vocabulary(folder / name) for name in dict.fromkeys(vocabularies or ())}
+        sides = {
+            (file, vocabulary): SentencePieceModel(
+                folder / file,
+                lists[vocabulary] if vocabulary else None,
+                settings.special_ids,
+                tags=settings.tags.values(),
+                is_foreign=settings.is_foreign,
+            )
+            for file, vocabulary in dict.fromkeys(kinds)
+        }
+        source, target = (sides[kind] for kind in kinds)
+        is_shared = len(set(vocabularies or files)) == 1
+        return cls(source, target, settings, is_shared=is_shared)
 
     @property
     def source_vocab_size(self) -> int:
@@ -183,29 +246,48 @@ class Tokenizer:
 
     @property
     def target_tag_ids(self) -> tuple[int, ...]:
-        """Language tags among the target ids, which no translation may hold; none if the sides differ."""
-        return tuple(self.language_tags.values()) if self.is_shared else ()
+        """Language tags among the target ids, which no translation may hold.
 
-    def encode(self, text: str, *, target_language: str | None = None, is_clean: bool = False) -> list[int]:
-        """Returns the ids of a source sentence, ready for the network: [tag], pieces, EOS.
+        There are none if the sides differ, or if the settings allow the decoder to choose tags.
+        """
+        return tuple(self.language_tags.values()) if self.is_shared and self.settings.suppress_tags else ()
+
+    def encode(
+        self,
+        text: str,
+        *,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        is_clean: bool = False,
+    ) -> list[int]:
+        """Returns the ids of a source sentence, ready for the network: [tag], pieces, EOS, or other frames.
 
         Args:
             text: Any Unicode text.
-            target_language: Needed if the model has language tags, ignored otherwise.
+            source_language: Needed if a frame of the source has its tag, ignored otherwise.
+            target_language: The same for the target language.
             is_clean: Whether `clean` has been applied to the text.
 
         Raises:
-            UnsupportedLanguageError: If the model has tags, but none for this language.
+            UnsupportedLanguageError: If a frame has the tag of a language, but this one has no tag.
         """
         return [
-            *self._tag(target_language),
+            *self._source_begin.ids(source_language, target_language),
             *self._source.encode(self._readable(text, is_clean)),
-            self.eos_id,
+            *self._source_end.ids(source_language, target_language),
         ]
+
+    def target_prefix(self, source_language: str | None, target_language: str | None) -> tuple[int, ...]:
+        """Returns the ids with which the decoder is made to begin every translation; they are no text.
+
+        Raises:
+            UnsupportedLanguageError: If the frame has the tag of a language, but this one has no tag.
+        """
+        return tuple(self._target_begin.ids(source_language, target_language))
 
     def reads_otherwise(self, text: str) -> bool:
         """Returns whether the text is tokenised from other characters as a source than as a target."""
-        return self._readable(text) != self.settings.prepare(text)
+        return self._readable(text) != self.settings.prepared(text)
 
     def can_spell(self, ids: Sequence[int]) -> bool:
         """Returns whether the ids from `encode` mostly stand for text that the vocabulary knows.
@@ -216,21 +298,24 @@ class Tokenizer:
 
     def encode_target(self, text: str) -> list[int]:
         """Returns the ids of a target sentence: pieces, EOS."""
-        return [*self._target.encode(self.settings.prepare(text)), self.eos_id]
+        return [*self._target.encode(self.settings.prepared(text)), self.eos_id]
 
-    def encode_batch(self, texts: Sequence[str], *, target_language: str | None = None) -> list[list[int]]:
+    def encode_batch(
+        self, texts: Sequence[str], *, source_language: str | None = None, target_language: str | None = None
+    ) -> list[list[int]]:
         """Encodes many source sentences on several threads.
 
         Raises:
-            UnsupportedLanguageError: If the model has tags, but none for this language.
+            UnsupportedLanguageError: If a frame has the tag of a language, but this one has no tag.
         """
-        tag = self._tag(target_language)
+        begin = self._source_begin.ids(source_language, target_language)
+        end = self._source_end.ids(source_language, target_language)
         pieces = self._source.encode_batch([self._readable(text) for text in texts])
-        return [[*tag, *ids, self.eos_id] for ids in pieces]
+        return [[*begin, *ids, *end] for ids in pieces]
 
     def encode_target_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encodes many target sentences on several threads."""
-        pieces = self._target.encode_batch([self.settings.prepare(text) for text in texts])
+        pieces = self._target.encode_batch([self.settings.prepared(text) for text in texts])
         return [[*ids, self.eos_id] for ids in pieces]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -261,15 +346,81 @@ class Tokenizer:
 
     def _readable(self, text: str, is_clean: bool = False) -> str:
         """Returns a source sentence in characters of the vocabulary, where they can spell it."""
-        return nfkc_fallback(self.settings.prepare(text, is_clean=is_clean), self._source.characters)
+        text = self.settings.prepared(text, is_clean=is_clean)
+        return text if self.settings.is_foreign else nfkc_fallback(text, self._source.characters)
 
-    def _tag(self, target_language: str | None) -> list[int]:
-        if not self.language_tags:
-            return []
-        tag = self.language_tags.get(target_language or "")
+
+class _Frame:
+    """The ids before or after the pieces of a sentence.
+
+    Args:
+        name: The setting.
+        model: The side whose ids they are.
+        settings: All settings.
+
+    Raises:
+        TokenizerError: If the vocabulary lacks a piece or a tag.
+    """
+
+    def __init__(self, name: str, model: PieceModel, settings: TokenizerSettings) -> None:
+        parts: Sequence[str] = getattr(settings, name)
+        self._tags: dict[str, int] = {}
+        if {SOURCE_TAG, TARGET_TAG} & set(parts):
+            self._tags = {code: _tag_id(model, piece, settings) for code, piece in settings.tags.items()}
+        kept = [part for part in parts if self._tags or part not in (SOURCE_TAG, TARGET_TAG)]
+        self._parts = [each if each in (SOURCE_TAG, TARGET_TAG) else _id(model, each) for each in kept]
+
+    def ids(self, source_language: str | None, target_language: str | None) -> list[int]:
+        languages = {SOURCE_TAG: source_language, TARGET_TAG: target_language}
+        return [part if isinstance(part, int) else self._tag(part, languages[part]) for part in self._parts]
+
+    def _tag(self, part: str, language: str | None) -> int:
+        tag = self._tags.get(language or "")
         if tag is None:
-            raise UnsupportedLanguageError("target", target_language or "", self.language_tags)
-        return [tag]
+            raise UnsupportedLanguageError(part[1:-1], language or "", self._tags)
+        return tag
+
+
+def _id(model: PieceModel, piece: str) -> int:
+    id_ = model.id_of(piece)
+    if id_ is None and piece != "</s>":
+        raise TokenizerError(f"{model.name} must have {piece!r}, a piece of the frames in {SETTINGS_FILE}")
+    return model.eos_id if id_ is None else id_
+
+
+def _tag_id(model: PieceModel, piece: str, settings: TokenizerSettings) -> int:
+    if isinstance(model, SentencePieceModel) and not settings.is_foreign:
+        return model.control_id(piece)
+    return _id(model, piece)
+
+
+def write_tokenizer(
+    folder: Path,
+    settings: TokenizerSettings,
+    *,
+    models: Mapping[str, bytes | Path],
+    vocabularies: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Writes a tokenizer's files into an existing folder.
+
+    Args:
+        folder: The folder.
+        settings: How text is prepared, and the frames of sentences.
+        models: Content or path of each model file: `tokenizer.model`, or `source.model` and `target.model`.
+        vocabularies: The piece of every id: `vocabulary.json`, or `source.vocabulary.json` and
+            `target.vocabulary.json`; none if ids are the models'.
+
+    Raises:
+        TokenizerError: If a name is none of these.
+    """
+    for name in (*models, *(vocabularies or {})):
+        if name not in TOKENIZER_FILES[1:]:
+            raise TokenizerError(f"a tokenizer's file must be one of {', '.join(TOKENIZER_FILES)}: {name!r}")
+    settings.save(folder)
+    for name, content in models.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    for name, pieces in (vocabularies or {}).items():
+        (folder / name).write_text(json.dumps(list(pieces), ensure_ascii=False), encoding="utf-8")
 
 
 def copy_tokenizer(origin: Path, folder: Path) -> None:
@@ -279,13 +430,43 @@ def copy_tokenizer(origin: Path, folder: Path) -> None:
             shutil.copyfile(origin / name, folder / name)
 
 
+def _both_sides(folder: Path, shared: str, source: str, target: str) -> tuple[str, str] | None:
+    """Returns the names of the source's and the target's file; None if the folder has neither kind."""
+    if (folder / shared).exists():
+        return shared, shared
+    return (source, target) if (folder / source).exists() else None
+
+
+def _read_vocabulary(path: Path) -> list[str]:
+    pieces = _read_json(path)
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise TokenizerError(f"{path} must hold a list of pieces")
+    return pieces
+
+
 def _read_json_object(path: Path) -> dict[str, object]:
+    values = _read_json(path)
+    if not isinstance(values, dict):
+        raise TokenizerError(f"{path} must hold a JSON object")
+    return values
+
+
+def _read_json(path: Path) -> object:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TokenizerError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
         raise TokenizerError(f"{path} is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise TokenizerError(f"{path} must hold a JSON object")
-    return values
+
+
+def _maps_text(values: object, kind: type) -> bool:
+    """Returns whether an object maps texts to values of a type; neither may be an empty text."""
+    return isinstance(values, Mapping) and all(
+        isinstance(key, str) and key and type(value) is kind and value != "" for key, value in values.items()
+    )
+
+
+def _require(name: str, fits: bool, requirement: str, value: object) -> None:
+    if not fits:
+        raise TokenizerError(f"{SETTINGS_FILE}: `{name}` {requirement}: {value!r}")

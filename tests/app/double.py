@@ -12,6 +12,7 @@ from model.decoding.runner import Observer, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.tokenizer import TokenizerSettings
 
 _SECONDS = 0.002
 
@@ -20,11 +21,19 @@ class WordTokenizer:
     """Ids by word, given out as words come; decoding gives the word in capitals."""
 
     eos_id = 1
+    settings = TokenizerSettings()
 
     def __init__(self) -> None:
         self._words = ["<pad>", "</s>"]
 
-    def encode(self, text: str, *, target_language: str | None = None, is_clean: bool = False) -> list[int]:
+    def encode(
+        self,
+        text: str,
+        *,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        is_clean: bool = False,
+    ) -> list[int]:
         return [*map(self._id, text.split()), self.eos_id]
 
     def can_spell(self, ids: Sequence[int]) -> bool:

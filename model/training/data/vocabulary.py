@@ -119,7 +119,7 @@ def _both_sides(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _prepared(sentences: Iterable[str], settings: TokenizerSettings) -> list[str]:
-    return [settings.prepare(sentence) for sentence in sentences]
+    return [settings.prepared(sentence) for sentence in sentences]
 
 
 def _sample(pairs: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str]]:

@@ -64,7 +64,7 @@ def tokenizer(train_model: TrainModel, tmp_path_factory: pytest.TempPathFactory)
 def word_tokenizer(train_model: TrainModel, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     """Shared, word level, lower case, punctuation apart."""
     settings = TokenizerSettings(lowercase=True, separate_punctuation=True)
-    sentences = tuple(map(settings.prepare, SENTENCES))
+    sentences = tuple(map(settings.prepared, SENTENCES))
     content = train_model(sentences, model_type="word", byte_fallback=False)
     folder = tmp_path_factory.mktemp("word")
     return _load(folder, content, lowercase=True, separate_punctuation=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from model.text.normalisation import clean
 from model.text.source_sentence import SourceSentence
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import Tokenizer, TokenizerSettings
 
 BOS, EOS = 1, 2
 
@@ -16,10 +16,14 @@ BOS, EOS = 1, 2
 class Pieces:
     """Knows some words as one piece, in any place; spells all others by letters. Its tag is ⟨1⟩."""
 
+    settings = TokenizerSettings()
+
     def __init__(self, *words: str) -> None:
         self._words = words
 
-    def encode(self, text: str, *, target_language: str | None = None, is_clean: bool = False) -> list[int]:
+    def encode(
+        self, text: str, *, source_language: str = "", target_language: str = "", is_clean: bool = False
+    ) -> list[int]:
         pieces = [text] if text in self._words else list(text)
         return [BOS, *(sum(map(ord, piece)) for piece in pieces), EOS]
 

@@ -79,13 +79,13 @@ def test_text_that_looks_special_comes_back(tokenizer: Tokenizer, text: str) -> 
 @given(text=any_text)
 def test_byte_fallback_loses_nothing(tokenizer: Tokenizer, text: str) -> None:
     decoded = tokenizer.decode(tokenizer.encode_target(text))
-    assert decoded.split() == tokenizer.settings.prepare(text).split()
+    assert decoded.split() == tokenizer.settings.prepared(text).split()
 
 
 @given(text=any_text)
 def test_a_source_loses_no_more_than_the_form_of_characters(tokenizer: Tokenizer, text: str) -> None:
     decoded = tokenizer.decode(tokenizer.encode(text, target_language="en"))
-    assert without_forms(decoded) == without_forms(tokenizer.settings.prepare(text))
+    assert without_forms(decoded) == without_forms(tokenizer.settings.prepared(text))
 
 
 @given(text=any_text)
@@ -221,7 +221,7 @@ def test_what_is_mostly_unknown_cannot_be_spelt(word_tokenizer: Tokenizer) -> No
     ],
 )
 def test_preparing_cleans_and_does_what_is_set(settings: TokenizerSettings, expected: str) -> None:
-    assert settings.prepare("L’E\u0301te\u0301\xa0 est\u2581là.\ufeff") == expected
+    assert settings.prepared("L’E\u0301te\u0301\xa0 est\u2581là.\ufeff") == expected
 
 
 @pytest.mark.parametrize(

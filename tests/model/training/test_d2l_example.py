@@ -26,7 +26,7 @@ def pairs(name: str) -> list[tuple[str, str]]:
     """Pairs of a file as the network sees them."""
     settings = TokenizerSettings(lowercase=True, separate_punctuation=True)
     rows = [line.split("\t") for line in (EXAMPLES / name).read_text(encoding="utf-8").splitlines()]
-    return [(settings.prepare(source), settings.prepare(target)) for source, target in rows]
+    return [(settings.prepared(source), settings.prepared(target)) for source, target in rows]
 
 
 def test_the_four_sentences_are_the_tutorials() -> None:
