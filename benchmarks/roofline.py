@@ -74,8 +74,9 @@ class StepCost:
 def step_cost(config: TransformerConfig, rows: int, precision: str, *, state: bool = False) -> StepCost:
     """Cost of one more token in every row.
 
-    A layer has four projections for attention to the target, two for the source (keys and values are
-    projected once a sentence) and two of its feed-forward block; then comes the vocabulary.
+    A layer has four projections for attention to the target (two in a recurrent cell), two for the source
+    (keys and values are projected once a sentence) and two or three of its feed-forward block; then comes the
+    vocabulary.
 
     Args:
         config: Shape of the network.
@@ -84,10 +85,12 @@ def step_cost(config: TransformerConfig, rows: int, precision: str, *, state: bo
         state: Whether keys and values are read, too: on a CPU most of them stay in the caches.
     """
     dim = config.model_dim
-    layer = 6 * dim * dim + 2 * dim * config.ffn_dim
+    is_recurrent = config.decoder_memory == "ssru"
+    to_target = 2 * dim if is_recurrent else 4 * config.heads_dim
+    layer = dim * (to_target + 2 * config.heads_dim + (3 if config.gated_ffn else 2) * config.ffn_dim)
     weights = config.num_decoder_layers * layer + dim * config.target_vocab_size
-    positions = rows * (_LONG + (_SHORT + _LONG) // 2) if state else 0
-    numbers = weights + positions * 2 * dim * config.num_decoder_layers
+    positions = rows * (_LONG + (0 if is_recurrent else (_SHORT + _LONG) // 2)) if state else 0
+    numbers = weights + positions * 2 * config.heads_dim * config.num_decoder_layers
     return StepCost(read_bytes=numbers * _BYTES[precision], operations=2 * weights * rows)
 
 

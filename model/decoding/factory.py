@@ -183,7 +183,7 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         device=device,
         precision=precision,
         is_native=False,
-        position_bytes=copies * 2 * number_bytes * config.model_dim * config.num_decoder_layers,
+        position_bytes=copies * 2 * number_bytes * config.heads_dim * config.num_decoder_layers,
         new_runner=lambda max_positions: (torch_runner if device == "cpu" else _graph_runner)(
             network, device, max_positions=max_positions, never_produced=never_produced
         ),

@@ -22,11 +22,13 @@ _TRIES = 8
 
 def operations_of_pair(config: TransformerConfig, source_length: float, target_length: float) -> float:
     """Multiplications and additions of training on one pair with these lengths in tokens."""
-    width, inner = config.model_dim, config.ffn_dim
-    feed_forward, attention = 2 * width * inner, 4 * width**2
-    encoder = source_length * (attention + feed_forward + 2 * source_length * width)
-    to_itself = target_length * (attention + (target_length + 1) * width)
-    to_source = 2 * width**2 * (target_length + source_length) + 2 * target_length * source_length * width
+    width, heads = config.model_dim, config.heads_dim
+    feed_forward, attention = (3 if config.gated_ffn else 2) * width * config.ffn_dim, 4 * width * heads
+    encoder = source_length * (attention + feed_forward + 2 * source_length * heads)
+    to_itself = target_length * (attention + (target_length + 1) * heads)
+    if config.decoder_memory == "ssru":
+        to_itself = target_length * 2 * width**2
+    to_source = 2 * heads * (width * (target_length + source_length) + target_length * source_length)
     if not config.num_encoder_layers:
         to_source = 0
     products = (

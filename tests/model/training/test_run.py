@@ -68,6 +68,16 @@ def test_a_run_leaves_what_its_folder_promises(averaged_run: Run) -> None:
     assert {path.name for path in (root / "translations").iterdir()} == {"first.json", "best.json"}
 
 
+def test_a_recurrent_decoder_trains_and_its_checkpoint_translates(tmp_path: Path) -> None:
+    network = {"preset": "small", "decoder_memory": "ssru", "model_dim": 16, "num_heads": 2, "ffn_dim": 16}
+    run, reason = train(tmp_path, network=network)
+    assert reason == "max_steps"
+    assert cross_entropies(run)[-1] < cross_entropies(run)[0]
+    last = load_checkpoint(run.folder.checkpoints / "last")
+    assert "decoder.layers.0.ssru.forget.bias" in last.weights
+    assert Translator.load(last.folder).translate(["a b"], source="en", target="fr")
+
+
 def test_its_log_has_updates_and_validations(averaged_run: Run) -> None:
     updates, validations = (
         RunLog(averaged_run.folder.log).events("update"),

@@ -10,14 +10,20 @@ from tests.model.training.test_step import batch
 SHAPE = tiny_config(attention_dropout=0.0)
 
 
+@pytest.mark.parametrize(
+    "variant", [{}, {"attention_dim": 24, "gated_ffn": True}, {"decoder_memory": "ssru"}], ids=str
+)
 @pytest.mark.parametrize("layers", [(2, 2), (4, 1), (0, 2)])
-def test_products_are_counted_as_torch_counts_them(layers: tuple[int, int]) -> None:
+def test_products_are_counted_as_torch_counts_them(
+    layers: tuple[int, int], variant: dict[str, object]
+) -> None:
     """Backward is twice forward; torch counts scores that causality hides, and none of fused kernels."""
-    shape = tiny_config(num_encoder_layers=layers[0], num_decoder_layers=layers[1])
+    shape = tiny_config(num_encoder_layers=layers[0], num_decoder_layers=layers[1], **variant)
     source, target = (5 if layers[0] else 0), 7
     with FlopCounterMode(display=False) as counter:
         Transformer(shape).eval().forward_with_attention(ids(1, source) if source else None, ids(1, target))
-    masked = layers[1] * 2 * target * (target - 1) * shape.model_dim
+    attends = shape.decoder_memory == "attention"
+    masked = attends * layers[1] * 2 * target * (target - 1) * shape.heads_dim
     assert operations_of_pair(shape, source, target) == 3 * (counter.get_total_flops() - masked)
 
 
