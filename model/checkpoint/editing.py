@@ -6,11 +6,13 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from model.checkpoint.card import ModelCard
-from model.checkpoint.folder import Checkpoint, save_checkpoint
+from model.checkpoint.folder import Checkpoint, write_checkpoint
 from model.checkpoint.manifest import (
     PROVENANCE,
     read_config,
@@ -21,13 +23,12 @@ from model.checkpoint.manifest import (
     write_provenance,
 )
 from model.checkpoint.shortlist import SHORTLIST, Shortlist, shortlist_bytes
+from model.checkpoint.weights import StoredTensor
+from model.checkpoint.writing import Read
 from model.config import ONLY_FOR_TRAINING
 from model.errors import CheckpointError
 from model.files import atomic_folder
 from model.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _OUTPUT_KEYS = ("files", "scores", "evaluations", "tuning", "golden", "shortlist")
 
@@ -128,20 +129,19 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint], folder: Path) -> None
     first, *others = checkpoints
     for other in others:
         _require_alike(first, other)
-    save_checkpoint(
+    write_checkpoint(
         folder,
         config=first.config,
-        weights={name: _mean([each.weights[name].torch() for each in checkpoints]) for name in first.weights},
+        tensors={name: partial(_mean, name, checkpoints) for name in first.weights},
         card=first.card,
         tokenizer_folder=first.folder,
         provenance={**inherited_provenance(first), "averaged": [identity(each) for each in checkpoints]},
     )
 
 
-def _mean(tensors: "Sequence[Tensor]") -> "Tensor":
-    import torch
-
-    return torch.stack([tensor.float() for tensor in tensors]).mean(0).to(tensors[0].dtype)
+def _mean(name: str, checkpoints: Sequence[Checkpoint]) -> StoredTensor:
+    floats = np.stack([each.weights[name].floats() for each in checkpoints])
+    return StoredTensor.rounded(floats.mean(0, dtype=np.float32), checkpoints[0].weights.dtypes[name])
 
 
 def _require_alike(one: Checkpoint, other: Checkpoint) -> None:
@@ -194,10 +194,10 @@ def deepen_checkpoint(
         "encoder": _new_places("num_encoder_layers", old.num_encoder_layers, num_encoder_layers),
         "decoder": _new_places("num_decoder_layers", old.num_decoder_layers, num_decoder_layers),
     }
-    save_checkpoint(
+    write_checkpoint(
         folder,
         config=replace(old, num_encoder_layers=num_encoder_layers, num_decoder_layers=num_decoder_layers),
-        weights=dict(_deepened(checkpoint.state_dict(), places)),
+        tensors=dict(_deepened(checkpoint.weights, places)),
         card=checkpoint.card,
         tokenizer_folder=checkpoint.folder,
         provenance={**inherited_provenance(checkpoint), "grown": identity(checkpoint)},
@@ -214,15 +214,21 @@ def _new_places(field: str, old: int, new: int) -> list[list[int]]:
 
 
 def _deepened(
-    weights: Mapping[str, "Tensor"], places: Mapping[str, list[list[int]]]
-) -> Iterator[tuple[str, "Tensor"]]:
-    for name, weight in weights.items():
+    weights: Mapping[str, StoredTensor], places: Mapping[str, list[list[int]]]
+) -> Iterator[tuple[str, Read]]:
+    for name in weights:
+        read = partial(weights.__getitem__, name)
         match = _LAYER.fullmatch(name)
         if match is None:
-            yield name, weight
+            yield name, read
             continue
         stack, layer, part = match.groups()
         *copies, last = places[stack][int(layer)]
-        silent = weight.new_zeros(weight.shape) if _OUTPUT.fullmatch(part) else weight
-        yield from ((f"{stack}.layers.{copy}.{part}", silent.clone()) for copy in copies)
-        yield f"{stack}.layers.{last}.{part}", weight
+        silent = partial(_zeros, read) if _OUTPUT.fullmatch(part) else read
+        yield from ((f"{stack}.layers.{copy}.{part}", silent) for copy in copies)
+        yield f"{stack}.layers.{last}.{part}", read
+
+
+def _zeros(read: Read) -> StoredTensor:
+    tensor = read()
+    return replace(tensor, values=np.zeros_like(tensor.values))

@@ -1,7 +1,4 @@
-"""ⓕ Writing a checkpoint folder, and reading one after verifying it.
-
-Reading needs no torch; writing and making a network do.
-"""
+"""ⓕ Writing a checkpoint folder, and reading one after verifying it. Only PyTorch's networks need torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,15 +12,17 @@ from model.checkpoint.manifest import (
     fingerprint,
     read_config,
     read_json,
+    read_records,
     require_listed,
-    verify_files,
+    verify_file,
     write_config,
     write_errors,
     write_provenance,
 )
 from model.checkpoint.paths import CONFIG
 from model.checkpoint.shortlist import SHORTLIST, Shortlist, read_shortlist
-from model.checkpoint.weights import StoredTensor, read_weights
+from model.checkpoint.weights import StoredTensors, read_weights, weight_files
+from model.checkpoint.writing import Read, storable, write_weights
 from model.config import TransformerConfig
 from model.errors import CheckpointError, TokenizerError
 from model.files import atomic_folder
@@ -48,8 +47,7 @@ class Checkpoint:
         config: Shape of the network.
         card: Name, pairs, limits, decoding defaults.
         tokenizer: Text ↔ token ids.
-        weights: Parameters by name, tied ones once, in the type they are stored in. All users share them, so
-            they must not be changed.
+        weights: Parameters by name, tied ones once, in the type they are stored in; read one at a time.
         checksum: SHA-256 of the checkpoint, hexadecimal.
         provenance: Content of provenance.json.
         shortlist: The target tokens that a sentence may be translated with; None if the folder has none.
@@ -59,7 +57,7 @@ class Checkpoint:
     config: TransformerConfig
     card: ModelCard
     tokenizer: Tokenizer
-    weights: Mapping[str, StoredTensor]
+    weights: StoredTensors
     checksum: str
     provenance: Mapping[str, object]
     shortlist: Shortlist | None = None
@@ -67,10 +65,10 @@ class Checkpoint:
     @property
     def num_parameters(self) -> int:
         """Number of trained values; tied ones count once."""
-        return count_parameters({name: tensor.shape for name, tensor in self.weights.items()})
+        return count_parameters(self.weights.shapes)
 
     def state_dict(self) -> "dict[str, Tensor]":
-        """Returns the weights for PyTorch in their stored type, without copying them."""
+        """Reads all weights for PyTorch, in their stored type; int8 as float32."""
         return {name: tensor.torch() for name, tensor in self.weights.items()}
 
     def network(
@@ -78,11 +76,12 @@ class Checkpoint:
     ) -> "Transformer":
         """Returns the network with a copy of these weights, in evaluation mode.
 
-        Memory peaks at the size of the network plus that of the files.
-
         Args:
             device: Device of the network.
             dtype: Type to compute in; None is float32.
+
+        Raises:
+            CheckpointError: If a file has been changed in place since it was verified.
         """
         import torch
         from torch import nn
@@ -94,8 +93,8 @@ class Checkpoint:
             network = Transformer(self.config)
         numbers = dtype or torch.float32
         parameters = {
-            name: nn.Parameter(tensor.to(device, numbers, copy=True))
-            for name, tensor in self.state_dict().items()
+            name: nn.Parameter(tensor.torch().to(device, numbers, copy=True))
+            for name, tensor in self.weights.items()
         }
         for name, first in parameter_names(self.config).items():
             parameters[name] = parameters[first]
@@ -113,7 +112,7 @@ def save_checkpoint(
     provenance: Mapping[str, object],
     storage_dtype: "torch.dtype | None" = None,
 ) -> None:
-    """Writes a checkpoint folder in one step.
+    """Writes the checkpoint folder of a PyTorch network in one step.
 
     Args:
         folder: Folder to write; an existing one is replaced.
@@ -122,20 +121,40 @@ def save_checkpoint(
         card: The card.
         tokenizer_folder: Folder of the tokenizer's files, which are copied.
         provenance: JSON values: data, steps, scores, code version. `files` is added to them.
-        storage_dtype: float32, bfloat16 or float16; None keeps the type of the weights.
+        storage_dtype: float32, bfloat16, float16, or int8 with a scale for each row; None keeps the type of
+            the weights.
 
     Raises:
         CheckpointError: If the weights or the tokenizer do not match `config`, the weights are not finite, or
-        the
-            folder cannot be written. An existing folder is unchanged then.
+            the folder cannot be written. An existing folder is unchanged then.
     """
-    from model.checkpoint.writing import prepare, write_weights
+    write_checkpoint(
+        folder,
+        config=config,
+        tensors=storable(config, weights, storage_dtype),
+        card=card,
+        tokenizer_folder=tokenizer_folder,
+        provenance=provenance,
+    )
 
-    ready = prepare(config, weights, storage_dtype)
+
+def write_checkpoint(
+    folder: Path | str,
+    *,
+    config: TransformerConfig,
+    tensors: Mapping[str, Read],
+    card: ModelCard,
+    tokenizer_folder: Path | str,
+    provenance: Mapping[str, object],
+) -> None:
+    """Writes a checkpoint folder in one step, reading one tensor at a time.
+
+    Everything is as in `save_checkpoint`, except for `tensors`: it reads each parameter, tied ones once.
+    """
     _load_tokenizer(Path(tokenizer_folder), config)
     with write_errors(Path(folder)), atomic_folder(Path(folder)) as temporary:
         write_config(temporary, config, card)
-        write_weights(temporary, ready)
+        write_weights(temporary, config, tensors)
         copy_tokenizer(Path(tokenizer_folder), temporary)
         write_provenance(temporary, provenance)
 
@@ -151,7 +170,10 @@ def load_checkpoint(folder: Path | str) -> Checkpoint:
     folder = Path(folder)
     _check_presence(folder)
     check_format_version(folder)
-    records = verify_files(folder)
+    records = read_records(folder)
+    verified_when_read = weight_files(folder, records)
+    for name in records.keys() - set(verified_when_read):
+        verify_file(folder / name, records[name])
     present = (name for name in (*TOKENIZER_FILES, SHORTLIST) if (folder / name).exists())
     require_listed(folder, (CONFIG, SETTINGS_FILE, *present), records)
     config, card = read_config(folder)

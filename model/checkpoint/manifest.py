@@ -56,7 +56,7 @@ def read_json(path: Path) -> JsonObject:
         CheckpointError: If the file is missing, unreadable or not a JSON object.
     """
     try:
-        _require_file(path)
+        require_file(path)
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read as JSON: {_one_line(error)}") from error
@@ -136,16 +136,49 @@ def record(folder: Path, key: str, value: object) -> None:
         write_text_atomically(folder / PROVENANCE, _to_text({**provenance, key: value}))
 
 
+def read_records(folder: Path) -> Mapping[str, FileRecord]:
+    """Reads the records of all files from provenance.json.
+
+    Raises:
+        CheckpointError: If provenance.json or one of its records is malformed.
+    """
+    files = _section(read_json(folder / PROVENANCE), "files", where=folder / PROVENANCE)
+    return {name: _parse_record(folder, name, value) for name, value in files.items()}
+
+
 def verify_files(folder: Path) -> Mapping[str, FileRecord]:
     """Compares each file with its record in provenance.json.
 
     Raises:
         CheckpointError: With the name of a file that is missing, truncated or changed.
     """
-    records = _records(folder)
+    records = read_records(folder)
     for name, expected in records.items():
-        _verify(folder / name, expected)
+        verify_file(folder / name, expected)
     return records
+
+
+def verify_file(path: Path, expected: FileRecord, found: FileRecord | None = None) -> None:
+    """Compares a file with its record.
+
+    Args:
+        path: The file.
+        expected: Its record.
+        found: Its size and checksum; None reads the file.
+
+    Raises:
+        CheckpointError: If the file is missing, truncated or changed.
+    """
+    try:
+        require_file(path)
+        found = found or _record(path)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    if found.size != expected.size:
+        sizes = f"{found.size} bytes instead of {expected.size}"
+        raise CheckpointError(f"{path} is corrupt: it has {sizes}, says provenance.json")
+    if found.sha256 != expected.sha256:
+        raise CheckpointError(f"{path} is corrupt: its SHA-256 is not the one in provenance.json")
 
 
 def fingerprint(records: Mapping[str, FileRecord]) -> str:
@@ -166,11 +199,6 @@ def require_listed(folder: Path, names: Iterable[str], records: Mapping[str, Fil
             raise CheckpointError(f"checkpoint {folder} is incomplete: {name} {state}")
 
 
-def _records(folder: Path) -> dict[str, FileRecord]:
-    files = _section(read_json(folder / PROVENANCE), "files", where=folder / PROVENANCE)
-    return {name: _parse_record(folder, name, value) for name, value in files.items()}
-
-
 def _parse_record(folder: Path, name: str, value: object) -> FileRecord:
     fields = value if isinstance(value, dict) else {}
     sha256, size = fields.get("sha256"), fields.get("bytes")
@@ -180,21 +208,12 @@ def _parse_record(folder: Path, name: str, value: object) -> FileRecord:
     return FileRecord(sha256, size)
 
 
-def _verify(path: Path, expected: FileRecord) -> None:
-    try:
-        _require_file(path)
-        found = _record(path)
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    if found.size != expected.size:
-        sizes = f"{found.size} bytes instead of {expected.size}"
-        raise CheckpointError(f"{path} is corrupt: it has {sizes}, says provenance.json")
-    if found.sha256 != expected.sha256:
-        raise CheckpointError(f"{path} is corrupt: its SHA-256 is not the one in provenance.json")
+def require_file(path: Path) -> None:
+    """Refuses a missing file, and what is not a regular file, such as a named pipe.
 
-
-def _require_file(path: Path) -> None:
-    """Refuses a missing file, and what is not a regular file, such as a named pipe."""
+    Raises:
+        CheckpointError: With the name of the file.
+    """
     if not path.is_file():
         state = "is no file" if path.exists() else "is missing"
         raise CheckpointError(f"checkpoint {path.parent} is incomplete: {path.name} {state}")

@@ -2,9 +2,15 @@
 
 A file has 8 bytes with the length of a JSON header, the header (type, shape and place of each tensor), and
 the numbers, row by row: https://github.com/huggingface/safetensors#format.
+
+A matrix NAME may be stored as int8, with a float32 vector NAME_scale: a value is its integer times the scale
+of its row.
 """
 
+import hashlib
 import json
+import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from model.checkpoint.manifest import FileRecord, read_json, require_listed
+from model.checkpoint.manifest import FileRecord, read_json, require_file, require_listed, verify_file
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.network.parameters import Shape, parameter_shapes
@@ -22,20 +28,118 @@ from model.network.parameters import Shape, parameter_shapes
 if TYPE_CHECKING:
     from torch import Tensor
 
-StorageType = Literal["float32", "bfloat16", "float16"]
-
-_LENGTH_BYTES = 8
-# numpy has no bfloat16: its bits are kept in integers of the same width.
-_NUMPY_TYPES: dict[StorageType, type[np.generic]] = {
-    "float32": np.float32,
-    "bfloat16": np.uint16,
-    "float16": np.float16,
-}
-_STORAGE_TYPES: dict[str, StorageType] = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
-_BFLOAT16_EXPONENT = 0x7F80
+StorageType = Literal["float32", "bfloat16", "float16", "int8"]
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+SCALE = "_scale"
+"""Ends the name of the scales of an int8 matrix."""
+NUMPY_TYPES: Mapping[StorageType, type[np.generic]] = {
+    "float32": np.float32,
+    "bfloat16": np.uint16,  # numpy has no bfloat16: its bits are kept in integers of the same width
+    "float16": np.float16,
+    "int8": np.int8,
+}
+FILE_TYPES: Mapping[StorageType, str] = {
+    "float32": "F32",
+    "bfloat16": "BF16",
+    "float16": "F16",
+    "int8": "I8",
+}
+
+_STORAGE_TYPES = {file_type: dtype for dtype, file_type in FILE_TYPES.items()}
+_BFLOAT16_EXPONENT = 0x7F80
+_LARGEST_INT8 = 127
+# Keeps the scale of a row of zeros above 0, so that it can be a divisor.
+_SMALLEST_MAGNITUDE = np.float32(1e-12)
+_LENGTH_BYTES = 8
+_BLOCK_BYTES = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTensor:
+    """A tensor in the type it is stored in.
+
+    Attributes:
+        values: float32, float16, uint16 with the bits of bfloat16, or int8.
+        dtype: The type of the values.
+        scale: For int8, the float32 factor of each row; None otherwise.
+    """
+
+    values: NDArray[np.generic]
+    dtype: StorageType
+    scale: NDArray[np.float32] | None = None
+
+    @classmethod
+    def rounded(cls, floats: NDArray[np.float32], dtype: StorageType) -> "StoredTensor":
+        """Returns float32 numbers rounded to a type.
+
+        In int8 the largest magnitude of a row becomes 127, as in products of int8 precision.
+
+        Args:
+            floats: Numbers; a matrix for int8.
+            dtype: The type to round to.
+        """
+        if dtype == "float32":
+            return cls(np.ascontiguousarray(floats, np.float32), dtype)
+        rounded = np.empty(floats.shape, NUMPY_TYPES[dtype])
+        scale = np.empty(len(floats), np.float32) if dtype == "int8" else None
+        with np.errstate(over="ignore", invalid="ignore"):  # `is_finite` reports what cannot be held
+            for rows in _row_blocks(floats.shape):
+                block = np.ascontiguousarray(floats[rows], np.float32)
+                if scale is not None:
+                    most = np.maximum(np.abs(block).max(-1, initial=0), _SMALLEST_MAGNITUDE)
+                    scale[rows] = most / np.float32(_LARGEST_INT8)
+                    rounded[rows] = np.rint(block / scale[rows, None])
+                elif dtype == "bfloat16":
+                    bits = block.view(np.uint32)
+                    nearest = (bits + (bits >> 16 & 1) + 0x7FFF) >> 16  # ties to even
+                    rounded[rows] = np.where(np.isnan(block), _BFLOAT16_EXPONENT + 1, nearest)
+                else:
+                    rounded[rows] = block
+        return cls(rounded, dtype, scale)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        return self.values.shape
+
+    @property
+    def nbytes(self) -> int:
+        """Size in the file, in bytes."""
+        return self.values.nbytes + (0 if self.scale is None else self.scale.nbytes)
+
+    def is_finite(self) -> bool:
+        """Returns whether the tensor holds neither NaN nor infinity."""
+        if self.dtype == "bfloat16":
+            exponents = self.values.view(np.uint16) & _BFLOAT16_EXPONENT
+            return not bool((exponents == _BFLOAT16_EXPONENT).any())
+        if self.dtype == "int8":
+            return self.scale is None or bool(np.isfinite(self.scale).all())
+        return bool(np.isfinite(self.values).all())
+
+    def floats(self) -> NDArray[np.float32]:
+        """Returns the values in float32, without copying them if that is their type."""
+        if self.scale is not None:
+            return cast(NDArray[np.float32], np.multiply(self.values, self.scale[:, None], dtype=np.float32))
+        if self.dtype == "bfloat16":
+            bits = self.values.astype(np.uint32)
+            bits <<= 16
+            return cast(NDArray[np.float32], bits.view(np.float32))
+        return cast(NDArray[np.float32], self.values.astype(np.float32, copy=False))
+
+    def torch(self) -> "Tensor":
+        """Returns the tensor for PyTorch, without copying it; int8 as float32."""
+        import torch
+
+        tensor = torch.from_numpy(self.floats() if self.dtype == "int8" else self.values)
+        return tensor.view(torch.bfloat16) if self.dtype == "bfloat16" else tensor
+
+
+def _row_blocks(shape: Shape) -> Iterator[slice]:
+    """Yields slices of a few rows each, so that intermediate results stay small."""
+    count = max(1, _BLOCK_BYTES // max(1, 4 * int(np.prod(shape[1:]))))
+    return (slice(first, first + count) for first in range(0, shape[0] if shape else 0, count))
 
 
 class _Entry(TypedDict):
@@ -46,111 +150,211 @@ class _Entry(TypedDict):
     data_offsets: tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
-class StoredTensor:
-    """A tensor in the type it is stored in.
+class _File:
+    """An open file; the descriptor is closed with the last reference."""
 
-    Attributes:
-        values: float32, float16, or uint16 with the bits of bfloat16.
-        dtype: The type of the values.
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def read_into(self, numbers: NDArray[np.generic], offset: int) -> None:
+        """Fills an array. Not memory-mapped: if the file were truncated, a mapping would crash the process.
+
+        Raises:
+            CheckpointError: If the file ends before that.
+        """
+        left = numbers.reshape(-1).view(np.uint8).data
+        while left:
+            count = os.preadv(self._descriptor, [left], offset)
+            if not count:
+                raise _changed(self.path)
+            left, offset = left[count:], offset + count
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a file holds a tensor, and the file's SHA-256 up to its begin and up to its end."""
+
+    file: _File
+    dtype: StorageType
+    shape: Shape
+    offset: int
+    before: "hashlib._Hash"
+    after: bytes
+
+    def read(self) -> NDArray[np.generic]:
+        """Raises CheckpointError if the file has been changed since it was verified."""
+        values = np.empty(self.shape, NUMPY_TYPES[self.dtype])
+        self.file.read_into(values, self.offset)
+        digest = self.before.copy()
+        digest.update(values.reshape(-1).view(np.uint8).data)
+        if digest.digest() != self.after:
+            raise _changed(self.file.path)
+        return values
+
+
+class StoredTensors(Mapping[str, StoredTensor]):
+    """The tensors of open, verified files; each is read again whenever it is asked for.
+
+    Reading raises CheckpointError if a file has been changed in place since it was verified. Replacing or
+    deleting a file changes nothing.
     """
 
-    values: NDArray[np.generic]
-    dtype: StorageType
+    def __init__(self, places: Mapping[str, _Place]) -> None:
+        self._places = places
+        self._names = [name for name in places if not self._is_scale(name)]
+
+    def __getitem__(self, name: str) -> StoredTensor:
+        place = self._places[name]
+        scale = self._places[name + SCALE].read() if place.dtype == "int8" else None
+        return StoredTensor(place.read(), place.dtype, cast(NDArray[np.float32] | None, scale))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions."""
-        return self.values.shape
+    def dtypes(self) -> Mapping[str, StorageType]:
+        """The type of each tensor, without reading it."""
+        return {name: self._places[name].dtype for name in self._names}
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """The shape of each tensor, without reading it."""
+        return {name: self._places[name].shape for name in self._names}
 
     @property
     def nbytes(self) -> int:
-        """Size in the file, in bytes."""
-        return self.values.nbytes
+        """Size of all tensors in the files, in bytes."""
+        return sum(
+            int(np.prod(place.shape)) * np.dtype(NUMPY_TYPES[place.dtype]).itemsize
+            for place in self._places.values()
+        )
 
-    def is_finite(self) -> bool:
-        """Returns whether the tensor holds neither NaN nor infinity."""
-        if self.dtype == "bfloat16":
-            exponents = self.values.view(np.uint16) & _BFLOAT16_EXPONENT
-            return not bool((exponents == _BFLOAT16_EXPONENT).any())
-        return bool(np.isfinite(self.values).all())
-
-    def torch(self) -> "Tensor":
-        """Returns the tensor for PyTorch, without copying it."""
-        import torch
-
-        tensor = torch.from_numpy(self.values)
-        return tensor.view(torch.bfloat16) if self.dtype == "bfloat16" else tensor
+    def _is_scale(self, name: str) -> bool:
+        matrix = self._places.get(name.removesuffix(SCALE)) if name.endswith(SCALE) else None
+        return matrix is not None and matrix.dtype == "int8"
 
 
-def stored_tensors(path: Path) -> Iterator[tuple[str, StoredTensor]]:
-    """Yields every tensor of a file, with its name.
+def open_tensors(path: Path, expected: FileRecord | None = None) -> StoredTensors:
+    """Opens a file and verifies it, reading it once from begin to end.
+
+    Args:
+        path: A safetensors file.
+        expected: What its size and checksum must be.
 
     Raises:
-        CheckpointError: If the file is not a complete, sound safetensors file, or a tensor is not floating
-        point.
+        CheckpointError: If the file is not a complete, sound safetensors file or not the one expected, or a
+            tensor holds NaN or infinity, is neither floating point nor int8, or is int8 without its scales.
     """
+    places = _verified_places(path, expected)
+    for name, place in places.items():
+        scale = places.get(name + SCALE)
+        what = f"{path}: tensor {name!r}"
+        if place.dtype != "int8":
+            continue
+        if scale is None or scale.dtype != "float32":
+            raise CheckpointError(f"{what} must be floating point, or int8 with a float32 {name + SCALE!r}")
+        if len(place.shape) != 2 or scale.shape != place.shape[:1]:
+            shapes = f"{list(place.shape)} and {list(scale.shape)}"
+            raise CheckpointError(f"{what} must be a matrix with a scale for each row, but they are {shapes}")
+    return StoredTensors(places)
+
+
+def _verified_places(path: Path, expected: FileRecord | None) -> dict[str, _Place]:
+    require_file(path)
     try:
-        # The header is untrusted until the library has checked that its offsets are within the file.
-        with safe_open(path, framework="numpy"):
-            pass
-        header, numbers = _read(path)
+        file = _File(path)
+        header, header_bytes = _read_header(file)
+        entries = sorted(header.items(), key=lambda item: item[1]["data_offsets"])
     except (SafetensorError, OSError, ValueError) as error:
+        if expected is not None:
+            verify_file(path, expected)
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} is not a readable safetensors file: {reason}") from error
-    for name, entry in header.items():
-        yield name, _tensor(entry, numbers, f"{path}: tensor {name!r}")
+    digest, places, problem = hashlib.sha256(header_bytes), dict[str, _Place](), ""
+    for name, entry in entries:
+        begin, end = entry["data_offsets"]
+        dtype = _STORAGE_TYPES.get(entry["dtype"])
+        before, offset = digest.copy(), len(header_bytes) + begin
+        if not _digest_numbers(file, digest, offset, end - begin, dtype or "int8") and not problem:
+            problem = f"tensor {name!r} holds NaN or infinity"
+        if dtype is None:
+            problem = problem or f"tensor {name!r} must be floating point, but is {entry['dtype']}"
+        else:
+            places[name] = _Place(file, dtype, tuple(entry["shape"]), offset, before, digest.digest())
+    if expected is not None:
+        verify_file(path, expected, FileRecord(digest.hexdigest(), file.size()))
+    if problem:
+        raise CheckpointError(f"{path}: {problem}")
+    return {name: places[name] for name in header}
 
 
-def _read(path: Path) -> tuple[dict[str, _Entry], memoryview]:
-    # Not memory-mapped: if another file were copied over this one, a mapping would crash the process.
-    content = np.fromfile(path, np.uint8).data
-    end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
-    header = cast(dict[str, _Entry], json.loads(bytes(content[_LENGTH_BYTES:end])))
+def _read_header(file: _File) -> tuple[dict[str, _Entry], bytes]:
+    """Returns the entries, and the bytes before the first number."""
+    # The header is untrusted until the library has checked that its offsets are within the file.
+    with safe_open(file.path, framework="numpy"):
+        pass
+    length = np.empty(1, "<u8")
+    file.read_into(length, 0)
+    content = np.empty(_LENGTH_BYTES + int(length[0]), np.uint8)
+    file.read_into(content, 0)
+    header = cast(dict[str, _Entry], json.loads(content[_LENGTH_BYTES:].tobytes()))
     header.pop("__metadata__", None)
-    return header, content[end:]
+    return header, content.tobytes()
 
 
-def _tensor(entry: _Entry, numbers: memoryview, what: str) -> StoredTensor:
-    dtype = _STORAGE_TYPES.get(entry["dtype"])
-    if dtype is None:
-        raise CheckpointError(f"{what} must be floating point, but is {entry['dtype']}")
-    start, _ = entry["data_offsets"]
-    return StoredTensor(np.ndarray(entry["shape"], _NUMPY_TYPES[dtype], numbers, start), dtype)
+def _digest_numbers(file: _File, digest: "hashlib._Hash", offset: int, size: int, dtype: StorageType) -> bool:
+    """Adds a tensor's bytes to a digest; returns whether its numbers are finite."""
+    block, is_finite = np.empty(_BLOCK_BYTES, np.uint8), True
+    for done in range(0, size, _BLOCK_BYTES):
+        part = block[: min(_BLOCK_BYTES, size - done)]
+        file.read_into(part, offset + done)
+        digest.update(part.data)
+        is_finite = is_finite and StoredTensor(part.view(NUMPY_TYPES[dtype]), dtype).is_finite()
+    return is_finite
 
 
-def read_weights(
-    folder: Path, config: TransformerConfig, records: Mapping[str, FileRecord]
-) -> dict[str, StoredTensor]:
-    """Reads the weights.
+def _changed(path: Path) -> CheckpointError:
+    return CheckpointError(f"{path} was changed after it had been verified")
+
+
+def read_weights(folder: Path, config: TransformerConfig, records: Mapping[str, FileRecord]) -> StoredTensors:
+    """Verifies the weights, and opens them for reading.
 
     Args:
         folder: Checkpoint folder.
         config: Determines the tensors' names and shapes.
-        records: The files that have been verified; no other file is opened.
+        records: What the files must be; no other file is opened.
 
     Raises:
         CheckpointError: With file and name, if the tensors are not exactly those of the network, or hold NaN
-        or
-            infinity.
+            or infinity.
     """
-    file_names = _weight_files(folder, records)
-    require_listed(folder, file_names, records)
-    weights: dict[str, StoredTensor] = {}
-    for file_name in file_names:
-        for name, tensor in stored_tensors(folder / file_name):
-            if name in weights:
+    places: dict[str, _Place] = {}
+    for file_name in weight_files(folder, records):
+        for name, place in open_tensors(folder / file_name, records[file_name])._places.items():
+            if name in places:
                 raise CheckpointError(f"{folder / file_name}: tensor {name!r} is there twice")
-            weights[name] = tensor
-    check_shapes(config, {name: tensor.shape for name, tensor in weights.items()}, str(folder))
-    for name, tensor in weights.items():
-        if not tensor.is_finite():
-            raise CheckpointError(f"{folder}: tensor {name!r} holds NaN or infinity")
+            places[name] = place
+    weights = StoredTensors(places)
+    check_shapes(config, weights.shapes, str(folder))
     return weights
 
 
-def check_shapes(config: TransformerConfig, shapes: Mapping[str, Shape], where: str) -> None:
+def check_shapes(config: TransformerConfig, shapes: Mapping[str, Shape | None], where: str) -> None:
     """Requires exactly the network's parameters, tied ones once.
+
+    Args:
+        config: Determines names and shapes.
+        shapes: The shapes found; None if a shape is not known yet.
+        where: Begins the message.
 
     Raises:
         CheckpointError: With the name of the first tensor that is missing, unknown or of another shape.
@@ -159,18 +363,27 @@ def check_shapes(config: TransformerConfig, shapes: Mapping[str, Shape], where: 
     for name, shape in expected.items():
         if name not in shapes:
             raise CheckpointError(f"{where}: tensor {name!r} is missing")
-        if shapes[name] != shape:
-            shapes_differ = f"must have shape {list(shape)}, but has {list(shapes[name])} instead"
+        found = shapes[name]
+        if found is not None and found != shape:
+            shapes_differ = f"must have shape {list(shape)}, but has {list(found)} instead"
             raise CheckpointError(f"{where}: tensor {name!r} {shapes_differ}")
     for name in shapes.keys() - expected.keys():
         raise CheckpointError(f"{where}: tensor {name!r} is not part of this architecture")
 
 
-def _weight_files(folder: Path, records: Mapping[str, FileRecord]) -> Sequence[str]:
-    if INDEX not in records:
-        return [WEIGHTS]
-    weight_map = read_json(folder / INDEX).get("weight_map")
-    names = weight_map.values() if isinstance(weight_map, dict) else [None]
-    if not all(isinstance(name, str) for name in names):
-        raise CheckpointError(f"{folder / INDEX} must map each tensor to a file")
-    return sorted(set(names))
+def weight_files(folder: Path, records: Mapping[str, FileRecord]) -> Sequence[str]:
+    """Returns the names of the files with weights, all of them listed.
+
+    Raises:
+        CheckpointError: If the index is broken, or names a file that is missing or not listed.
+    """
+    names = [WEIGHTS]
+    if INDEX in records:
+        verify_file(folder / INDEX, records[INDEX])
+        weight_map = read_json(folder / INDEX).get("weight_map")
+        found: set[object] = set(weight_map.values()) if isinstance(weight_map, dict) else {None}
+        if not all(isinstance(name, str) for name in found):
+            raise CheckpointError(f"{folder / INDEX} must map each tensor to a file")
+        names = sorted(map(str, found))
+    require_listed(folder, names, records)
+    return names

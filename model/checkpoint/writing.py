@@ -1,84 +1,190 @@
-"""ⓕ Writes a network's tensors to safetensors files, checked by name, shape, type and finiteness."""
+"""ⓕ Writes a network's tensors to safetensors files, one tensor after the other."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from safetensors.torch import save
-from torch import Tensor
+import numpy as np
 
 from model.checkpoint.manifest import write_json
-from model.checkpoint.weights import INDEX, WEIGHTS, check_shapes
+from model.checkpoint.weights import (
+    FILE_TYPES,
+    INDEX,
+    NUMPY_TYPES,
+    SCALE,
+    WEIGHTS,
+    StorageType,
+    StoredTensor,
+    check_shapes,
+)
 from model.config import TransformerConfig
 from model.errors import CheckpointError
-from model.network.parameters import parameter_names
+from model.network.parameters import Shape, parameter_names, parameter_shapes
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Read = Callable[[], StoredTensor]
+"""Reads or makes one tensor when called, so that memory holds one at a time."""
 
 MAX_FILE_BYTES = 15_000_000
-STORAGE_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 # safetensors needs less than this in its header for a tensor.
 _HEADER_BYTES_PER_TENSOR = 200
+_KEPT_AS_FLOATS = ("positions.weight", "relative_bias.weight")
 
 
-def prepare(
-    config: TransformerConfig, weights: Mapping[str, Tensor], dtype: torch.dtype | None
-) -> dict[str, Tensor]:
-    """Returns the tensors to store: on the CPU, contiguous, tied ones once under their first name.
+def storable(
+    config: TransformerConfig, weights: "Mapping[str, Tensor]", dtype: "torch.dtype | None"
+) -> dict[str, Read]:
+    """Returns how to store a network's tensors: in a type, tied ones once under their first name.
 
     Args:
         config: Shape of the network.
         weights: The network's `state_dict()`; tied names may be missing.
-        dtype: Type to store floating-point values in; None keeps the type of each tensor.
+        dtype: Type to store in; None keeps the type of each tensor. See `storage_type`.
 
     Raises:
-        CheckpointError: If a tensor is missing, unknown, of another shape, or not finite in `dtype` (float16
-            holds at most 65504).
+        CheckpointError: If a tensor is unknown.
     """
     names = parameter_names(config)
     for name in weights.keys() - names.keys():
         raise CheckpointError(f"tensor {name!r} is not part of this architecture")
-    stored = {name: weights[first] for name, first in names.items() if name == first and first in weights}
-    check_shapes(config, {name: tuple(tensor.shape) for name, tensor in stored.items()}, "the weights")
-    ready = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in stored.items()}
-    for name, tensor in ready.items():
-        _check_tensor(name, tensor)
-    return ready
+    return {
+        name: partial(_stored, name, weights[name], dtype)
+        for name, first in names.items()
+        if name == first and name in weights
+    }
 
 
-def write_weights(folder: Path, weights: Mapping[str, Tensor], max_file_bytes: int = MAX_FILE_BYTES) -> None:
+def storage_type(name: str, num_dimensions: int, dtype: StorageType) -> StorageType:
+    """Returns the type of a tensor in a checkpoint that is stored in `dtype`.
+
+    With int8, vectors and the tables of positions are float32.
+    """
+    keeps_floats = num_dimensions != 2 or name.endswith(_KEPT_AS_FLOATS)
+    return "float32" if dtype == "int8" and keeps_floats else dtype
+
+
+def _stored(name: str, tensor: "Tensor", dtype: "torch.dtype | None") -> StoredTensor:
+    import torch
+
+    wanted = str(tensor.dtype if dtype is None else dtype).removeprefix("torch.")
+    if wanted not in NUMPY_TYPES or not tensor.is_floating_point():
+        raise CheckpointError(f"the weights: tensor {name!r} must be floating point, but is {tensor.dtype}")
+    if dtype == torch.int8:
+        floats = tensor.detach().to("cpu", torch.float32).numpy()
+        return StoredTensor.rounded(floats, storage_type(name, tensor.dim(), "int8"))
+    ready = tensor.detach().to("cpu", dtype).contiguous()
+    values = ready.view(torch.uint16) if ready.dtype == torch.bfloat16 else ready
+    return StoredTensor(values.numpy(), wanted)  # type: ignore[arg-type]
+
+
+def write_weights(
+    folder: Path,
+    config: TransformerConfig,
+    tensors: Mapping[str, Read],
+    max_file_bytes: int = MAX_FILE_BYTES,
+) -> None:
     """Writes one file, or several of at most `max_file_bytes` and their index.
 
-    A single tensor larger than that has its own file.
+    A single tensor larger than that has its own file. Memory holds one file, or one larger tensor, at a time.
+
+    Args:
+        folder: Folder to write into; incomplete after an error.
+        config: Determines the tensors' names and shapes.
+        tensors: Reads each parameter, tied ones once; called once each, in the order of the network.
+        max_file_bytes: Limit of a file.
+
+    Raises:
+        CheckpointError: If a tensor is missing, unknown, of another shape or type, or not finite.
     """
-    shards = _shards(weights, max_file_bytes)
-    if len(shards) == 1:
-        (folder / WEIGHTS).write_bytes(save(dict(weights), {"format": "pt"}))
-        return
-    weight_map: dict[str, str] = {}
-    for number, names in enumerate(shards, start=1):
-        file_name = f"model-{number:05}-of-{len(shards):05}.safetensors"
-        (folder / file_name).write_bytes(save({name: weights[name] for name in names}, {"format": "pt"}))
-        weight_map |= dict.fromkeys(names, file_name)
-    total = sum(tensor.nbytes for tensor in weights.values())
-    write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": weight_map})
+    check_shapes(config, dict.fromkeys(tensors), "the weights")
+    files = _Files(folder, max_file_bytes)
+    for name, shape in parameter_shapes(config).items():
+        files.add(name, _checked(name, shape, tensors[name]()))
+    files.finish()
 
 
-def _check_tensor(name: str, tensor: Tensor) -> None:
-    if tensor.dtype not in STORAGE_DTYPES:
-        raise CheckpointError(f"the weights: tensor {name!r} must be floating point, but is {tensor.dtype}")
-    if not torch.isfinite(tensor).all():
-        raise CheckpointError(f"the weights: tensor {name!r} holds NaN or infinity")
+def _checked(name: str, shape: Shape, tensor: StoredTensor) -> StoredTensor:
+    what = f"the weights: tensor {name!r}"
+    if tensor.values.dtype != NUMPY_TYPES[tensor.dtype]:
+        raise CheckpointError(f"{what} must be {tensor.dtype}, but is {tensor.values.dtype}")
+    if tensor.shape != shape:
+        raise CheckpointError(f"{what} must have shape {list(shape)}, but has {list(tensor.shape)} instead")
+    has_scales = tensor.scale is not None and tensor.scale.shape == shape[:1] and len(shape) == 2
+    if has_scales != (tensor.dtype == "int8"):
+        raise CheckpointError(f"{what} must have a scale for each row if and only if it is an int8 matrix")
+    if not tensor.is_finite():
+        raise CheckpointError(f"{what} holds NaN or infinity")
+    return tensor
 
 
-def _shards(weights: Mapping[str, Tensor], max_file_bytes: int) -> Sequence[Sequence[str]]:
-    """Returns the names of each file's tensors, in order, each file as full as the limit allows."""
-    shards: list[list[str]] = [[]]
-    used = 0
-    for name, tensor in weights.items():
-        size = tensor.nbytes + _HEADER_BYTES_PER_TENSOR
-        if shards[-1] and used + size > max_file_bytes:
-            shards.append([])
-            used = 0
-        shards[-1].append(name)
-        used += size
-    return shards
+class _Files:
+    """Safetensors files of at most `max_bytes` each, or with one larger tensor."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self._folder, self._max_bytes = folder, max_bytes
+        self._waiting: dict[str, StoredTensor] = {}
+        self._used = self._total = 0
+        self._written: list[list[str]] = []
+
+    def add(self, name: str, tensor: StoredTensor) -> None:
+        parts = {name: tensor}
+        if tensor.scale is not None:
+            parts = {name: replace(tensor, scale=None), name + SCALE: StoredTensor(tensor.scale, "float32")}
+        size = tensor.nbytes + len(parts) * _HEADER_BYTES_PER_TENSOR
+        if self._waiting and self._used + size > self._max_bytes:
+            self._write()
+        self._waiting |= parts
+        self._used += size
+        self._total += tensor.nbytes
+        if self._used > self._max_bytes:
+            self._write()
+
+    def finish(self) -> None:
+        """Writes what is left, gives the files their names, and writes the index of several."""
+        if self._waiting:
+            self._write()
+        count = len(self._written)
+        if count == 1:
+            self._path(1).rename(self._folder / WEIGHTS)
+            return
+        weight_map: dict[str, str] = {}
+        for number, names in enumerate(self._written, start=1):
+            file_name = f"model-{number:05}-of-{count:05}.safetensors"
+            self._path(number).rename(self._folder / file_name)
+            weight_map |= dict.fromkeys(names, file_name)
+        write_json(self._folder / INDEX, {"metadata": {"total_size": self._total}, "weight_map": weight_map})
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"model-{number:05}.safetensors"
+
+    def _write(self) -> None:
+        self._written.append(list(self._waiting))
+        _write_file(self._path(len(self._written)), self._waiting)
+        self._waiting, self._used = {}, 0
+
+
+def _write_file(path: Path, tensors: Mapping[str, StoredTensor]) -> None:
+    """Writes a file as the safetensors package does: wide types first, so that all numbers are aligned."""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    in_order = sorted(tensors.items(), key=lambda item: (-item[1].values.itemsize, item[0]))
+    end = 0
+    for name, tensor in in_order:
+        begin, end = end, end + tensor.nbytes
+        header[name] = {
+            "dtype": FILE_TYPES[tensor.dtype],
+            "shape": tensor.shape,
+            "data_offsets": (begin, end),
+        }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, tensor in in_order:
+            file.write(np.ascontiguousarray(tensor.values).reshape(-1).view(np.uint8).data)

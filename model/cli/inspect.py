@@ -59,12 +59,11 @@ def _parameters(checkpoint: "Checkpoint") -> Report:
     from model.network.parameters import count_parameters, parameter_shapes
 
     shapes = parameter_shapes(checkpoint.config)
-    tensors = checkpoint.weights.values()
     return {
         "total": count_parameters(shapes),
         "without_embeddings": count_parameters(shapes, embeddings=False),
-        "stored_as": sorted({tensor.dtype for tensor in tensors}),
-        "bytes": sum(tensor.nbytes for tensor in tensors),
+        "stored_as": sorted(set(checkpoint.weights.dtypes.values())),
+        "bytes": checkpoint.weights.nbytes,
     }
 
 

@@ -57,7 +57,9 @@ class NativeNetwork:
         native_config = _native_config(config, precision)
         self.config, self.precision = config, precision
         self.binding = library or load_library()
-        named = [_named_tensor(name, weights, shape) for name, shape in parameter_shapes(config).items()]
+        shapes = parameter_shapes(config)
+        read = {name: weights[name] for name in shapes if name in weights}  # alive until they are packed
+        named = [_named_tensor(name, read, shape) for name, shape in shapes.items()]
         tensors = (NamedTensor * len(named))(*named)
         self.address = self.binding.network_create(native_config, tensors, len(tensors))
         freed_with(self, self.binding.network_free, self.address)

@@ -64,7 +64,7 @@ class TorchTensor(Protocol):
         """The address of the first number."""
 
 
-Weights = Mapping[str, ArrayTensor] | Mapping[str, TorchTensor]
+Weights = Mapping[str, ArrayTensor | TorchTensor]
 
 
 @dataclass(frozen=True)

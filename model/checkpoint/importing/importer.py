@@ -9,7 +9,7 @@ from model.checkpoint.importing.foreign import ForeignModel
 from model.checkpoint.importing.recognise import FORMATS, Format, format_named, recognise
 from model.checkpoint.manifest import write_config, write_errors, write_provenance
 from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
-from model.checkpoint.writing import prepare, write_weights
+from model.checkpoint.writing import write_weights
 from model.errors import CheckpointError
 from model.files import atomic_folder
 from model.request import DecodeOptions
@@ -71,8 +71,7 @@ def _write(
         decoding=DecodeOptions.from_dict(model.decoding),
     )
     write_config(folder, model.config, card)
-    weights = {name: read().torch() for name, read in model.tensors.items()}
-    write_weights(folder, prepare(model.config, weights, None))
+    write_weights(folder, model.config, model.tensors)
     model.settings.save(folder)
     for file_name, content in model.tokenizer_models.items():
         data = content if isinstance(content, bytes) else content.read_bytes()

@@ -16,6 +16,7 @@ from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import write_provenance
 from model.config import TransformerConfig
 from model.errors import CheckpointError
+from model.network.quantisation import quantise_rows
 from model.network.transformer import Transformer
 from model.text.tokenizer import Tokenizer
 from tests.model.test_files import largest_file
@@ -81,7 +82,7 @@ def test_what_is_written_is_read_back_with_tied_tensors_stored_once(
     assert torch.equal(loaded(source, target), network(source, target))
 
 
-def test_later_changes_of_the_files_change_neither_checkpoint_nor_network(folder: Path) -> None:
+def test_later_changes_of_the_files_are_refused_and_change_no_network(folder: Path) -> None:
     """If the files were memory-mapped, truncating them would crash the process."""
     checkpoint = load_checkpoint(folder)
     network = checkpoint.network()
@@ -91,8 +92,33 @@ def test_later_changes_of_the_files_change_neither_checkpoint_nor_network(folder
         with (folder / "model.safetensors").open("r+b") as file:
             file.truncate(len(content))
             file.write(content)
-        for changed in (network, checkpoint.network()):
-            assert all(torch.equal(weight, before[name]) for name, weight in changed.state_dict().items())
+        with pytest.raises(CheckpointError, match=r"model\.safetensors was changed after it had been verifi"):
+            checkpoint.network()
+        assert all(torch.equal(weight, before[name]) for name, weight in network.state_dict().items())
+
+
+@pytest.mark.parametrize("replace", [Path.unlink, lambda path: path.with_suffix(".new").replace(path)])
+def test_a_replaced_folder_changes_no_open_checkpoint(folder: Path, replace: Callable[[Path], None]) -> None:
+    checkpoint = load_checkpoint(folder)
+    before = checkpoint.state_dict()
+    (folder / "model.new").write_bytes(b"other weights")
+    replace(folder / "model.safetensors")
+    assert all(torch.equal(weight, before[name]) for name, weight in checkpoint.state_dict().items())
+
+
+def test_int8_weights_are_read_back_as_stored(folder: Path) -> None:
+    checkpoint = load_checkpoint(folder)
+    save_again(folder, checkpoint, torch.int8)
+    stored = load_checkpoint(folder)
+    kept = {name for name, dtype in stored.weights.dtypes.items() if dtype == "float32"}
+    assert all(len(stored.weights.shapes[name]) == 1 for name in kept)
+    for name, before in checkpoint.state_dict().items():
+        rounded = stored.weights[name]
+        if name not in kept:
+            integers, scale = quantise_rows(before)
+            assert torch.equal(torch.from_numpy(rounded.values), integers)
+            assert torch.equal(torch.from_numpy(rounded.scale)[:, None], scale)
+        assert torch.allclose(rounded.torch(), before, atol=float(before.abs().max()) / 254 * 1.001)
 
 
 def test_saving_replaces_a_folder_and_changes_its_checksum(folder: Path, tiny_checkpoint: Path) -> None:
@@ -103,7 +129,7 @@ def test_saving_replaces_a_folder_and_changes_its_checksum(folder: Path, tiny_ch
     replaced = load_checkpoint(folder)
     assert replaced.card.version == "2"
     assert replaced.checksum != checkpoint.checksum
-    assert {tensor.dtype for tensor in replaced.weights.values()} == {"bfloat16"}
+    assert set(replaced.weights.dtypes.values()) == {"bfloat16"}
     assert not (folder / "left-over.txt").exists()
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 

@@ -2,46 +2,64 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.checkpoint.manifest import FileRecord
-from model.checkpoint.weights import read_weights, stored_tensors
-from model.checkpoint.writing import prepare, write_weights
+from model.checkpoint.manifest import FileRecord, read_records, write_provenance
+from model.checkpoint.weights import StorageType, StoredTensor, open_tensors, read_weights
+from model.checkpoint.writing import storable, write_weights
 from model.errors import CheckpointError
+from model.network.quantisation import quantise_rows
 from model.network.transformer import Transformer
 from model.presets import preset
 
 CONFIG = preset("small", source_vocab_size=50, target_vocab_size=50, model_dim=16, num_heads=2, ffn_dim=32)
 
 
-def records(folder: Path) -> dict[str, FileRecord]:
-    return {path.name: FileRecord("", 0) for path in folder.iterdir()}
+def records(folder: Path) -> Mapping[str, FileRecord]:
+    write_provenance(folder, {})
+    return read_records(folder)
 
 
-@pytest.mark.parametrize("max_file_bytes", [1, 10_000, 20_000])
-def test_shards_hold_everything_and_stay_small(tmp_path: Path, max_file_bytes: int) -> None:
-    weights = prepare(CONFIG, Transformer(CONFIG).state_dict(), None)
-    write_weights(tmp_path, weights, max_file_bytes)
+def write(folder: Path, max_file_bytes: int, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
+    weights = Transformer(CONFIG).state_dict()
+    tensors = storable(CONFIG, weights, dtype)
+    write_weights(folder, CONFIG, tensors, max_file_bytes)
+    return {name: weights[name] for name in tensors}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("max_file_bytes", [1, 5_000, 20_000])
+def test_shards_hold_everything_and_stay_small(
+    tmp_path: Path, max_file_bytes: int, dtype: torch.dtype
+) -> None:
+    weights = write(tmp_path, max_file_bytes, dtype)
     shards = sorted(tmp_path.glob("model-*.safetensors"))
     assert len(shards) > 1
     assert shards[0].name == f"model-00001-of-{len(shards):05}.safetensors"
-    if max_file_bytes > 1:
+    if max_file_bytes > 5_000:
         assert all(path.stat().st_size <= max_file_bytes for path in shards)
     index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
-    assert index["weight_map"].keys() == weights.keys()
     read = read_weights(tmp_path, CONFIG, records(tmp_path))
-    assert all(torch.equal(read[name].torch(), tensor) for name, tensor in weights.items())
+    assert {name for name in index["weight_map"] if not name.endswith("_scale")} == weights.keys()
+    assert index["metadata"]["total_size"] == read.nbytes == sum(tensor.nbytes for tensor in read.values())
+    for name, tensor in weights.items():
+        kept = tensor if dtype == torch.float32 else read[name].torch()
+        assert torch.equal(read[name].torch(), kept.to(read[name].torch().dtype))
+        assert torch.allclose(kept.float(), tensor, atol=float(tensor.abs().max()) / 200)
 
 
 def test_a_missing_shard_is_named(tmp_path: Path) -> None:
-    write_weights(tmp_path, prepare(CONFIG, Transformer(CONFIG).state_dict(), None), 20_000)
+    write(tmp_path, 20_000)
+    known = records(tmp_path)
     (tmp_path / "model-00002-of-00005.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"model-00002-of-00005\.safetensors is missing"):
-        read_weights(tmp_path, CONFIG, records(tmp_path))
+        read_weights(tmp_path, CONFIG, known)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +73,7 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
 def test_an_index_names_files_of_its_folder_alone(tmp_path: Path, name: str, state: str) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
-    write_weights(folder, prepare(CONFIG, Transformer(CONFIG).state_dict(), None), 20_000)
+    write(folder, 20_000)
     (folder / "model-00002-of-00005.safetensors").rename(tmp_path / "other.safetensors")
     index = folder / "model.safetensors.index.json"
     index.write_text(index.read_text().replace("model-00002-of-00005.safetensors", name))
@@ -77,7 +95,7 @@ NUMBERS = torch.tensor([[0.0, -1.5, 3e-38], [65504.0, 1 / 3, -0.0]])
 def test_every_type_is_read_bit_by_bit(tmp_path: Path, dtype: torch.dtype) -> None:
     written = {"a": NUMBERS.to(dtype), "b.c": NUMBERS[0].clone().to(dtype), "odd": torch.ones(3, dtype=dtype)}
     save_file(written, tmp_path / "file", {"format": "pt"})
-    read = dict(stored_tensors(tmp_path / "file"))
+    read = dict(open_tensors(tmp_path / "file"))
     assert read.keys() == written.keys()
     for name, tensor in written.items():
         found = read[name]
@@ -89,26 +107,63 @@ def test_every_type_is_read_bit_by_bit(tmp_path: Path, dtype: torch.dtype) -> No
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
-def test_what_is_not_finite_is_seen(tmp_path: Path, dtype: torch.dtype, value: float) -> None:
-    largest = torch.full((3,), torch.finfo(dtype).max, dtype=dtype)
-    broken = torch.tensor([1.0, 2.0, value], dtype=dtype)
-    save_file({"broken": broken, "largest": largest}, tmp_path / "file")
-    read = dict(stored_tensors(tmp_path / "file"))
-    assert not read["broken"].is_finite()
-    assert read["largest"].is_finite()
+def test_what_is_not_finite_is_refused(tmp_path: Path, dtype: torch.dtype, value: float) -> None:
+    save_file({"largest": torch.full((3,), torch.finfo(dtype).max, dtype=dtype)}, tmp_path / "file")
+    assert dict(open_tensors(tmp_path / "file"))["largest"].is_finite()
+    many = torch.ones(2**20 + 3, dtype=dtype)
+    many[-1] = value
+    save_file({"whole": torch.ones(3, dtype=dtype), "broken": many}, tmp_path / "file")
+    with pytest.raises(CheckpointError, match="file: tensor 'broken' holds NaN or infinity"):
+        open_tensors(tmp_path / "file")
 
 
-def test_what_is_changed_in_memory_does_not_reach_the_file(tmp_path: Path) -> None:
-    save_file({"a": NUMBERS}, tmp_path / "file")
-    before = (tmp_path / "file").read_bytes()
-    dict(stored_tensors(tmp_path / "file"))["a"].torch().zero_()
-    assert (tmp_path / "file").read_bytes() == before
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_numbers_are_rounded_as_pytorch_rounds_them(dtype: StorageType) -> None:
+    bits = np.random.default_rng(5).integers(0, 2**32, (400, 1000), np.uint32)
+    numbers = bits.view(np.float32)
+    expected = torch.from_numpy(numbers).to(getattr(torch, dtype))
+    rounded = StoredTensor.rounded(numbers, dtype)
+    assert torch.equal(rounded.torch().nan_to_num(9.0), expected.nan_to_num(9.0))
+    assert torch.equal(torch.from_numpy(rounded.floats()).nan_to_num(9.0), expected.float().nan_to_num(9.0))
+
+
+@pytest.mark.parametrize("width", [1, 7, 300_000])
+def test_rows_are_quantised_as_for_int8_products(width: int) -> None:
+    rows = torch.randn(9, width, generator=torch.Generator().manual_seed(3)) * 10
+    rows[3] = 0
+    integers, scale = quantise_rows(rows)
+    rounded = StoredTensor.rounded(rows.numpy(), "int8")
+    assert rounded.scale is not None
+    assert np.array_equal(rounded.values, integers.numpy())
+    assert np.array_equal(rounded.scale, scale[:, 0].numpy())
+    assert np.array_equal(rounded.floats(), (integers * scale).numpy())
+    rows[4, 0] = torch.nan
+    assert rounded.is_finite()
+    assert not StoredTensor.rounded(rows.numpy(), "int8").is_finite()
+
+
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [
+        (None, "must be floating point, or int8 with a float32 'a_scale'"),
+        (torch.ones(2, dtype=torch.float16), "must be floating point, or int8 with a float32 'a_scale'"),
+        (torch.ones(3), r"must be a matrix with a scale for each row, but they are \[2, 3\] and \[3\]"),
+        (torch.tensor([1, torch.inf]), "tensor 'a_scale' holds NaN or infinity"),
+    ],
+)
+def test_integers_without_sound_scales_are_refused(
+    tmp_path: Path, scale: torch.Tensor | None, message: str
+) -> None:
+    tensors = {"a": torch.ones(2, 3, dtype=torch.int8)} | ({} if scale is None else {"a_scale": scale})
+    save_file(tensors, tmp_path / "file")
+    with pytest.raises(CheckpointError, match=message):
+        open_tensors(tmp_path / "file")
 
 
 def test_a_tensor_that_is_no_floating_point_is_named(tmp_path: Path) -> None:
     save_file({"count": torch.ones(3, dtype=torch.int32)}, tmp_path / "file")
     with pytest.raises(CheckpointError, match="tensor 'count' must be floating point, but is I32"):
-        dict(stored_tensors(tmp_path / "file"))
+        dict(open_tensors(tmp_path / "file"))
 
 
 def _file(header: object, numbers: bytes) -> bytes:
@@ -139,9 +194,9 @@ ENTRY = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 def test_a_file_whose_header_and_numbers_disagree_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(CheckpointError, match="file is not a readable safetensors file"):
-        dict(stored_tensors(tmp_path / "file"))
+        dict(open_tensors(tmp_path / "file"))
 
 
 def test_a_tensor_without_numbers_is_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(_file({"a": {**ENTRY, "shape": [0], "data_offsets": [0, 0]}}, b""))
-    assert dict(stored_tensors(tmp_path / "file"))["a"].shape == (0,)
+    assert dict(open_tensors(tmp_path / "file"))["a"].shape == (0,)
