@@ -1,29 +1,18 @@
 """⑤ A network's weights, packed for the native library and shared by any number of sessions and threads."""
 
-from collections.abc import Mapping
+import math
 
 from model.config import TransformerConfig
 from model.errors import NativeError
 from model.native.binding import Library, freed_with, load_library
-from model.native.structures import NamedTensor, NativeConfig
-from model.native.tensors import Block, Weights
-from model.network.parameters import Shape, parameter_shapes
+from model.native.structures import NativeConfig
+from model.native.tensors import TensorReader, Weights
+from model.network.parameters import parameter_shapes
 
 _PRECISIONS = {"float32": 0, "bfloat16": 1, "int8": 2}
-_ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2}
+_ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
+_NORM_FORMS = {"variance": 0, "standard_deviation": 1, "root_mean_square": 2}
 _POSITIONS = {"sinusoidal": 0, "learned": 1, "relative": 2, "rotary": 3}
-_COMPUTED: Mapping[str, tuple[object, ...]] = {
-    "attention_dim": (None,),
-    "attention_scale": (None,),
-    "decoder_memory": ("attention",),
-    "activation": tuple(_ACTIVATIONS),
-    "gated_ffn": (False,),
-    "norm_form": ("variance", "standard_deviation"),
-    "sinusoid_offset": (0,),
-    "sinusoid_endpoint": (False,),
-    "logit_scale": (1.0,),
-}
-"""Values that the library computes, of fields that allow more."""
 _LARGEST = 2**30  # twice as much (distances in both directions) still fits an int32
 
 
@@ -33,7 +22,7 @@ class NativeNetwork:
     Args:
         config: Configuration of the network.
         weights: Tensors by the names of the Transformer's `state_dict()`, tied ones at least by the first
-            name; they are copied and need not live on.
+            name; they are copied one after the other and need not live on.
         precision: Precision of the weights in the large products: `float32`, `bfloat16` or `int8`.
         library: The library to use; by default the fastest one for this processor.
 
@@ -57,11 +46,13 @@ class NativeNetwork:
         native_config = _native_config(config, precision)
         self.config, self.precision = config, precision
         self.binding = library or load_library()
-        shapes = parameter_shapes(config)
-        read = {name: weights[name] for name in shapes if name in weights}  # alive until they are packed
-        named = [_named_tensor(name, read, shape) for name, shape in shapes.items()]
-        tensors = (NamedTensor * len(named))(*named)
-        self.address = self.binding.network_create(native_config, tensors, len(tensors))
+        reader = TensorReader(weights, parameter_shapes(config))
+        try:
+            self.address = self.binding.network_create(native_config, reader.callback)
+        except NativeError:
+            if reader.error is not None:
+                raise reader.error from None
+            raise
         freed_with(self, self.binding.network_free, self.address)
 
     @property
@@ -80,9 +71,6 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
         raise NativeError("the native library computes encoder-decoders only")
     if precision not in _PRECISIONS:
         raise NativeError(f"the native library computes in {', '.join(_PRECISIONS)}, not in {precision}")
-    for name, values in _COMPUTED.items():
-        if (value := getattr(config, name)) not in values:
-            raise NativeError(f"the native library does not compute {name} {value}")
     for name, value in config.to_dict().items():
         if isinstance(value, int) and value > _LARGEST:
             raise NativeError(f"the native library computes with {name} up to {_LARGEST}, not with {value}")
@@ -94,23 +82,23 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
         num_encoder_layers=config.num_encoder_layers,
         num_decoder_layers=config.num_decoder_layers,
         ffn_dim=config.ffn_dim,
+        head_dim=config.head_dim,
         activation=_ACTIVATIONS[config.activation],
         is_pre_norm=config.norm_position == "pre",
         has_final_norm=config.final_norm,
-        norm_divides_by_deviation=config.norm_form == "standard_deviation",
+        norm_form=_NORM_FORMS[config.norm_form],
+        has_gated_ffn=config.gated_ffn,
+        has_recurrent_cells=config.decoder_memory == "ssru",
         positions=_POSITIONS[config.positions],
         has_sinusoid_halves=config.sinusoid_layout == "halves",
+        has_sinusoid_endpoint=config.sinusoid_endpoint,
+        sinusoid_offset=config.sinusoid_offset,
         relative_buckets=config.relative_buckets,
         relative_max_distance=config.relative_max_distance,
         max_positions=config.max_positions,
         scales_embeddings=config.scale_embeddings,
         precision=_PRECISIONS[precision],
         norm_epsilon=config.norm_epsilon,
+        attention_scale=config.attention_scale or 1 / math.sqrt(config.head_dim),
+        logit_scale=config.logit_scale,
     )
-
-
-def _named_tensor(name: str, weights: Weights, shape: Shape) -> NamedTensor:
-    if name not in weights:
-        raise NativeError(f"tensor {name!r} is missing")
-    block = Block.of(name, weights[name], shape)
-    return NamedTensor(name.encode(), block.address, block.type, block.rows, block.columns)

@@ -1,6 +1,17 @@
 """⑤ The structs that the native library reads and writes, with the layout that they have in src/."""
 
-from ctypes import Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int32,
+    c_int64,
+    c_uint64,
+    c_void_p,
+)
 
 RUNNING, DONE, NOT_A_NUMBER, NOTHING_ALLOWED = range(4)
 """Status in decoding/sentence.h."""
@@ -15,25 +26,31 @@ class NativeConfig(Structure):
             for name in (
                 *("source_vocab_size", "target_vocab_size"),
                 *("model_dim", "num_heads", "num_encoder_layers", "num_decoder_layers", "ffn_dim"),
-                *("activation", "is_pre_norm", "has_final_norm", "norm_divides_by_deviation"),
-                *("positions", "has_sinusoid_halves", "relative_buckets", "relative_max_distance"),
+                *("head_dim", "activation", "is_pre_norm", "has_final_norm", "norm_form"),
+                *("has_gated_ffn", "has_recurrent_cells"),
+                *("positions", "has_sinusoid_halves", "has_sinusoid_endpoint", "sinusoid_offset"),
+                *("relative_buckets", "relative_max_distance"),
                 *("max_positions", "scales_embeddings", "precision"),
             )
         ),
-        ("norm_epsilon", c_float),
+        *((name, c_float) for name in ("norm_epsilon", "attention_scale", "logit_scale")),
     )
 
 
-class NamedTensor(Structure):
-    """NamedTensor in network/tensors.h."""
+class TensorRows(Structure):
+    """Tensor in network/tensors.h."""
 
     _fields_ = (
-        ("name", c_char_p),
         ("data", c_void_p),
+        ("scales", c_void_p),
         ("type", c_int32),
         ("rows", c_int64),
         ("columns", c_int64),
     )
+
+
+ReadTensor = CFUNCTYPE(c_int32, c_char_p, c_int64, c_int64, POINTER(TensorRows))
+"""ReadTensor in network/tensors.h."""
 
 
 class SessionConfig(Structure):

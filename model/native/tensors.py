@@ -1,13 +1,16 @@
-"""⑤ The addresses of tensors of NumPy, PyTorch or a mapped file. Imports neither of them."""
+"""⑤ The addresses of tensors of NumPy or PyTorch, read one at a time. Imports neither of them."""
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 from model.errors import NativeError
+from model.native.structures import ReadTensor, TensorRows
 
-_TYPES = {"float32": 0, "bfloat16": 1, "float16": 2}  # NumberType in network/tensors.h
-_WORDS = {"float32": "<f4", "bfloat16": "<u2", "float16": "<f2"}
+_TYPES = {"float32": 0, "bfloat16": 1, "float16": 2, "int8": 3}  # NumberType in network/tensors.h
+_WORDS = {"float32": "<f4", "bfloat16": "<u2", "float16": "<f2", "int8": "|i1"}
+_BYTES = (4, 2, 2, 1)
 _Place = tuple[int, str, Sequence[int]]
 """Address, number type and shape."""
 
@@ -30,7 +33,11 @@ class ArrayTensor(Protocol):
 
     @property
     def dtype(self) -> str:
-        """`float32`, `bfloat16` or `float16`."""
+        """`float32`, `bfloat16`, `float16` or `int8`."""
+
+    @property
+    def scale(self) -> Array | None:
+        """For int8, the float32 factor of each row."""
 
 
 class Device(Protocol):
@@ -76,12 +83,14 @@ class Block:
         type: NumberType in network/tensors.h.
         rows: Number of rows; 1 for a vector.
         columns: Numbers in a row.
+        scales: Address of the scales of int8 rows.
     """
 
     address: int
     type: int
     rows: int
     columns: int
+    scales: int | None = None
 
     @classmethod
     def of(cls, name: str, tensor: ArrayTensor | TorchTensor, shape: Sequence[int]) -> Self:
@@ -104,7 +113,58 @@ class Block:
         address, kind, sizes = found
         if tuple(sizes) != tuple(shape) or len(shape) not in (1, 2):
             raise NativeError(f"tensor {name!r} must have shape {list(shape)}, but has {list(sizes)} instead")
-        return cls(address, _TYPES[kind], *((1, *shape) if len(shape) == 1 else shape))
+        scales = None if isinstance(tensor, TorchTensor) else _scales(name, tensor, shape)
+        rows, columns = (1, *shape) if len(shape) == 1 else shape
+        return cls(address, _TYPES[kind], rows, columns, scales)
+
+    def part(self, first: int) -> TensorRows:
+        """The rows from `first` on, for the library."""
+        data = self.address + first * self.columns * _BYTES[self.type]
+        scales = None if self.scales is None else self.scales + 4 * first
+        return TensorRows(data, scales, self.type, self.rows, self.columns)
+
+
+class TensorReader:
+    """Reads tensors for the library, and keeps only the last one alive.
+
+    Args:
+        weights: Tensors by name; each is asked for once or twice.
+        shapes: The expected shapes; no other tensor is read.
+
+    Attributes:
+        callback: The function that the library calls.
+        error: The exception of the last call that failed.
+    """
+
+    def __init__(self, weights: Weights, shapes: Mapping[str, Sequence[int]]) -> None:
+        self._weights, self._shapes = weights, shapes
+        self._name = ""
+        self._tensor: ArrayTensor | TorchTensor | None = None
+        self._block: Block | None = None
+        self.error: BaseException | None = None
+        self.callback = ReadTensor(self._read)
+
+    def _read(self, name: bytes, first: int, _count: int, rows: "ctypes._Pointer[TensorRows]") -> int:
+        wanted = name.decode()
+        if wanted not in self._shapes:
+            return 0
+        if not rows:
+            return 1
+        try:
+            rows[0] = self._loaded(wanted).part(first)
+        except BaseException as error:
+            self.error = error
+            return -1
+        return 1
+
+    def _loaded(self, name: str) -> Block:
+        if name != self._name or self._block is None:
+            if name not in self._weights:
+                raise NativeError(f"tensor {name!r} is missing")
+            self._block = self._tensor = None  # frees the tensor before the next one is read
+            self._tensor = self._weights[name]
+            self._name, self._block = name, Block.of(name, self._tensor, self._shapes[name])
+        return self._block
 
 
 def _of_torch(tensor: TorchTensor) -> _Place | None:
@@ -117,3 +177,13 @@ def _of_array(tensor: ArrayTensor) -> _Place | None:
     view = tensor.values.__array_interface__
     readable = view["typestr"] == _WORDS.get(tensor.dtype) and view.get("strides") is None
     return (view["data"][0], tensor.dtype, view["shape"]) if readable else None
+
+
+def _scales(name: str, tensor: ArrayTensor, shape: Sequence[int]) -> int | None:
+    if tensor.dtype != "int8":
+        return None
+    view: Mapping[str, Any] = {} if tensor.scale is None else tensor.scale.__array_interface__
+    contiguous = view.get("typestr") == "<f4" and view.get("strides") is None
+    if not contiguous or tuple(view["shape"]) != (shape[0] if len(shape) == 2 else 1,):
+        raise NativeError(f"tensor {name!r} must have a float32 scale for each row")
+    return int(view["data"][0])

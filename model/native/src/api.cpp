@@ -24,7 +24,7 @@ using namespace dragoman;
 namespace {
 
 // ABI_VERSION in binding.py. Both change with a function of this file or a struct in its arguments.
-constexpr int32_t kAbiVersion = 8;
+constexpr int32_t kAbiVersion = 9;
 
 thread_local std::string last_message;
 thread_local bool is_out_of_memory = false;  // there is no message then, because it would need memory
@@ -75,19 +75,13 @@ DRAGOMAN_API const char* dragoman_error() { return last_message.c_str(); }
 // Whether the last failure was a lack of memory; there is no message then.
 DRAGOMAN_API int32_t dragoman_is_out_of_memory() { return is_out_of_memory; }
 
-DRAGOMAN_API Network* dragoman_network_create(const NetworkConfig* config, const NamedTensor* tensors, int32_t count) {
-  return guarded<Network*>(nullptr, [=] {
-    Tensors named;
-    for (int32_t i = 0; i < count; ++i) {
-      named.add(tensors[i].name, {tensors[i].data, tensors[i].type, tensors[i].rows, tensors[i].columns});
-    }
-    return new Network(*config, named);
-  });
+DRAGOMAN_API Network* dragoman_network_create(const NetworkConfig* config, ReadTensor read) {
+  return guarded<Network*>(nullptr, [=] { return new Network(*config, Tensors(read)); });
 }
 
 DRAGOMAN_API int64_t dragoman_network_weight_bytes(const Network* network) { return network->weight_bytes(); }
 DRAGOMAN_API int64_t dragoman_network_slot_bytes(const Network* network) {
-  return network->kv_layout().layers * network->kv_layout().bytes();
+  return network->kv_layout().layers * network->kv_layout().bytes;
 }
 
 DRAGOMAN_API void dragoman_network_free(Network* network) { delete network; }

@@ -11,7 +11,7 @@ from tests.model.native_library import needs_compiler
 
 PAIRS: list[tuple[type[ctypes.Structure], str]] = [
     (structures.NativeConfig, "NetworkConfig"),
-    (structures.NamedTensor, "NamedTensor"),
+    (structures.TensorRows, "Tensor"),
     (structures.SessionConfig, "SessionConfig"),
     (structures.OptionsStruct, "Options"),
     (structures.RequestStruct, "Request"),

@@ -11,7 +11,13 @@
 
 namespace dragoman {
 
-enum class Activation : int32_t { none = -1, relu = 0, gelu = 1, silu = 2 };
+enum class Activation : int32_t { none = -1, relu = 0, gelu = 1, silu = 2, gelu_tanh = 3 };
+
+// 1 / (1 + e^-x), computed from e^-|x| for both signs.
+inline Floats sigmoid(Floats x) {
+  const Floats power = exp_of_negative(x < 0.0f ? x : -x);
+  return (x < 0.0f ? power : broadcast(1.0f)) / (1.0f + power);
+}
 
 struct Identity {
   Floats operator()(Floats x) const { return x; }
@@ -32,12 +38,18 @@ struct Gelu {
   }
 };
 
-// x / (1 + e^-x) (https://arxiv.org/abs/1702.03118), computed from e^-|x| for both signs.
-struct Silu {
+// x · Φ(x) with Φ(x) ≈ (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 (https://arxiv.org/abs/1606.08415, section 2), where
+// (1 + tanh(y)) / 2 is the sigmoid of 2y.
+struct GeluTanh {
   Floats operator()(Floats x) const {
-    const Floats power = exp_of_negative(x < 0.0f ? x : -x);
-    return x * (x < 0.0f ? power : broadcast(1.0f)) / (1.0f + power);
+    constexpr float kFactor = 1.5957691216057308f;  // 2 √(2/π)
+    return x * sigmoid(kFactor * x * (1.0f + 0.044715f * x * x));
   }
+};
+
+// x / (1 + e^-x) (https://arxiv.org/abs/1702.03118).
+struct Silu {
+  Floats operator()(Floats x) const { return x * sigmoid(x); }
 };
 
 template <typename Visitor>
@@ -47,6 +59,7 @@ void with_activation(Activation activation, Visitor visit) {
     case Activation::relu: return visit(Relu{});
     case Activation::gelu: return visit(Gelu{});
     case Activation::silu: return visit(Silu{});
+    case Activation::gelu_tanh: return visit(GeluTanh{});
   }
 }
 

@@ -1,4 +1,4 @@
-// Attention of one query row to positions that lie anywhere in memory: softmax(q · k / √D) · v for each head
+// Attention of one query row to positions that lie anywhere in memory: softmax(scale · q · k) · v for each head
 // (https://arxiv.org/abs/1706.03762, section 3.2).
 #pragma once
 
@@ -13,7 +13,7 @@ namespace dragoman {
 struct Heads {
   int count;
   int width;    // the head dimension, padded with zeros to a multiple of kLanes
-  float scale;  // 1 / √dimension
+  float scale;  // factor of q · k
 
   int64_t total_width() const { return int64_t{count} * width; }
 };

@@ -1,7 +1,8 @@
-// Layer norm of rows, (x − mean) / √(variance + ε) · gain + shift (https://arxiv.org/abs/1607.06450).
+// Layer norm of rows, (x − mean) / √(variance + ε) · gain + shift (https://arxiv.org/abs/1607.06450), and its variants.
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/simd.h"
@@ -13,33 +14,40 @@ struct Moments {
   float squares;  // Σ (x − mean)²
 };
 
-inline Moments moments(const float* row, int64_t width) {
+// Σ (x − mean)².
+inline float squares_around(float mean, const float* row, int64_t width) {
   const int64_t whole = width / kLanes * kLanes;
-  Floats sums = {}, squares = {};
-  for (int64_t i = 0; i < whole; i += kLanes) sums += floats(row + i);
-  float total = reduce_sum(sums);
-  for (int64_t i = whole; i < width; ++i) total += row[i];
-  const float mean = total / static_cast<float>(width);
+  Floats squares = {};
   for (int64_t i = 0; i < whole; i += kLanes) {
     const Floats distance = floats(row + i) - mean;
     squares = multiply_add(distance, distance, squares);
   }
   float sum_of_squares = reduce_sum(squares);
   for (int64_t i = whole; i < width; ++i) sum_of_squares += (row[i] - mean) * (row[i] - mean);
-  return {mean, sum_of_squares};
+  return sum_of_squares;
 }
+
+inline Moments moments(const float* row, int64_t width) {
+  const int64_t whole = width / kLanes * kLanes;
+  Floats sums = {};
+  for (int64_t i = 0; i < whole; i += kLanes) sums += floats(row + i);
+  float total = reduce_sum(sums);
+  for (int64_t i = whole; i < width; ++i) total += row[i];
+  const float mean = total / static_cast<float>(width);
+  return {mean, squares_around(mean, row, width)};
+}
+
+// What a norm divides by: √(variance + ε), the standard deviation (with Bessel's correction) + ε, or
+// √(mean square + ε) without subtracting the mean (RMSNorm, https://arxiv.org/abs/1910.07467).
+enum class NormForm : int32_t { variance = 0, standard_deviation = 1, root_mean_square = 2 };
 
 class LayerNorm {
  public:
   LayerNorm() = default;  // the identity, see `is_identity`; must not be applied
 
-  // `shift` may be empty. With `divides_by_deviation` the divisor is the standard deviation (with Bessel's correction)
-  // plus epsilon.
-  LayerNorm(std::vector<float> gain, std::vector<float> shift, float epsilon, bool divides_by_deviation)
-      : gain_(std::move(gain)),
-        shift_(std::move(shift)),
-        epsilon_(epsilon),
-        divides_by_deviation_(divides_by_deviation) {
+  // `shift` may be empty.
+  LayerNorm(std::vector<float> gain, std::vector<float> shift, float epsilon, NormForm form)
+      : gain_(std::move(gain)), shift_(std::move(shift)), epsilon_(epsilon), form_(form) {
     shift_.resize(gain_.size());
   }
 
@@ -54,9 +62,11 @@ class LayerNorm {
  private:
   void apply_to_row(const float* from, float* to) const {
     const int64_t width = static_cast<int64_t>(gain_.size()), whole = width / kLanes * kLanes;
-    const auto [mean, squares] = moments(from, width);
-    const float divisor = divides_by_deviation_ ? std::sqrt(squares / static_cast<float>(width - 1)) + epsilon_
-                                                : std::sqrt(squares / static_cast<float>(width) + epsilon_);
+    const bool is_centred = form_ != NormForm::root_mean_square;
+    const auto [mean, squares] = is_centred ? moments(from, width) : Moments{0.0f, squares_around(0.0f, from, width)};
+    const float divisor = form_ == NormForm::standard_deviation
+                              ? std::sqrt(squares / static_cast<float>(width - 1)) + epsilon_
+                              : std::sqrt(squares / static_cast<float>(width) + epsilon_);
     // A row that overflowed becomes NaN. Dividing it by infinity would give zeros, which look valid.
     const float factor = std::isfinite(divisor) ? 1.0f / divisor : NAN;
 
@@ -70,7 +80,7 @@ class LayerNorm {
   std::vector<float> gain_;
   std::vector<float> shift_;
   float epsilon_ = 0.0f;
-  bool divides_by_deviation_ = false;
+  NormForm form_ = NormForm::variance;
 };
 
 }  // namespace dragoman

@@ -91,7 +91,7 @@ struct Panel {
 };
 
 // Stores the results of some rows and a whole panel.
-template <typename Dot, bool kAdds, typename Activate>
+template <typename Dot, Store kStore, typename Activate>
 void store_tile(const typename Dot::Sums* tile, int rows, const float* row_scales, const Panel& panel, float* out,
                 int64_t stride, Activate activate) {
 #pragma GCC unroll 8
@@ -104,7 +104,8 @@ void store_tile(const typename Dot::Sums* tile, int rows, const float* row_scale
       if constexpr (Dot::kHasScales) result = result * row_scales[row] * scale;
       result = activate(result + bias);
       float* to = out + row * stride + v * kLanes;
-      if constexpr (kAdds) result += floats(to);
+      if constexpr (kStore == Store::adds) result += floats(to);
+      if constexpr (kStore == Store::multiplies) result *= floats(to);
       store(to, result);
     }
   }
@@ -112,8 +113,11 @@ void store_tile(const typename Dot::Sums* tile, int rows, const float* row_scale
 
 template <typename Dot, typename... Arguments>
 void store_panel(const Epilogue& epilogue, const Arguments&... arguments) {
-  if (epilogue.adds) return store_tile<Dot, true>(arguments..., Identity{});
-  with_activation(epilogue.activation, [&](auto activate) { store_tile<Dot, false>(arguments..., activate); });
+  if (epilogue.store == Store::adds) return store_tile<Dot, Store::adds>(arguments..., Identity{});
+  with_activation(epilogue.activation, [&](auto activate) {
+    epilogue.store == Store::multiplies ? store_tile<Dot, Store::multiplies>(arguments..., activate)
+                                        : store_tile<Dot, Store::replaces>(arguments..., activate);
+  });
 }
 
 // Stores the results of some rows and the last panel, which may have fewer than kPanel columns.
@@ -121,11 +125,17 @@ template <typename Dot>
 void store_last_panel(const typename Dot::Sums* tile, int rows, const float* row_scales, const Panel& panel, float* out,
                       int64_t stride) {
   float results[kMaxBlockRows * kPanel];
-  store_panel<Dot>({false, panel.epilogue.activation}, tile, rows, row_scales, panel, &results[0], int64_t{kPanel});
+  store_panel<Dot>({Store::replaces, panel.epilogue.activation}, tile, rows, row_scales, panel, &results[0],
+                   int64_t{kPanel});
   for (int row = 0; row < rows; ++row) {
     for (int column = 0; column < panel.columns; ++column) {
+      const float result = results[row * kPanel + column];
       float& to = out[row * stride + column];
-      to = results[row * kPanel + column] + (panel.epilogue.adds ? to : 0.0f);
+      switch (panel.epilogue.store) {
+        case Store::replaces: to = result; break;
+        case Store::adds: to += result; break;
+        case Store::multiplies: to *= result; break;
+      }
     }
   }
 }
@@ -223,38 +233,61 @@ void Inputs::prepare(Precision precision, const float* rows, int count, int colu
   });
 }
 
-Matrix::Matrix(Precision precision, const DenseMatrix& dense)
-    : precision_(precision), outputs_(dense.outputs), inputs_(dense.inputs) {
-  bias_.resize(round_up(outputs_, kPanel));
-  if (!dense.bias.empty()) std::copy(dense.bias.begin(), dense.bias.begin() + outputs_, bias_.data());
-  with_dot(precision, [&](auto dot) { pack<decltype(dot)>(dense); });
+Matrix::Matrix(Precision precision, int64_t outputs, int64_t inputs)
+    : precision_(precision), outputs_(outputs), inputs_(inputs) {
+  const int64_t padded = round_up(outputs_, kPanel);
+  bias_.resize(padded);
+  with_dot(precision, [&](auto dot) {
+    using Dot = decltype(dot);
+    groups_ = round_up(inputs_, Dot::kGroup) / Dot::kGroup;
+    packed_.resize(padded * groups_ * Dot::kGroup * sizeof(typename Dot::Weight));
+    if constexpr (Dot::kHasScales) {
+      scales_.resize(padded);
+      offsets_.resize(padded);
+    }
+  });
 }
 
-template <typename Dot>
-void Matrix::pack(const DenseMatrix& dense) {
+void Matrix::set_output(int64_t output, const float* weights) {
+  with_dot(precision_, [&](auto dot) {
+    using Dot = decltype(dot);
+    const float scale = Dot::kHasScales ? scale_of(weights, static_cast<int>(inputs_)) : 1.0f;
+    pack<Dot>(output, scale, [=](int64_t input) { return Dot::round_weight(weights[input], scale); });
+  });
+}
+
+void Matrix::set_output(int64_t output, const int8_t* weights, float scale) {
+  pack<Int8Dot>(output, scale, [=](int64_t input) { return weights[input]; });
+}
+
+template <typename Dot, typename Weights>
+void Matrix::pack(int64_t output, float scale, Weights weight_of) {
   using Weight = typename Dot::Weight;
-  const int64_t padded = round_up(outputs_, kPanel);
-  groups_ = round_up(inputs_, Dot::kGroup) / Dot::kGroup;
-  packed_.resize(padded * groups_ * Dot::kGroup * sizeof(Weight));
+  Weight* group = reinterpret_cast<Weight*>(packed_.data()) + first_weight<Dot>(output);
+  int32_t total = 0;
+  for (int64_t first = 0; first < inputs_; first += Dot::kGroup, group += kPanel * Dot::kGroup) {
+    for (int64_t i = 0; i < std::min<int64_t>(Dot::kGroup, inputs_ - first); ++i) {
+      group[i] = weight_of(first + i);
+      total += static_cast<int32_t>(group[i]);
+    }
+  }
   if constexpr (Dot::kHasScales) {
-    scales_.resize(padded);
-    offsets_.resize(padded);
+    scales_.data()[output] = scale;
+    offsets_.data()[output] = -Dot::kInputOffset * total;
   }
-  for (int64_t output = 0; output < outputs_; ++output) {
-    const float* row = dense.weights.data() + output * inputs_;
-    const float scale = Dot::kHasScales ? scale_of(row, static_cast<int>(inputs_)) : 1.0f;
-    Weight* const weights = reinterpret_cast<Weight*>(packed_.data()) + first_weight<Dot>(output);
-    int32_t total = 0;
-    for (int64_t input = 0; input < inputs_; ++input) {
-      const Weight weight = Dot::round_weight(row[input], scale);
-      weights[input / Dot::kGroup * kPanel * Dot::kGroup + input % Dot::kGroup] = weight;
-      total += static_cast<int32_t>(weight);
+}
+
+void Matrix::copy_weights(int64_t output, float* weights) const {
+  with_dot(precision_, [&](auto dot) {
+    using Dot = decltype(dot);
+    const auto* group = reinterpret_cast<const typename Dot::Weight*>(packed_.data()) + first_weight<Dot>(output);
+    const float scale = Dot::kHasScales ? scales_.data()[output] : 1.0f;
+    for (int64_t first = 0; first < inputs_; first += Dot::kGroup, group += kPanel * Dot::kGroup) {
+      for (int64_t i = 0; i < std::min<int64_t>(Dot::kGroup, inputs_ - first); ++i) {
+        weights[first + i] = to_float(group + i) * scale;
+      }
     }
-    if constexpr (Dot::kHasScales) {
-      scales_.data()[output] = scale;
-      offsets_.data()[output] = -Dot::kInputOffset * total;
-    }
-  }
+  });
 }
 
 // The index of an output's first group of weights. The next groups follow one panel width apart.

@@ -2,21 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/activation.h"
 #include "kernels/buffer.h"
 #include "kernels/dot.h"
 
 namespace dragoman {
-
-// An unpacked float32 matrix, [outputs][inputs].
-struct DenseMatrix {
-  int64_t outputs = 0;
-  int64_t inputs = 0;
-  std::vector<float> weights;
-  std::vector<float> bias;  // may be empty
-};
 
 // Input rows rounded to the precision of a product. Rows of 8-bit integers have one scale each, so that the rounding of
 // a row does not depend on the other rows.
@@ -38,20 +29,31 @@ class Inputs {
 };
 
 // What a product does to its results before it stores them.
+enum class Store : int32_t { replaces, adds, multiplies };
 struct Epilogue {
-  bool adds = false;  // adds to the numbers stored there before; excludes an activation
-  Activation activation = Activation::none;
+  Store store = Store::replaces;             // what becomes of the numbers stored there before
+  Activation activation = Activation::none;  // not with `adds`
 };
 
 // y = x · Wᵀ + b. Weights are packed in panels, in the order in which a product reads them.
 class Matrix {
  public:
   Matrix() = default;
-  Matrix(Precision precision, const DenseMatrix& dense);
+  // All weights and biases are zero at first.
+  Matrix(Precision precision, int64_t outputs, int64_t inputs);
 
   Precision precision() const { return precision_; }
   int64_t outputs() const { return outputs_; }
+  int64_t inputs() const { return inputs_; }
   int64_t bytes() const { return packed_.size() + (scales_.size() + bias_.size() + offsets_.size()) * 4; }
+
+  // Sets the weights of an output, which are rounded.
+  void set_output(int64_t output, const float* weights);
+  // The same for weights of int8 precision, which are integers times the scale.
+  void set_output(int64_t output, const int8_t* weights, float scale);
+  void set_bias(int64_t output, float bias) { bias_.data()[output] = bias; }
+  // Reads the weights of an output.
+  void copy_weights(int64_t output, float* weights) const;
 
   // A matrix with the same inputs and no outputs, which can hold up to `max_outputs` of them.
   Matrix without_outputs(int64_t max_outputs) const;
@@ -64,8 +66,8 @@ class Matrix {
   void multiply(const Inputs& inputs, float* results, int64_t stride, Epilogue epilogue = {}) const;
 
  private:
-  template <typename Dot>
-  void pack(const DenseMatrix& dense);
+  template <typename Dot, typename Weights>
+  void pack(int64_t output, float scale, Weights weight_of);
   template <typename Dot>
   int64_t first_weight(int64_t output) const;
   template <typename Dot, typename Visitor>

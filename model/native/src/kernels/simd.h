@@ -163,6 +163,7 @@ inline void store_floats(uint16_t* to, Floats x) {
 }
 
 inline float to_float(const float* from) { return *from; }
+inline float to_float(const int8_t* from) { return *from; }
 inline float to_float(const uint16_t* from) { return from_bits(Ints{*from << 16})[0]; }
 
 // Loads the first `count` numbers, and fills the other lanes with `rest`.

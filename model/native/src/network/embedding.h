@@ -13,14 +13,17 @@
 namespace dragoman {
 
 // [positions][width] sines and cosines (https://arxiv.org/abs/1706.03762, section 3.5).
-inline std::vector<float> sinusoids(int positions, int width, bool has_halves) {
+inline std::vector<float> sinusoids(const NetworkConfig& config) {
+  const int positions = config.max_positions, width = config.model_dim;
+  const bool has_halves = config.has_sinusoid_halves != 0;
   std::vector<float> table(int64_t{positions} * width);
-  const float rate = static_cast<float>(-std::log(10000.0) / width);
+  const int span = config.has_sinusoid_endpoint ? std::max(width - 2, 1) : width;
+  const float rate = static_cast<float>(-std::log(10000.0) / span);
   for (int pair = 0; pair < width / 2; ++pair) {
     const float frequency = std::exp(static_cast<float>(2 * pair) * rate);
     const int sine = has_halves ? pair : 2 * pair, cosine = has_halves ? pair + width / 2 : 2 * pair + 1;
     for (int position = 0; position < positions; ++position) {
-      const float angle = static_cast<float>(position) * frequency;
+      const float angle = static_cast<float>(position + config.sinusoid_offset) * frequency;
       table[int64_t{position} * width + sine] = std::sin(angle);
       table[int64_t{position} * width + cosine] = std::cos(angle);
     }
@@ -86,40 +89,35 @@ inline std::vector<float> distance_biases(const NetworkConfig& config, const std
   return table;
 }
 
-// norm?(scale · E[token] + P[position]), with E in the number type of the checkpoint.
+// norm?(scale · E[token] + P[position]).
 class Embedding {
  public:
-  Embedding(const NetworkConfig& config, const Loader& loader, const Tensor& tokens, const std::string& name)
-      : width_(config.model_dim),
-        scale_(config.scales_embeddings ? std::sqrt(static_cast<float>(config.model_dim)) : 1.0f),
-        type_(tokens.type),
+  // `tokens` is E in the packed form of a projection, which may be that of the vocabulary.
+  Embedding(const NetworkConfig& config, const Loader& loader, const Matrix& tokens, const std::string& name)
+      : scale_(config.scales_embeddings ? std::sqrt(static_cast<float>(config.model_dim)) : 1.0f),
+        tokens_(tokens),
         norm_(loader.norm(name + ".norm")) {
-    const auto* from = static_cast<const uint8_t*>(tokens.data);
-    tokens_.assign(from, from + tokens.rows * tokens.columns * (type_ == NumberType::float32 ? 4 : 2));
     const auto positions = static_cast<Positions>(config.positions);
     if (positions == Positions::learned) positions_ = loader.floats_or_empty(name + ".positions.weight");
-    if (positions == Positions::sinusoidal) {
-      positions_ = sinusoids(config.max_positions, width_, config.has_sinusoid_halves != 0);
-    }
+    if (positions == Positions::sinusoidal) positions_ = sinusoids(config);
   }
 
-  int64_t bytes() const { return static_cast<int64_t>(tokens_.size() + positions_.size() * sizeof(float)); }
+  int64_t bytes() const { return static_cast<int64_t>(positions_.size() * sizeof(float)); }
 
   void apply(int32_t token, int32_t position, float* state) const {
-    Tensor{tokens_.data(), type_, token + 1, width_}.copy_row(token, state);
-    for (int i = 0; i < width_; ++i) state[i] *= scale_;
+    const int64_t width = tokens_.inputs();
+    tokens_.copy_weights(token, state);
+    for (int64_t i = 0; i < width; ++i) state[i] *= scale_;
     if (!positions_.empty()) {
-      const float* added = positions_.data() + int64_t{position} * width_;
-      for (int i = 0; i < width_; ++i) state[i] += added[i];
+      const float* added = positions_.data() + position * width;
+      for (int64_t i = 0; i < width; ++i) state[i] += added[i];
     }
     if (!norm_.is_identity()) norm_.apply(state, state, 1);
   }
 
  private:
-  int width_;
   float scale_;
-  NumberType type_;
-  std::vector<uint8_t> tokens_;   // E, [tokens][width]
+  const Matrix& tokens_;
   std::vector<float> positions_;  // P, [positions][width]; empty for positions that are not added
   LayerNorm norm_;
 };

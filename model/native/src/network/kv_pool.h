@@ -11,10 +11,7 @@ namespace dragoman {
 
 struct KvLayout {
   int layers;
-  int width;         // numbers of a key, and of a value: all heads, each padded to whole vectors
-  int number_bytes;  // 4: float32, 2: bfloat16
-
-  int64_t bytes() const { return int64_t{2} * width * number_bytes; }  // of a key and its value
+  int64_t bytes;  // of a key and its value in one layer, or of the state of a recurrent cell
 };
 
 // One target position of a hypothesis, or one source token, occupies one slot. Slots are never moved or copied: a
@@ -23,7 +20,7 @@ class KvPool {
  public:
   // Reserves address space for all slots. The system provides memory when a slot is first written.
   KvPool(const KvLayout& layout, int32_t capacity)
-      : bytes_(layout.bytes()), capacity_(capacity), memory_(layout.layers * int64_t{capacity} * bytes_) {
+      : bytes_(layout.bytes), capacity_(capacity), memory_(layout.layers * int64_t{capacity} * bytes_) {
     free_.reserve(capacity);
     for (int32_t slot = capacity; slot-- > 0;) free_.push_back(slot);
   }
@@ -39,7 +36,7 @@ class KvPool {
   }
   void free(int32_t slot) { free_.push_back(slot); }
 
-  // The keys of all heads in a layer, followed by the values.
+  // The keys of all heads in a layer, followed by the values; or the state of the layer's recurrent cell.
   void* at(int layer, int32_t slot) { return memory_.data() + (int64_t{layer} * capacity_ + slot) * bytes_; }
 
  private:

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/attention.h"
@@ -15,12 +18,18 @@
 namespace dragoman {
 
 struct FeedForward {
-  Matrix input, output;
+  Matrix input, gate, output;  // gate: empty unless feed-forward layers are gated
   LayerNorm norm;
 };
 
 struct SelfAttention {
   Matrix query_key_value, output;
+  LayerNorm norm;
+};
+
+// SSRU, the recurrent cell of Kim et al. 2019 (https://aclanthology.org/D19-5632).
+struct RecurrentCell {
+  Matrix forget_input;
   LayerNorm norm;
 };
 
@@ -35,7 +44,8 @@ struct EncoderLayer {
 };
 
 struct DecoderLayer {
-  SelfAttention attention;
+  SelfAttention attention;  // empty if the layer has a cell
+  RecurrentCell cell;
   CrossAttention cross;
   FeedForward feed_forward;
 };
@@ -53,80 +63,120 @@ class Loader {
 
   DecoderLayer decoder_layer(int index) const {
     const std::string layer = "decoder.layers." + std::to_string(index);
-    CrossAttention cross{to_heads({layer + ".cross.query"}), to_heads({layer + ".cross.key_value"}),
+    CrossAttention cross{to_heads({layer + ".cross.query"}, 1), to_heads({layer + ".cross.key_value"}, 2),
                          from_heads(layer + ".cross.output"), norm(layer + ".cross_residual.norm")};
-    return {self_attention(layer), std::move(cross), feed_forward(layer)};
+    if (!config_.has_recurrent_cells) return {self_attention(layer), {}, std::move(cross), feed_forward(layer)};
+    RecurrentCell cell{linear({layer + ".ssru.forget", layer + ".ssru.input"}, config_.model_dim),
+                       norm(layer + ".attention_residual.norm")};
+    return {{}, std::move(cell), std::move(cross), feed_forward(layer)};
   }
 
   // The identity if the checkpoint has no such norm.
   LayerNorm norm(const std::string& name) const {
     if (!tensors_.has(name + ".weight")) return {};
-    return {tensors_.at(name + ".weight").floats(), floats_or_empty(name + ".bias"), config_.norm_epsilon,
-            config_.norm_divides_by_deviation != 0};
+    return {tensors_.floats(name + ".weight"), floats_or_empty(name + ".bias"), config_.norm_epsilon,
+            static_cast<NormForm>(config_.norm_form)};
   }
 
-  Matrix packed(const DenseMatrix& dense) const { return {static_cast<Precision>(config_.precision), dense}; }
+  bool has(const std::string& linear) const { return tensors_.has(linear + ".weight"); }
 
+  std::vector<float> floats(const std::string& name) const { return tensors_.floats(name); }
   std::vector<float> floats_or_empty(const std::string& name) const {
-    return tensors_.has(name) ? tensors_.at(name).floats() : std::vector<float>{};
+    return tensors_.has(name) ? tensors_.floats(name) : std::vector<float>{};
+  }
+
+  // The first rows of an embedding or projection; further rows pad the vocabulary to a multiple.
+  Matrix vocabulary(const std::string& name, int64_t size) const {
+    Matrix matrix(precision(), size, config_.model_dim);
+    fill(matrix, 0, name, [=](int64_t row) { return row < size ? row : -1; });
+    return matrix;
   }
 
  private:
   SelfAttention self_attention(const std::string& layer) const {
-    return {to_heads({layer + ".attention.query", layer + ".attention.key_value"}),
+    return {to_heads({layer + ".attention.query", layer + ".attention.key_value"}, 3),
             from_heads(layer + ".attention.output"), norm(layer + ".attention_residual.norm")};
   }
 
   FeedForward feed_forward(const std::string& layer) const {
-    return {packed(dense(layer + ".feed_forward.input")), packed(dense(layer + ".feed_forward.output")),
+    const int64_t width = config_.ffn_dim;
+    return {linear({layer + ".feed_forward.input"}, width),
+            config_.has_gated_ffn ? linear({layer + ".feed_forward.gate"}, width) : Matrix{},
+            linear({layer + ".feed_forward.output"}, config_.model_dim, width),
             norm(layer + ".feed_forward_residual.norm")};
   }
 
-  DenseMatrix dense(const std::string& name) const {
-    const Tensor& weight = tensors_.at(name + ".weight");
-    return {weight.rows, weight.columns, weight.floats(), floats_or_empty(name + ".bias")};
+  Precision precision() const { return static_cast<Precision>(config_.precision); }
+
+  // Concatenates linear layers with the same inputs and the same number of outputs.
+  Matrix linear(std::initializer_list<std::string> names, int64_t outputs, int64_t inputs = 0) const {
+    Matrix matrix(precision(), static_cast<int64_t>(names.size()) * outputs, inputs > 0 ? inputs : config_.model_dim);
+    int64_t first = 0;
+    for (const std::string& name : names) {
+      fill(matrix, first, name, [](int64_t row) { return row; });
+      first += outputs;
+    }
+    return matrix;
   }
 
   // The index that a number of unpadded heads has among padded ones.
   int64_t padded_index(int64_t index) const {
-    const int dimension = config_.model_dim / config_.num_heads;
+    const int dimension = config_.head_dim;
     return index / dimension * heads_.width + index % dimension;
   }
 
-  // Concatenates linear layers whose outputs are heads.
-  Matrix to_heads(std::initializer_list<std::string> names) const {
-    DenseMatrix all;
+  // Concatenates linear layers whose outputs are heads; keys and values are one layer.
+  Matrix to_heads(std::initializer_list<std::string> names, int parts) const {
+    Matrix matrix(precision(), parts * heads_.total_width(), config_.model_dim);
+    int64_t first = 0;
     for (const std::string& name : names) {
-      const DenseMatrix part = dense(name);
-      const int64_t first = all.outputs, inputs = all.inputs = part.inputs;
-      all.outputs += part.outputs / config_.model_dim * heads_.total_width();  // keys and values are one layer
-      all.weights.resize(all.outputs * inputs);
-      all.bias.resize(all.outputs);
-      for (int64_t output = 0; output < part.outputs; ++output) {
-        const int64_t to = first + padded_index(output);
-        std::copy_n(part.weights.begin() + output * inputs, inputs, all.weights.begin() + to * inputs);
-        if (!part.bias.empty()) all.bias[to] = part.bias[output];
-      }
+      fill(matrix, first, name, [this](int64_t row) { return padded_index(row); });
+      first += heads_.total_width();
     }
-    return packed(all);
+    return matrix;
   }
 
   // A linear layer whose inputs are heads.
   Matrix from_heads(const std::string& name) const {
-    const DenseMatrix from = dense(name);
-    DenseMatrix to{from.outputs, heads_.total_width(), {}, from.bias};
-    to.weights.resize(to.outputs * to.inputs);
-    for (int64_t output = 0; output < from.outputs; ++output) {
-      for (int64_t input = 0; input < from.inputs; ++input) {
-        to.weights[output * to.inputs + padded_index(input)] = from.weights[output * from.inputs + input];
+    Matrix matrix(precision(), config_.model_dim, heads_.total_width());
+    fill(matrix, 0, name, [](int64_t row) { return row; }, [this](int64_t input) { return padded_index(input); });
+    return matrix;
+  }
+
+  // Copies a linear layer. Its outputs and inputs get new indices; those with a negative one are left out.
+  template <typename OutputIndex, typename InputIndex = std::nullptr_t>
+  void fill(Matrix& to, int64_t first, const std::string& name, OutputIndex output_of, InputIndex input_of = {}) const {
+    constexpr bool kMovesInputs = !std::is_same_v<InputIndex, std::nullptr_t>;
+    std::vector<float> numbers, moved(to.inputs());
+    std::vector<int8_t> moved_integers(to.inputs());
+    const auto place = [&](const auto* row, int64_t columns, auto& places) {
+      if constexpr (kMovesInputs) {
+        for (int64_t i = 0; i < columns; ++i) places[input_of(i)] = row[i];
+        return &*places.cbegin();
       }
+      return row;
+    };
+    tensors_.for_each_row(name + ".weight", [&](int64_t row, const Tensor& rows, int64_t index) {
+      const int64_t output = output_of(row);
+      if (output < 0) return;
+      if (rows.type == NumberType::int8 && to.precision() == Precision::int8) {
+        const int8_t* integers = place(rows.integers(index), rows.columns, moved_integers);
+        return to.set_output(first + output, integers, rows.scales[index]);
+      }
+      numbers.resize(rows.columns);
+      rows.copy_row(index, numbers.data());
+      to.set_output(first + output, place(numbers.data(), rows.columns, moved));
+    });
+    const std::vector<float> bias = floats_or_empty(name + ".bias");
+    for (std::size_t row = 0; row < bias.size(); ++row) {
+      const int64_t output = output_of(static_cast<int64_t>(row));
+      if (output >= 0) to.set_bias(first + output, bias[row]);
     }
-    return packed(to);
   }
 
   const NetworkConfig& config_;
   const Tensors& tensors_;
-  const Heads& heads_;
+  const Heads heads_;
 };
 
 }  // namespace dragoman

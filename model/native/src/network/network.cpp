@@ -7,18 +7,21 @@
 namespace dragoman {
 namespace {
 
-const char* const kSourceTokens = "source_embedding.tokens.weight";
-const char* const kTargetTokens = "target_embedding.tokens.weight";
+const char* const kSourceTokens = "source_embedding.tokens";
+const char* const kTargetTokens = "target_embedding.tokens";
+const char* const kOutput = "output";
 
-// Tied embeddings are stored under the source's name.
-const Tensor& target_tokens(const Tensors& tensors) {
-  return tensors.at(tensors.has(kTargetTokens) ? kTargetTokens : kSourceTokens);
+// The projection onto the vocabulary. Tied matrices are stored once, under the first of the three names.
+Matrix projection(const NetworkConfig& config, const Loader& loader) {
+  const char* const name = loader.has(kOutput) ? kOutput : loader.has(kTargetTokens) ? kTargetTokens : kSourceTokens;
+  Matrix matrix = loader.vocabulary(name, config.target_vocab_size);
+  const std::vector<float> bias = loader.floats_or_empty("output.bias");
+  for (int64_t token = 0; !bias.empty() && token < matrix.outputs(); ++token) matrix.set_bias(token, bias[token]);
+  return matrix;
 }
 
 Heads heads_of(const NetworkConfig& config) {
-  const int dimension = config.model_dim / config.num_heads;
-  return {config.num_heads, static_cast<int>(round_up(dimension, kLanes)),
-          1.0f / std::sqrt(static_cast<float>(dimension))};
+  return {config.num_heads, static_cast<int>(round_up(config.head_dim, kLanes)), config.attention_scale};
 }
 
 }  // namespace
@@ -32,47 +35,59 @@ struct Network::Attended {
 };
 
 Network::Network(const NetworkConfig& config, const Tensors& tensors)
+    : Network(config, Loader(config, tensors, heads_of(config))) {}
+
+Network::Network(const NetworkConfig& config, const Loader& loader)
     : config_(config),
       heads_(heads_of(config)),
-      source_embedding_(config_, Loader(config_, tensors, heads_), tensors.at(kSourceTokens), "source_embedding"),
-      target_embedding_(config_, Loader(config_, tensors, heads_), target_tokens(tensors), "target_embedding") {
-  const Loader loader(config_, tensors, heads_);
+      output_(projection(config, loader)),
+      source_tokens_(loader.has(kOutput) || loader.has(kTargetTokens)
+                         ? loader.vocabulary(kSourceTokens, config.source_vocab_size)
+                         : Matrix()),
+      target_tokens_(loader.has(kOutput) && loader.has(kTargetTokens)
+                         ? loader.vocabulary(kTargetTokens, config.target_vocab_size)
+                         : Matrix()),
+      source_embedding_(config, loader, source_tokens_.outputs() > 0 ? source_tokens_ : output_, "source_embedding"),
+      target_embedding_(config, loader,
+                        target_tokens_.outputs() > 0 ? target_tokens_
+                        : loader.has(kOutput)        ? source_tokens_
+                                                     : output_,
+                        "target_embedding") {
   for (int i = 0; i < config.num_encoder_layers; ++i) encoder_.push_back(loader.encoder_layer(i));
   for (int i = 0; i < config.num_decoder_layers; ++i) decoder_.push_back(loader.decoder_layer(i));
   if (config.has_final_norm) {
     encoder_norm_ = loader.norm("encoder.norm");
     decoder_norm_ = loader.norm("decoder.norm");
   }
-  const Tensor& projection = tensors.has("output.weight") ? tensors.at("output.weight") : target_tokens(tensors);
-  DenseMatrix dense{projection.rows, projection.columns, projection.floats(), loader.floats_or_empty("output.bias")};
-  dense.outputs = config.target_vocab_size;  // drops rows that pad the vocabulary to a multiple
-  if (!dense.bias.empty()) dense.bias.resize(dense.outputs);
-  output_ = loader.packed(dense);
   if (static_cast<Positions>(config.positions) == Positions::rotary) {
-    rope_table_ = rope_table(config.max_positions, dimension());
+    rope_table_ = rope_table(config.max_positions, config.head_dim);
   }
   if (static_cast<Positions>(config.positions) == Positions::relative) {
-    encoder_biases_ = distance_biases(config, tensors.at("encoder.relative_bias.weight").floats(), true);
-    decoder_biases_ = distance_biases(config, tensors.at("decoder.relative_bias.weight").floats(), false);
+    encoder_biases_ = distance_biases(config, loader.floats("encoder.relative_bias.weight"), true);
+    decoder_biases_ = distance_biases(config, loader.floats("decoder.relative_bias.weight"), false);
   }
 }
 
 int64_t Network::weight_bytes() const {
-  int64_t bytes = output_.bytes() + source_embedding_.bytes() + target_embedding_.bytes();
+  int64_t bytes = output_.bytes() + source_tokens_.bytes() + target_tokens_.bytes();
+  bytes += source_embedding_.bytes() + target_embedding_.bytes();
   const auto add_layer = [&](const SelfAttention& attention, const FeedForward& feed_forward) {
     bytes += attention.query_key_value.bytes() + attention.output.bytes();
-    bytes += feed_forward.input.bytes() + feed_forward.output.bytes();
+    bytes += feed_forward.input.bytes() + feed_forward.gate.bytes() + feed_forward.output.bytes();
   };
   for (const EncoderLayer& layer : encoder_) add_layer(layer.attention, layer.feed_forward);
   for (const DecoderLayer& layer : decoder_) {
     add_layer(layer.attention, layer.feed_forward);
-    bytes += layer.cross.query.bytes() + layer.cross.key_value.bytes() + layer.cross.output.bytes();
+    bytes += layer.cell.forget_input.bytes() + layer.cross.query.bytes() + layer.cross.key_value.bytes() +
+             layer.cross.output.bytes();
   }
   return bytes;
 }
 
 KvLayout Network::kv_layout() const {
-  return {config_.num_decoder_layers, static_cast<int>(heads_.total_width()), has_bfloat16_slots() ? 2 : 4};
+  const int64_t keys_values = 2 * heads_.total_width() * (has_bfloat16_slots() ? 2 : 4);
+  const int64_t state = config_.has_recurrent_cells ? round_up(config_.model_dim, kLanes) * 4 : 0;
+  return {config_.num_decoder_layers, std::max(keys_values, state)};
 }
 
 void Network::encode(const Source* sources, int count, KvPool& pool, Scratch& scratch) const {
@@ -98,16 +113,23 @@ void Network::step(const Row* rows, int count, KvPool& pool, Scratch& scratch, c
     target_embedding_.apply(rows[i].token, rows[i].position, states + int64_t{i} * config_.model_dim);
   }
   for (int layer = 0; layer < config_.num_decoder_layers; ++layer) {
-    self_attention_step(scratch, layer, rows, count, pool);
+    if (config_.has_recurrent_cells) {
+      recurrent_step(scratch, layer, rows, count, pool);
+    } else {
+      self_attention_step(scratch, layer, rows, count, pool);
+    }
     cross_attention_step(scratch, layer, rows, count, pool);
     feed_forward(scratch, decoder_[layer].feed_forward, count);
   }
   if (!decoder_norm_.is_identity()) decoder_norm_.apply(states, states, count);
+  if (config_.logit_scale != 1.0f) {
+    for (int64_t i = 0; i < int64_t{count} * config_.model_dim; ++i) states[i] *= config_.logit_scale;
+  }
   multiply(scratch, output, states, count, config_.model_dim, logits);
 }
 
 void Network::reserve(Scratch& scratch, int64_t rows) const {
-  const int64_t projected = 3 * heads_.total_width();
+  const int64_t projected = std::max<int64_t>(3 * heads_.total_width(), 2 * config_.model_dim);
   scratch.states.resize(rows * config_.model_dim);
   scratch.normed.resize(rows * config_.model_dim);
   scratch.projections.resize(rows * projected);
@@ -138,16 +160,21 @@ void Network::residual(Scratch& scratch, const LayerNorm& norm, int rows, Block 
 
 void Network::feed_forward(Scratch& scratch, const FeedForward& layer, int rows) const {
   residual(scratch, layer.norm, rows, [&](const float* input) {
-    const Epilogue activate{false, static_cast<Activation>(config_.activation)};
-    multiply(scratch, layer.input, input, rows, config_.model_dim, scratch.hidden.data(), activate);
-    multiply(scratch, layer.output, scratch.hidden.data(), rows, config_.ffn_dim, scratch.states.data(), {true});
+    float* const hidden = scratch.hidden.data();
+    scratch.inputs.prepare(layer.input.precision(), input, rows, config_.model_dim, config_.model_dim);
+    if (config_.has_gated_ffn) layer.gate.multiply(scratch.inputs, hidden, config_.ffn_dim);
+    const Epilogue activate{config_.has_gated_ffn ? Store::multiplies : Store::replaces,
+                            static_cast<Activation>(config_.activation)};
+    layer.input.multiply(scratch.inputs, hidden, config_.ffn_dim, activate);
+    multiply(scratch, layer.output, hidden, rows, config_.ffn_dim, scratch.states.data(), {Store::adds});
   });
 }
 
 // Applies RoPE to all heads of a query or key.
 void Network::rotate_heads(float* numbers, int position) const {
   if (rope_table_.empty()) return;
-  rotate(numbers, heads_.count, heads_.width, dimension(), rope_table_.data() + int64_t{position} * dimension());
+  const float* angles = rope_table_.data() + int64_t{position} * config_.head_dim;
+  rotate(numbers, heads_.count, heads_.width, config_.head_dim, angles);
 }
 
 // The biases of keys 0, 1, … for a query at `position`.
@@ -165,7 +192,7 @@ void Network::encode_layer(Scratch& scratch, const EncoderLayer& layer, const So
       attend_to_sentence(scratch, first, sources[sentence].length);
     }
     const int width = static_cast<int>(heads_.total_width());
-    multiply(scratch, part.output, scratch.attended.data(), rows, width, scratch.states.data(), {true});
+    multiply(scratch, part.output, scratch.attended.data(), rows, width, scratch.states.data(), {Store::adds});
   });
   feed_forward(scratch, layer.feed_forward, rows);
 }
@@ -224,6 +251,33 @@ void Network::attend_to_slots(Scratch& scratch, int layer, KvPool& pool, const A
   has_bfloat16_slots() ? attend_with_type(uint16_t{}) : attend_with_type(float{});
 }
 
+// c_t = f_t · c_{t-1} + (1 - f_t) · W x_t with f_t = sigmoid(W_f x_t + b_f); adds relu(c_t) to the states. The slot of
+// position t holds c_t in float32.
+void Network::recurrent_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const {
+  const RecurrentCell& cell = decoder_[layer].cell;
+  const int width = config_.model_dim;
+  residual(scratch, cell.norm, count, [&](const float* input) {
+    multiply(scratch, cell.forget_input, input, count, width, scratch.projections.data());
+    for (int i = 0; i < count; ++i) {
+      const Row& row = rows[i];
+      const auto cell_state = [&](int position) {
+        return static_cast<float*>(pool.at(layer, row.block_table[position]));
+      };
+      const float *forget = scratch.projections.data() + int64_t{i} * 2 * width, *entering = forget + width;
+      const float* before = row.position > 0 ? cell_state(row.position - 1) : nullptr;
+      float *after = cell_state(row.position), *state = scratch.states.data() + int64_t{i} * width;
+      for (int first = 0; first < width; first += kLanes) {
+        const int64_t left = width - first;
+        const Floats kept = sigmoid(load_partial(forget + first, left, 0.0f));
+        Floats cells = (1.0f - kept) * load_partial(entering + first, left, 0.0f);
+        if (before != nullptr) cells += kept * floats(before + first);
+        store(after + first, cells);
+        store_partial(state + first, left, load_partial(state + first, left, 0.0f) + Relu{}(cells));
+      }
+    }
+  });
+}
+
 void Network::self_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const {
   const SelfAttention& part = decoder_[layer].attention;
   const int width = static_cast<int>(heads_.total_width());
@@ -239,7 +293,7 @@ void Network::self_attention_step(Scratch& scratch, int layer, const Row* rows, 
       attend_to_slots(scratch, layer, pool, {row.block_table, row.position + 1, bias, nullptr}, query,
                       scratch.attended.data() + int64_t{i} * width);
     }
-    multiply(scratch, part.output, scratch.attended.data(), count, width, scratch.states.data(), {true});
+    multiply(scratch, part.output, scratch.attended.data(), count, width, scratch.states.data(), {Store::adds});
   });
 }
 
@@ -255,7 +309,7 @@ void Network::cross_attention_step(Scratch& scratch, int layer, const Row* rows,
                       {row.source_slots, row.source_length, {}, is_last ? row.attention : nullptr},
                       scratch.projections.data() + int64_t{i} * width, scratch.attended.data() + int64_t{i} * width);
     }
-    multiply(scratch, part.output, scratch.attended.data(), count, width, scratch.states.data(), {true});
+    multiply(scratch, part.output, scratch.attended.data(), count, width, scratch.states.data(), {Store::adds});
   });
 }
 

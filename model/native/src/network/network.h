@@ -41,8 +41,10 @@ struct Scratch {
 
 class Network {
  public:
-  // Copies what it needs of the tensors. Throws std::invalid_argument if one is missing.
+  // Copies what it needs of the tensors. Throws std::invalid_argument if one is missing or unreadable.
   Network(const NetworkConfig& config, const Tensors& tensors);
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
 
   const NetworkConfig& config() const { return config_; }
   // Bytes of packed weights and embeddings.
@@ -63,7 +65,8 @@ class Network {
  private:
   struct Attended;
 
-  int dimension() const { return config_.model_dim / config_.num_heads; }
+  Network(const NetworkConfig& config, const Loader& loader);
+
   bool has_bfloat16_slots() const { return static_cast<Precision>(config_.precision) != Precision::float32; }
   void reserve(Scratch& scratch, int64_t rows) const;
   void multiply(Scratch& scratch, const Matrix& matrix, const float* rows, int count, int columns, float* results,
@@ -80,16 +83,18 @@ class Network {
   void store_slot(const float* keys_values, void* slot) const;
   void attend_to_slots(Scratch& scratch, int layer, KvPool& pool, const Attended& attended, const float* query,
                        float* output) const;
+  void recurrent_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const;
   void self_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const;
   void cross_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const;
 
   NetworkConfig config_;
   Heads heads_;
-  Embedding source_embedding_, target_embedding_;
   std::vector<EncoderLayer> encoder_;
   std::vector<DecoderLayer> decoder_;
   LayerNorm encoder_norm_, decoder_norm_;
   Matrix output_;
+  Matrix source_tokens_, target_tokens_;  // empty if they are tied to another matrix
+  Embedding source_embedding_, target_embedding_;
   std::vector<float> rope_table_;      // empty unless positions are rotary
   std::vector<float> encoder_biases_;  // empty unless positions are relative
   std::vector<float> decoder_biases_;

@@ -1,18 +1,17 @@
-// The tensors of a checkpoint, by name, in the memory of the caller.
+// The tensors of a checkpoint, by name, which the caller reads one after the other.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace dragoman {
 
-enum class NumberType : int32_t { float32 = 0, bfloat16 = 1, float16 = 2 };
+enum class NumberType : int32_t { float32 = 0, bfloat16 = 1, float16 = 2, int8 = 3 };
 
 inline float from_bfloat16(uint16_t half) {
   const uint32_t word = uint32_t{half} << 16;
@@ -29,12 +28,15 @@ inline float from_float16(uint16_t half) {
   return half & 0x8000 ? -magnitude : magnitude;
 }
 
-// A view of a matrix in row order; a vector has one row.
+// Some rows of a matrix, as plain C that ctypes fills in; a vector has one row.
 struct Tensor {
   const void* data;
+  const float* scales;  // int8: a number is its integer times the scale of its row; null otherwise
   NumberType type;
-  int64_t rows;
+  int64_t rows;  // of the whole matrix
   int64_t columns;
+
+  const int8_t* integers(int64_t row) const { return static_cast<const int8_t*>(data) + row * columns; }
 
   // Converts a row to float32.
   void copy_row(int64_t row, float* to) const {
@@ -44,38 +46,53 @@ struct Tensor {
       case NumberType::float32: std::copy(numbers, numbers + columns, to); break;
       case NumberType::bfloat16: std::transform(halves, halves + columns, to, from_bfloat16); break;
       case NumberType::float16: std::transform(halves, halves + columns, to, from_float16); break;
+      case NumberType::int8:
+        for (int64_t i = 0; i < columns; ++i) to[i] = static_cast<float>(integers(row)[i]) * scales[row];
     }
   }
-
-  // Converts all rows to float32.
-  std::vector<float> floats() const {
-    std::vector<float> result(rows * columns);
-    for (int64_t row = 0; row < rows; ++row) copy_row(row, result.data() + row * columns);
-    return result;
-  }
 };
 
-// A tensor with its name in the checkpoint, as plain C that ctypes fills in.
-struct NamedTensor {
-  const char* name;
-  const void* data;
-  NumberType type;
-  int64_t rows;
-  int64_t columns;
-};
+// Writes `count` rows of a tensor from `first` on, or fewer at its end, which stay valid until the next call. Returns
+// 1, or 0 if there is no such tensor, or -1 if it cannot be read. With null it only returns whether there is one.
+using ReadTensor = int32_t (*)(const char* name, int64_t first, int64_t count, Tensor* rows);
 
 class Tensors {
  public:
-  void add(const std::string& name, const Tensor& tensor) { tensors_[name] = tensor; }
-  bool has(const std::string& name) const { return tensors_.count(name) > 0; }
-  const Tensor& at(const std::string& name) const {
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end()) throw std::invalid_argument("tensor '" + name + "' is missing");
-    return found->second;
+  explicit Tensors(ReadTensor read) : read_(read) {}
+
+  bool has(const std::string& name) const { return read_(name.c_str(), 0, 0, nullptr) > 0; }
+
+  // Throws std::invalid_argument if there is no such tensor, or it cannot be read.
+  Tensor read(const std::string& name, int64_t first, int64_t count) const {
+    Tensor rows;
+    const int32_t outcome = read_(name.c_str(), first, count, &rows);
+    if (outcome <= 0) throw std::invalid_argument("tensor '" + name + (outcome ? "' is unreadable" : "' is missing"));
+    return rows;
+  }
+
+  // Calls visit(row, rows, index) for every row, which is number `index` of `rows`. Few rows are in memory at a time.
+  template <typename Visitor>
+  void for_each_row(const std::string& name, const Visitor& visit) const {
+    constexpr int64_t kRowsAtOnce = 1024;
+    for (int64_t row = 0, total = 1; row < total;) {
+      const Tensor rows = read(name, row, kRowsAtOnce);
+      total = rows.rows;
+      for (int64_t index = 0; index < kRowsAtOnce && row < total; ++index) visit(row++, rows, index);
+    }
+  }
+
+  // All numbers as float32.
+  std::vector<float> floats(const std::string& name) const {
+    std::vector<float> numbers;
+    for_each_row(name, [&](int64_t row, const Tensor& rows, int64_t index) {
+      numbers.resize(rows.rows * rows.columns);
+      rows.copy_row(index, numbers.data() + row * rows.columns);
+    });
+    return numbers;
   }
 
  private:
-  std::map<std::string, Tensor> tensors_;
+  ReadTensor read_;
 };
 
 }  // namespace dragoman
