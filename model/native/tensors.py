@@ -25,7 +25,7 @@ class Array(Protocol):
 
 @runtime_checkable
 class ArrayTensor(Protocol):
-    """A tensor of a checkpoint, in the number type of its file."""
+    """A tensor of a checkpoint, in the number type of its file; int8 has a `scale` for each row."""
 
     @property
     def values(self) -> Array:
@@ -34,10 +34,6 @@ class ArrayTensor(Protocol):
     @property
     def dtype(self) -> str:
         """`float32`, `bfloat16`, `float16` or `int8`."""
-
-    @property
-    def scale(self) -> Array | None:
-        """For int8, the float32 factor of each row."""
 
 
 class Device(Protocol):
@@ -182,8 +178,7 @@ def _of_array(tensor: ArrayTensor) -> _Place | None:
 def _scales(name: str, tensor: ArrayTensor, shape: Sequence[int]) -> int | None:
     if tensor.dtype != "int8":
         return None
-    view: Mapping[str, Any] = {} if tensor.scale is None else tensor.scale.__array_interface__
-    contiguous = view.get("typestr") == "<f4" and view.get("strides") is None
-    if not contiguous or tuple(view["shape"]) != (shape[0] if len(shape) == 2 else 1,):
+    view: Mapping[str, Any] = getattr(getattr(tensor, "scale", None), "__array_interface__", {})
+    if view.get("typestr") != "<f4" or view.get("strides") or tuple(view["shape"]) != tuple(shape[:-1]):
         raise NativeError(f"tensor {name!r} must have a float32 scale for each row")
     return int(view["data"][0])

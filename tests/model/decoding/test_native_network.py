@@ -1,5 +1,6 @@
 import gc
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -38,6 +39,43 @@ def test_weights_may_come_from_a_checkpoint_in_any_type_it_stores(
     expected = native_engine(torch_network, library=library).decode(requests)
     network = NativeNetwork(torch_network.config, weights, library=library)
     assert engine_over(network).decode(requests) == expected
+
+
+@dataclass
+class Int8Tensor:
+    """An int8 matrix and the factors of its rows."""
+
+    values: np.ndarray
+    scale: np.ndarray
+    dtype: str = "int8"
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_int8_weights_are_taken_as_they_are(precision: str, library: Library) -> None:
+    torch_network = lively_network(2, tie="all")
+    weights: dict[str, Int8Tensor | StoredTensor] = {}
+    for name, tensor in torch_network.state_dict().items():
+        if tensor.dim() == 1:
+            weights[name] = stored(tensor, "float32")
+            continue
+        scale = tensor.abs().amax(1) / 127
+        integers = (tensor / scale[:, None]).round()
+        with torch.no_grad():
+            tensor.copy_(integers * scale[:, None])
+        weights[name] = Int8Tensor(integers.to(torch.int8).numpy(), scale.numpy())
+    requests = [request(source) for source in sentences(4, 7)]
+    network = NativeNetwork(torch_network.config, weights, precision, library=library)
+    expected = native_engine(torch_network, library=library, precision=precision).decode(requests)
+    for ours, theirs in zip(engine_over(network).decode(requests), expected, strict=True):
+        assert_same(ours, theirs)
+
+
+def test_int8_weights_need_a_scale_for_each_row(library: Library) -> None:
+    network = tiny_network()
+    weights = {name: stored(tensor, "float32") for name, tensor in network.state_dict().items()}
+    lacking = Int8Tensor(np.zeros((29, 16), np.int8), np.zeros(28, np.float32))
+    with pytest.raises(NativeError, match=r"'output\.weight' must have a float32 scale for each row"):
+        NativeNetwork(network.config, weights | {"output.weight": lacking}, library=library)
 
 
 def test_tied_weights_are_needed_once(library: Library) -> None:
@@ -86,7 +124,6 @@ def test_an_entry_holds_keys_and_values_of_all_layers(library: Library) -> None:
         ({"num_encoder_layers": 0}, "encoder-decoders only"),
         ({"num_decoder_layers": 0}, "encoder-decoders only"),
         ({"max_positions": 2**32 + 1}, "max_positions up to 1073741824, not with 4294967297"),
-        ({"decoder_memory": "ssru"}, "does not compute decoder_memory ssru"),
     ],
 )
 def test_other_architectures_are_refused(changed: dict[str, object], words: str) -> None:
