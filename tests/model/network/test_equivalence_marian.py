@@ -8,7 +8,7 @@ from transformers.models.marian.modeling_marian import MarianMTModel
 
 from model.config import TransformerConfig
 from model.network.transformer import Transformer
-from tests.model.reference_networks import copy_marian
+from tests.model.reference_networks import copy_bart
 from tests.model.tiny_networks import ids, randomised, started
 
 VOCAB, EOS, PAD = 31, 0, 30
@@ -62,7 +62,7 @@ def ours_like(theirs: MarianMTModel) -> Transformer:
         }
     )
     network = Transformer(config).eval()
-    copy_marian(network, theirs)
+    copy_bart(network, theirs)
     return network
 
 
