@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
@@ -183,18 +183,27 @@ class _Place:
     dtype: StorageType
     shape: Shape
     offset: int
+    end: int
     before: "hashlib._Hash"
     after: bytes
 
     def read(self) -> NDArray[np.generic]:
-        """Raises CheckpointError if the file has been changed since it was verified."""
-        values = np.empty(self.shape, NUMPY_TYPES[self.dtype])
-        self.file.read_into(values, self.offset)
-        digest = self.before.copy()
-        digest.update(values.reshape(-1).view(np.uint8).data)
-        if digest.digest() != self.after:
-            raise _changed(self.file.path)
+        """Reads all numbers; raises CheckpointError if the file has been changed since it was verified."""
+        (values,) = self.blocks([self.shape])
         return values
+
+    def blocks(self, shapes: Iterable[Shape]) -> Iterator[NDArray[np.generic]]:
+        """Yields the numbers in consecutive arrays; raises as `read`, before the last of them."""
+        digest, offset = self.before.copy(), self.offset
+        for shape in shapes:
+            values = np.empty(shape, NUMPY_TYPES[self.dtype])
+            self.file.read_into(values, offset)
+            digest.update(values.reshape(-1).view(np.uint8).data)
+            offset += values.nbytes
+            if offset == self.end and digest.digest() != self.after:
+                raise _changed(self.file.path)
+            yield values
+            del values  # before the next one is read
 
 
 class StoredTensors(Mapping[str, StoredTensor]):
@@ -210,14 +219,27 @@ class StoredTensors(Mapping[str, StoredTensor]):
 
     def __getitem__(self, name: str) -> StoredTensor:
         place = self._places[name]
-        scale = self._places[name + SCALE].read() if place.dtype == "int8" else None
-        return StoredTensor(place.read(), place.dtype, cast(NDArray[np.float32] | None, scale))
+        return StoredTensor(place.read(), place.dtype, self._scale(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def row_blocks(self, name: str, count: int) -> Iterator[StoredTensor]:
+        """Reads a matrix `count` rows at a time, from the first to the last.
+
+        Raises:
+            CheckpointError: Before the last block, if the file has been changed in place.
+        """
+        place = self._places[name]
+        rows, *others = place.shape
+        scale = self._scale(name)
+        shapes = [(min(count, rows - first), *others) for first in range(0, rows, count)]
+        for number, values in enumerate(place.blocks(shapes)):
+            part = None if scale is None else scale[number * count : (number + 1) * count]
+            yield StoredTensor(values, place.dtype, part)
 
     @property
     def dtypes(self) -> Mapping[str, StorageType]:
@@ -236,6 +258,10 @@ class StoredTensors(Mapping[str, StoredTensor]):
             int(np.prod(place.shape)) * np.dtype(NUMPY_TYPES[place.dtype]).itemsize
             for place in self._places.values()
         )
+
+    def _scale(self, name: str) -> NDArray[np.float32] | None:
+        is_int8 = self._places[name].dtype == "int8"
+        return cast(NDArray[np.float32], self._places[name + SCALE].read()) if is_int8 else None
 
     def _is_scale(self, name: str) -> bool:
         matrix = self._places.get(name.removesuffix(SCALE)) if name.endswith(SCALE) else None
@@ -288,7 +314,9 @@ def _verified_places(path: Path, expected: FileRecord | None) -> dict[str, _Plac
         if dtype is None:
             problem = problem or f"tensor {name!r} must be floating point, but is {entry['dtype']}"
         else:
-            places[name] = _Place(file, dtype, tuple(entry["shape"]), offset, before, digest.digest())
+            places[name] = _Place(
+                file, dtype, tuple(entry["shape"]), offset, len(header_bytes) + end, before, digest.digest()
+            )
     if expected is not None:
         verify_file(path, expected, FileRecord(digest.hexdigest(), file.size()))
     if problem:

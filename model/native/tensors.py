@@ -1,8 +1,8 @@
 """⑤ The addresses of tensors of NumPy or PyTorch, read one at a time. Imports neither of them."""
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
 from model.errors import NativeError
@@ -70,6 +70,14 @@ class TorchTensor(Protocol):
 Weights = Mapping[str, ArrayTensor | TorchTensor]
 
 
+@runtime_checkable
+class RowBlocks(Protocol):
+    """Weights that can be read without holding a whole matrix in memory."""
+
+    def row_blocks(self, name: str, count: int) -> Iterator[ArrayTensor]:
+        """Reads a matrix `count` rows at a time, from the first to the last."""
+
+
 @dataclass(frozen=True)
 class Block:
     """A matrix or vector in memory, contiguous in row order.
@@ -121,14 +129,14 @@ class Block:
 
 
 class TensorReader:
-    """Reads tensors for the library, and keeps only the last one alive.
+    """Reads tensors for the library, and keeps only the last one alive, or the last rows of a matrix.
 
     Args:
-        weights: Tensors by name; each is asked for once or twice.
+        weights: Tensors by name.
         shapes: The expected shapes; no other tensor is read.
 
     Attributes:
-        callback: The function that the library calls.
+        callback: The function that the library calls. It must ask for the rows of a matrix in order.
         error: The exception of the last call that failed.
     """
 
@@ -137,30 +145,39 @@ class TensorReader:
         self._name = ""
         self._tensor: ArrayTensor | TorchTensor | None = None
         self._block: Block | None = None
+        self._blocks: Iterator[ArrayTensor] = iter(())
         self.error: BaseException | None = None
         self.callback = ReadTensor(self._read)
 
-    def _read(self, name: bytes, first: int, _count: int, rows: "ctypes._Pointer[TensorRows]") -> int:
+    def _read(self, name: bytes, first: int, count: int, rows: "ctypes._Pointer[TensorRows]") -> int:
         wanted = name.decode()
         if wanted not in self._shapes:
             return 0
         if not rows:
             return 1
         try:
-            rows[0] = self._loaded(wanted).part(first)
+            rows[0] = self._rows(wanted, first, count)
         except BaseException as error:
             self.error = error
             return -1
         return 1
 
-    def _loaded(self, name: str) -> Block:
+    def _rows(self, name: str, first: int, count: int) -> TensorRows:
+        shape = self._shapes[name]
+        if name not in self._weights:
+            raise NativeError(f"tensor {name!r} is missing")
+        if isinstance(self._weights, RowBlocks) and len(shape) == 2:
+            if first == 0:
+                self._blocks = self._weights.row_blocks(name, count)
+            self._name, self._tensor = "", None  # frees the rows before the next ones are read
+            self._tensor = next(self._blocks)
+            found = min(count, shape[0] - first), shape[1]
+            return replace(Block.of(name, self._tensor, found), rows=shape[0]).part(0)
         if name != self._name or self._block is None:
-            if name not in self._weights:
-                raise NativeError(f"tensor {name!r} is missing")
-            self._block = self._tensor = None  # frees the tensor before the next one is read
+            self._block = self._tensor = None
             self._tensor = self._weights[name]
-            self._name, self._block = name, Block.of(name, self._tensor, self._shapes[name])
-        return self._block
+            self._name, self._block = name, Block.of(name, self._tensor, shape)
+        return self._block.part(first)
 
 
 def _of_torch(tensor: TorchTensor) -> _Place | None:

@@ -6,6 +6,8 @@ the other rows of the batch.
 Shapes: R rows, I inputs, O outputs.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
@@ -18,8 +20,16 @@ _CUDA_FEWEST_ROWS = 17
 _CUDA_WIDTH_MULTIPLE = 8
 
 
+Rows = tuple[Tensor, Tensor]
+"""int8 rows, (R, I), and the float32 scale of every row, (R, 1)."""
+
+
 class Int8Linear(nn.Module):
     """y = (x_int8 · W_int8ᵀ) · scale_x · scale_W + b, in place of `nn.Linear`.
+
+    Args:
+        linear: The layer to replace.
+        rows: Its weight if it is stored as int8; None rounds the layer's weight.
 
     Attributes:
         weight_IO: int8, already transposed.
@@ -31,9 +41,9 @@ class Int8Linear(nn.Module):
     scale_O: Tensor
     bias: Tensor | None
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, rows: Rows | None = None) -> None:
         super().__init__()
-        weight_OI, scale_O1 = quantise_rows(linear.weight.detach())
+        weight_OI, scale_O1 = rows or quantise_rows(linear.weight.detach())
         self.register_buffer("weight_IO", weight_OI.t())
         self.register_buffer("scale_O", scale_O1[:, 0])
         self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
@@ -47,12 +57,8 @@ class Int8Linear(nn.Module):
         return product_RO.to(states.dtype).view(*states.shape[:-1], -1)
 
 
-def quantise_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Round each row to int8, symmetric about 0, so that its largest magnitude becomes 127.
-
-    Returns:
-        int8 of the same shape, and the float32 scale of every row, (R, 1).
-    """
+def quantise_rows(rows: Tensor) -> Rows:
+    """Round each row to int8, symmetric about 0, so that its largest magnitude becomes 127."""
     rows = rows.float()
     scale_R1 = rows.abs().amax(-1, keepdim=True).clamp_min(_SMALLEST_SCALE) / _LARGEST
     return (rows / scale_R1).round_().to(torch.int8), scale_R1
@@ -66,15 +72,24 @@ def int8_product(rows_RI: Tensor, weight_IO: Tensor) -> Tensor:
     return torch._int_mm(rows_RI, weight_IO)[:count]
 
 
-def quantise(network: nn.Module) -> None:
+@torch.no_grad()
+def quantise(network: nn.Module, stored_rows: Callable[[str], Rows | None] = lambda _: None) -> None:
     """Replace every linear layer of a network, in place; for inference only.
 
-    Tied embeddings keep their floating-point table; the output projection gets an int8 copy.
+    Embeddings of tokens are rounded in the same way, but stay floating-point tables.
+
+    Args:
+        network: A network in floating point.
+        stored_rows: Returns a parameter that is stored as int8, by name; None if it is not.
     """
-    for module in list(network.modules()):
+    for path, module in list(network.named_modules()):
         for name, child in list(module.named_children()):
+            parameter = f"{path}.{name}.weight".lstrip(".")
             if isinstance(child, nn.Linear) and _fits(child):
-                setattr(module, name, Int8Linear(child))
+                setattr(module, name, Int8Linear(child, stored_rows(parameter)))
+            elif isinstance(child, nn.Embedding) and name == "tokens" and stored_rows(parameter) is None:
+                integers, scale = quantise_rows(child.weight)
+                child.weight = nn.Parameter((integers * scale).to(child.weight.dtype), requires_grad=False)
 
 
 def int8_works(device: torch.device) -> bool:

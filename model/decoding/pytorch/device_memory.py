@@ -1,7 +1,7 @@
 """⑤ Networks and tensors on a device: precision, transfers, and out of memory as MemoryError."""
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from model.decoding.device import Precision
-from model.network.quantisation import int8_works, quantise
+from model.network.parameters import parameter_names
+from model.network.quantisation import Rows, int8_works, quantise
 from model.network.transformer import Transformer
 from model.validators import require
 
@@ -67,8 +68,15 @@ def dtype_of(precision: Precision, device: torch.device | str) -> torch.dtype:
     return _DTYPES[precision]
 
 
-def apply_precision(network: Transformer, precision: Precision) -> Transformer:
+def apply_precision(
+    network: Transformer, precision: Precision, stored_rows: Callable[[str], Rows | None] = lambda _: None
+) -> Transformer:
     """Finish a network that is in `dtype_of(precision)`; int8 replaces its projections.
+
+    Args:
+        network: The network.
+        precision: Precision of the computation.
+        stored_rows: See `quantise`.
 
     Raises:
         ConfigError: If PyTorch cannot multiply int8 matrices on the network's device.
@@ -77,7 +85,7 @@ def apply_precision(network: Transformer, precision: Precision) -> Transformer:
         device = next(network.parameters()).device
         others = f"auto, float32, bfloat16 or float16 on this {device.type}"
         require(int8_works(device), "precision", others, precision)
-        quantise(network)
+        quantise(network, stored_rows)
         network.state_dtype = torch.bfloat16  # its rounding is negligible next to 8-bit weights
     return network
 
@@ -89,4 +97,13 @@ def load_network(checkpoint: "Checkpoint", device: str, precision: Precision) ->
         ConfigError: If PyTorch does not support the precision on the device.
     """
     network = checkpoint.network(device=device, dtype=dtype_of(precision, device))
-    return apply_precision(network, precision)
+    weights, names, dtypes = checkpoint.weights, parameter_names(checkpoint.config), checkpoint.weights.dtypes
+
+    def stored_rows(name: str) -> Rows | None:
+        tensor = weights[names[name]] if dtypes[names[name]] == "int8" else None
+        if tensor is None or tensor.scale is None:
+            return None
+        values, scale = torch.from_numpy(tensor.values), torch.from_numpy(tensor.scale)
+        return values.to(device), scale.to(device)[:, None]
+
+    return apply_precision(network, precision, stored_rows)

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 import torch
 
-from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.decoding.factory import EngineFactory, engine_factory, torch_engine, torch_factory
 from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
@@ -21,8 +21,10 @@ from model.errors import ConfigError, TextTooLongError
 from model.native.binding import ENVIRONMENT
 from model.network.transformer import Transformer
 from model.request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
+from model.text.tokenizer import Tokenizer
 from tests.model.decoding.networks import lively_network
 from tests.model.native_library import needs_native
+from tests.tiny import tiny_card, tiny_config
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,31 @@ def test_a_cpu_computes_natively(
     assert kind_of(factory) == f"native cpu {'int8' if precision == 'auto' else precision}"
     (line,) = caplog.messages
     assert line.startswith("decoding natively: dragoman-")
+
+
+@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+@pytest.mark.parametrize("tie", ["none", "all"])
+def test_int8_computes_the_same_from_int8_storage(
+    native: str, tie: str, tiny_tokenizer_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    network = Transformer(tiny_config(Tokenizer.load(tiny_tokenizer_folder), tie=tie))
+    results = []
+    for storage in (torch.float32, torch.int8):
+        save_checkpoint(
+            tmp_path / "model",
+            config=network.config,
+            weights=network.state_dict(),
+            card=tiny_card(),
+            tokenizer_folder=tiny_tokenizer_folder,
+            provenance={},
+            storage_dtype=storage,
+        )
+        engine = engine_factory(load_checkpoint(tmp_path / "model"), device="cpu", precision="int8").make()
+        options = DecodeOptions(beam_size=3, max_length=20)
+        requests = [DecodeRequest((10 + start, 20, 30 + start, 3), options) for start in range(20)]
+        results.append(engine.decode(requests))
+    assert results[0] == results[1]
 
 
 @needs_native

@@ -1,6 +1,5 @@
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -41,28 +40,15 @@ def test_weights_may_come_from_a_checkpoint_in_any_type_it_stores(
     assert engine_over(network).decode(requests) == expected
 
 
-@dataclass
-class Int8Tensor:
-    """An int8 matrix and the factors of its rows."""
-
-    values: np.ndarray
-    scale: np.ndarray
-    dtype: str = "int8"
-
-
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_int8_weights_are_taken_as_they_are(precision: str, library: Library) -> None:
     torch_network = lively_network(2, tie="all")
-    weights: dict[str, Int8Tensor | StoredTensor] = {}
+    weights = {name: stored(tensor, "float32") for name, tensor in torch_network.state_dict().items()}
     for name, tensor in torch_network.state_dict().items():
-        if tensor.dim() == 1:
-            weights[name] = stored(tensor, "float32")
-            continue
-        scale = tensor.abs().amax(1) / 127
-        integers = (tensor / scale[:, None]).round()
-        with torch.no_grad():
-            tensor.copy_(integers * scale[:, None])
-        weights[name] = Int8Tensor(integers.to(torch.int8).numpy(), scale.numpy())
+        if tensor.dim() == 2:
+            weights[name] = StoredTensor.rounded(tensor.numpy().copy(), "int8")
+            with torch.no_grad():
+                tensor.copy_(weights[name].torch())
     requests = [request(source) for source in sentences(4, 7)]
     network = NativeNetwork(torch_network.config, weights, precision, library=library)
     expected = native_engine(torch_network, library=library, precision=precision).decode(requests)
@@ -73,7 +59,7 @@ def test_int8_weights_are_taken_as_they_are(precision: str, library: Library) ->
 def test_int8_weights_need_a_scale_for_each_row(library: Library) -> None:
     network = tiny_network()
     weights = {name: stored(tensor, "float32") for name, tensor in network.state_dict().items()}
-    lacking = Int8Tensor(np.zeros((29, 16), np.int8), np.zeros(28, np.float32))
+    lacking = StoredTensor(np.zeros((29, 16), np.int8), "int8", np.zeros(28, np.float32))
     with pytest.raises(NativeError, match=r"'output\.weight' must have a float32 scale for each row"):
         NativeNetwork(network.config, weights | {"output.weight": lacking}, library=library)
 
