@@ -154,11 +154,14 @@ class DecodeRequest:
         source_ids: Source tokens as the network reads them: language tag, pieces, EOS.
         options: How to decode it.
         prefix_ids: Target tokens the translation must begin with.
+        start_ids: Target tokens that the decoder reads before the translation, such as the tag of its
+            language. They are no part of it: neither of its score, nor of any length.
     """
 
     source_ids: tuple[int, ...]
     options: DecodeOptions
     prefix_ids: tuple[int, ...] = ()
+    start_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,12 @@ def _try_out(model: LoadedModel, engine: Engine) -> None:
 
 def _request(model: LoadedModel) -> DecodeRequest:
     card = model.card
-    ids = model.tokenizer.encode(_TEXT, target_language=card.pairs[0][1])
+    source, target = card.pairs[0]
+    ids = model.tokenizer.encode(_TEXT, source_language=source, target_language=target)
     length = min(_LONGEST, card.max_target_length)
     options = dataclasses.replace(card.decoding, max_length=length, min_length=0, min_length_ratio=0.0)
-    return DecodeRequest(tuple(ids[-card.max_source_length :]), options)
+    start_ids = model.tokenizer.target_prefix(source, target)
+    return DecodeRequest(tuple(ids[-card.max_source_length :]), options, start_ids=start_ids)
 
 
 def _decode(engine: Engine, requests: Sequence[DecodeRequest], model: LoadedModel) -> list[str]:

@@ -73,13 +73,14 @@ class SelfTestSentence:
 
     def request(self, tokenizer: Tokenizer) -> DecodeRequest:
         """Returns the decode request for the text."""
-        return self_test_request(tokenizer, self.source, self.target_language)
+        return self_test_request(tokenizer, self.source, (self.source_language, self.target_language))
 
 
-def self_test_request(tokenizer: Tokenizer, source: str, target_language: str) -> DecodeRequest:
+def self_test_request(tokenizer: Tokenizer, text: str, pair: Pair) -> DecodeRequest:
     """Returns the decode request of a self-test: greedy search."""
-    ids = tokenizer.encode(source, target_language=target_language)
-    return DecodeRequest(tuple(ids), DecodeOptions(strategy="greedy"))
+    ids = tokenizer.encode(text, source_language=pair[0], target_language=pair[1])
+    start_ids = tokenizer.target_prefix(*pair)
+    return DecodeRequest(tuple(ids), DecodeOptions(strategy="greedy"), start_ids=start_ids)
 
 
 def is_sure(hypothesis: Hypothesis) -> bool:
@@ -161,7 +162,7 @@ def find_self_test(
     else:
         choices = {pair: tuple(references.get(pair, {})) for pair in pairs}
     candidates = [(pair, text) for pair in pairs for text in choices[pair]]
-    results = decode([self_test_request(tokenizer, text, pair[1]) for pair, text in candidates])
+    results = decode([self_test_request(tokenizer, text, pair) for pair, text in candidates])
     found = (
         SelfTestSentence(
             source_language=pair[0],

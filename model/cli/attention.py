@@ -81,6 +81,7 @@ def _draw(checkpoint: "Checkpoint", sentence: "SentenceTranslation", folder: Pat
     from model.training.report.attention import write_heat_maps
 
     tokenizer, best = checkpoint.tokenizer, sentence.hypotheses[0]
-    target_ids = (*best.token_ids, *([tokenizer.eos_id] if best.finished else []))
+    start_ids = sentence.request.start_ids
+    target_ids = (*start_ids, *best.token_ids, *([tokenizer.eos_id] if best.finished else []))
     source_ids = sentence.request.source_ids
     return len(write_heat_maps(checkpoint.network(), source_ids, target_ids, tokenizer, folder))

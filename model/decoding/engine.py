@@ -14,7 +14,7 @@ from time import perf_counter
 from model.checkpoint.shortlist import Shortlist
 from model.config import TransformerConfig
 from model.decoding.runner import Interrupt, Observer, Progress, Result, Runner, SilentObserver
-from model.decoding.sentence import Sentence
+from model.decoding.sentence import Sentence, length_bounds
 from model.decoding.slots import Load, SlotAdmission
 from model.errors import InputError, TextTooLongError
 from model.request import DecodeRequest
@@ -90,8 +90,8 @@ class DecodingEngine:
 
         That includes requests that the engine cannot decode at all: `add` raises the reason.
         """
-        bounds = request.options.length_bounds(len(request.source_ids), self._config.max_positions)
-        return self._admission.fits(Load.of(Sentence(request, *bounds)))
+        sentence = Sentence(request, *length_bounds(request, self._config))
+        return self._admission.fits(Load.of(sentence))
 
     def add(self, request: DecodeRequest) -> Sentence:
         """Add a request; a later step encodes it, in order of arrival.
@@ -214,7 +214,9 @@ class DecodingEngine:
 
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """Target tokens that the best result of a sentence will begin with; none unless it runs."""
-        return self._runner.stable_prefix(sentence) if self._admission.is_running(sentence) else ()
+        if not self._admission.is_running(sentence):
+            return ()
+        return self._runner.stable_prefix(sentence)[len(sentence.request.start_ids) :]
 
     def close(self) -> None:
         """Free what the runner holds; the engine must not be used afterwards."""
@@ -243,7 +245,9 @@ class DecodingEngine:
             observer.stepped(record.seconds, record.rows, record.sentences)
         for sentence in progress.started:
             observer.first_token(now - self._added_at[sentence])
-        for sentence, _ in progress.finished:
+        for place, (sentence, result) in enumerate(progress.finished):
             self._admission.leave(sentence)
             del self._added_at[sentence]
+            if isinstance(result, list):
+                progress.finished[place] = sentence, list(map(sentence.without_start, result))
         return progress

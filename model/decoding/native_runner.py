@@ -171,7 +171,7 @@ def read_floats(address: int | None, count: int) -> tuple[float, ...]:
 
 
 def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> RequestStruct:
-    source, prefix = integers(sentence.request.source_ids), integers(sentence.request.prefix_ids)
+    source, prefix = integers(sentence.request.source_ids), integers(sentence.prefix_ids)
     suppressed = integers([token for token in sentence.options.suppress_ids if token <= _LARGEST])
     candidates = sentence.candidates
     kept_alive += [source, prefix, suppressed, candidates]
@@ -185,6 +185,7 @@ def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> Reque
         prefix_length=len(prefix),
         num_suppressed=len(suppressed),
         num_shortlisted=0 if candidates is None else len(candidates),
+        num_start=len(sentence.request.start_ids),
         options=_options(sentence),
     )
 

@@ -1,5 +1,6 @@
 """⑤ One request as the engine admits it: checked once, with its length bounds computed. No torch."""
 
+import dataclasses
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Self
 from model.checkpoint.shortlist import Ids, Shortlist
 from model.config import TransformerConfig
 from model.errors import InputError, TextTooLongError
-from model.request import DecodeOptions, DecodeRequest
+from model.request import DecodeOptions, DecodeRequest, Hypothesis
 
 _SEED_BITS = 63
 _COLDEST = 2.0**-126  # the smallest normal number of float32; smaller ones may become 0
@@ -22,8 +23,8 @@ class Sentence:
 
     Attributes:
         request: Source ids, options, prefix.
-        shortest: Fewest target tokens, EOS included.
-        longest: Most target tokens, EOS included.
+        shortest: Fewest target tokens, start tokens and EOS included.
+        longest: Most target tokens, start tokens and EOS included.
         seed: Seed of its random numbers: from the options, or drawn.
         candidates: Target ids that the translation may contain, ascending; None allows all.
     """
@@ -38,6 +39,11 @@ class Sentence:
     def options(self) -> DecodeOptions:
         """How to decode it."""
         return self.request.options
+
+    @property
+    def prefix_ids(self) -> tuple[int, ...]:
+        """Target tokens that the search is made to begin with: start tokens, then the prefix."""
+        return self.request.start_ids + self.request.prefix_ids
 
     @property
     def temperature(self) -> float:
@@ -80,11 +86,13 @@ class Sentence:
             InputError: If the source is empty, or an id is reserved or not in the vocabulary.
         """
         check_source(request.source_ids, config)
-        shortest, longest = request.options.length_bounds(len(request.source_ids), config.max_positions)
+        shortest, longest = length_bounds(request, config)
         reserved = {config.pad_id, config.eos_id}
         check_ids("prefix_ids", request.prefix_ids, config.target_vocab_size, reserved)
-        if len(request.prefix_ids) >= longest:
-            raise TextTooLongError("prefix_ids", "max_length - 1", longest - 1, len(request.prefix_ids))
+        check_ids("start_ids", request.start_ids, config.target_vocab_size, reserved)
+        most = longest - len(request.start_ids) - 1
+        if len(request.prefix_ids) > most:
+            raise TextTooLongError("prefix_ids", "max_length - 1", most, len(request.prefix_ids))
         seed = request.options.seed
         return cls(
             request,
@@ -93,8 +101,30 @@ class Sentence:
             seed=secrets.randbits(_SEED_BITS) if seed is None else seed,
             candidates=None
             if shortlist is None
-            else shortlist.choose(request.source_ids, request.prefix_ids),
+            else shortlist.choose(request.source_ids, request.start_ids + request.prefix_ids),
         )
+
+    def without_start(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Returns a hypothesis of the search without the start tokens."""
+        start = len(self.request.start_ids)
+        if start == 0:
+            return hypothesis
+        log_probs = hypothesis.token_log_probabilities[start:]
+        return dataclasses.replace(
+            hypothesis,
+            token_ids=hypothesis.token_ids[start:],
+            log_probability=sum(log_probs),
+            token_log_probabilities=log_probs,
+            alignment=hypothesis.alignment and hypothesis.alignment[start:],
+        )
+
+
+def length_bounds(request: DecodeRequest, config: TransformerConfig) -> tuple[int, int]:
+    """Returns the fewest and most target tokens, start tokens and EOS included."""
+    start = len(request.start_ids)
+    room = config.max_positions - start
+    shortest, longest = request.options.length_bounds(len(request.source_ids), room)
+    return shortest and shortest + start, longest + start
 
 
 def check_source(source_ids: Sequence[int], config: TransformerConfig) -> None:

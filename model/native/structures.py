@@ -104,6 +104,7 @@ class RequestStruct(Structure):
         ("prefix_length", c_int32),
         ("num_suppressed", c_int32),
         ("num_shortlisted", c_int32),
+        ("num_start", c_int32),
         ("options", OptionsStruct),
     )
 

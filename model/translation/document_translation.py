@@ -79,8 +79,13 @@ class DocumentTranslation:
         longest = max((len(sentence.ids) for sentence in sentences), default=0)
         if longest > card.max_source_length:
             raise TextTooLongError(field, "max_source_length", card.max_source_length, longest)
+        start_ids = tokenizer.target_prefix(source, target) if sentences else ()
         requests = (
-            DecodeRequest(sentence.ids, _bounded(options, len(sentence.ids), card.max_target_length))
+            DecodeRequest(
+                sentence.ids,
+                _bounded(options, len(sentence.ids), card.max_target_length),
+                start_ids=start_ids,
+            )
             for sentence in sentences
         )
         return cls(document, target, tuple(sentences), tuple(requests), encode_seconds)

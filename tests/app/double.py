@@ -36,6 +36,9 @@ class WordTokenizer:
     ) -> list[int]:
         return [*map(self._id, text.split()), self.eos_id]
 
+    def target_prefix(self, source_language: str, target_language: str) -> tuple[int, ...]:
+        return ()
+
     def can_spell(self, ids: Sequence[int]) -> bool:
         """Words of Chinese or Japanese are not."""
         words = self.source_pieces(ids)[:-1]

@@ -77,7 +77,7 @@ class ActiveFeatures:
             independent=not beams,
             sampling=samples,
             ranks=_ranks(options) if samples else 0,
-            prefixes=bool(sentence.request.prefix_ids),
+            prefixes=bool(sentence.prefix_ids),
             suppressed=bool(options.suppress_ids),
             shortlisted=sentence.candidates is not None,
             min_lengths=sentence.shortest > 1,

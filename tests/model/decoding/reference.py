@@ -10,6 +10,7 @@ import torch
 
 from model.decoding.pytorch.batch_state import Network
 from model.decoding.random_numbers import uniform
+from model.decoding.sentence import length_bounds
 from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 
@@ -49,8 +50,10 @@ class ReferenceDecoder:
 
     def ranking(self, request: DecodeRequest, produced: Tokens) -> list[float]:
         """Log-probabilities under the constraints."""
-        position, prefix = len(produced), request.prefix_ids
+        position, prefix = len(produced), request.start_ids + request.prefix_ids
         scores = self.log_probs(request.source_ids, produced)
+        if position < len(request.start_ids):
+            return [0.0 if token == prefix[position] else -INF for token in range(len(scores))]
         if position < len(prefix):
             return [s if token == prefix[position] else -INF for token, s in enumerate(scores)]
         rescaled = (
@@ -61,7 +64,7 @@ class ReferenceDecoder:
 
     def _forbidden(self, request: DecodeRequest, produced: Tokens, token: int) -> bool:
         options, config = request.options, self._config
-        shortest, _ = options.length_bounds(len(request.source_ids), config.max_positions)
+        shortest, _ = length_bounds(request, config)
         if token in (config.pad_id, config.bos_id, *options.suppress_ids):
             return True
         if token == config.eos_id and len(produced) + 1 < shortest:
@@ -69,7 +72,7 @@ class ReferenceDecoder:
         return options.no_repeat_ngram_size > 0 and _repeats((*produced, token), options.no_repeat_ngram_size)
 
     def _longest(self, request: DecodeRequest) -> int:
-        return request.options.length_bounds(len(request.source_ids), self._config.max_positions)[1]
+        return length_bounds(request, self._config)[1]
 
     def _extend(self, request: DecodeRequest, partial: Partial, token: int, score: float) -> Partial:
         log_prob = self.log_probs(request.source_ids, partial.tokens)[token]
@@ -148,11 +151,12 @@ class ReferenceDecoder:
         score = partial.total / divisor(len(partial.tokens), options)
         if coverage and options.coverage_penalty:
             score += options.coverage_penalty * self._coverage(request.source_ids, partial.tokens)
+        start = len(request.start_ids)
         return Hypothesis(
-            token_ids=partial.tokens[:-1] if finished else partial.tokens,
+            token_ids=partial.tokens[start:-1] if finished else partial.tokens[start:],
             score=score,
-            log_probability=sum(partial.log_probs),
-            token_log_probabilities=partial.log_probs,
+            log_probability=sum(partial.log_probs[start:]),
+            token_log_probabilities=partial.log_probs[start:],
             finished=finished,
         )
 

@@ -74,6 +74,26 @@ def test_every_strategy_in_one_call_equals_the_slow_reference(seed: int, new_eng
         assert_same(result, reference.decode(asked))
 
 
+@pytest.mark.parametrize("start", [(6,), (6, UNK)])
+def test_start_tokens_are_given_and_belong_to_no_result(
+    start: tuple[int, ...], new_engine: NewEngine
+) -> None:
+    network = lively_network()
+    requests = [dataclasses.replace(each, start_ids=start) for each in many_requests()]
+    requests[::3] = [dataclasses.replace(each, prefix_ids=(8,)) for each in requests[::3]]
+    reference = ReferenceDecoder(network)
+    for asked, result in zip(requests, new_engine(network).decode(requests), strict=True):
+        assert_same(result, reference.decode(asked))
+        assert isinstance(result, list)
+        for found in result:
+            assert found.token_ids[: len(asked.prefix_ids)] == asked.prefix_ids
+            assert found.log_probability == pytest.approx(sum(found.token_log_probabilities))
+            longest = asked.options.length_bounds(
+                len(asked.source_ids), network.config.max_positions - len(start)
+            )[1]
+            assert len(found.token_log_probabilities) <= longest
+
+
 STRATEGIES: list[dict[str, object]] = [
     {"strategy": "greedy"},
     {"strategy": "beam", "beam_size": 4, "num_hypotheses": 2},

@@ -66,6 +66,7 @@ def admit(
     prefix: Sequence[int] = (),
     suppressed: Sequence[int] = (),
     shortlist: Sequence[int] = (),
+    num_start: int = 0,
     max_length: int = 8,
     max_rows: int = 1,
     num_hypotheses: int = 1,
@@ -87,7 +88,7 @@ def admit(
         no_repeat_ngram_size=no_repeat_ngram_size,
         repetition_penalty=1,
     )
-    session.admit(RequestStruct(7, *addresses, *lengths, options))
+    session.admit(RequestStruct(7, *addresses, *lengths, num_start, options))
     return session
 
 
@@ -111,6 +112,7 @@ def test_a_valid_request_is_translated(network: NativeNetwork, shortlist: tuple[
         ({"max_length": 33}, "maximum length must be from 1 to 32, but is 33"),
         ({"prefix": [5] * 8}, "prefix's length must be from 0 to 7, but is 8"),
         ({"prefix": [10**6]}, "a prefix id must be from 0"),
+        ({"prefix": [5], "num_start": 2}, "number of start tokens must be from 0 to 1, but is 2"),
         ({"suppressed": [-1]}, "a suppressed id must be from 0"),
         ({"shortlist": [EOS, 10**6]}, "a shortlisted id must be from 0"),
         ({"shortlist": [9, EOS]}, "a shortlist must ascend"),

@@ -35,7 +35,7 @@ class Constraints(SlotTensors):
         never_produced: Ids that no translation may contain, in addition to padding and BOS.
     """
 
-    SLOT_TENSORS = ("_suppressed_NV", "_is_no_candidate_NV", "_prefixes_NC")
+    SLOT_TENSORS = ("_suppressed_NV", "_is_no_candidate_NV", "_prefixes_NC", "_num_start_N")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Constraints(SlotTensors):
         self._suppressed_NV = torch.zeros(slots, config.target_vocab_size, dtype=torch.bool, device=device)
         self._is_no_candidate_NV = torch.zeros_like(self._suppressed_NV)
         self._prefixes_NC = torch.zeros(slots, capacity, dtype=torch.int64, device=device)
+        self._num_start_N = torch.zeros(slots, dtype=torch.int64, device=device)
 
     def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
         """Set the constraints of new sentences in these slots."""
@@ -64,8 +65,9 @@ class Constraints(SlotTensors):
                 candidates = to_device(sentence.candidates.tolist(), slot_1.device)
                 self._is_no_candidate_NV[slot_1] = True
                 self._is_no_candidate_NV[slot_1, candidates] = False
-            if prefix := sentence.request.prefix_ids:
+            if prefix := sentence.prefix_ids:
                 self._prefixes_NC[slot_1, : len(prefix)] = to_device(prefix, slot_1.device) + 1
+            self._num_start_N[slot_1] = len(sentence.request.start_ids)
 
     def restrict(self, logits_NKV: Tensor, features: ActiveFeatures) -> Tensor:
         """Logits, −inf for tokens outside the shortlist of a sentence.
@@ -113,10 +115,15 @@ class Constraints(SlotTensors):
         return ranking_NKV
 
     def _given(self, model_NKV: Tensor, positions_N: Tensor) -> tuple[Tensor, Tensor]:
-        """The next prefix token of each hypothesis (−1 if none), and its score before other constraints."""
+        """The next prefix token of each hypothesis (−1 if none), and its score before other constraints.
+
+        The score of a start token is 0.
+        """
         tokens_N1 = self._prefixes_NC[: len(positions_N)].gather(1, positions_N[:, None]) - 1
         tokens_NK1 = tokens_N1[:, None].expand(-1, model_NKV.shape[1], 1)
-        return tokens_NK1, model_NKV.gather(2, tokens_NK1.clamp_min(0))
+        scores_NK1 = model_NKV.gather(2, tokens_NK1.clamp_min(0))
+        is_start_N = positions_N < self._num_start_N[: len(positions_N)]
+        return tokens_NK1, scores_NK1.masked_fill_(is_start_N[:, None, None], 0)
 
 
 def _penalise_repetition(model_NKV: Tensor, history: TokenHistory, options: OptionRows) -> Tensor:

@@ -13,6 +13,7 @@ class Constraints {
  public:
   Constraints(const Request& request, const Vocabulary& vocabulary)
       : prefix_(request.prefix_ids, request.prefix_ids + request.prefix_length),
+        num_start_(request.num_start),
         always_forbidden_(vocabulary.never_produced),
         eos_id_(vocabulary.eos_id),
         min_length_(request.options.min_length),
@@ -25,9 +26,10 @@ class Constraints {
   }
 
   // The token of the requested prefix at this position, or -1 after the prefix. A token of the prefix keeps its
-  // log-probability, and may be one that the other rules forbid.
+  // log-probability, which is 0 for a start token, and may be one that the other rules forbid.
   int32_t prefix_token(std::size_t position) const { return position < prefix_.size() ? prefix_[position] : -1; }
   std::size_t prefix_length() const { return prefix_.size(); }
+  bool is_start(std::size_t position) const { return position < num_start_; }
 
   // A factor for the log-probability of every token that the hypothesis already contains; 1 disables it.
   float repetition_penalty() const { return repetition_penalty_; }
@@ -46,6 +48,7 @@ class Constraints {
 
  private:
   std::vector<int32_t> prefix_;
+  std::size_t num_start_;
   std::vector<int32_t> always_forbidden_;
   int32_t eos_id_;
   std::size_t min_length_;

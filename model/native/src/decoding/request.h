@@ -43,6 +43,7 @@ struct Request {
   int32_t prefix_length;
   int32_t num_suppressed;
   int32_t num_shortlisted;  // 0: the whole vocabulary
+  int32_t num_start;        // tokens at the beginning of the prefix whose log-probability counts as 0
   Options options;
 };
 

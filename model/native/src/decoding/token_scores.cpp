@@ -48,7 +48,7 @@ void TokenScores::compute(float* logits, int32_t vocab_size, const Constraints& 
   if (prefix_token < 0) constraints.forbid(history, forbidden_);
   mask_forbidden();
   normalise();
-  if (prefix_token >= 0) force(prefix_token);
+  if (prefix_token >= 0) force(prefix_token, constraints.is_start(history.size()));
   if (prefix_token < 0 && constraints.repetition_penalty() != 1)
     penalise_repetition(history, constraints.repetition_penalty());
 }
@@ -74,11 +74,15 @@ void TokenScores::normalise() {
   log_sum_ = std::log(sum);
 }
 
-void TokenScores::force(int32_t token) {
+void TokenScores::force(int32_t token, bool is_certain) {
   const float logit = logits_[token];
   std::fill_n(logits_, vocab_size_, kNever);
   std::fill(block_max_.begin(), block_max_.end(), kNever);
   logits_[token] = block_max_[token / kBlock] = logit;
+  if (is_certain && is_finite()) {  // log P = (logit - max) - log_sum = 0
+    max_ = logit;
+    log_sum_ = 0;
+  }
 }
 
 // Log-probabilities are never positive, so that a factor above 1 lowers them whatever the sign of the logit.

@@ -54,7 +54,7 @@ class TokenScores {
 
   void mask_forbidden();
   void normalise();
-  void force(int32_t token);
+  void force(int32_t token, bool is_certain);
   void penalise_repetition(const std::vector<int32_t>& history, float penalty);
   void update_block_max(int32_t block);
 

@@ -58,6 +58,7 @@ void validate(const Request& request, const NetworkConfig& config) {
   require_between("the source's length", source.count, 1, config.max_positions);
   require_between("the maximum length", request.options.max_length, 1, config.max_positions);
   require_between("the prefix's length", prefix.count, 0, request.options.max_length - 1);
+  require_between("the number of start tokens", request.num_start, 0, prefix.count);
   require_between("the length of the shortlist", shortlist.count, 0, config.target_vocab_size);
   require_ids("a source id", source, config.source_vocab_size);
   require_ids("a prefix id", prefix, config.target_vocab_size);
