@@ -3,12 +3,14 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from model.errors import ConfigError
 from model.validators import require, require_choice, require_integer, require_number
 
 Strategy = Literal["greedy", "beam", "sample"]
+Stop = Literal["patience", "first", "all", "count", "pool"]
+STOPS: tuple[str, ...] = get_args(Stop)
 MAX_BEAM_SIZE = 64
 
 
@@ -27,7 +29,10 @@ class DecodeOptions:
         patience: Beam search ends when patience × beam_size hypotheses have finished
             (Kasai et al. 2022, https://arxiv.org/abs/2204.05424) and no live one is ahead of them.
         stop: `patience`; `first`: as soon as the best live hypothesis has ended;
-            `all`: only when no live hypothesis can still beat a finished one.
+            `all`: only when no live hypothesis can still beat a finished one;
+            `count`: as soon as patience × beam_size hypotheses have finished;
+            `pool`: when no live hypothesis, as it stands, is ahead of any of the beam_size best finished ones.
+            With the last two, hypotheses that reach `max_length` count as finished.
         temperature: Divides the logits before sampling.
         top_k: Sample among the k likeliest tokens; 0 is no limit.
         top_p: Sample among the likeliest tokens that together hold this probability.
@@ -52,7 +57,7 @@ class DecodeOptions:
     length_penalty_form: Literal["power", "gnmt"] = "power"
     coverage_penalty: float = 0.0
     patience: float = 1.0
-    stop: Literal["patience", "first", "all"] = "patience"
+    stop: Stop = "patience"
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
@@ -76,7 +81,7 @@ class DecodeOptions:
         require_choice("length_penalty_form", self.length_penalty_form, ("power", "gnmt"))
         require_number("coverage_penalty", self.coverage_penalty, 0, 10)
         require_number("patience", self.patience, 0, 16, open_minimum=True)
-        require_choice("stop", self.stop, ("patience", "first", "all"))
+        require_choice("stop", self.stop, STOPS)
         self._check_sampling()
         self._check_lengths()
         require_integer("no_repeat_ngram_size", self.no_repeat_ngram_size, 0, 100)
@@ -105,6 +110,11 @@ class DecodeOptions:
         require_number("max_length_ratio", self.max_length_ratio, 0, 100)
         require_integer("max_length_offset", self.max_length_offset, 1)
         require_number("min_length_ratio", self.min_length_ratio, 0, 100)
+
+    @property
+    def limit_finishes(self) -> bool:
+        """Whether hypotheses that reach the longest length count as finished."""
+        return self.strategy == "beam" and self.stop in ("count", "pool")
 
     @property
     def rows(self) -> int:

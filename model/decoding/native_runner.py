@@ -22,11 +22,10 @@ from model.native.structures import (
     SessionConfig,
     StepRecordView,
 )
-from model.request import Hypothesis
+from model.request import STOPS, Hypothesis
 from model.validators import require, require_integer
 
 _STRATEGIES = {"greedy": 0, "beam": 1, "sample": 2}
-_STOPS = {"patience": 0, "first": 1, "all": 2}
 _LENGTH_PENALTY_FORMS = {"power": 0, "gnmt": 1}
 _LARGEST = 2**31 - 1  # ctypes silently truncates larger numbers
 
@@ -201,7 +200,7 @@ def _options(sentence: Sentence) -> OptionsStruct:
         length_penalty_form=_LENGTH_PENALTY_FORMS[options.length_penalty_form],
         length_penalty=options.length_penalty,
         coverage_penalty=options.coverage_penalty if options.strategy == "beam" else 0.0,
-        stop=_STOPS[options.stop],
+        stop=STOPS.index(options.stop),
         patience=options.patience,
         temperature=sentence.temperature,
         top_k=sentence.top_k,

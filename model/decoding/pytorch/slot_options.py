@@ -16,7 +16,7 @@ from torch import Tensor
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.sentence import ALL_RANKS, Sentence
 from model.network.slot_tensors import SlotTensors
-from model.request import DecodeOptions
+from model.request import STOPS, DecodeOptions
 
 _FEWEST_RANKS, _RANKS_AT_ONCE = 8, 64
 
@@ -29,7 +29,7 @@ _INTEGRAL: Mapping[str, Callable[[Sentence], int]] = {
     "shortest_N": lambda s: s.shortest,
     "longest_N": lambda s: s.longest,
     "num_hypotheses_N": lambda s: s.options.num_hypotheses,
-    "stops_at_first_N": lambda s: s.options.stop == "first",
+    "stop_N": lambda s: STOPS.index(s.options.stop),
     "ngram_size_N": lambda s: s.options.no_repeat_ngram_size,
 }
 
@@ -145,7 +145,8 @@ class OptionRows:
 
     Attributes:
         length_offset_N: With `length_scale_N` and `length_exponent_N`, the form of the length penalty.
-        enough_N: How many finished hypotheses end a beam search.
+        enough_N: How many finished hypotheses end a beam search, if its stop rule counts them.
+        stop_N: Stop rule, its place in STOPS.
     """
 
     temperature_N: Tensor
@@ -164,7 +165,7 @@ class OptionRows:
     shortest_N: Tensor
     longest_N: Tensor
     num_hypotheses_N: Tensor
-    stops_at_first_N: Tensor
+    stop_N: Tensor
     ngram_size_N: Tensor
 
 
@@ -200,6 +201,6 @@ def _rows(fractional_NF: Tensor, integral_NI: Tensor) -> OptionRows:
 
 def _enough(sentence: Sentence) -> float:
     options = sentence.options
-    if options.stop != "patience":
-        return float("inf")
+    if options.stop not in ("patience", "count"):
+        return 0.0 if options.stop == "pool" else float("inf")
     return max(options.patience * options.beam_size, float(options.num_hypotheses))

@@ -108,19 +108,23 @@ class ReferenceDecoder:
         options, eos = request.options, self._config.eos_id
         beam_size, count = options.beam_size, options.num_hypotheses
         live, finished = [Partial(0.0, (), ())], []
-        for _ in range(self._longest(request)):
+        for length in range(1, self._longest(request) + 1):
             best = sorted(self._continuations(request, live), key=lambda p: -p.total)[: 2 * beam_size]
             finished += [p for p in best[:beam_size] if p.tokens[-1] == eos]
             live = [p for p in best if p.tokens[-1] != eos][:beam_size]
             if options.stop == "first" and best and best[0].tokens[-1] == eos:
                 break
-            if options.stop == "patience" and len(finished) >= max(options.patience * beam_size, count):
-                best_finished, best_live = (
-                    max((self._hypothesis(request, p).score for p in found), default=-INF)
-                    for found in (finished, live)
-                )
-                if best_finished >= best_live:
+            ended, alive = (
+                sorted((self._hypothesis(request, p).score for p in found), reverse=True)
+                for found in (finished, live)
+            )
+            enough = beam_size if options.stop == "pool" else max(options.patience * beam_size, count)
+            if options.stop in ("patience", "count", "pool") and len(finished) >= enough:
+                place = beam_size - 1 if options.stop == "pool" else 0
+                if options.stop == "count" or not alive or ended[place] >= alive[0]:
                     break
+        if options.limit_finishes and length == self._longest(request):
+            finished += live
         found = [self._hypothesis(request, p) for p in finished or live]
         return sorted(found, key=lambda h: -h.score)[:count]
 

@@ -15,7 +15,7 @@ from model.decoding.runner import SilentObserver
 from model.errors import DecodingError, InputError, NativeError, TextTooLongError
 from model.native.build import VARIANTS
 from model.network.transformer import Transformer
-from model.request import DecodeOptions, DecodeRequest
+from model.request import STOPS, DecodeOptions, DecodeRequest
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
@@ -37,6 +37,8 @@ OPTIONS: list[dict[str, object]] = [
     {"strategy": "beam", "beam_size": 4, "no_repeat_ngram_size": 2, "repetition_penalty": 1.3},
     {"strategy": "beam", "beam_size": 4, "patience": 2.0, "suppress_ids": [5, 7], "min_length_ratio": 1.0},
     {"strategy": "beam", "beam_size": 4, "stop": "all", "max_length": 3, "num_hypotheses": 3},
+    {"strategy": "beam", "beam_size": 4, "stop": "count", "max_length": 5, "num_hypotheses": 2},
+    {"strategy": "beam", "beam_size": 3, "stop": "pool", "length_penalty": 2.0},
     {"strategy": "beam", "beam_size": 7, "length_penalty": 0.75, "num_hypotheses": 7, "stop": "all"},
 ]
 
@@ -150,7 +152,7 @@ option_sets = st.fixed_dictionaries(
         "length_penalty_form": st.sampled_from(["power", "gnmt"]),
         "coverage_penalty": st.sampled_from([0.0, 0.2]),
         "patience": st.sampled_from([0.5, 1.0, 2.0]),
-        "stop": st.sampled_from(["patience", "first", "all"]),
+        "stop": st.sampled_from(STOPS),
         "temperature": st.sampled_from([0.5, 1.0, 3.0]),
         "top_k": st.integers(0, 5),
         "top_p": st.sampled_from([0.5, 0.9, 1.0]),

@@ -14,6 +14,10 @@ from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, Step
 from model.decoding.pytorch.search.scoring import coverage_cost, length_divisor, take_rows
 from model.decoding.pytorch.slot_options import OptionRows
 from model.network.slot_tensors import SlotTensors
+from model.request import STOPS
+
+
+_FIRST, _COUNT, _POOL = map(STOPS.index, ("first", "count", "pool"))
 
 
 def is_settled(
@@ -30,7 +34,9 @@ def is_settled(
     - by any rule, when no live hypothesis can still enter the n best (`all` has only this rule);
     - by `patience`, when patience × K hypotheses, and at least n, have finished and no live hypothesis
       is ahead of the best: the first to finish are not always the best;
-    - by `first`, when the best continuation of a step ends in EOS.
+    - by `first`, when the best continuation of a step ends in EOS;
+    - by `count`, when patience × K hypotheses, and at least n, have finished;
+    - by `pool`, when no live hypothesis is ahead of the worst of the K best.
 
     The first rule loses nothing: log-probabilities only fall, the divisor only grows with the length
     and the coverage penalty is at most 0. So a live hypothesis will score at most its log-probability
@@ -46,8 +52,10 @@ def is_settled(
     """
     wanted_N1 = options.num_hypotheses_N[:, None].clamp(1, finished_NK.shape[1])
     worst_N = finished_NK.gather(1, wanted_N1 - 1).squeeze(1)
-    is_enough_N = (num_finished_N >= options.enough_N) & (finished_NK[:, 0] >= leading_N)
-    ends_at_first_N = top_has_ended_N & options.stops_at_first_N.bool()
+    to_beat_N = torch.where(options.stop_N == _POOL, finished_NK[:, -1], finished_NK[:, 0])
+    is_ahead_N = (to_beat_N >= leading_N) | (options.stop_N == _COUNT)
+    is_enough_N = (num_finished_N >= options.enough_N) & is_ahead_N
+    ends_at_first_N = top_has_ended_N & (options.stop_N == _FIRST)
     return (worst_N >= attainable_N) | is_enough_N | ends_at_first_N
 
 
@@ -168,8 +176,13 @@ class BeamSearch(SlotTensors):
         return torch.cat([self._pool_NKX[slots_N], scores_NK[..., None]], -1)
 
 
-def results(rows: Sequence[BeamRow], length: int, count: int) -> list[FinalHypothesis]:
-    """The results of one slot; unfinished hypotheses only where none has finished."""
+def results(
+    rows: Sequence[BeamRow], length: int, count: int, *, with_live: bool = False
+) -> list[FinalHypothesis]:
+    """The results of one slot; unfinished hypotheses only where none has finished, or `with_live`."""
+    if with_live:
+        both = _finished(rows) + _unfinished(rows, length)
+        return sorted(both, key=lambda end: -end.score)[:count]
     return (_finished(rows) or _unfinished(rows, length))[:count]
 
 

@@ -9,7 +9,7 @@
 namespace dragoman {
 
 enum class Strategy : int32_t { greedy = 0, beam = 1, sample = 2 };
-enum class Stop : int32_t { patience = 0, first = 1, all = 2 };
+enum class Stop : int32_t { patience = 0, first = 1, all = 2, count = 3, pool = 4 };
 enum class LengthPenaltyForm : int32_t { power = 0, gnmt = 1 };
 
 struct Options {

@@ -85,10 +85,13 @@ class BeamSearch : public Search {
 
   bool is_done() const override { return is_done_; }
 
-  // Unfinished hypotheses are results only if none has finished.
+  // Unfinished hypotheses are results only if none has finished, or at the maximum length under `count` and `pool`.
   std::vector<FinalHypothesis> results() const override {
     std::vector<FinalHypothesis> results = finished_;
-    for (std::size_t i = 0; finished_.empty() && i < num_live_; ++i) {
+    const bool is_counted = options_.stop == Stop::count || options_.stop == Stop::pool;
+    const bool is_at_limit = position_ >= static_cast<std::size_t>(options_.max_length);
+    const bool with_live = finished_.empty() || (is_counted && is_at_limit);
+    for (std::size_t i = 0; with_live && i < num_live_; ++i) {
       results.push_back(finalize(hypotheses_[i], score(hypotheses_[i])));
     }
     const auto is_better = [](const FinalHypothesis& a, const FinalHypothesis& b) { return a.score > b.score; };
@@ -137,7 +140,9 @@ class BeamSearch : public Search {
   // - under every stop rule, when no live hypothesis can enter the n best finished ones;
   // - under `patience`, when at least patience × K and at least n hypotheses have finished, and no live hypothesis
   //   scores better than the best finished one: the first to finish is not always the best;
-  // - under `first`, when the best continuation of a step ends in EOS.
+  // - under `first`, when the best continuation of a step ends in EOS;
+  // - under `count`, when at least patience × K and at least n hypotheses have finished;
+  // - under `pool`, when no live hypothesis scores better than the worst of the K best finished ones.
   // The first rule loses nothing. Log-probabilities only fall, the divisor only grows with the length, and the coverage
   // penalty is at most 0, so that the final score of a live hypothesis is at most its present total divided by the
   // divisor of the maximum length.
@@ -147,10 +152,14 @@ class BeamSearch : public Search {
     const float attainable = hypotheses_[0].total / length_divisor(options_.max_length);
     if (finished_.size() >= count && finished_[count - 1].score >= attainable) return true;
     if (options_.stop == Stop::first) return candidates_.best()[0].token == vocabulary_.eos_id;
+    if (options_.stop == Stop::pool) {
+      return finished_.size() == hypotheses_.size() && finished_.back().score >= best_live_score();
+    }
     if (options_.stop == Stop::all || finished_.size() < count) return false;
     const float patience = options_.patience * static_cast<float>(hypotheses_.size());
     const float enough = std::max(patience, static_cast<float>(count));
-    return static_cast<float>(num_finished_) >= enough && finished_[0].score >= best_live_score();
+    if (static_cast<float>(num_finished_) < enough) return false;
+    return options_.stop == Stop::count || finished_[0].score >= best_live_score();
   }
 
   float best_live_score() const {

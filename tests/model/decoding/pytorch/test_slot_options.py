@@ -27,7 +27,7 @@ def test_every_slot_has_its_own_options() -> None:
     assert rows.num_hypotheses_N.tolist() == [1, 3, 1]
     assert rows.shortest_N.tolist() == [0, 2, 0]
     assert rows.longest_N[2] == 7
-    assert rows.stops_at_first_N.tolist() == [0, 0, 1]
+    assert rows.stop_N.tolist() == [0, 0, 1]
     assert rows.ngram_size_N.tolist() == [0, 0, 2]
     assert (rows.length_exponent_N[1], rows.length_scale_N[1], rows.length_scale_N[2]) == (0.5, 1, 6)
 

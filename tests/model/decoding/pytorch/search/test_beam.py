@@ -9,7 +9,7 @@ import torch
 
 from model.decoding.factory import torch_engine
 from model.decoding.pytorch.search.beam import is_settled
-from model.request import Hypothesis
+from model.request import STOPS, Hypothesis
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import BOS, EOS, UNK, TableNetwork, lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
@@ -44,7 +44,7 @@ def test_a_wide_beam_is_exhaustive_search(seed: int, options: dict[str, object])
     assert_same(torch_engine(network).decode([asked])[0], expected)
 
 
-@pytest.mark.parametrize("stop", ["patience", "first", "all"])
+@pytest.mark.parametrize("stop", STOPS)
 def test_the_n_best_are_sorted_distinct_and_begin_with_the_best(stop: str) -> None:
     engine, sources = torch_engine(lively_network()), sentences(4, 7, 10)
     many = engine.decode([request(s, beam_size=8, num_hypotheses=8, stop=stop) for s in sources])
