@@ -11,12 +11,10 @@ import numpy as np
 from model.checkpoint.card import Pair
 from model.checkpoint.shortlist import Shortlist
 from model.checkpoint.weights import StoredTensor
+from model.checkpoint.writing import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.text.tokenizer import TokenizerSettings
-
-Read = Callable[[], StoredTensor]
-"""Reads one tensor when called, so that memory holds one at a time."""
 
 _MOST_JSON_BYTES = 2**26
 

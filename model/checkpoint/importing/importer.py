@@ -13,6 +13,7 @@ from model.checkpoint.writing import write_weights
 from model.errors import CheckpointError
 from model.files import atomic_folder
 from model.request import DecodeOptions
+from model.text.tokenizer import write_tokenizer
 
 
 def import_model(
@@ -71,11 +72,8 @@ def _write(
         decoding=DecodeOptions.from_dict(model.decoding),
     )
     write_config(folder, model.config, card)
+    write_tokenizer(folder, model.settings, models=model.tokenizer_models, vocabularies=model.vocabularies)
     write_weights(folder, model.config, model.tensors)
-    model.settings.save(folder)
-    for file_name, content in model.tokenizer_models.items():
-        data = content if isinstance(content, bytes) else content.read_bytes()
-        (folder / file_name).write_bytes(data)
     if model.shortlist is not None:
         (folder / SHORTLIST).write_bytes(shortlist_bytes(model.shortlist))
     write_provenance(folder, {"origin": {"format": chosen.name, **origin}})

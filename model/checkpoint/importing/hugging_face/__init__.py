@@ -3,10 +3,7 @@
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, read_object, refusal
-
-FAMILIES: dict[str, str] = {}
-"""Module of each family by `model_type`."""
+from model.checkpoint.importing.foreign import ForeignModel, read_object
 
 
 def recognises(path: Path) -> bool:
@@ -15,10 +12,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, pair: Pair | None) -> ForeignModel:
-    """Reads a model of one of FAMILIES.
+    """Reads a model; see `model.checkpoint.importing.hugging_face.reader`."""
+    from model.checkpoint.importing.hugging_face.reader import read_folder
 
-    Raises:
-        CheckpointError: If the model is broken or cannot be computed; the message names file and field.
-    """
-    family = read_object(path / "config.json").get("model_type")
-    raise refusal(path / "config.json", "model_type", f"one of {', '.join(FAMILIES)}", family)
+    return read_folder(path, pair)

@@ -66,9 +66,7 @@ def results(sentence: Sentence, record_KX: Tensor, length: int) -> list[FinalHyp
     if sentence.options.strategy != "beam":
         return greedy_sample.results(_independent_rows(record_KX))
     with_live = sentence.options.limit_finishes and length >= sentence.longest
-    return beam.results(
-        _beam_rows(record_KX), length, sentence.options.num_hypotheses, with_live=with_live
-    )
+    return beam.results(_beam_rows(record_KX), length, sentence.options.num_hypotheses, with_live=with_live)
 
 
 def contenders(sentence: Sentence, record_KX: Tensor, length: int) -> list[FinalHypothesis]:

@@ -1,0 +1,86 @@
+"""ⓕ The languages and the licence of a Hugging Face folder: its README's head, OPUS-MT's notes, its name."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from model.checkpoint.card import Pair
+from model.checkpoint.importing.language_codes import language_code, language_codes
+from model.errors import CheckpointError
+
+_MOST_README_BYTES = 2**20
+_FRONT_MATTER = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
+_LICENCE = re.compile(r"^licen[sc]e:\s*(?:\n\s*-\s*)?[\"']?([\w.+-]+)", re.MULTILINE)
+_NAMED = re.compile(r"opus-mt-(?:tc-(?:base|big|bible-big)-)?([A-Za-z_]+)-([A-Za-z_]+)$")
+
+
+@dataclass(frozen=True)
+class Readme:
+    """What a README says of a model.
+
+    Attributes:
+        licence: Identifier of the licence; empty if it does not say.
+        sources: Source languages as OPUS-MT's notes list them, in our codes.
+        targets: Target languages in the same way.
+    """
+
+    licence: str = ""
+    sources: Sequence[str] = ()
+    targets: Sequence[str] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> "Readme":
+        """Reads the README of a folder, which may be missing."""
+        path = folder / "README.md"
+        if not path.is_file():
+            return cls()
+        with path.open("rb") as file:
+            text = file.read(_MOST_README_BYTES).decode("utf-8", errors="replace")
+        front = _FRONT_MATTER.match(text)
+        licence = _LICENCE.search(front[1]) if front else None
+        return cls(licence[1] if licence else "", _listed(text, "source"), _listed(text, "target"))
+
+
+def _listed(text: str, side: str) -> Sequence[str]:
+    found = re.search(rf"\b{side} languages?(?:\(s\))?:\**\s*`?([\w ,()>-]+)", text, re.IGNORECASE)
+    names = re.findall(r"[A-Za-z]{2,3}(?:_[A-Za-z]+)*", found[1]) if found else []
+    return list(language_codes(names).values())
+
+
+def all_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[Pair]:
+    """Returns every source with every other target."""
+    return [pair for pair in product(sources, list(targets)) if pair[0] != pair[1]]
+
+
+def chosen_pairs(
+    where: Path, known: Sequence[Pair], pair: Pair | None, tags: Mapping[str, str]
+) -> list[Pair]:
+    """Returns the directions of a model: those it names, or the one that the user names.
+
+    Args:
+        where: Folder of the model, for messages.
+        known: The directions that the model names.
+        pair: The user's choice.
+        tags: Piece of each language; a chosen language must be among them, unless there are none.
+
+    Raises:
+        CheckpointError: If the model names no languages and neither does the user, or it lacks the user's.
+    """
+    if pair is None:
+        if not known:
+            raise CheckpointError(f"{where} does not name its languages: name them, as in `--pair en-fr`")
+        return list(known)
+    if tags and pair[1] not in tags:
+        choices = ", ".join(sorted(tags))
+        raise CheckpointError(f"{where} has no tag for {pair[1]!r} of `--pair`: its targets are {choices}")
+    return [pair]
+
+
+def named_sides(folder: Path, source: str, target: str) -> tuple[str | None, str | None]:
+    """Returns the languages of an OPUS-MT model: those of its settings, or else of its folder's name."""
+    named = _NAMED.search(folder.name)
+    sides = zip((source, target), named.groups() if named else ("", ""), strict=True)
+    first, second = (language_code(given) or language_code(other) for given, other in sides)
+    return first, second

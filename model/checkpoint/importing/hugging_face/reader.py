@@ -1,0 +1,132 @@
+"""ⓕ A Hugging Face folder as a ForeignModel: network, tokenizer and search put together."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from model.checkpoint.card import Pair
+from model.checkpoint.importing.foreign import ForeignModel, changed, checksums, constant
+from model.checkpoint.importing.hugging_face import bart, t5
+from model.checkpoint.importing.hugging_face.fields import Fields
+from model.checkpoint.importing.hugging_face.generation import Generation, read_generation
+from model.checkpoint.importing.hugging_face.languages import Readme
+from model.checkpoint.importing.hugging_face.network import Network
+from model.checkpoint.importing.hugging_face.tokenizers import SETTINGS, Request, read_tokenizer
+from model.checkpoint.importing.hugging_face.weights import ForeignWeights
+from model.checkpoint.writing import Read
+from model.config import TransformerConfig
+from model.errors import CheckpointError, ConfigError, TokenizerError
+
+CONFIG = "config.json"
+_DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "marian": {"pad_token_id": 58100, "eos_token_id": 0, "decoder_start_token_id": 58100},
+    "pegasus": {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0},
+    "m2m_100": {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "decoder_start_token_id": 2},
+    "mbart": {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0},
+    "t5": {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0},
+    "mt5": {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0},
+}
+_READERS: Mapping[str, Callable[[Fields, ForeignWeights], Network]] = {
+    **dict.fromkeys(("marian", "pegasus", "m2m_100", "mbart"), bart.read_network),
+    **dict.fromkeys(("t5", "mt5"), t5.read_network),
+}
+_UNUSUAL = {
+    "nllb-moe": "mixtures of experts cannot be computed; its dense distillations can",
+    "fsmt": "FSMT is not read; the original fairseq model converts to CTranslate2 with ct2-fairseq-converter",
+}
+_NEVER = -1e4
+"""An output bias so low that the probability is 0."""
+
+
+def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
+    """Reads a model of a family that can be computed.
+
+    Raises:
+        CheckpointError: If the model is broken or cannot be computed; the message names file and field.
+    """
+    path = folder / CONFIG
+    family = Fields.read(path, {}).get("model_type")
+    if not isinstance(family, str) or family not in _READERS:
+        hint = _UNUSUAL.get(str(family))
+        requirement = f"one of {', '.join(_READERS)}" + (f" ({hint})" if hint else "")
+        raise Fields.read(path, {}).refusal("model_type", requirement)
+    fields = Fields.read(path, _DEFAULTS[family])
+    generation = read_generation(folder, path)
+    weights = ForeignWeights(folder)
+    network = _READERS[family](fields, weights)
+    _check_sizes(fields, network)
+    sizes = int(str(network.shape["source_vocab_size"])), int(str(network.shape["target_vocab_size"]))
+    readme = Readme.read(folder)
+    eos = generation.eos_id if generation.eos_id is not None else fields.integer("eos_token_id")
+    start = generation.start_id
+    start = fields.optional_integer("decoder_start_token_id") if start is None else start
+    special = {"pad": fields.integer("pad_token_id"), "eos": eos}
+    try:
+        bos = fields.optional_integer("bos_token_id")
+        special["bos"] = next(
+            each for each in (bos, start, special["pad"]) if each is not None and each < min(sizes)
+        )
+        request = Request(
+            folder=folder, config=fields, sizes=sizes, special_ids=special, pair=pair, readme=readme
+        )
+        tokenizer = read_tokenizer(request)
+        start = start if tokenizer.start_id is None else tokenizer.start_id
+        if start is None:
+            raise fields.refusal("decoder_start_token_id", "given")
+        shape, tensors = _suppressed(network, generation, sizes[1], special["pad"])
+        ids = {f"{name}_id": id_ for name, id_ in tokenizer.settings.special_ids.items()}
+        config = TransformerConfig.from_dict({**shape, **ids, "decoder_start_id": start})
+    except (ConfigError, TokenizerError) as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    longest = config.max_positions
+    files = [path, *_present(folder, generation.path.name, SETTINGS), *tokenizer.files, *weights.files]
+    return ForeignModel(
+        config=config,
+        tensors=tensors,
+        settings=tokenizer.settings,
+        tokenizer_models=tokenizer.models,
+        vocabularies=tokenizer.vocabularies,
+        name=re.sub(r"[^A-Za-z0-9._+-]+", "-", folder.resolve().name).strip("-._+")[:64] or family,
+        pairs=tokenizer.pairs,
+        max_source_length=max(2, longest),
+        max_target_length=min(longest, generation.max_length or longest),
+        decoding=generation.decoding,
+        licence=readme.licence,
+        origin={"family": family, "files": checksums(dict.fromkeys(files))},
+    )
+
+
+def _check_sizes(fields: Fields, network: Network) -> None:
+    """Requires that the embeddings have as many rows as config.json says."""
+    for name, size in (("vocab_size", "source_vocab_size"), ("decoder_vocab_size", "target_vocab_size")):
+        claimed = fields.get(name)
+        if claimed is not None and claimed != network.shape[size] and network.shape["tie"] == "none":
+            raise fields.refusal(name, f"{network.shape[size]}, the rows of the embedding")
+    if fields.get("vocab_size") not in (None, network.shape["source_vocab_size"]):
+        raise fields.refusal("vocab_size", f"{network.shape['source_vocab_size']}, the rows of the embedding")
+
+
+def _suppressed(
+    network: Network, generation: Generation, rows: int, pad_id: int
+) -> tuple[Mapping[str, object], Mapping[str, Read]]:
+    """Returns shape and tensors; if probabilities are renormalised, an output bias suppresses tokens."""
+    if not generation.renormalises:
+        return network.shape, network.tensors
+    ids: Sequence[int] = [*generation.suppressed, pad_id]
+    if ids and max(ids) >= rows:
+        raise CheckpointError(f"{generation.path}: token {max(ids)} must be below {rows}")
+
+    def suppress(values: np.ndarray) -> np.ndarray:
+        bias = values.astype(np.float32)
+        bias[ids] = _NEVER
+        return bias
+
+    own = network.tensors.get("output.bias", constant(np.zeros(rows, np.float32)))
+    tensors = {**network.tensors, "output.bias": changed(own, suppress)}
+    return {**network.shape, "output_bias": True}, tensors
+
+
+def _present(folder: Path, *names: str) -> list[Path]:
+    return [folder / name for name in names if (folder / name).is_file()]

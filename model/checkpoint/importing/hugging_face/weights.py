@@ -1,0 +1,188 @@
+"""ⓕ The weights of a Hugging Face folder, tensor by tensor: safetensors files, or pickles by way of them."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from model.checkpoint.importing.foreign import constant, read_object, refusal
+from model.checkpoint.weights import StorageType, StoredTensor
+from model.checkpoint.writing import Read
+from model.errors import CheckpointError
+
+_SINGLE, _PICKLE = "model.safetensors", "pytorch_model.bin"
+_INDEX = ".index.json"
+_TYPES: Mapping[str, tuple[StorageType, type[np.generic]]] = {
+    "F32": ("float32", np.float32),
+    "F16": ("float16", np.float16),
+    "BF16": ("bfloat16", np.uint16),
+}
+_LENGTH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a file holds a tensor."""
+
+    path: Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    def read(self) -> StoredTensor:
+        if self.dtype not in _TYPES:
+            raise CheckpointError(f"{self.path}: a tensor must be floating point, but is {self.dtype}")
+        dtype, kind = _TYPES[self.dtype]
+        values = np.fromfile(self.path, kind, int(np.prod(self.shape)), offset=self.offset)
+        return StoredTensor(values.reshape(self.shape), dtype)
+
+
+class ForeignWeights:
+    """The tensors of a folder by their own names; each is read when it is asked for.
+
+    Attributes:
+        files: The files with the weights, to be recorded.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Finds the weights of a folder and checks the headers of their files.
+
+        Raises:
+            CheckpointError: If there are none, or a file is broken.
+        """
+        self.folder = folder
+        self.files, tensors = _weight_files(folder)
+        self._places: dict[str, _Place] = {}
+        for path in tensors if tensors is not None else self._converted():
+            self._places |= _places(path)
+
+    def _converted(self) -> Sequence[Path]:
+        """Returns safetensors files with the tensors of the pickles, which live as long as this object."""
+        temporary = tempfile.TemporaryDirectory(prefix="dragoman-import-")
+        self._temporary = temporary
+        weakref.finalize(self, temporary.cleanup)
+        return [unpickle(path, Path(temporary.name)) for path in self.files if path.suffix == ".bin"]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Returns the shape of a tensor.
+
+        Raises:
+            CheckpointError: If it is missing.
+        """
+        return self._place(name).shape
+
+    def read(self, name: str) -> Read:
+        """Returns how to read a tensor.
+
+        Raises:
+            CheckpointError: If it is missing.
+        """
+        return self._place(name).read
+
+    def same(self, one: str, other: str) -> bool:
+        """Returns whether two tensors are equal."""
+        if one == other or self._place(one) == self._place(other):
+            return True
+        if self.shape(one) != self.shape(other) or self._place(one).dtype != self._place(other).dtype:
+            return False
+        left, right = (self._place(name).read().values.view(np.uint8) for name in (one, other))
+        return bool(np.array_equal(left, right))
+
+    def nonzero(self, name: str) -> Read | None:
+        """Returns how to read a tensor; None if it is missing or holds only zeros."""
+        if name not in self or not self._place(name).read().values.any():
+            return None
+        return self.read(name)
+
+    def _place(self, name: str) -> _Place:
+        if name not in self._places:
+            raise CheckpointError(f"{self.folder}: tensor {name!r} is missing")
+        return self._places[name]
+
+
+def unpickle(path: Path, folder: Path) -> Path:
+    """Writes the tensors of a PyTorch pickle to a safetensors file, in a process of its own.
+
+    The process reads with `weights_only=True`, so that a pickle can name nothing but tensors.
+
+    Raises:
+        CheckpointError: If the file holds anything but tensors.
+    """
+    result = folder / f"{path.stem}.safetensors"
+    command = [
+        sys.executable,
+        "-m",
+        "model.checkpoint.importing.unpickling",
+        str(path.resolve()),
+        str(result),
+    ]
+    # The working directory of the parent may be anything; the package is where this module is.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"the reader ended with {done.returncode}"]
+        raise CheckpointError(f"{path} holds something else than tensors, or is broken: {reason[0][:200]}")
+    return result
+
+
+def zeros(*shape: int) -> Read:
+    """Returns a reading of zeros."""
+    return constant(np.zeros(shape, np.float32))
+
+
+def _weight_files(folder: Path) -> tuple[list[Path], list[Path] | None]:
+    """Returns the files to record, and the safetensors files among them; None where they are pickles."""
+    for name, is_safe in ((_SINGLE, True), (_PICKLE, False)):
+        single, index = folder / name, folder / f"{name}{_INDEX}"
+        if single.is_file():
+            return [single], [single] if is_safe else None
+        if index.is_file():
+            weight_map = read_object(index).get("weight_map")
+            named = weight_map.values() if isinstance(weight_map, dict) else [None]
+            names = {each for each in named if isinstance(each, str) and each == Path(each).name}
+            if names != set(named):
+                raise refusal(index, "weight_map", "an object of file names", weight_map)
+            parts = [folder / each for each in sorted(names)]
+            for part in parts:
+                if not part.is_file():
+                    raise CheckpointError(f"{part} is missing, but {index.name} names it")
+            return [index, *parts], parts if is_safe else None
+    others = [
+        each.name for each in sorted(folder.iterdir()) if each.suffix in (".h5", ".msgpack", ".pt", ".ot")
+    ]
+    hint = f" ({others[0]} is of a format that is not read)" if others else ""
+    raise CheckpointError(f"{folder} must hold {_SINGLE} or {_PICKLE}{hint}")
+
+
+def _places(path: Path) -> dict[str, _Place]:
+    try:
+        # The header is untrusted until the library has checked that its offsets are within the file.
+        with safe_open(path, framework="numpy"):
+            pass
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+            header = json.loads(file.read(length))
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"{path} is not a readable safetensors file: {reason}") from error
+    tied = header.pop("__metadata__", {})
+    start = _LENGTH_BYTES + length
+    places = {
+        name: _Place(path, entry["dtype"], tuple(entry["shape"]), start + entry["data_offsets"][0])
+        for name, entry in header.items()
+    }
+    return places | {name: places[first] for name, first in tied.items() if first in places}
