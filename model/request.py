@@ -31,7 +31,7 @@ class DecodeOptions:
         stop: `patience`; `first`: as soon as the best live hypothesis has ended;
             `all`: only when no live hypothesis can still beat a finished one;
             `count`: as soon as patience × beam_size hypotheses have finished;
-            `pool`: when no live hypothesis, as it stands, is ahead of any of the beam_size best finished ones.
+            `pool`: when no live hypothesis, as it stands, is ahead of any of the best finished ones.
             With the last two, hypotheses that reach `max_length` count as finished.
         temperature: Divides the logits before sampling.
         top_k: Sample among the k likeliest tokens; 0 is no limit.

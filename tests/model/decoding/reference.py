@@ -112,6 +112,8 @@ class ReferenceDecoder:
             best = sorted(self._continuations(request, live), key=lambda p: -p.total)[: 2 * beam_size]
             finished += [p for p in best[:beam_size] if p.tokens[-1] == eos]
             live = [p for p in best if p.tokens[-1] != eos][:beam_size]
+            if options.limit_finishes and length == self._longest(request):
+                finished += live
             if options.stop == "first" and best and best[0].tokens[-1] == eos:
                 break
             ended, alive = (
@@ -123,8 +125,6 @@ class ReferenceDecoder:
                 place = beam_size - 1 if options.stop == "pool" else 0
                 if options.stop == "count" or not alive or ended[place] >= alive[0]:
                     break
-        if options.limit_finishes and length == self._longest(request):
-            finished += live
         found = [self._hypothesis(request, p) for p in finished or live]
         return sorted(found, key=lambda h: -h.score)[:count]
 

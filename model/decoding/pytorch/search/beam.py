@@ -16,7 +16,6 @@ from model.decoding.pytorch.slot_options import OptionRows
 from model.network.slot_tensors import SlotTensors
 from model.request import STOPS
 
-
 _FIRST, _COUNT, _POOL = map(STOPS.index, ("first", "count", "pool"))
 
 
