@@ -104,7 +104,9 @@ def stacked(*reads: Read) -> Read:
 
     def run() -> StoredTensor:
         tensors = [read() for read in reads]
-        return StoredTensor(np.concatenate([tensor.values for tensor in tensors]), tensors[0].dtype)
+        scales = [tensor.scale for tensor in tensors if tensor.scale is not None]
+        values = np.concatenate([tensor.values for tensor in tensors])
+        return StoredTensor(values, tensors[0].dtype, np.concatenate(scales) if scales else None)
 
     return run
 

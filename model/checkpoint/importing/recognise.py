@@ -51,6 +51,7 @@ class Format:
 _HERE = "model.checkpoint.importing"
 FORMATS: Sequence[Format] = (
     # Each reader adds its line.
+    Format("marian", "a Marian model", f"{_HERE}.marian"),
     Format("hugging-face", "a Hugging Face folder", f"{_HERE}.hugging_face"),
 )
 """All formats, those that are told apart most easily first."""

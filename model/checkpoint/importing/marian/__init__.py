@@ -1,0 +1,77 @@
+"""ⓕ Marian's Transformers: Firefox Translations, Bergamot, and OPUS-MT's original files. No torch."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from model.checkpoint.card import Pair
+from model.checkpoint.importing.foreign import ForeignModel, checksums, refusal
+from model.checkpoint.importing.marian.file import MarianFile
+from model.checkpoint.importing.marian.folder import MarianFolder, has_marian_weights, open_folder
+from model.checkpoint.importing.marian.network import MarianNetwork
+from model.checkpoint.importing.marian.shortlist import read_marian_shortlist
+from model.checkpoint.importing.marian.vocabulary import Vocabulary, read_vocabulary
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
+_LONGEST_NAME = 64
+# Mozilla names its files so, and publishes them under this licence.
+_FIREFOX = re.compile(r"model\.[a-z]{4}\.intgemm\.alphas\.bin(\.gz)?")
+_FIREFOX_LICENCE = "MPL-2.0"
+
+
+def recognises(path: Path) -> bool:
+    """Returns whether a path is Marian's weight file, or a folder with one."""
+    return has_marian_weights(path)
+
+
+def read(path: Path, pair: Pair | None) -> ForeignModel:
+    """Reads a Transformer whose decoder has self-attention or SSRU cells.
+
+    Raises:
+        CheckpointError: If a file is broken, or a field of special:model.yml cannot be computed.
+    """
+    folder = open_folder(path)
+    network = MarianNetwork(MarianFile(folder.weights))
+    vocabulary = read_vocabulary(folder, (network.source_size, network.target_size))
+    config = network.config(vocabulary.eos_id, vocabulary.unk_id)
+    is_firefox = _FIREFOX.fullmatch(folder.weights.name) is not None
+    return ForeignModel(
+        config=config,
+        tensors=network.tensors(config),
+        settings=vocabulary.settings(config),
+        tokenizer_models=vocabulary.models,
+        vocabularies=vocabulary.lists(config),
+        name=_name(folder),
+        pairs=[pair or folder.pair()],
+        max_source_length=config.max_positions,
+        max_target_length=config.max_positions,
+        decoding=_decoding(folder, vocabulary),
+        licence=_FIREFOX_LICENCE if is_firefox else "",
+        shortlist=read_marian_shortlist(folder.shortlist, config) if folder.shortlist else None,
+        origin={
+            "marian": network.version,
+            "information": dict(folder.information),
+            "files": checksums(folder.files),
+        },
+    )
+
+
+def _name(folder: MarianFolder) -> str:
+    names = (folder.information.get("shortName"), folder.path.resolve().name)
+    cleaned = (_NOT_IN_NAMES.sub("-", name).strip("._+-") for name in names if isinstance(name, str))
+    return next((name for name in cleaned if name), "marian")[:_LONGEST_NAME]
+
+
+def _decoding(folder: MarianFolder, vocabulary: Vocabulary) -> Mapping[str, object]:
+    """Returns the options of the decoder's configuration; Marian never produces `<unk>` unless told to."""
+    if folder.number("word-penalty", 0):
+        raise refusal(folder.path, "word-penalty", "0", folder.number("word-penalty", 0))
+    beam_size = int(folder.number("beam-size", 1))
+    unknown = [] if folder.decoder.get("allow-unk", False) is True else [vocabulary.unk_id]
+    search = {"strategy": "beam", "beam_size": beam_size} if beam_size > 1 else {"strategy": "greedy"}
+    return {
+        **search,
+        "length_penalty": folder.number("normalize", 0),
+        "max_length_ratio": folder.number("max-length-factor", 3),
+        "suppress_ids": sorted({*unknown, *vocabulary.control_bytes()}),
+    }
