@@ -16,8 +16,12 @@ _ENOUGH_LETTERS = 20
 """Letters of a script that a vocabulary needs to know it; alphabets have 22 or more, formulas a few Greek."""
 
 # Forms of pieces that other projects use for languages, sentinels and unused rows.
-_MARK_IN_MODEL = re.compile(r"<(extra_id_|unused|special)\d*>|<2[\w-]+>|>>\S+<<|__[a-z][\w-]*__")
-_MARK = re.compile(r"<[^<>]+>|>>\S+<<|__\S+__|\[[^\[\]]+\]|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|madeupword\d+")
+_MARKS = r"<(extra_id_|unused|special)\d*>|<2[\w-]+>|>>\S+<<|__[a-z][\w-]*__"
+_MARK_IN_MODEL = re.compile(_MARKS)
+_MARK = re.compile(
+    _MARKS + r"|</?(s|unk|pad|mask|blank|bos|eos|sep|cls|eop|eod)>|\[[A-Za-z_-]+\]"
+    r"|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|madeupword\d+"
+)
 
 
 def is_mark(piece: str, *, in_model: bool) -> bool:

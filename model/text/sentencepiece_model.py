@@ -110,8 +110,11 @@ class SentencePieceModel(PieceModel):
             yield from (self.unk_id if each in self._rare else to_id[each] for each in characters)
 
     def _join(self, ids: list[int]) -> str:
-        text: str = self._processor.decode(ids if self._to_id is None else self.pieces(ids))
-        return text
+        if self._to_id is None:
+            text: str = self._processor.decode(ids)
+            return text
+        # A piece that the model lacks comes back as it is.
+        return str(self._processor.decode(self.pieces(ids))).replace(SPACE, " ")
 
     def _scores(self, ids: list[int]) -> list[float]:
         scores: list[float] = self._processor.get_score(
