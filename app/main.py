@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.types import ASGIApp
 
 from app.backend import Backend
 from app.http import errors, pages, routes
@@ -34,6 +35,13 @@ class _Application(FastAPI):
             self.openapi_schema = document(_OPERATIONS)
         return self.openapi_schema
 
+    def build_middleware_stack(self) -> ASGIApp:
+        """Returns the routes within our middleware alone: operations answer their own errors."""
+        app: ASGIApp = self.router
+        for middleware, arguments, options in reversed(self.user_middleware):
+            app = middleware(app, *arguments, **options)
+        return app
+
 
 def create_app(
     settings: Settings | None = None, backend: Backend | None = None, *, load: Load | None = None
@@ -56,14 +64,12 @@ def create_app(
     app = _Application(
         routes=[*_OPERATIONS, *pages.ROUTES],
         middleware=list(_middleware(context)),
-        exception_handlers=errors.HANDLERS,
         lifespan=lambda _: _serving(context, backend, load),
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
-        # The middleware counts, times and logs every request; FastAPI would look for its own each time.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
+    app.router.default = errors.not_found
     app.state.context = context
     return app
 

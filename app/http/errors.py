@@ -5,13 +5,14 @@ Codes are a closed set, by which programs tell errors apart; they are also a lab
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from app.errors import (
     ClientGoneError,
@@ -26,14 +27,12 @@ from app.errors import (
     OverloadedError,
     QueueFullError,
     RateExceededError,
-    ServiceError,
     UnavailableError,
 )
 from model.errors import (
     ConfigError,
     InputError,
     TextTooLongError,
-    TranslationError,
     UnsupportedLanguageError,
 )
 
@@ -211,11 +210,6 @@ def respond(error: Exception, request: Request) -> JSONResponse:
     return JSONResponse(body.model_dump(exclude_none=True), status, refusal.headers)
 
 
-async def _handle(request: Request, error: Exception) -> JSONResponse:
-    return respond(error, request)
-
-
-HANDLERS: Final[dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]] = (
-    dict.fromkeys((RequestError, ServiceError, TranslationError, MemoryError, HTTPException), _handle)
-)
-"""The application's handlers of the errors that a route may raise."""
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request for a path that the service does not have."""
+    await respond(HTTPException(404), Request(scope, receive))(scope, receive, send)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.http.body import FORM, JSON
-from app.http.errors import ErrorBody
+from app.http.errors import ErrorBody, respond
 from app.http.streaming import EVENT_STREAM
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -116,14 +116,14 @@ class Operation(Route):
         self.can_stream = can_stream
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for this path.
-
-        Raises:
-            HTTPException: If the path does not take the method.
-        """
-        if scope["method"] not in self.verbs:
-            raise HTTPException(405, headers={"Allow": ", ".join(self.methods or ())})
-        response = await self.endpoint(Request(scope, receive, send))
+        """Answer a request for this path, also with the error that the endpoint raises."""
+        request = Request(scope, receive, send)
+        try:
+            if scope["method"] not in self.verbs:
+                raise HTTPException(405, headers={"Allow": ", ".join(self.methods or ())})
+            response = await self.endpoint(request)
+        except Exception as error:
+            response = respond(error, request)
         await response(scope, receive, send)
 
 

@@ -1,5 +1,6 @@
 """What the requests of one application share, put together from its settings."""
 
+import gc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,8 @@ class Context:
     def serve(self, service: TranslationService) -> None:
         """Become ready; this service answers requests from now on."""
         self._service = service
+        # The collector need not look at what lives as long as the models: modules, schemas, vocabularies.
+        gc.freeze()
         self.lifecycle.become_ready()
 
     @property

@@ -35,7 +35,9 @@ _FREE_ROWS_ON_GPU = 64
 def reclaim_memory() -> None:
     """Collect garbage, and return free memory to the system; takes some hundredths of a second."""
     # A scheduler and its workers form a reference cycle, which keeps everything down to the weights alive.
+    gc.unfreeze()
     gc.collect()
+    gc.freeze()
     # glibc keeps free memory for later; other C libraries have no such function.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
