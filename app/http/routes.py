@@ -11,7 +11,7 @@ from app.http import schemas
 from app.http.answers import Detections, answered, description, detected, translate_response
 from app.http.openapi import Operation
 from app.http.request import Received, context_of, receive
-from app.http.streaming import answer, translate_in_time, while_connected
+from app.http.streaming import answer, while_connected
 from app.translation.markup_syntax import HTML
 from app.translation.request import TranslationRequest
 from model.text.languages import language_name
@@ -36,7 +36,7 @@ async def translate(request: Request) -> Response:
     With `Accept: text/event-stream` the translation comes as it grows, as Server-Sent Events.
     """
     received = await receive(request, schemas.TranslateRequest, takes_query=True)
-    work = partial(translate_in_time, context_of(request), _translation_request(received))
+    work = partial(context_of(request).service.translate, _translation_request(received))
     return await answer(request, work, partial(translate_response, received.body))
 
 

@@ -15,18 +15,17 @@ import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from app.errors import ClientGoneError, DeadlinePassedError
+from app.errors import ClientGoneError
 from app.http.body import JSON
 from app.http.errors import respond
-from app.lifecycle.context import Context
 from app.translation.partial_results import PartialResults
-from app.translation.request import Answer, TranslationRequest
+from app.translation.request import Answer
 
 EVENT_STREAM: Final = "text/event-stream"
 _HEADERS: Final = {
@@ -46,23 +45,6 @@ Translate = Callable[[PartialResults | None], Coroutine[object, object, Sequence
 Render = Callable[[Sequence[Answer]], Response]
 
 Result = TypeVar("Result")
-
-
-async def translate_in_time(
-    context: Context, request: TranslationRequest, partial_results: PartialResults | None = None
-) -> list[Answer]:
-    """Translate until the deadline of a request.
-
-    Raises:
-        DeadlinePassedError: If it passes first.
-        ServiceError: If there is no capacity for the request.
-        TranslationError: If the request cannot be served.
-    """
-    try:
-        async with asyncio.timeout_at(request.deadline):
-            return await context.service.translate(request, partial_results)
-    except TimeoutError:
-        raise DeadlinePassedError from None
 
 
 async def answer(request: Request, translate: Translate, render: Render) -> Response:
@@ -92,23 +74,25 @@ async def while_connected(request: Request, work: Coroutine[object, object, Resu
     Raises:
         ClientGoneError: If the client left first.
     """
-    connected = asyncio.timeout(None)
-    departure = asyncio.create_task(_await_departure(request, connected))
+    task = cast(asyncio.Task[object], asyncio.current_task())
+    departure = asyncio.create_task(_await_departure(request, task))
     try:
-        async with connected:
-            return await work
-    except TimeoutError:
-        if connected.expired():
+        return await work
+    except asyncio.CancelledError:
+        # Anything else may have cancelled the task as well.
+        if departure.done() and task.cancelling() == 1:
             raise ClientGoneError from None
         raise
     finally:
+        if departure.done():
+            task.uncancel()
         departure.cancel()
 
 
-async def _await_departure(request: Request, connected: asyncio.Timeout) -> None:
+async def _await_departure(request: Request, task: asyncio.Task[object]) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    connected.reschedule(0)
+    task.cancel()
 
 
 @lru_cache(maxsize=64)

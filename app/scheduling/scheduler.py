@@ -178,12 +178,11 @@ class Scheduler:
             SentenceJob(model, request, deadline, now, is_streamed, client) for model, request in sentences
         ]
         pending = self._enqueue(jobs, listener)
+        timer = asyncio.get_running_loop().call_at(deadline, pending.cancel, DeadlinePassedError())
         try:
-            async with asyncio.timeout_at(deadline):
-                return await pending.done
-        except TimeoutError:
-            raise DeadlinePassedError from None
+            return await pending.done
         finally:
+            timer.cancel()
             self._withdraw(pending)
             taken = min((job.taken for job in jobs if job.taken is not None), default=None)
             current().record_decoding(now, taken, time.monotonic())

@@ -1,13 +1,10 @@
 """② … ⑧ Conducts one request: reads its texts, has them decoded hop by hop, and builds the answers."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
-from typing import TypeVar
 
 from app.backend import LoadedModel
-from app.errors import DeadlinePassedError
 from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
@@ -20,8 +17,6 @@ from app.translation.text_job import TextJob
 from app.translation.text_threads import TextThreads
 from model.text.languages import Detection
 from model.translation.result import SentenceTranslation
-
-Result = TypeVar("Result")
 
 
 class TranslationService:
@@ -77,13 +72,14 @@ class TranslationService:
         self._scheduler.require_capacity(request.client, request.deadline)
         timings, client, size = current(), request.client, request.num_characters
         timings.items, timings.characters = len(request.texts), size
+        run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
         with timings.during("split"):
-            jobs = await self._run(client, size, lambda: self._reader.read(request))
+            jobs = await run(lambda: self._reader.read(request))
         timings.split_off("encode", sum(job.encode_seconds for job in jobs))
         while any(job.remaining for job in jobs):
             results = await self._decode(request, jobs, partial_results)
             with timings.during("finish"):
-                sentences = await self._run(client, size, partial(_sentences, jobs, results))
+                sentences = await run(partial(_sentences, jobs, results))
             if self._second_attempts is not None and request.uses_default_search:
                 # What the client has seen grow must not change.
                 models = _models(jobs, is_last_hop_fixed=partial_results is not None)
@@ -91,9 +87,9 @@ class TranslationService:
                     sentences, models, deadline=request.deadline, client=client
                 )
             with timings.during("finish"):
-                jobs = await self._run(client, size, partial(self._advance, jobs, sentences))
+                jobs = await run(partial(self._advance, jobs, sentences))
         with timings.during("finish"):
-            return await self._run(client, size, lambda: [job.answer() for job in jobs])
+            return await run(lambda: [job.answer() for job in jobs])
 
     async def detect(self, text: str, client: str, deadline: float) -> list[Detection]:
         """Languages that a client's text may be in, likeliest first.
@@ -101,14 +97,8 @@ class TranslationService:
         Raises:
             DeadlinePassedError: If the deadline, seconds of the monotonic clock, came first.
         """
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await self._run(client, len(text), lambda: self._reader.detect(text))
-        except TimeoutError:
-            raise DeadlinePassedError from None
-
-    async def _run(self, client: str, size: int, work: Callable[[], Result]) -> Result:
-        return await self._threads.run(work, client=client, size=size)
+        work = partial(self._reader.detect, text)
+        return await self._threads.run(work, client=client, size=len(text), deadline=deadline)
 
     async def _decode(
         self, request: TranslationRequest, jobs: Sequence[TextJob], partial_results: PartialResults | None

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from app.background import start
+from app.errors import DeadlinePassedError
 from app.scheduling.fair_queue import FairQueue
 
 Result = TypeVar("Result")
@@ -39,7 +40,9 @@ class TextThreads:
         self._free = count
         self._waiting: FairQueue[_Waiter] = FairQueue()
 
-    async def run(self, work: Callable[[], Result], *, client: str, size: int) -> Result:
+    async def run(
+        self, work: Callable[[], Result], *, client: str, size: int, deadline: float | None = None
+    ) -> Result:
         """Do work on a text: short texts on the event loop, long ones on a thread.
 
         If the caller is cancelled, the thread finishes the work and serves the next client after that.
@@ -48,9 +51,20 @@ class TextThreads:
             work: What to do, in the caller's context.
             client: Name of the client.
             size: Characters of the text.
+            deadline: When the result becomes worthless, seconds of the monotonic clock; None for never.
+
+        Raises:
+            DeadlinePassedError: If the deadline came before the result of a thread.
         """
         if size <= _INLINE_CHARACTERS:
             return work()
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._run_on_thread(work, client, size)
+        except TimeoutError:
+            raise DeadlinePassedError from None
+
+    async def _run_on_thread(self, work: Callable[[], Result], client: str, size: int) -> Result:
         await self._enter(client, size)
         try:
             done = start(partial(copy_context().run, work), name="text", ended=self._leave)

@@ -14,7 +14,7 @@ from app.http.deepl.languages import source_languages, target_languages
 from app.http.deepl.refusals import renamed, supported
 from app.http.openapi import Operation
 from app.http.request import Received, client_of, context_of, read_fields, receive
-from app.http.streaming import translate_in_time, while_connected
+from app.http.streaming import while_connected
 from app.http.validation import validate
 from app.lifecycle.context import Context
 from app.translation.markup_syntax import HTML, XML, MarkupSyntax
@@ -74,7 +74,7 @@ def _translation_request(received: Received[schemas.DeepLTranslateRequest]) -> T
 async def _translate(context: Context, request: TranslationRequest) -> list[Answer]:
     """Translate; errors name the fields as this API calls them."""
     try:
-        return await translate_in_time(context, request)
+        return await context.service.translate(request)
     except InputError as error:
         raise renamed(error) from None
 
