@@ -1,5 +1,6 @@
 """Logs: one JSON line an event, with the id of its request; never a user's text."""
 
+import asyncio
 import json
 import logging
 import random
@@ -8,11 +9,13 @@ import time
 from contextvars import ContextVar
 from functools import lru_cache
 from types import TracebackType
+from typing import TextIO
+
+from pydantic_core import PydanticSerializationError, to_json
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
-_TO_JSON = json.JSONEncoder(ensure_ascii=True, default=str).encode
 
 
 def new_request_id() -> str:
@@ -39,7 +42,14 @@ class JsonFormatter(logging.Formatter):
         event |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
         if record.exc_info and record.exc_info[1] is not None:
             event |= describe_fault(record.exc_info[1])
-        return _TO_JSON(event)
+        return _to_json(event)
+
+
+def _to_json(event: dict[str, object]) -> str:
+    try:
+        return to_json(event, ensure_ascii=True, fallback=str).decode()
+    except PydanticSerializationError:  # a file name that is not UTF-8
+        return json.dumps(event, default=str)
 
 
 @lru_cache(maxsize=1)
@@ -61,11 +71,33 @@ def _traceback(trace: TracebackType | None) -> list[str]:
     return places
 
 
+class BufferedHandler(logging.StreamHandler[TextIO]):
+    """Writes the lines of one iteration of the event loop together, and those of other threads at once."""
+
+    _is_flush_due = False
+
+    def flush(self) -> None:
+        """Flush at the end of the iteration; outside of an event loop at once."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            super().flush()
+            return
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            loop.call_soon(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._is_flush_due = False
+        super().flush()
+
+
 def set_up_logs(level: str) -> None:
     """Write all events from this level up to standard error, uvicorn's included."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = BufferedHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
-    # No line shows these, so they need not be looked up.
+    # No line shows these, so they need not be looked up (https://docs.python.org/3/howto/logging.html#optimization).
+    logging._srcfile = ""
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # uvicorn logs each stage of start and shutdown, which our own events cover in fewer lines.

@@ -39,7 +39,10 @@ class Timings:
         target_tokens: Tokens of the translations.
     """
 
-    __slots__ = ("_pair", "characters", "items", "source_tokens", "spans", "target_tokens")
+    __slots__ = (
+        *("_num_summed", "_pair", "_totals", "characters"),
+        *("items", "source_tokens", "spans", "target_tokens"),
+    )
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -48,6 +51,8 @@ class Timings:
         self.source_tokens = 0
         self.target_tokens = 0
         self._pair = ""
+        self._totals: dict[Stage, float] = {}
+        self._num_summed = 0
 
     def record(self, stage: Stage, began: float, ended: float) -> None:
         """Add a finished stage."""
@@ -89,6 +94,9 @@ class Timings:
 
     def seconds(self) -> dict[Stage, float]:
         """How long each stage took, in the order in which they began; parallel spans count once."""
+        if len(self.spans) == self._num_summed:
+            return self._totals
+        self._num_summed = len(self.spans)
         totals: dict[Stage, float] = {}
         reached: dict[Stage, float] = {}
         for began, ended, stage in sorted(self.spans):
@@ -96,6 +104,7 @@ class Timings:
             if ended >= known:
                 totals[stage] = totals.get(stage, 0.0) + ended - max(began, known)
                 reached[stage] = ended
+        self._totals = totals
         return totals
 
     def sizes(self) -> Mapping[str, int | str]:

@@ -92,7 +92,7 @@ def test_what_a_client_sends_is_in_no_log_and_no_other_answer(service: Live) -> 
     service.process.send_signal(signal.SIGABRT)
     service.process.wait(timeout=60)
     assert_clean(*service.log)
-    assert sum('"event": "request failed"' in line for line in service.log) == 1
+    assert sum('"event":"request failed"' in line for line in service.log) == 1
 
 
 def wait_for_stacks(service: Live) -> None:

@@ -147,7 +147,7 @@ def test_a_stuck_engine_fails_liveness_and_does_not_delay_the_end() -> None:
         assert clients.outcomes() == [(503, "draining")] * 2
     stacks = [line for line in live.log if line.startswith("  File ")]
     assert any('double.py", line' in place and place.endswith("in _advance\n") for place in stacks)
-    assert sum('"event": "engine stuck"' in line for line in live.log) == 1
+    assert sum('"event":"engine stuck"' in line for line in live.log) == 1
 
 
 def _require_stuck(live: Live) -> None:
