@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel
 from model.errors import CheckpointError
 from model.validators import require_choice
+
+if TYPE_CHECKING:
+    from model.checkpoint.importing.foreign import ForeignModel
 
 
 class Reader(Protocol):
@@ -19,7 +21,7 @@ class Reader(Protocol):
         """Returns whether a file or folder has this format, by its names and first bytes."""
         ...
 
-    def read(self, path: Path, pair: Pair | None) -> ForeignModel:
+    def read(self, path: Path, pair: Pair | None) -> "ForeignModel":
         """Reads a model; `pair` overrides or completes the languages that it names.
 
         Raises:

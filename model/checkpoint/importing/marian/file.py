@@ -22,8 +22,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.foreign import Read, refusal
+from model.checkpoint.importing.foreign import refusal
 from model.checkpoint.weights import StoredTensor
+from model.checkpoint.writing import Read
 from model.errors import CheckpointError
 
 Numbers = NDArray[np.generic]

@@ -10,9 +10,10 @@ from typing import Literal, cast
 
 import numpy as np
 
-from model.checkpoint.importing.foreign import Read, refusal, stacked
+from model.checkpoint.importing.foreign import refusal, stacked
 from model.checkpoint.importing.marian.file import CONFIGURATION, MarianFile
 from model.checkpoint.weights import StoredTensor
+from model.checkpoint.writing import Read
 from model.config import Tie, TransformerConfig
 
 _MAX_LENGTH = 512
