@@ -215,7 +215,7 @@ class StoredTensors(Mapping[str, StoredTensor]):
 
     def __init__(self, places: Mapping[str, _Place]) -> None:
         self._places = places
-        self._names = [name for name in places if not self._is_scale(name)]
+        self._names = {name: None for name in places if not self._is_scale(name)}
 
     def __getitem__(self, name: str) -> StoredTensor:
         place = self._places[name]
@@ -226,6 +226,9 @@ class StoredTensors(Mapping[str, StoredTensor]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names  # Mapping's would read the tensor
 
     def row_blocks(self, name: str, count: int) -> Iterator[StoredTensor]:
         """Reads a matrix `count` rows at a time, from the first to the last.
