@@ -11,7 +11,7 @@ decoder's start. `early_stopping` is our `stop`:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.importing.hugging_face.fields import Fields
@@ -60,7 +60,7 @@ class Generation:
         path: The file that was read.
     """
 
-    decoding: Mapping[str, object] = field(default_factory=dict)
+    decoding: Mapping[str, object]
     eos_id: int | None
     start_id: int | None
     forced_id: int | None

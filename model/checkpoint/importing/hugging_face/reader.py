@@ -80,7 +80,10 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
         config = TransformerConfig.from_dict({**shape, **ids, "decoder_start_id": start})
     except (ConfigError, TokenizerError) as error:
         raise CheckpointError(f"{path}: {error}") from error
-    longest = config.max_positions
+    longest, fewest = config.max_positions, int(str(generation.decoding["min_length"]))
+    # `generate` counts the tokens that every translation begins with.
+    begin = len(tokenizer.settings.target_begin)
+    most, fewest = min(longest, generation.max_length or longest) - begin, max(0, fewest - begin)
     files = [path, *_present(folder, generation.path.name, SETTINGS), *tokenizer.files, *weights.files]
     return ForeignModel(
         config=config,
@@ -91,8 +94,8 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
         name=re.sub(r"[^A-Za-z0-9._+-]+", "-", folder.resolve().name).strip("-._+")[:64] or family,
         pairs=tokenizer.pairs,
         max_source_length=max(2, longest),
-        max_target_length=min(longest, generation.max_length or longest),
-        decoding=generation.decoding,
+        max_target_length=most,
+        decoding={**generation.decoding, "min_length": fewest},
         licence=readme.licence,
         origin={"family": family, "files": checksums(dict.fromkeys(files))},
     )

@@ -23,8 +23,8 @@ PAD, EOS = 60, 0
 
 _SMALL = {
     "d_model": 20,
-    "encoder_layers": 2,
-    "decoder_layers": 3,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
     "encoder_attention_heads": 5,
     "decoder_attention_heads": 5,
     "encoder_ffn_dim": 28,
@@ -32,7 +32,7 @@ _SMALL = {
     "max_position_embeddings": 64,
 }
 _FAIRSEQ = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
-_T5 = {"d_model": 20, "d_kv": 6, "d_ff": 28, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 3}
+_T5 = {"d_model": 20, "d_kv": 6, "d_ff": 28, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 3}
 
 
 @cache
@@ -86,8 +86,6 @@ def marian(
     vocabulary += [f"x{number}" for number in range(PAD - len(vocabulary))] + ["<pad>"]
     values = {"vocab_size": PAD + 1, "pad_token_id": PAD, "eos_token_id": EOS, "decoder_start_token_id": PAD}
     model = _random("Marian", "MarianMTModel", {**_SMALL, **values, "forced_eos_token_id": None, **config})
-    if model.final_logits_bias is not None:
-        model.final_logits_bias.normal_()
     suppressed: dict[str, object] = {"bad_words_ids": [[PAD]]}
     _save(model, folder, {**values, **suppressed, **(generation or {})})
     for side in ("source", "target"):
@@ -154,6 +152,11 @@ def _random(prefix: str, name: str, values: Mapping[str, object]) -> PreTrainedM
             if parameter.requires_grad:
                 around = parameter.mean().round().clamp(0, 1)
                 parameter.copy_(around + 0.25 * torch.randn(parameter.shape))
+        # Many translations shall end early.
+        eos_id = model.config.eos_token_id
+        model.get_output_embeddings().weight[eos_id] *= 3
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_()[0, eos_id] += 6
     return model.eval()
 
 
@@ -171,8 +174,9 @@ def _fairseq(
     generation: Mapping[str, object] | None,
 ) -> PreTrainedModel:
     rows = len(pieces(sentencepiece_model())) + 1
-    marks = [0, 1, *range(rows, rows + len(languages))]
-    _save(model, folder, {**values, "suppress_tokens": marks, **(generation or {})})
+    # `suppress_tokens` would rule out the forced first token too.
+    marks = [[id_] for id_ in (0, 1, *range(rows, rows + len(languages)))]
+    _save(model, folder, {**values, "bad_words_ids": marks, **(generation or {})})
     shutil.copyfile(sentencepiece_model(), folder / "sentencepiece.bpe.model")
     write_json(folder / "special_tokens_map.json", {"additional_special_tokens": list(languages)})
     write_json(folder / "tokenizer_config.json", {"tokenizer_class": tokenizer_class})
