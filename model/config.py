@@ -81,6 +81,7 @@ class TransformerConfig:
         relative_max_distance: Distance from which all share the last bucket.
         max_positions: Longest sequence; a bound for learned positions, a limit to announce otherwise.
         embedding_norm: Layer norm after the embedding sum, as in BERT.
+        embedding_norm_epsilon: `norm_epsilon` of that norm; None for that of the others.
         scale_embeddings: Multiply token embeddings by sqrt(model_dim).
         logit_scale: Factor of the decoder's states before the output projection.
         tie: `none`; `embeddings`: source embedding = target embedding; `decoder`: target embedding = output
@@ -127,6 +128,7 @@ class TransformerConfig:
     relative_max_distance: int = 128
     max_positions: int = 512
     embedding_norm: bool = False
+    embedding_norm_epsilon: float | None = None
     scale_embeddings: bool = True
     logit_scale: float = 1.0
     tie: Tie = "none"
@@ -165,6 +167,8 @@ class TransformerConfig:
         self._check_heads()
         self._check_positions()
         require_number("norm_epsilon", self.norm_epsilon, 0, 1, open_minimum=True)
+        if self.embedding_norm_epsilon is not None:
+            require_number("embedding_norm_epsilon", self.embedding_norm_epsilon, 0, 1, open_minimum=True)
         require_number("logit_scale", self.logit_scale, 0, open_minimum=True)
 
     def _check_heads(self) -> None:

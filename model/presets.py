@@ -39,35 +39,34 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
         "final_norm": True,
         "tie": "all",
     },
-    # The nanoGPT-style translator: pre-norm, no biases, GELU × 4, learned positions, tied output.
+    # The networks of five tutorials, parameter for parameter; docs/variants.md builds each.
+    # The nanoGPT-style translator: pre-norm, no biases, ReLU × 4, one embedding for both sides.
     "nanogpt": {
         "model_dim": 384,
         "num_heads": 6,
         "ffn_dim": 1536,
-        "activation": "gelu",
         "norm_position": "pre",
         "final_norm": True,
         "norm_bias": False,
         "attention_bias": False,
         "ffn_bias": False,
-        "positions": "learned",
         "scale_embeddings": False,
-        "tie": "decoder",
+        "tie": "embeddings",
         "vocab_multiple": 64,
         "initialisation": "normal",
         "attention_dropout": 0.1,
     },
-    # Post-norm from scratch, without biases, two small vocabularies.
+    # Post-norm from scratch, two small vocabularies; projections inside the layers have no biases.
     "postnorm": {
         "source_vocab_size": 100,
         "target_vocab_size": 200,
         "ffn_dim": 1024,
         "attention_bias": False,
         "ffn_bias": False,
-        "norm_bias": False,
+        "output_bias": True,
         "scale_embeddings": False,
     },
-    # The encoder step by step, as BERT has it: an encoder alone.
+    # The encoder step by step, an encoder alone: BERT's embedding and sizes, pre-norm layers.
     "bert": {
         "num_decoder_layers": 0,
         "num_encoder_layers": 12,
@@ -75,19 +74,17 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
         "num_heads": 12,
         "ffn_dim": 3072,
         "activation": "gelu",
+        "norm_position": "pre",
         "positions": "learned",
         "embedding_norm": True,
+        "embedding_norm_epsilon": 1e-12,
         "scale_embeddings": False,
-        "norm_epsilon": 1e-12,
         "initialisation": "normal",
         "attention_dropout": 0.1,
     },
-    # The Annotated Transformer: pre-norm, final norms, standard-deviation layer norm.
+    # The annotated kind: pre-norm without final norms.
     "annotated": {
         "norm_position": "pre",
-        "final_norm": True,
-        "norm_form": "standard_deviation",
-        "norm_epsilon": 1e-6,
         "ffn_dropout": 0.1,
         "attention_dropout": 0.1,
         "output_bias": True,
@@ -99,6 +96,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
         "num_encoder_layers": 2,
         "num_decoder_layers": 2,
         "ffn_dim": 64,
+        "attention_bias": False,
         "output_bias": True,
         "attention_dropout": 0.1,
     },

@@ -99,6 +99,7 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
         scales_embeddings=config.scale_embeddings,
         precision=_PRECISIONS[precision],
         norm_epsilon=config.norm_epsilon,
+        embedding_norm_epsilon=config.embedding_norm_epsilon or config.norm_epsilon,
         attention_scale=config.attention_scale or 1 / math.sqrt(config.head_dim),
         logit_scale=config.logit_scale,
     )

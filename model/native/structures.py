@@ -33,7 +33,10 @@ class NativeConfig(Structure):
                 *("max_positions", "scales_embeddings", "precision"),
             )
         ),
-        *((name, c_float) for name in ("norm_epsilon", "attention_scale", "logit_scale")),
+        *(
+            (name, c_float)
+            for name in ("norm_epsilon", "embedding_norm_epsilon", "attention_scale", "logit_scale")
+        ),
     )
 
 

@@ -25,7 +25,9 @@ class Embedding(nn.Module):
         self.tokens = nn.Embedding(rows, config.model_dim)
         if config.positions == "learned":
             self.positions = nn.Embedding(config.max_positions, config.model_dim)
-        self.norm = layer_norm(config) if config.embedding_norm else nn.Identity()
+        self.norm = (
+            layer_norm(config, config.embedding_norm_epsilon) if config.embedding_norm else nn.Identity()
+        )
         self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids_NT: Tensor) -> Tensor:

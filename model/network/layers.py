@@ -261,9 +261,9 @@ class RootMeanSquareNorm(StandardDeviationNorm):
         return states * torch.rsqrt(states.float().square().mean(-1, keepdim=True) + self.epsilon)
 
 
-def layer_norm(config: TransformerConfig) -> nn.Module:
+def layer_norm(config: TransformerConfig, epsilon: float | None = None) -> nn.Module:
     """The layer norm that the configuration asks for (https://arxiv.org/abs/1607.06450)."""
-    return _NORMS[config.norm_form](config.model_dim, config.norm_epsilon, bias=config.norm_bias)
+    return _NORMS[config.norm_form](config.model_dim, epsilon or config.norm_epsilon, bias=config.norm_bias)
 
 
 _NORMS: Mapping[NormForm, Callable[..., nn.Module]] = {

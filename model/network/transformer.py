@@ -8,7 +8,7 @@ D head dim, M model dim, V vocabulary, R rows (slots × hypotheses).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import torch
@@ -27,11 +27,12 @@ from model.network.decoder_state import (
     StepView,
 )
 from model.network.embedding import Embedding
-from model.network.initialisation import initialise
+from model.network.initialisation import initialise, meta_init
 from model.network.layers import Attention, FeedForward, Residual, SimpleRecurrentUnit, key_mask, layer_norm
 from model.network.native_ops.projection import Projection
-from model.network.parameters import count_parameters
+from model.network.parameters import count_parameters, parameter_names, parameter_shapes
 from model.network.positions import relative_bucket, rotate, rotations
+from model.validators import require_integer, require_number
 
 
 @dataclass
@@ -77,19 +78,32 @@ class Transformer(nn.Module):
             self.source_embedding.tokens.weight = self.target_embedding.tokens.weight
 
     def forward(
-        self, source_NS: Tensor | None, target_NT: Tensor, maps: AttentionMaps | None = None
+        self, source_NS: Tensor | None, target_NT: Tensor | None = None, maps: AttentionMaps | None = None
     ) -> Tensor:
         """Logits of every next target token, all positions at once (teacher forcing).
 
         Args:
             source_NS: Source ids, padded with `pad_id`; None for a decoder alone.
-            target_NT: Decoder input: start token, then the target so far; padded on the right.
+            target_NT: Decoder input: start token, then the target so far; padded on the right. None for an
+                encoder alone.
             maps: Collects attention weights, by the explicit path.
 
         Returns:
-            Shape (N, T, V); V is `target_vocab_size`, rows added to fill a multiple are left out.
+            Shape (N, T, V); V is `target_vocab_size`, rows added to fill a multiple are left out. For an
+            encoder alone its states, (N, S, M).
+
+        Raises:
+            ConfigError: If the network has a decoder but there is no target, or the reverse; or if it has an
+                encoder but there is no source.
         """
         encoder_output = None if source_NS is None else self.encode(source_NS, maps)
+        if (target_NT is None) is not (self.config.num_decoder_layers == 0):
+            needed = (
+                "given for a network with a decoder" if target_NT is None else "None for an encoder alone"
+            )
+            raise ConfigError("target_NT", needed, target_NT if target_NT is None else "given")
+        if target_NT is None:
+            return given(encoder_output).states_NSM
         return self.project(self.decode(target_NT, encoder_output, maps))
 
     def forward_with_attention(
@@ -179,6 +193,78 @@ class Transformer(nn.Module):
         states_NKM = self.decoder.step(states_NKM, view, state.pool, attention)
         state.positions_N[: shape.slots] += 1
         return self.project(states_NKM)
+
+    @torch.no_grad()
+    def generate(
+        self,
+        source_NS: Tensor | None,
+        prompt_NT: Tensor | None = None,
+        *,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Sampled target tokens, for experiments: every step computes the whole target anew.
+
+        The network must be in evaluation mode, so that dropout draws nothing.
+
+        Args:
+            source_NS: Source ids, padded with `pad_id`; None for a decoder alone.
+            prompt_NT: Target tokens to continue, without start token; None for none.
+            max_new_tokens: Longest continuation.
+            temperature: Divides the logits; above 0.
+            top_k: Choose among as many of the likeliest tokens; 1 is greedy, 0 chooses among all.
+            generator: Draws the tokens; None for torch's global generator.
+
+        Returns:
+            The continuations, (N, at most `max_new_tokens`), filled with `pad_id` after EOS.
+
+        Raises:
+            ConfigError: If a value is out of range, or there is neither source nor prompt.
+            TextTooLongError: If the target gets longer than learned positions.
+        """
+        require_integer("max_new_tokens", max_new_tokens, 1)
+        require_number("temperature", temperature, 0, open_minimum=True)
+        require_integer("top_k", top_k, 0)
+        given_ids = source_NS if prompt_NT is None else prompt_NT
+        if given_ids is None:
+            raise ConfigError("prompt_NT", "given where there is no source", None)
+        config, slots = self.config, len(given_ids)
+        encoder_output = None if source_NS is None else self.encode(source_NS)
+        target_NT = given_ids.new_full((slots, 1), config.decoder_start_id)
+        if prompt_NT is not None:
+            target_NT = torch.cat([target_NT, prompt_NT], 1)
+        first, is_done_N1 = target_NT.shape[1], torch.zeros_like(target_NT[:, :1], dtype=torch.bool)
+        while target_NT.shape[1] < first + max_new_tokens and not is_done_N1.all():
+            logits_NV = self.project(self.decode(target_NT, encoder_output)[:, -1]) / temperature
+            logits_NV[:, config.never_produced()] = float("-inf")
+            if top_k:
+                smallest_N1 = logits_NV.topk(min(top_k, logits_NV.shape[1])).values[:, -1:]
+                logits_NV[logits_NV < smallest_N1] = float("-inf")
+            chosen_N1 = torch.multinomial(logits_NV.softmax(-1), 1, generator=generator)
+            target_NT = torch.cat([target_NT, chosen_N1.masked_fill(is_done_N1, config.pad_id)], 1)
+            is_done_N1 |= chosen_N1 == config.eos_id
+        return target_NT[:, first:]
+
+    def with_max_positions(self, max_positions: int) -> "Transformer":
+        """A copy for shorter sequences, without the learned positions from `max_positions` on.
+
+        Raises:
+            ConfigError: If `max_positions` is below 1 or above the network's.
+        """
+        require_integer("max_positions", max_positions, 1, self.config.max_positions)
+        with meta_init():
+            shorter = Transformer(replace(self.config, max_positions=max_positions))
+        shapes = parameter_shapes(shorter.config)
+        names = parameter_names(shorter.config)
+        tensors = {
+            name: tensor[: shapes[names[name]][0]].clone() for name, tensor in self.state_dict().items()
+        }
+        shorter.load_state_dict(tensors, assign=True)
+        shorter.tie_weights()
+        shorter.state_dtype = self.state_dtype
+        return shorter.train(self.training)
 
     def num_parameters(self, *, embeddings: bool = True) -> int:
         """Parameters, tied ones counted once; without `embeddings`, those of the layers alone."""

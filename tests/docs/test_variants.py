@@ -28,6 +28,12 @@ def test_every_row_is_there_once() -> None:
     assert [int(row) for row in rows] == list(range(1, 45))
 
 
+def test_the_python_of_the_page_runs() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", TABLE, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    exec("\n".join(blocks), {})
+
+
 def test_every_preset_is_named() -> None:
     assert {name for name in PRESETS if f"`{name}`" not in TABLE} == set()
 

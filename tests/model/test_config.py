@@ -38,6 +38,7 @@ BAD_VALUES: dict[str, tuple[object, ...]] = {
     "relative_max_distance": (31, "far"),
     "max_positions": (0, -5, 10.0),
     "embedding_norm": (1, "yes"),
+    "embedding_norm_epsilon": (0, -1e-5, 2, "small"),
     "scale_embeddings": (1, 22.6),
     "logit_scale": (0, -1, float("inf"), True),
     "tie": ("both", None, True),

@@ -3,6 +3,7 @@ import torch
 
 from model.config import TransformerConfig
 from model.errors import ConfigError
+from model.network.parameters import count_parameters, parameter_shapes
 from model.network.transformer import Transformer
 from model.presets import PRESETS, preset
 from tests.model.tiny_networks import ids
@@ -63,7 +64,9 @@ def test_the_post_norm_tutorials_shapes() -> None:
     with torch.inference_mode():
         logits_NTV = network(ids(4, 64, vocab_size=100), ids(4, 64, vocab_size=200))
     assert logits_NTV.shape == (4, 64, 200)
-    assert not any(name.endswith("bias") for name, _ in network.named_parameters())
+    assert all(
+        "norm" in name or name == "output.bias" for name, _ in network.named_parameters() if "bias" in name
+    )
 
 
 @pytest.mark.parametrize(("name", "millions"), [("base", 63.1), ("big", 214.2)])
@@ -90,3 +93,28 @@ def test_an_unknown_name_is_refused() -> None:
 def test_a_preset_without_vocabulary_asks_for_it() -> None:
     with pytest.raises(ConfigError, match="`source_vocab_size` must be given"):
         preset("base")
+
+
+def test_a_checkpoint_of_an_earlier_preset_keeps_its_network() -> None:
+    """`nanogpt` as earlier releases wrote it to config.json."""
+    earlier: dict[str, object] = {
+        "source_vocab_size": 1024,
+        "target_vocab_size": 1024,
+        "model_dim": 384,
+        "num_heads": 6,
+        "ffn_dim": 1536,
+        "activation": "gelu",
+        "norm_position": "pre",
+        "final_norm": True,
+        "norm_bias": False,
+        "linear_bias": False,
+        "positions": "learned",
+        "scale_embeddings": False,
+        "tie": "decoder",
+        "vocab_multiple": 64,
+        "initialisation": "normal",
+        "attention_dropout": 0.1,
+    }
+    shapes = parameter_shapes(TransformerConfig.from_dict(earlier))
+    layers = 6 * (4 + 8) * 384**2 + 12 * 2 * 384 * 1536 + (6 * 2 + 6 * 3 + 2) * 384
+    assert count_parameters(shapes) == layers + 2 * 1024 * 384 + 2 * 512 * 384

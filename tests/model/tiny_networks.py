@@ -34,6 +34,7 @@ FAMILY_FEATURES: list[dict[str, object]] = [
     {"sinusoid_offset": 2},
     {"sinusoid_endpoint": True, "sinusoid_layout": "halves"},
     {"logit_scale": 0.25},
+    {"embedding_norm": True, "embedding_norm_epsilon": 0.1},
     {"tie": "embeddings"},
     {"decoder_memory": "ssru"},
 ]

@@ -117,6 +117,9 @@ def check_ctranslate2_holds(config: TransformerConfig) -> None:
     require(known, "norm_form", "'variance' or 'root_mean_square' for CTranslate2", form)
     shifts = form == "root_mean_square" and config.norm_bias
     require(not shifts, "norm_bias", "False with root_mean_square norms for CTranslate2", config.norm_bias)
+    epsilon = config.embedding_norm_epsilon
+    one_epsilon = not config.embedding_norm or epsilon in (None, config.norm_epsilon)
+    require(one_epsilon, "embedding_norm_epsilon", "norm_epsilon or None for CTranslate2", epsilon)
     require(memory == "attention", "decoder_memory", "'attention' for CTranslate2", memory)
     ends_well = config.norm_position == "pre" or not config.final_norm
     require(ends_well, "final_norm", "False after post-norm layers for CTranslate2", config.final_norm)

@@ -28,7 +28,15 @@ def bert() -> BertModel:
 
 def shrunk_preset() -> Transformer:
     sizes = {"model_dim": 16, "num_heads": 2, "num_encoder_layers": 2, "ffn_dim": 24, "max_positions": 12}
-    config = preset("bert", source_vocab_size=VOCAB, target_vocab_size=VOCAB, pad_id=PAD, **sizes)
+    config = preset(
+        "bert",
+        source_vocab_size=VOCAB,
+        target_vocab_size=VOCAB,
+        pad_id=PAD,
+        norm_position="post",
+        norm_epsilon=1e-12,
+        **sizes,
+    )
     return Transformer(config).eval()
 
 

@@ -64,8 +64,8 @@ def test_of_variants(variant: Mapping[str, object]) -> None:
 def test_no_variant_is_forgotten() -> None:
     """A field that is added to the configuration must be looked at here."""
     without_parameters = (
-        "attention_scale activation norm_position norm_epsilon sinusoid_layout sinusoid_offset "
-        "sinusoid_endpoint relative_max_distance scale_embeddings logit_scale "
+        "attention_scale activation norm_position norm_epsilon embedding_norm_epsilon sinusoid_layout "
+        "sinusoid_offset sinusoid_endpoint relative_max_distance scale_embeddings logit_scale "
         "embedding_dropout attention_dropout ffn_dropout residual_dropout layer_drop initialisation "
         "pad_id bos_id eos_id unk_id decoder_start_id"
     )

@@ -26,7 +26,7 @@ struct NetworkConfig {
   int32_t max_positions;
   int32_t scales_embeddings;
   int32_t precision;  // Precision
-  float norm_epsilon, attention_scale, logit_scale;
+  float norm_epsilon, embedding_norm_epsilon, attention_scale, logit_scale;
 };
 
 }  // namespace dragoman

@@ -96,7 +96,7 @@ class Embedding {
   Embedding(const NetworkConfig& config, const Loader& loader, const Matrix& tokens, const std::string& name)
       : scale_(config.scales_embeddings ? std::sqrt(static_cast<float>(config.model_dim)) : 1.0f),
         tokens_(tokens),
-        norm_(loader.norm(name + ".norm")) {
+        norm_(loader.norm(name + ".norm", config.embedding_norm_epsilon)) {
     const auto positions = static_cast<Positions>(config.positions);
     if (positions == Positions::learned) positions_ = loader.floats_or_empty(name + ".positions.weight");
     if (positions == Positions::sinusoidal) positions_ = sinusoids(config);

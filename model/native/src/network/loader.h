@@ -72,9 +72,11 @@ class Loader {
   }
 
   // The identity if the checkpoint has no such norm.
-  LayerNorm norm(const std::string& name) const {
+  LayerNorm norm(const std::string& name) const { return norm(name, config_.norm_epsilon); }
+
+  LayerNorm norm(const std::string& name, float epsilon) const {
     if (!tensors_.has(name + ".weight")) return {};
-    return {tensors_.floats(name + ".weight"), floats_or_empty(name + ".bias"), config_.norm_epsilon,
+    return {tensors_.floats(name + ".weight"), floats_or_empty(name + ".bias"), epsilon,
             static_cast<NormForm>(config_.norm_form)};
   }
 

@@ -28,7 +28,11 @@ VARIANTS: list[dict[str, object]] = [
     {"sinusoid_layout": "halves"},
     *({name: False} for name in ("attention_bias", "ffn_bias")),
     {key: value for key, value in T5.items() if key != "tie"},
-    *(feature for feature in FAMILY_FEATURES if "decoder_memory" not in feature),
+    *(
+        feature
+        for feature in FAMILY_FEATURES
+        if not {"decoder_memory", "embedding_norm_epsilon"} & feature.keys()
+    ),
     {"output_bias": True},
     {"embedding_norm": True},
     {"scale_embeddings": False},
@@ -92,6 +96,7 @@ def test_greedy_tokens_and_scores_are_ours(variant: dict[str, object], tmp_path:
     [
         ("norm_form", {"norm_form": "standard_deviation"}),
         ("final_norm", {"final_norm": True}),
+        ("embedding_norm_epsilon", {"embedding_norm": True, "embedding_norm_epsilon": 1e-12}),
         ("norm_bias", {"norm_form": "root_mean_square"}),
         ("decoder_memory", {"decoder_memory": "ssru"}),
         ("num_encoder_layers", {"num_encoder_layers": 0}),
