@@ -16,18 +16,23 @@ namespace dragoman {
 
 constexpr int kTileSide = 16;  // rows, words and columns
 constexpr int kTilesAcross = 2;
+constexpr int64_t kPrefetchBytes = 8192;              // ahead of a strip's weights
 constexpr int kBlockSide = kTilesAcross * kTileSide;  // rows and columns of a block of sums
 
-// Configures the calling thread's tiles for blocks of `rows` rows, at most kBlockSide, and releases them at its end.
+// How the eight tiles are used: four tiles of sums, in two rows or side by side, and tiles of the factors.
+enum class TileUse { block, strip };
+
+// Configures the calling thread's tiles for blocks of `rows` rows, at most kBlockSide, or for strips of at most
+// kTileSide rows, and releases them at its end.
 class TileScope {
  public:
-  explicit TileScope(int64_t rows = kBlockSide) { configure(rows); }
+  explicit TileScope(int64_t rows = kBlockSide, TileUse use = TileUse::block) { configure(rows, use); }
   ~TileScope() { _tile_release(); }
   TileScope(const TileScope&) = delete;
   TileScope& operator=(const TileScope&) = delete;
 
   // Reconfigures the tiles; their contents are lost.
-  static void configure(int64_t rows) {
+  static void configure(int64_t rows, TileUse use = TileUse::block) {
     struct alignas(64) {
       uint8_t palette = 1, first_row = 0, reserved[14] = {};
       uint16_t bytes[16] = {};
@@ -35,11 +40,13 @@ class TileScope {
     } shapes;
     const auto upper = static_cast<uint8_t>(std::min<int64_t>(rows, kTileSide));
     const auto lower = static_cast<uint8_t>(std::max<int64_t>(rows - kTileSide, 1));
-    constexpr int kSums = 4, kLeft = 6;
-    for (int i = 0; i < kLeft + 2; ++i) {
+    constexpr int kTiles = 8, kSums = 4;
+    const bool is_strip = use == TileUse::strip;
+    const int first_right = is_strip ? 5 : 6;
+    for (int i = 0; i < kTiles; ++i) {
       shapes.bytes[i] = kTileSide * sizeof(int32_t);
-      const bool is_lower = i < kSums ? i >= 2 : i == kSums + 1;
-      shapes.rows[i] = i >= kLeft ? kTileSide : is_lower ? lower : upper;
+      const bool is_lower = !is_strip && (i < kSums ? i >= 2 : i == kSums + 1);
+      shapes.rows[i] = i >= first_right ? kTileSide : is_lower ? lower : upper;
     }
     asm volatile("" ::"r"(&shapes) : "memory");  // the intrinsic declares only the first bytes as read
     _tile_loadconfig(&shapes);
@@ -107,6 +114,40 @@ inline void multiply_tiles(const TileProduct& all) {
   if constexpr (kColumns > 1) _tile_stored(1, sums + kRowBytes, all.sums_stride);
   if constexpr (kRows > 1) _tile_stored(2, lower_sums, all.sums_stride);
   if constexpr (kRows > 1 && kColumns > 1) _tile_stored(3, lower_sums + kRowBytes, all.sums_stride);
+  asm volatile("" ::: "memory");
+}
+
+// Multiplies a strip of rows by four tiles of columns side by side, so that the right factor, whose rows must be those
+// four tiles wide, is read from end to end. The first strip prefetches it for the others.
+template <TileNumbers kNumbers, bool kPrefetches>
+inline void multiply_tile_strip(const TileProduct& all) {
+  constexpr int64_t kRowBytes = kTileSide * sizeof(int32_t), kStepBytes = 4 * kTileSide * kRowBytes;
+  const char *left = static_cast<const char*>(all.left), *right = static_cast<const char*>(all.right);
+  const char* start = static_cast<const char*>(all.start);
+  asm volatile("" ::: "memory");
+  _tile_loadd(0, start, all.start_stride);
+  _tile_loadd(1, start + kRowBytes, all.start_stride);
+  _tile_loadd(2, start + 2 * kRowBytes, all.start_stride);
+  _tile_loadd(3, start + 3 * kRowBytes, all.start_stride);
+  for (int64_t word = 0; word < all.words; word += kTileSide, left += kRowBytes, right += kStepBytes) {
+    for (int64_t line = 0; kPrefetches && line < kStepBytes; line += 64) {
+      __builtin_prefetch(right + kPrefetchBytes + line);
+    }
+    _tile_loadd(4, left, all.left_stride);
+    _tile_loadd(5, right, 4 * kRowBytes);
+    DRAGOMAN_ADD_TILES(kNumbers, 0, 4, 5)
+    _tile_loadd(6, right + kRowBytes, 4 * kRowBytes);
+    DRAGOMAN_ADD_TILES(kNumbers, 1, 4, 6)
+    _tile_loadd(7, right + 2 * kRowBytes, 4 * kRowBytes);
+    DRAGOMAN_ADD_TILES(kNumbers, 2, 4, 7)
+    _tile_loadd(5, right + 3 * kRowBytes, 4 * kRowBytes);
+    DRAGOMAN_ADD_TILES(kNumbers, 3, 4, 5)
+  }
+  char* sums = static_cast<char*>(all.sums);
+  _tile_stored(0, sums, all.sums_stride);
+  _tile_stored(1, sums + kRowBytes, all.sums_stride);
+  _tile_stored(2, sums + 2 * kRowBytes, all.sums_stride);
+  _tile_stored(3, sums + 3 * kRowBytes, all.sums_stride);
   asm volatile("" ::: "memory");
 }
 

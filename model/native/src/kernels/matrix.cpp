@@ -46,6 +46,8 @@ void round_row(const float* row, int columns, float scale, typename Dot::Input* 
 
 // kMaxBlockRows × kVectors sums, kVectors vectors of weights and one broadcast input fill the registers.
 constexpr int kMaxBlockRows = 6;
+// With several rows the processor's own prefetching does not keep up with the weights.
+constexpr int kBytesAhead = 4096;
 // The inputs of this many rows stay in the L2 cache while all panels are read.
 constexpr int kRowsPerPass = 96;
 
@@ -64,7 +66,11 @@ void sum_block(const typename Dot::Weight* panel, int64_t groups, const typename
   for (int64_t group = 0; group < groups; ++group) {
     decltype(Dot::load_weights(panel)) weights[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) weights[v] = Dot::load_weights(panel + v * kLanes * Dot::kGroup);
+    for (int v = 0; v < kVectors; ++v) {
+      const auto* vector = panel + v * kLanes * Dot::kGroup;
+      if constexpr (kRows > 1) __builtin_prefetch(reinterpret_cast<const char*>(vector) + kBytesAhead);
+      weights[v] = Dot::load_weights(vector);
+    }
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
       const auto group_inputs = Dot::broadcast_group(inputs + row * stride);
@@ -172,7 +178,7 @@ void multiply_rows(int rows, const Arguments&... arguments) {
 
 // With fewer rows, vector instructions are faster than tiles. Only integer products choose by the number of rows: their
 // sums are exact. Sums of floats depend on the order of summation, which must not depend on the number of rows.
-constexpr int kMinTileRows = 12;
+constexpr int kMinTileRows = 4;
 
 template <typename Dot>
 constexpr bool kHasTiles = sizeof(typename Dot::Weight) * Dot::kGroup == sizeof(int32_t) && Dot::kGroup > 1;
@@ -182,26 +188,26 @@ constexpr TileNumbers kTileNumbers = Dot::kHasScales ? TileNumbers::bytes : Tile
 
 alignas(kCacheLine) constexpr int32_t kZeros[kPanel] = {};
 
-// Stores the results of a block of rows and a panel, except those of the first `skipped` rows.
+// Stores the results of a strip of rows and a panel, except those of the first `skipped` rows.
 template <typename Dot>
-void multiply_block_by_tiles(const typename Dot::Weight* weights, int64_t groups, const Inputs& inputs, int first,
-                             int rows, int skipped, const Panel& panel, float* results, int64_t stride) {
+void multiply_strip(const typename Dot::Weight* weights, int64_t groups, const Inputs& inputs, int first, int rows,
+                    int skipped, const Panel& panel, float* results, int64_t stride, bool prefetches) {
   using Input = typename Dot::Input;
-  alignas(kCacheLine) typename Dot::Sums tile[kBlockSide][kVectors];
+  static_assert(kPanel == 4 * kTileSide);
+  alignas(kCacheLine) typename Dot::Sums tile[kTileSide][kVectors];
   const void* start = panel.offsets != nullptr ? static_cast<const void*>(panel.offsets) : kZeros;
-  const Input* left = static_cast<const Input*>(inputs.data()) + first * inputs.stride();
-  for (int column = 0; column < kPanel; column += kBlockSide) {
-    const TileProduct product{left,
-                              static_cast<int64_t>(inputs.stride() * sizeof(Input)),
-                              weights + column * Dot::kGroup,
-                              kPanel * sizeof(int32_t),
-                              groups,
-                              static_cast<const int32_t*>(start) + column,
-                              0,
-                              &tile[0][column / kLanes],
-                              sizeof(tile[0])};
-    multiply_tile_block<kTileNumbers<Dot>>(product, rows, kBlockSide);
-  }
+  const auto* left = static_cast<const Input*>(inputs.data()) + first * inputs.stride();
+  const TileProduct product{left,
+                            static_cast<int64_t>(inputs.stride() * sizeof(Input)),
+                            weights,
+                            kPanel * sizeof(int32_t),
+                            groups,
+                            start,
+                            0,
+                            &tile[0][0],
+                            sizeof(tile[0])};
+  prefetches ? multiply_tile_strip<kTileNumbers<Dot>, true>(product)
+             : multiply_tile_strip<kTileNumbers<Dot>, false>(product);
   for (int row = skipped; row < rows;) {
     const int count = panel.columns < kPanel ? std::min(rows - row, kMaxBlockRows) : rows - row;
     store_results<Dot>(tile[row], count, inputs.scales() + first + row, panel, results + (first + row) * stride,
@@ -373,14 +379,14 @@ void Matrix::multiply_by_tiles(const Inputs& inputs, float* results, int64_t str
   const int count = inputs.count();
   for (int first = 0; first < count; first += kRowsPerPass) {
     const int rows = std::min(kRowsPerPass, count - first);
-    // All blocks have the same height, because configuring tiles is slow. The last block may overlap the one before.
-    const int blocks = (rows + kBlockSide - 1) / kBlockSide, height = (rows + blocks - 1) / blocks;
-    const TileScope scope(height);
+    // All strips have the same height, because configuring tiles is slow. The last one may overlap the one before.
+    const int strips = (rows + kTileSide - 1) / kTileSide, height = (rows + strips - 1) / strips;
+    const TileScope scope(height, TileUse::strip);
     for_each_panel<Dot>(epilogue, [&](const auto* weights, const Panel& panel, int64_t output) {
-      for (int block = 0; block < blocks; ++block) {
-        const int start = std::min(block * height, rows - height);
-        multiply_block_by_tiles<Dot>(weights, groups_, inputs, first + start, height, block * height - start, panel,
-                                     results + output, stride);
+      for (int strip = 0; strip < strips; ++strip) {
+        const int start = std::min(strip * height, rows - height);
+        multiply_strip<Dot>(weights, groups_, inputs, first + start, height, strip * height - start, panel,
+                            results + output, stride, strip == 0);
       }
     });
   }
