@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,6 @@ from typing import Any, Self
 
 from benchmarks.engines import ENGINES, Engine, EngineSpec, Ids, Translations
 from benchmarks.harness.machine import pin
-from benchmarks.harness.timing import timed
 from model.request import DecodeOptions
 
 _ROOT = Path(__file__).parents[2]
@@ -78,17 +78,20 @@ def main() -> None:
         order = json.loads(sys.stdin.readline())
         if order["device"] == "cpu":
             pin(order["threads"])
-        spec = ENGINES[order["engine"]]
-        engine = spec.load(Path(order["folder"]), order["threads"], order["device"])
+        place = order["device"], order["threads"]
+        engine = ENGINES[order["engine"]].load(Path(order["folder"]), *reversed(place))
         answers.write("{}\n")
         for line in sys.stdin:
-            answers.write(json.dumps(_decode(engine, json.loads(line))) + "\n")
+            answers.write(json.dumps(_decode(engine, json.loads(line), *place)) + "\n")
 
 
-def _decode(engine: Engine, order: Mapping[str, Any]) -> Mapping[str, object]:
-    options, ids = DecodeOptions.from_dict(order["options"]), Translations()
-    seconds = timed(lambda: ids.extend(engine.decode(order["sources"], options, order["batch_size"])))
-    return {"seconds": seconds, "ids": ids}
+def _decode(engine: Engine, order: Mapping[str, Any], device: str, threads: int) -> Mapping[str, object]:
+    """On a CPU, seconds are CPU time per thread, which other processes of the machine influence least."""
+    options = DecodeOptions.from_dict(order["options"])
+    clock, share = (time.process_time, threads) if device == "cpu" else (time.perf_counter, 1)
+    start = clock()
+    ids = engine.decode(order["sources"], options, order["batch_size"])
+    return {"seconds": (clock() - start) / share, "ids": ids}
 
 
 if __name__ == "__main__":

@@ -38,14 +38,8 @@ _FEED_FORWARD_GAIN, _ATTENTION_GAIN = 10.0, 0.3
 
 def _shape(preset_name: str, vocab_size: int, **overrides: object) -> TransformerConfig:
     """A preset with what Marian fixes, which every engine can hold: post-norm and one vocabulary."""
-    return preset(
-        preset_name,
-        source_vocab_size=vocab_size,
-        target_vocab_size=vocab_size,
-        norm_position="post",
-        final_norm=False,
-        **overrides,
-    )
+    sizes = {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size}
+    return preset(preset_name, **{**sizes, "norm_position": "post", "final_norm": False, **overrides})
 
 
 SHAPES: Mapping[str, TransformerConfig] = {
@@ -54,7 +48,42 @@ SHAPES: Mapping[str, TransformerConfig] = {
     ),
     "small": _shape("small", 8_000),
     "base": _shape("base", 32_000),
+    "opus-mt": _shape("base", 58_000, activation="silu"),
+    "nllb-600m": _shape(
+        "base",
+        256_000,
+        model_dim=1024,
+        num_heads=16,
+        num_encoder_layers=12,
+        num_decoder_layers=12,
+        ffn_dim=4096,
+        norm_position="pre",
+        final_norm=True,
+    ),
+    "t5-small": _shape(
+        "base",
+        32_000,
+        positions="relative",
+        norm_position="pre",
+        final_norm=True,
+        norm_form="root_mean_square",
+        norm_bias=False,
+        attention_bias=False,
+        ffn_bias=False,
+        scale_embeddings=False,
+        attention_scale=1.0,
+        logit_scale=512**-0.5,
+    ),
+    "firefox": _shape(
+        "base",
+        32_000,
+        model_dim=256,
+        num_decoder_layers=2,
+        ffn_dim=1536,
+        decoder_memory="ssru",
+    ),
 }
+"""The last ones are the shapes of models that others publish."""
 
 
 def untrained_network(config: TransformerConfig, seed: int) -> Transformer:
