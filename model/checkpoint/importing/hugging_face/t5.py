@@ -1,7 +1,7 @@
 """ⓕ T5, mT5 and MADLAD-400: RMSNorm, bucketed relative positions, attention without scale and biases.
 
-The first layer's relative bias is that of all layers. T5 scales logits by d^−½ unless `tie_word_embeddings`
-is false. Whether the tensors are tied is another question, which the file answers.
+The first layer's relative bias is that of all layers. T5 scales logits by d^−½ unless its file says that
+they are not tied. Whether the tensors are tied is another question, which their numbers answer.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,11 @@ def read_network(fields: Fields, weights: ForeignWeights) -> Network:
         "gated-gelu": "gelu_tanh",
     }
     is_gated = fields.text("feed_forward_proj").startswith(_GATED)
-    is_scaled = family == "t5" and fields.flag("tie_word_embeddings")
+    # transformers 5 writes the first of these fields, and the second as true whatever the model is.
+    says = (
+        "scale_decoder_outputs" if fields.get("scale_decoder_outputs") is not None else "tie_word_embeddings"
+    )
+    is_scaled = family == "t5" and fields.flag(says)
     shape = {
         **sides.shape,
         "model_dim": model_dim,

@@ -145,14 +145,13 @@ def t5(
 
 
 def _random(prefix: str, name: str, values: Mapping[str, object]) -> PreTrainedModel:
-    torch.manual_seed(7)
+    torch.manual_seed(31 if prefix == "Pegasus" else 7)  # with these, many translations end early
     model = getattr(transformers, name)(getattr(transformers, f"{prefix}Config")(**values))
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.requires_grad:
                 around = parameter.mean().round().clamp(0, 1)
                 parameter.copy_(around + 0.25 * torch.randn(parameter.shape))
-        # Many translations shall end early.
         eos_id = model.config.eos_token_id
         model.get_output_embeddings().weight[eos_id] *= 3
         if hasattr(model, "final_logits_bias"):
