@@ -8,18 +8,13 @@ from typing import Self, cast
 
 from model.errors import UnsupportedLanguageError
 from model.request import DecodeOptions
+from model.text.language_codes import is_language_code
 from model.validators import require, require_integer
 
 Pair = tuple[str, str]
 
 # Names are used in metric labels, URLs and file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
-
-
-def is_language_code(code: object) -> bool:
-    """Returns whether a code has the form of `en`, `zh-Hans` or `pt-BR`."""
-    return isinstance(code, str) and _CODE.fullmatch(code) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +150,7 @@ class ModelCard:
 
 def _is_pair(pair: object) -> bool:
     codes = pair if isinstance(pair, tuple) else ()
-    return len(codes) == 2 and all(isinstance(code, str) and _CODE.fullmatch(code) for code in codes)
+    return len(codes) == 2 and all(map(is_language_code, codes))
 
 
 def _pair(value: object) -> Pair:

@@ -6,42 +6,61 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from model.text.language_codes import SHORT_CODES
 from model.text.normalisation import clean
 
 if TYPE_CHECKING:
     import lingua
 
-REPLACED_CODES = {"cmn": "zh", "in": "id", "iw": "he", "ji": "yi", "jw": "jv", "mo": "ro"}
-
 LANGUAGE_NAMES = {
-    "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani",
-    "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "bo": "Tibetan", "br": "Breton",
-    "bs": "Bosnian", "ca": "Catalan", "ceb": "Cebuano", "co": "Corsican", "cs": "Czech",
-    "cy": "Welsh", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
-    "eo": "Esperanto", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian",
-    "fi": "Finnish", "fo": "Faroese", "fr": "French", "fy": "Western Frisian", "ga": "Irish",
-    "gd": "Scottish Gaelic", "gl": "Galician", "gn": "Guarani", "gu": "Gujarati", "ha": "Hausa",
-    "haw": "Hawaiian", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "ht": "Haitian Creole",
-    "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian", "ig": "Igbo", "is": "Icelandic",
-    "it": "Italian", "ja": "Japanese", "jv": "Javanese", "ka": "Georgian", "kab": "Kabyle",
-    "kk": "Kazakh", "km": "Khmer", "kn": "Kannada", "ko": "Korean", "ku": "Kurdish",
-    "ky": "Kyrgyz", "la": "Latin", "lb": "Luxembourgish", "lg": "Ganda", "ln": "Lingala",
-    "lo": "Lao", "lt": "Lithuanian", "lv": "Latvian", "mg": "Malagasy", "mi": "Maori",
-    "mk": "Macedonian", "ml": "Malayalam", "mn": "Mongolian", "mr": "Marathi", "ms": "Malay",
-    "mt": "Maltese", "my": "Burmese", "nb": "Norwegian Bokmål", "ne": "Nepali", "nl": "Dutch",
-    "nn": "Norwegian Nynorsk", "no": "Norwegian", "ny": "Nyanja", "oc": "Occitan", "or": "Odia",
-    "pa": "Punjabi", "pl": "Polish", "ps": "Pashto", "pt": "Portuguese", "qu": "Quechua",
-    "ro": "Romanian", "ru": "Russian", "rw": "Kinyarwanda", "sa": "Sanskrit", "sd": "Sindhi",
-    "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian", "sm": "Samoan", "sn": "Shona",
-    "so": "Somali", "sq": "Albanian", "sr": "Serbian", "st": "Southern Sotho", "su": "Sundanese",
-    "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu", "tg": "Tajik", "th": "Thai",
-    "ti": "Tigrinya", "tk": "Turkmen", "tl": "Tagalog", "tn": "Tswana", "tr": "Turkish",
-    "ts": "Tsonga", "tt": "Tatar", "ug": "Uyghur", "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek",
-    "vi": "Vietnamese", "xh": "Xhosa", "yi": "Yiddish", "yo": "Yoruba", "yue": "Cantonese",
-    "zh": "Chinese", "zu": "Zulu",
+    "ace": "Acehnese", "acm": "Mesopotamian Arabic", "acq": "Ta'izzi-Adeni Arabic", "aeb": "Tunisian Arabic",
+    "af": "Afrikaans", "ajp": "South Levantine Arabic", "ak": "Akan", "am": "Amharic",
+    "apc": "North Levantine Arabic", "ar": "Arabic", "ars": "Najdi Arabic", "ary": "Moroccan Arabic",
+    "arz": "Egyptian Arabic", "as": "Assamese", "ast": "Asturian", "awa": "Awadhi", "ay": "Aymara",
+    "az": "Azerbaijani", "azb": "South Azerbaijani", "ba": "Bashkir", "ban": "Balinese", "be": "Belarusian",
+    "bem": "Bemba", "bg": "Bulgarian", "bho": "Bhojpuri", "bjn": "Banjar", "bm": "Bambara", "bn": "Bengali",
+    "bo": "Tibetan", "br": "Breton", "bs": "Bosnian", "bug": "Buginese", "ca": "Catalan", "ceb": "Cebuano",
+    "cjk": "Chokwe", "ckb": "Central Kurdish", "co": "Corsican", "crh": "Crimean Tatar", "cs": "Czech",
+    "cv": "Chuvash", "cy": "Welsh", "da": "Danish", "de": "German", "dik": "Southwestern Dinka",
+    "dyu": "Dyula", "dz": "Dzongkha", "ee": "Ewe", "el": "Greek", "en": "English", "eo": "Esperanto",
+    "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "ff": "Fulah", "fi": "Finnish",
+    "fil": "Filipino", "fj": "Fijian", "fo": "Faroese", "fon": "Fon", "fr": "French", "fur": "Friulian",
+    "fy": "Western Frisian", "ga": "Irish", "gd": "Scottish Gaelic", "gl": "Galician", "gn": "Guarani",
+    "gu": "Gujarati", "gv": "Manx", "ha": "Hausa", "haw": "Hawaiian", "he": "Hebrew", "hi": "Hindi",
+    "hne": "Chhattisgarhi", "hr": "Croatian", "ht": "Haitian Creole", "hu": "Hungarian", "hy": "Armenian",
+    "ia": "Interlingua", "id": "Indonesian", "ig": "Igbo", "ilo": "Ilocano", "io": "Ido", "is": "Icelandic",
+    "it": "Italian", "ja": "Japanese", "jv": "Javanese", "ka": "Georgian", "kab": "Kabyle", "kac": "Kachin",
+    "kam": "Kamba", "kbp": "Kabiyè", "kea": "Kabuverdianu", "kg": "Kongo", "ki": "Kikuyu", "kk": "Kazakh",
+    "km": "Khmer", "kmb": "Kimbundu", "kn": "Kannada", "ko": "Korean", "kr": "Kanuri", "ks": "Kashmiri",
+    "ku": "Kurdish", "ky": "Kyrgyz", "la": "Latin", "lb": "Luxembourgish", "lg": "Ganda", "li": "Limburgish",
+    "lij": "Ligurian", "lmo": "Lombard", "ln": "Lingala", "lo": "Lao", "lt": "Lithuanian",
+    "ltg": "Latgalian", "lua": "Luba-Lulua", "luo": "Luo", "lus": "Mizo", "lv": "Latvian",
+    "lzh": "Literary Chinese", "mag": "Magahi", "mai": "Maithili", "mg": "Malagasy", "mi": "Maori",
+    "min": "Minangkabau", "mk": "Macedonian", "ml": "Malayalam", "mn": "Mongolian", "mni": "Manipuri",
+    "mos": "Mossi", "mr": "Marathi", "ms": "Malay", "mt": "Maltese", "my": "Burmese",
+    "nb": "Norwegian Bokmål", "ne": "Nepali", "nl": "Dutch", "nn": "Norwegian Nynorsk", "no": "Norwegian",
+    "nso": "Northern Sotho", "nus": "Nuer", "ny": "Nyanja", "oc": "Occitan", "om": "Oromo", "or": "Odia",
+    "os": "Ossetian", "pa": "Punjabi", "pag": "Pangasinan", "pap": "Papiamento", "pl": "Polish",
+    "prs": "Dari", "ps": "Pashto", "pt": "Portuguese", "qu": "Quechua", "rm": "Romansh", "rn": "Rundi",
+    "ro": "Romanian", "ru": "Russian", "rw": "Kinyarwanda", "sa": "Sanskrit", "sat": "Santali",
+    "sc": "Sardinian", "scn": "Sicilian", "sd": "Sindhi", "se": "Northern Sami", "sg": "Sango",
+    "sh": "Serbo-Croatian", "shn": "Shan", "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian",
+    "sm": "Samoan", "sn": "Shona", "so": "Somali", "sq": "Albanian", "sr": "Serbian", "ss": "Swati",
+    "st": "Southern Sotho", "su": "Sundanese", "sv": "Swedish", "sw": "Swahili", "szl": "Silesian",
+    "ta": "Tamil", "taq": "Tamasheq", "te": "Telugu", "tg": "Tajik", "th": "Thai", "ti": "Tigrinya",
+    "tk": "Turkmen", "tl": "Tagalog", "tn": "Tswana", "to": "Tongan", "tpi": "Tok Pisin", "tr": "Turkish",
+    "ts": "Tsonga", "tt": "Tatar", "tum": "Tumbuka", "tw": "Twi", "ty": "Tahitian",
+    "tzm": "Central Atlas Tamazight", "ug": "Uyghur", "uk": "Ukrainian", "umb": "Umbundu", "ur": "Urdu",
+    "uz": "Uzbek", "ve": "Venda", "vec": "Venetian", "vi": "Vietnamese", "war": "Waray", "wo": "Wolof",
+    "wuu": "Wu Chinese", "xh": "Xhosa", "yi": "Yiddish", "yo": "Yoruba", "yue": "Cantonese", "zh": "Chinese",
+    "zu": "Zulu",
 }  # fmt: skip
+"""English names by canonical code."""
 
-
+_SCRIPTS = {
+    "Arab": "Arabic", "Beng": "Bengali", "Cyrl": "Cyrillic", "Deva": "Devanagari", "Grek": "Greek",
+    "Hant": "traditional", "Hebr": "Hebrew", "Latn": "Latin", "Mtei": "Meitei", "Tfng": "Tifinagh",
+}  # fmt: skip
 _SUBTAG_SEPARATOR = re.compile(r"[-_.@]")
 _UNSPACED_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
 _UNSPACED_WORDS = _UNSPACED_SENTENCES | {"th", "lo", "km", "my"}
@@ -52,11 +71,11 @@ _SAMPLE = 2000
 """Characters that are examined, from the first letter on."""
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def canonical_code(code: str) -> str:
-    """Returns the bare language code: `EN`, `en-GB` → `en`; `zh-Hans`, `zh_CN`, `cmn` → `zh`; `iw` → `he`."""
+    """Returns the bare language code: `EN`, `en-GB` → `en`; `zh-Hans`, `cmn` → `zh`; `fra` → `fr`."""
     language = _SUBTAG_SEPARATOR.split(code.strip(), maxsplit=1)[0].lower()
-    return REPLACED_CODES.get(language, language)
+    return SHORT_CODES.get(language, language)
 
 
 def known_code(code: str, known: Iterable[str]) -> str | None:
@@ -102,8 +121,10 @@ def gains_spaces(source: str, target: str) -> bool:
 
 
 def language_name(code: str) -> str:
-    """Returns the English name of a language, or the code itself if it is unknown."""
-    return LANGUAGE_NAMES.get(canonical_code(code), code)
+    """Returns the English name of a language, with its script if need be, or the code if it is unknown."""
+    name = LANGUAGE_NAMES.get(canonical_code(code), code)
+    script = next((_SCRIPTS[part] for part in code.split("-")[1:] if part in _SCRIPTS), None)
+    return f"{name} ({script})" if script else name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ TOKENIZER_FILES = (
 
 SOURCE_TAG = "{source}"
 TARGET_TAG = "{target}"
-_FLAGS = ("lowercase", "separate_punctuation", "suppress_tags")
+_FLAGS = ("lowercase", "separate_punctuation")
 _FRAMES = ("source_begin", "source_end", "target_begin")
 _ALWAYS_WRITTEN = ("tags", "lowercase", "separate_punctuation")
 Preparation = Literal["dragoman", "none"]
@@ -64,7 +64,6 @@ class TokenizerSettings:
         prepare: `dragoman`: `clean`, characters of the vocabulary, casing of sentences in capitals;
             `none`: the text as typed without control characters, for models of other projects.
         pieces: What cuts the text: `sentencepiece`.
-        suppress_tags: Whether no translation may hold a tag that the decoder chose.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +75,6 @@ class TokenizerSettings:
     target_begin: Sequence[str] = ()
     prepare: Preparation = "dragoman"
     pieces: Pieces = "sentencepiece"
-    suppress_tags: bool = True
 
     def __post_init__(self) -> None:
         _require("tags", _maps_text(self.tags, str), "must map language codes to pieces", self.tags)
@@ -248,9 +246,10 @@ class Tokenizer:
     def target_tag_ids(self) -> tuple[int, ...]:
         """Language tags among the target ids, which no translation may hold.
 
-        There are none if the sides differ, or if the settings allow the decoder to choose tags.
+        There are none if the sides differ. Models of other projects may produce their tags.
         """
-        return tuple(self.language_tags.values()) if self.is_shared and self.settings.suppress_tags else ()
+        suppressed = self.is_shared and not self.settings.is_foreign
+        return tuple(self.language_tags.values()) if suppressed else ()
 
     def encode(
         self,

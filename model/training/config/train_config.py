@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
-from model.checkpoint.card import ModelCard, is_language_code
+from model.checkpoint.card import ModelCard
 from model.config import FORMER_FIELDS, TransformerConfig
 from model.errors import ConfigError
 from model.presets import preset
 from model.request import DecodeOptions
+from model.text.language_codes import is_language_code
 from model.training.config.data import (
     AugmentationConfig,
     BatchConfig,

@@ -120,7 +120,6 @@ def marian(folder: Path, texts: Sequence[str]) -> tuple[Encode, Decode, Tokenize
         tags={"fr": ">>fra<<", "de": ">>deu<<"},
         special_ids={"eos": 0, "unk": 1, "pad": last, "bos": last},
         prepare="none",
-        suppress_tags=False,
     )
     files = {"source.model": models[0], "target.model": models[1]}
     write_tokenizer(folder, settings, models=files, vocabularies={"vocabulary.json": pieces})
@@ -136,7 +135,6 @@ def _fairseq(folder: Path, model: bytes, tags: dict[str, str], others: Sequence[
         source_begin=("{source}",),
         target_begin=("{target}",),
         prepare="none",
-        suppress_tags=False,
     )
     vocabularies = {"vocabulary.json": pieces}
     write_tokenizer(folder, settings, models={"tokenizer.model": model}, vocabularies=vocabularies)

@@ -37,7 +37,6 @@ def fairseq(plain_model: bytes, tmp_path: Path) -> Tokenizer:
         source_end=["</s>"],
         target_begin=["{target}"],
         prepare="none",
-        suppress_tags=False,
     )
     write_tokenizer(
         tmp_path, settings, models={"tokenizer.model": plain_model}, vocabularies={"vocabulary.json": pieces}
@@ -125,7 +124,6 @@ def test_two_models_share_one_vocabulary(train_model: TrainModel, tmp_path: Path
         ({"target_begin": [1]}, "`target_begin` must be a list of pieces"),
         ({"prepare": "moses"}, "`prepare` must be one of dragoman, none"),
         ({"pieces": "words"}, "`pieces` must be one of"),
-        ({"suppress_tags": 1}, "`suppress_tags` must be true or false"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(settings: dict[str, object], message: str) -> None:

@@ -7,8 +7,8 @@ from itertools import product
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.language_codes import language_code, language_codes
 from model.errors import CheckpointError
+from model.text.language_codes import language_code, language_codes
 
 _MOST_README_BYTES = 2**20
 _FRONT_MATTER = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)

@@ -16,8 +16,8 @@ from model.checkpoint.card import Pair
 from model.checkpoint.importing.foreign import read_object, refusal
 from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.languages import Readme, all_pairs, chosen_pairs, named_sides
-from model.checkpoint.importing.language_codes import bare_tag, language_codes
 from model.errors import CheckpointError
+from model.text.language_codes import bare_tag, language_codes
 from model.text.tokenizer import TokenizerSettings
 
 SETTINGS = "tokenizer_config.json"

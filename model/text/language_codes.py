@@ -1,12 +1,10 @@
-"""ⓕ Language codes of other projects in our form: `fra_Latn`, `fr_XX`, `>>fra<<` and `<2fr>` mean `fr`."""
+"""① Language codes of other projects in our form: `fra_Latn`, `fr_XX`, `>>fra<<` and `<2fr>` mean `fr`."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from model.checkpoint.card import is_language_code
-
-_SHORT: dict[str, str] = dict(re.findall(r"(\w+):(\w+)", """
+SHORT_CODES: dict[str, str] = dict(re.findall(r"(\w+):(\w+)", """
     aar:aa abk:ab afr:af aka:ak amh:am ara:ar arb:ar arg:an asm:as ava:av ave:ae aym:ay ayr:ay aze:az azj:az
     bak:ba bam:bm bel:be ben:bn bis:bi bod:bo tib:bo bos:bs bre:br bul:bg cat:ca ces:cs cze:cs cha:ch che:ce
     chu:cu chv:cv cor:kw cos:co cre:cr cym:cy wel:cy dan:da deu:de ger:de div:dv dzo:dz ell:el gre:el eng:en
@@ -22,13 +20,19 @@ _SHORT: dict[str, str] = dict(re.findall(r"(\w+):(\w+)", """
     som:so sot:st spa:es sqi:sq alb:sq als:sq srd:sc srp:sr ssw:ss sun:su swa:sw swh:sw swe:sv tah:ty tam:ta
     tat:tt tel:te tgk:tg tgl:tl tha:th tir:ti ton:to tsn:tn tso:ts tuk:tk tur:tr twi:tw uig:ug ukr:uk urd:ur
     uzb:uz uzn:uz ven:ve vie:vi vol:vo wln:wa wol:wo xho:xh yid:yi ydd:yi yor:yo zha:za zho:zh chi:zh cmn:zh
-    zul:zu iw:he jw:jv in:id
+    zul:zu ji:yi iw:he jw:jv in:id mo:ro ns:nso
 """))  # fmt: skip
 """Two-letter codes by other codes: those of three letters, of a group's main language, and former ones."""
 
+_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _MARK = re.compile(r">>([^<>]+)<<|<2([^<>]+)>|__(\w+)__")
 # `XX` is mBART's region for none; `zxx` is ISO's code for no language.
 _NOTHING = ("XX", "zxx")
+
+
+def is_language_code(code: object) -> bool:
+    """Returns whether a code has the form of `en`, `zh-Hans` or `pt-BR`."""
+    return isinstance(code, str) and _CODE.fullmatch(code) is not None
 
 
 def bare_tag(piece: str) -> str | None:
@@ -43,10 +47,10 @@ def language_codes(names: Iterable[str]) -> dict[str, str]:
     Script and region are kept only where names differ in nothing else. Simplified Chinese is `zh`.
     """
     parts = {name: _parts(name) for name in names}
-    sharing = Counter(_SHORT.get(language, language) for language, _ in parts.values())
+    sharing = Counter(SHORT_CODES.get(language, language) for language, _ in parts.values())
     codes: dict[str, str] = {}
     for name, (language, details) in sorted(parts.items(), key=lambda item: bool(item[1][1])):
-        bare = _SHORT.get(language, language)
+        bare = SHORT_CODES.get(language, language)
         is_main = sharing[bare] == 1 or not details or details == ["Hans"]
         full = "-".join([bare, *details])
         options = (bare if is_main else full, full, language, "-".join([language, *details]))
