@@ -1,0 +1,510 @@
+"""ⓕ The network that CTranslate2's `model.bin` specifies, and where the file holds each of our parameters.
+
+CTranslate2 fuses query, key and value of self-attention (`linear_0`), and key and value of cross-attention
+(`linear_1`). What we cannot compute is refused by the name of its variable.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.checkpoint.importing.ctranslate2.binary import ALL, BinaryModel, Rows
+from model.checkpoint.importing.foreign import constant, refusal
+from model.checkpoint.weights import StoredTensor
+from model.checkpoint.writing import Read
+from model.config import TransformerConfig
+from model.errors import CheckpointError, ConfigError
+from model.network.parameters import parameter_shapes
+
+_HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}
+_NEWEST_REVISION = 7
+_ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
+_STACKS = ("encoder", "decoder")
+_TABLE = "position_encodings/encodings"
+_BIAS = "self_attention/relative_attention_bias"
+_MOST_LAYERS = 1000
+_UNBOUNDED_POSITIONS = 1024
+_ROTARY_BASE = 10000.0
+# The logit of a token that CTranslate2 lacks: its probability is 0, also in float16.
+_NEVER = -10000.0
+_MOST_OFFSET = 3
+_TABLE_TOLERANCE = 0.005  # bfloat16 rounds to 8 bits
+
+# Names of OpenNMT-tf, which revision 1 kept, and what they became; each is replaced once, in this order.
+_NAMES_OF_REVISION_1 = {
+    "transformer/": "",
+    ":0": "",
+    "w_embs": "embeddings/weight",
+    "kernel": "weight",
+    "LayerNorm": "layer_norm",
+    "dense": "projection",
+    "conv1d_": "linear_",
+    "conv1d": "linear_0",
+}
+# Attributes that change nothing, or that are read wherever they matter.
+_ATTRIBUTES = re.compile(
+    r"(.*/)?(num_heads|multi_query_attention|pre_norm|activation|embeddings_merge|alignment_layer|alignment_heads|scale_embeddings"
+    r"|multiply_by_sqrt_depth|alibi|alibi_use_positive_positions|scale_alibi|scale_outputs|head_dim|num_heads_kv"
+    r"|multi_query|queries_scale|relative_attention_max_distance|rotary_\w+|start_from_zero_embedding"
+    r"|max_position_embeddings|layer_norm_use_residual"
+    r"|with_source_bos|with_source_eos|with_target_bos|user_decoder_start_tokens|(unk|bos|eos)_token)"
+)
+_PARAMETER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(\w+)\.(?:(\w+)\.)?(weight|bias)")
+_LINEARS = {
+    "attention": ("self_attention", {"query": 0, "key_value": 0, "output": 1}),
+    "cross": ("attention", {"query": 0, "key_value": 1, "output": 2}),
+}
+_FEED_FORWARD = {"input": "linear_0", "gate": "linear_0_noact", "output": "linear_1"}
+_NORMS = {
+    "attention_residual": "self_attention",
+    "cross_residual": "attention",
+    "feed_forward_residual": "ffn",
+}
+_NORM_NAMES = {"weight": "gamma", "bias": "beta"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The ids of one side, and the rows of the file that they take.
+
+    Attributes:
+        pieces: The piece of every id.
+        known: Ids that CTranslate2 has too; those after them have rows of zeros, and no probability.
+        swaps: Pairs of ids whose rows have changed places.
+    """
+
+    pieces: Sequence[str]
+    known: int
+    swaps: Sequence[tuple[int, int]] = ()
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of an embedding or of the output projection."""
+        return Rows(stop=self.known, size=len(self.pieces), swaps=self.swaps)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a parameter of ours is: rows of a variable, or zeros if CTranslate2 leaves a bias out."""
+
+    name: str
+    rows: Rows = ALL
+
+
+class Network:
+    """The network of a `model.bin`."""
+
+    def __init__(self, binary: BinaryModel, epsilon: float | None) -> None:
+        """Checks the specification.
+
+        Args:
+            binary: The file.
+            epsilon: `layer_norm_epsilon` of config.json.
+
+        Raises:
+            CheckpointError: If the file is no encoder-decoder that we know, or of a later revision.
+        """
+        self._file, self._epsilon = binary, epsilon
+        if binary.specification not in _HEADS:
+            known = f"one of {', '.join(filter(None, _HEADS))}"
+            raise refusal(binary.path, "specification", known, binary.specification)
+        if not 1 <= binary.revision <= _NEWEST_REVISION:
+            raise refusal(binary.path, "revision", f"1 to {_NEWEST_REVISION}", binary.revision)
+        if binary.revision == 1:
+            binary.rename(_name_since_revision_2)
+
+    @property
+    def starts_from_zero(self) -> bool:
+        """Whether the first decoder input is a zero vector."""
+        return bool(self._file.number("decoder/start_from_zero_embedding", 0))
+
+    def config(
+        self, source: Vocabulary, target: Vocabulary, special_ids: Mapping[str, int]
+    ) -> TransformerConfig:
+        """Returns the configuration of our network.
+
+        Args:
+            source: Source ids.
+            target: Target ids.
+            special_ids: `pad_id`, `bos_id`, `eos_id`, `unk_id` and `decoder_start_id`.
+
+        Raises:
+            CheckpointError: With the variable that we cannot compute.
+        """
+        values: dict[str, object] = {
+            "source_vocab_size": len(source.pieces),
+            "target_vocab_size": len(target.pieces),
+            "model_dim": self._shape("decoder/embeddings/weight", 2)[1],
+            "num_heads": self._agreed_number("num_heads", _HEADS[self._file.specification]),
+            "num_encoder_layers": self._depth("encoder"),
+            "num_decoder_layers": self._depth("decoder"),
+            "ffn_dim": self._shape("decoder/layer_0/ffn/linear_0/weight", 2)[0],
+            "activation": self._activation(),
+            "gated_ffn": self._has("decoder/layer_0/ffn/linear_0_noact/weight"),
+            "output_bias": self._has("decoder/projection/bias") or target.known < len(target.pieces),
+            "scale_embeddings": self._scales_embeddings(),
+            "logit_scale": self._file.number("decoder/scale_outputs", 1),
+            "tie": self._tie(source, target),
+            **self._norms(),
+            **self._biases(),
+            **self._attention(),
+            **self._positions(),
+            **special_ids,
+        }
+        self._refuse_alibi()
+        try:
+            return TransformerConfig.from_dict(values)
+        except ConfigError as error:
+            raise CheckpointError(f"{self._file.path}: {error}") from error
+
+    def tensors(self, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> dict[str, Read]:
+        """Returns how to read every parameter, none of which is read before.
+
+        Raises:
+            CheckpointError: With the first variable that is missing, of another shape, or not part of such a
+                network.
+        """
+        used = set()
+        reads = {}
+        for name, shape in parameter_shapes(config).items():
+            part = self._part(name, config, source, target)
+            used.add(part.name)
+            if part.name.endswith("/bias") and not self._has(part.name):
+                reads[name] = constant(part.rows.arranged(_filled(part.rows, shape)))
+                continue
+            if self._file.shape(part.name, part.rows) != shape:
+                raise refusal(
+                    self._file.path, part.name, f"of shape {list(shape)} in this network", self._found(part)
+                )
+            reads[name] = self._read(part)
+        self._require_no_other(used)
+        return reads
+
+    def _found(self, part: Part) -> list[int]:
+        return list(self._file.shape(part.name, part.rows))
+
+    def _read(self, part: Part) -> Read:
+        def read() -> StoredTensor:
+            tensor = self._file.tensor(part.name, part.rows)
+            is_norm = tensor.dtype == "int8" and len(tensor.shape) == 1
+            if is_norm:
+                raise refusal(self._file.path, part.name, "floating point", "int8")
+            return tensor
+
+        return read
+
+    def _part(self, name: str, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> Part:
+        """Returns where the file has one of our parameters."""
+        layer = _PARAMETER.fullmatch(name)
+        if layer:
+            return self._part_of_layer(config, *layer.groups())
+        stack, _, rest = name.partition(".")
+        if stack == "output":
+            rows = replace(target.rows, filler=_NEVER) if rest == "bias" else target.rows
+            return Part(f"decoder/projection/{rest}", rows)
+        scope = "encoder" if stack in ("encoder", "source_embedding") else "decoder"
+        vocabulary = source if scope == "encoder" else target
+        found = {
+            "tokens.weight": Part(self._embedding(scope), vocabulary.rows),
+            "positions.weight": Part(
+                f"{scope}/position_encodings/encodings", Rows(stop=config.max_positions)
+            ),
+            "relative_bias.weight": Part(f"{scope}/layer_0/{_BIAS}"),
+        }
+        if rest in found:
+            return found[rest]
+        norm = "layernorm_embedding" if stack.endswith("embedding") else "layer_norm"
+        return Part(f"{scope}/{norm}/{_NORM_NAMES[rest.removeprefix('norm.')]}")
+
+    def _part_of_layer(
+        self, config: TransformerConfig, stack: str, layer: str, block: str, inner: str, kind: str
+    ) -> Part:
+        scope = f"{stack}/layer_{layer}"
+        if block in _NORMS:
+            return Part(f"{scope}/{_NORMS[block]}/layer_norm/{_NORM_NAMES[kind]}")
+        if block == "feed_forward":
+            return Part(f"{scope}/ffn/{_FEED_FORWARD[inner]}/{kind}")
+        theirs, linears = _LINEARS[block]
+        name = f"{scope}/{theirs}/linear_{linears[inner]}/{kind}"
+        if inner == "output":
+            return Part(name)
+        width, is_self = config.heads_dim, block == "attention"
+        if inner == "query":
+            return Part(name, Rows(stop=width if is_self else None, order=self._query_order(config, is_self)))
+        return Part(name, Rows(start=width if is_self else 0, order=self._key_value_order(config, is_self)))
+
+    def _query_order(self, config: TransformerConfig, is_self: bool) -> NDArray[np.intp] | None:
+        """Rows of adjacent pairs if the file's rotations pair the halves of a head."""
+        if not is_self or config.positions != "rotary" or self._rotary("rotary_interleave", 1):
+            return None
+        return _interleaved(config.num_heads, config.head_dim).reshape(-1)
+
+    def _key_value_order(self, config: TransformerConfig, is_self: bool) -> NDArray[np.intp] | None:
+        """As of queries, and rows repeated for the heads that share keys and values in the file."""
+        heads, groups = config.num_heads, self._key_value_heads(config.num_heads)
+        order = self._query_order(config, is_self)
+        if order is None and groups == heads:
+            return None
+        keys = (
+            np.arange(groups * config.head_dim).reshape(groups, -1)
+            if order is None
+            else _interleaved(groups, config.head_dim)
+        )
+        values = np.arange(groups * config.head_dim).reshape(groups, -1) + groups * config.head_dim
+        return np.concatenate([np.repeat(each, heads // groups, 0).reshape(-1) for each in (keys, values)])
+
+    def _key_value_heads(self, heads: int) -> int:
+        if self._number_everywhere("multi_query", 0):
+            return 1
+        groups = int(self._number_everywhere("num_heads_kv", heads))
+        if groups < 1 or heads % groups:
+            raise refusal(self._file.path, "num_heads_kv", f"a divisor of num_heads ({heads})", groups)
+        return groups
+
+    def _has(self, name: str) -> bool:
+        return name in self._file.variables
+
+    def _shape(self, name: str, dimensions: int) -> tuple[int, ...]:
+        shape = self._file.variable(name).shape
+        if len(shape) != dimensions or not all(shape):
+            raise refusal(self._file.path, name, f"of {dimensions} dimensions, none of them 0", list(shape))
+        return shape
+
+    def _depth(self, stack: str) -> int:
+        depth = 0
+        while self._has(f"{stack}/layer_{depth}/self_attention/linear_0/weight") and depth <= _MOST_LAYERS:
+            depth += 1
+        if not 1 <= depth <= _MOST_LAYERS:
+            raise refusal(self._file.path, f"{stack}/layer", f"1 to {_MOST_LAYERS} layers", depth)
+        return depth
+
+    def _embedding(self, stack: str) -> str:
+        single = f"{stack}/embeddings/weight"
+        return single if self._has(single) else f"{stack}/embeddings_0/weight"
+
+    def _agreed(self, what: str, value_of: Callable[[str], object]) -> object:
+        """Returns what both stacks have in common."""
+        encoder, decoder = (value_of(stack) for stack in _STACKS)
+        if encoder != decoder:
+            raise refusal(self._file.path, f"decoder/{what}", f"the encoder's ({encoder})", decoder)
+        return encoder
+
+    def _agreed_number(self, name: str, default: float) -> int:
+        def value(stack: str) -> float:
+            return self._file.number(f"{stack}/{name}", self._file.number(name, default))
+
+        number = self._agreed(name, value)
+        if not isinstance(number, float | int) or number != int(number):
+            raise refusal(self._file.path, name, "a whole number", number)
+        return int(number)
+
+    def _attention_scopes(self) -> list[str]:
+        return [
+            f"{stack}/layer_{layer}/{attention}"
+            for stack in _STACKS
+            for layer in range(self._depth(stack))
+            for attention in ("self_attention", "attention")[: 1 if stack == "encoder" else 2]
+        ]
+
+    def _number_everywhere(self, name: str, default: float, scopes: Sequence[str] | None = None) -> float:
+        """Returns an attribute that all attentions have in common."""
+        first = None
+        for scope in scopes or self._attention_scopes():
+            value = self._file.number(f"{scope}/{name}", default)
+            first = value if first is None else first
+            if value != first:
+                raise refusal(self._file.path, f"{scope}/{name}", f"the other attentions' ({first})", value)
+        return default if first is None else first
+
+    def _activation(self) -> str:
+        number = self._agreed_number("activation", 0)
+        if number not in _ACTIVATIONS:
+            known = ", ".join(f"{key} ({name})" for key, name in _ACTIVATIONS.items())
+            raise refusal(self._file.path, "activation", f"one of {known}", number)
+        return _ACTIVATIONS[number]
+
+    def _norms(self) -> dict[str, object]:
+        gains = [name for name in self._file.variables if name.endswith("/gamma")]
+        shifted = [self._has(name.removesuffix("gamma") + "beta") for name in gains]
+        if any(shifted) != all(shifted):
+            name = gains[shifted.index(not shifted[0])]
+            raise refusal(self._file.path, name, "a norm of the same kind as the others", "another")
+        is_shifted = all(shifted)
+        epsilon = self._epsilon if self._epsilon is not None else 1e-5 if is_shifted else 1e-6
+
+        def has(name: str) -> Callable[[str], bool]:
+            return lambda stack: self._has(f"{stack}/{name}/gamma")
+
+        return {
+            "norm_position": "pre" if self._agreed_number("pre_norm", 1) else "post",
+            "norm_form": "variance" if is_shifted else "root_mean_square",
+            "norm_bias": is_shifted,
+            "norm_epsilon": epsilon,
+            "final_norm": self._agreed("layer_norm", has("layer_norm")),
+            "embedding_norm": self._agreed("layernorm_embedding", has("layernorm_embedding")),
+        }
+
+    def _biases(self) -> dict[str, object]:
+        biases = [name for name in self._file.variables if name.endswith("/bias")]
+        return {
+            "attention_bias": any("attention/linear" in name for name in biases),
+            "ffn_bias": any("/ffn/linear" in name for name in biases),
+        }
+
+    def _attention(self) -> dict[str, object]:
+        heads = self._agreed_number("num_heads", _HEADS[self._file.specification])
+        model_dim, width = self._shape("decoder/layer_0/self_attention/linear_1/weight", 2)
+        values: dict[str, object] = {"attention_dim": None if width == model_dim else width}
+        head_dim = self._number_everywhere("head_dim", model_dim // max(heads, 1))
+        scale = self._number_everywhere("queries_scale", 1 / math.sqrt(max(head_dim, 1)))
+        usual = 1 / math.sqrt(max(width // max(heads, 1), 1))
+        return values | {"attention_scale": None if math.isclose(scale, usual, rel_tol=1e-6) else scale}
+
+    def _positions(self) -> dict[str, object]:
+        first = "layer_0/self_attention"
+
+        def both_have(name: str) -> bool:
+            return bool(self._agreed(f"{first}/{name}", lambda stack: self._has(f"{stack}/{first}/{name}")))
+
+        if both_have("rotary_dim"):
+            return self._rotary_positions()
+        if both_have("relative_attention_bias"):
+            return self._relative_positions()
+        return self._added_positions()
+
+    def _rotary(self, name: str, default: float) -> float:
+        scopes = [scope for scope in self._attention_scopes() if scope.endswith("/self_attention")]
+        return self._number_everywhere(name, default, scopes)
+
+    def _rotary_positions(self) -> dict[str, object]:
+        width = self._shape("decoder/layer_0/self_attention/linear_1/weight", 2)[1]
+        head_dim = width // max(self._agreed_number("num_heads", 8), 1)
+        for name, usual in (("rotary_base", _ROTARY_BASE), ("rotary_scaling_type", -1)):
+            if (value := self._rotary(name, usual)) != usual:
+                raise refusal(self._file.path, name, f"{usual:g}", value)
+        if (turned := self._rotary("rotary_dim", 0)) not in (0, head_dim):
+            raise refusal(self._file.path, "rotary_dim", f"0 or {head_dim}, the width of a head", turned)
+        return {"positions": "rotary", "max_positions": _UNBOUNDED_POSITIONS}
+
+    def _relative_positions(self) -> dict[str, object]:
+        scopes = [scope for scope in self._attention_scopes() if scope.endswith("/self_attention")]
+        for scope in scopes:
+            first = f"{scope.partition('/')[0]}/layer_0/{_BIAS}"
+            own = f"{scope}/relative_attention_bias"
+            if self._has(own) and not self._is_same(own, first):
+                raise refusal(self._file.path, own, "that of the first layer", "another")
+        distance = self._number_everywhere("relative_attention_max_distance", 128, scopes)
+        return {
+            "positions": "relative",
+            "relative_buckets": self._shape(f"decoder/layer_0/{_BIAS}", 2)[0],
+            "relative_max_distance": int(distance),
+            "max_positions": _UNBOUNDED_POSITIONS,
+        }
+
+    def _added_positions(self) -> dict[str, object]:
+        """A table of sinusoids becomes the formula that makes it, another one is learned."""
+        names = [f"{stack}/{_TABLE}" for stack in _STACKS]
+        if not self._agreed(_TABLE, lambda stack: self._has(f"{stack}/{_TABLE}")):
+            formula = {"sinusoid_layout": "halves", "sinusoid_offset": 1, "sinusoid_endpoint": True}
+            return {"positions": "sinusoidal", "max_positions": _UNBOUNDED_POSITIONS} | formula
+        longest = min(self._shape(name, 2)[0] for name in names)
+        formulas = [sinusoid_formula(self._file.tensor(name, Rows(stop=longest)).floats()) for name in names]
+        if formulas[0] == formulas[1] and formulas[0] is not None:
+            return {"positions": "sinusoidal", "max_positions": longest} | formulas[0]
+        return {"positions": "learned", "max_positions": longest}
+
+    def _scales_embeddings(self) -> bool:
+        model_dim = self._shape("decoder/embeddings/weight", 2)[1]
+
+        def factor(stack: str) -> float:
+            old = f"{self._embedding(stack).removesuffix('weight')}multiply_by_sqrt_depth"
+            name = next((each for each in (f"{stack}/scale_embeddings", old) if self._has(each)), None)
+            is_flag = name is None or self._file.variable(name).dtype == "int8"
+            value = 1.0 if name is None else self._file.number(name, 1)
+            if is_flag:
+                return math.sqrt(model_dim) if value else 1.0
+            return math.sqrt(model_dim) if math.isclose(value, math.sqrt(model_dim), rel_tol=1e-3) else value
+
+        value = self._agreed("scale_embeddings", factor)
+        if value not in (1.0, math.sqrt(model_dim)):
+            raise refusal(self._file.path, "scale_embeddings", f"1 or {math.sqrt(model_dim):g}", value)
+        return value != 1.0 or model_dim == 1
+
+    def _tie(self, source: Vocabulary, target: Vocabulary) -> str:
+        names = self._embedding("encoder"), "decoder/embeddings/weight", "decoder/projection/weight"
+        can_share = len(source.pieces) == len(target.pieces) and source.rows == target.rows
+        shares_embeddings = can_share and self._is_same(names[0], names[1])
+        shares_output = self._is_same(names[1], names[2])
+        choices = {(True, True): "all", (True, False): "embeddings", (False, True): "decoder"}
+        return choices.get((shares_embeddings, shares_output), "none")
+
+    def _is_same(self, left: str, right: str) -> bool:
+        """Returns whether two variables are aliases, or equal, as older versions have no aliases."""
+        one, other = self._file.variable(left), self._file.variable(right)
+        if one == other:
+            return True
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            return False
+        scales = [name + "_scale" for name in (left, right) if self._has(name + "_scale")]
+        if scales and (len(scales) < 2 or not self._is_same(*scales)):
+            return False
+        return self._file.are_equal(one, other)
+
+    def _refuse_alibi(self) -> None:
+        if value := self._file.number("decoder/alibi", 0):
+            raise refusal(self._file.path, "decoder/alibi", "0, as these positions cannot be computed", value)
+
+    def _require_no_other(self, used: set[str]) -> None:
+        """Requires that every variable is read: one that is left over computes something that we do not."""
+        same = {self._file.variables[name] for name in used if self._has(name)}
+        for name, variable in self._file.variables.items():
+            is_scale = name.endswith("_scale") and name.removesuffix("_scale") in self._file.variables
+            positions = name.endswith((_TABLE, _BIAS))
+            if not (variable in same or is_scale or positions or _ATTRIBUTES.fullmatch(name)):
+                where = f"{self._file.path}: variable `{name}`"
+                raise CheckpointError(f"{where} is not part of a network that we can compute")
+
+
+def sinusoid_formula(table: NDArray[np.float32]) -> dict[str, object] | None:
+    """Returns the configuration whose sinusoids make a table; None if they are of no known kind."""
+    count, width = table.shape
+    if width < 4 or width % 2:
+        return None
+    errors = {}
+    for endpoint, offset in product((False, True), range(_MOST_OFFSET + 1)):
+        rates = 10000.0 ** (-np.arange(width // 2) / (width / 2 - endpoint))
+        angles = (np.arange(count)[:, None] + offset) * rates
+        pairs = np.stack([np.sin(angles), np.cos(angles)])  # (2, T, M/2)
+        ours = {"halves": pairs.transpose(1, 0, 2), "interleaved": pairs.transpose(1, 2, 0)}
+        for layout, values in ours.items():
+            error = np.abs(values.reshape(count, width) - table).max()
+            errors[layout, offset, endpoint] = float(error)
+    best = min(errors, key=errors.__getitem__)
+    names = ("sinusoid_layout", "sinusoid_offset", "sinusoid_endpoint")
+    return dict(zip(names, best, strict=True)) if errors[best] < _TABLE_TOLERANCE else None
+
+
+def _interleaved(heads: int, head_dim: int) -> NDArray[np.intp]:
+    """Rows of each head such that those of one rotation, apart by half a head, become neighbours."""
+    order = np.arange(head_dim).reshape(2, -1).T.reshape(-1)
+    return np.arange(heads)[:, None] * head_dim + order
+
+
+def _filled(rows: Rows, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Returns zeros for the rows that CTranslate2 has, and the filler for others."""
+    values = np.full(shape, rows.filler, np.float32)
+    values[: rows.stop] = 0
+    return values
+
+
+def _name_since_revision_2(name: str) -> str:
+    for old, new in _NAMES_OF_REVISION_1.items():
+        name = name.replace(old, new, 1)
+    if "encoder" in name:
+        return name.replace("multi_head", "self_attention", 1)
+    return name.replace("masked_multi_head", "self_attention", 1).replace("multi_head", "attention", 1)

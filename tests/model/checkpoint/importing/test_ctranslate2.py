@@ -1,0 +1,294 @@
+"""Imported CTranslate2 folders translate as CTranslate2 does, and broken ones are refused by name."""
+
+import io
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ctranslate2
+import numpy as np
+import pytest
+import sentencepiece
+
+from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.formats.export import export_checkpoint
+from model.checkpoint.importing.ctranslate2 import recognises
+from model.checkpoint.importing.importer import import_model
+from model.errors import CheckpointError
+from model.request import DecodeOptions
+from model.translation.translator import Translator
+from tests.conftest import PHRASES
+from tests.model.checkpoint.importing.ctranslate2_models import random_spec, save
+
+TEXTS = [text for pair in PHRASES for text in pair]
+LIMIT = 30
+GREEDY = DecodeOptions(strategy="greedy", max_length=LIMIT)
+
+
+@pytest.fixture(scope="module")
+def text_model() -> bytes:
+    """A SentencePiece model of PHRASES."""
+    content = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS), model_writer=content, vocab_size=120, hard_vocab_limit=False,
+        unk_id=0, bos_id=1, eos_id=2, minloglevel=2,
+    )  # fmt: skip
+    return content.getvalue()
+
+
+@pytest.fixture
+def pieces(text_model: bytes) -> list[str]:
+    """The pieces of the model without special ones, in another order than the model's."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=text_model)
+    found = [processor.id_to_piece(id_) for id_ in range(3, processor.get_piece_size())]
+    np.random.default_rng(0).shuffle(found)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A family of models: its vocabularies, given the pieces of text, and what stands around a sentence.
+
+    Attributes:
+        source: Source vocabulary.
+        target: Target vocabulary; None for the source's.
+        spec: Options of `random_spec`.
+        config: Values of config.json.
+        name: Name of the folder.
+        begin: Pieces that a user of CTranslate2 puts before a sentence into French.
+        end: Pieces after it.
+        prefix: Target pieces that the user forces.
+        is_zero: Whether the decoder begins with a zero vector.
+    """
+
+    source: Callable[[list[str]], list[str]]
+    target: Callable[[list[str]], list[str]] | None = None
+    spec: Mapping[str, object] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
+    name: str = "model-en-fr"
+    begin: Sequence[str] = ()
+    end: Sequence[str] = ()
+    prefix: Sequence[str] = ()
+    is_zero: bool = False
+
+
+KINDS = {
+    "OpenNMT": Kind(source=lambda text: ["<unk>", "<blank>", "<s>", "</s>", *text]),
+    "OpenNMT-tf, other pieces on both sides": Kind(
+        source=lambda text: ["<blank>", "<s>", "</s>", *reversed(text)],
+        target=lambda text: ["<blank>", "<s>", "</s>", *text],
+        config={"add_source_bos": True, "add_source_eos": True},
+    ),
+    "other ids on both sides": Kind(
+        source=lambda text: ["</s>", *text, "<unk>", "<s>"],
+        target=lambda text: ["<unk>", "<s>", *text, "<pad>", "</s>"],
+    ),
+    "no unknown piece": Kind(source=lambda text: ["<s>", "</s>", *text], config={"unk_token": "never"}),
+    "Marian": Kind(
+        source=lambda text: ["</s>", "<unk>", *text],
+        config={"add_source_eos": True, "decoder_start_token": "</s>"},
+        spec={"pre_norm": False, "activation": 2, "tie": ("source", "output")},
+        is_zero=True,
+    ),
+    "Marian, to several languages": Kind(
+        source=lambda text: ["</s>", "<unk>", *text, ">>deu<<", ">>fra<<", "<pad>"],
+        config={"decoder_start_token": "</s>"},
+        name="opus-mt-en-ROMANCE",
+        begin=[">>fra<<"],
+        end=["</s>"],
+        is_zero=True,
+    ),
+    "NLLB": Kind(
+        source=lambda text: ["<s>", "<pad>", "</s>", "<unk>", *text, "deu_Latn", "eng_Latn", "fra_Latn"],
+        config={"decoder_start_token": "</s>"},
+        name="nllb",
+        begin=["eng_Latn"],
+        end=["</s>"],
+        prefix=["fra_Latn"],
+    ),
+    "M2M100": Kind(
+        source=lambda text: ["<s>", "<pad>", "</s>", "<unk>", *text, "__de__", "__en__", "__fr__"],
+        config={"decoder_start_token": "</s>"},
+        name="m2m",
+        begin=["__en__"],
+        end=["</s>"],
+        prefix=["__fr__"],
+    ),
+    "T5": Kind(
+        source=lambda text: ["<pad>", "</s>", "<unk>", *text, "<2de>", "<2fr>"],
+        config={"decoder_start_token": "<pad>", "bos_token": "<pad>", "add_source_eos": True},
+        spec={"rms_norm": True, "relative_attention_bias": True, "bias": False, "ffn_glu": True, "width": 48},
+        name="madlad-en-fr",
+        begin=["<2fr>"],
+    ),
+}
+
+
+def translated(folder: Path, *, source: str = "en", target: str = "fr") -> list[str]:
+    translator = Translator.load(folder, device="cpu", precision="float32", retries=False)
+    results = translator.translate(TEXTS, source=source, target=target, options=GREEDY)
+    return [result.text for result in results]
+
+
+def by_ctranslate2(folder: Path, model: bytes, kind: Kind) -> list[str]:
+    """What a user of CTranslate2 gets, who puts the right pieces around those of a sentence."""
+    translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    tokens = [[*kind.begin, *processor.encode(text, out_type=str), *kind.end] for text in TEXTS]
+    prefixes = [list(kind.prefix) for _ in tokens] if kind.prefix else None
+    results = translator.translate_batch(
+        tokens, prefixes, beam_size=1, max_decoding_length=LIMIT + len(kind.prefix), min_decoding_length=0
+    )
+    known = {processor.id_to_piece(id_) for id_ in range(3, processor.get_piece_size())}
+    hypotheses = [result.hypotheses[0][len(kind.prefix) :] for result in results]
+    return [processor.decode([piece for piece in text if piece in known]).strip() for text in hypotheses]
+
+
+def written(kind: Kind, pieces: list[str], model: bytes, folder: Path, **options: object) -> Path:
+    """Writes a model of this family, with its tokenizer."""
+    source = kind.source(pieces)
+    target = kind.target(pieces) if kind.target else source
+    spec = random_spec(source=source, target=target, **kind.spec)  # type: ignore[arg-type]
+    spec.decoder.start_from_zero_embedding = kind.is_zero
+    save(spec, folder / kind.name, source=source, target=target, **kind.config, **options)  # type: ignore[arg-type]
+    (folder / kind.name / "sentencepiece.model").write_bytes(model)
+    return folder / kind.name
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_every_family_translates_as_with_ctranslate2(
+    kind: Kind, text_model: bytes, pieces: list[str], tmp_path: Path
+) -> None:
+    folder = written(kind, pieces, text_model, tmp_path)
+    assert recognises(folder)
+    assert recognises(folder / "model.bin")
+    import_model(folder, tmp_path / "out")
+    assert translated(tmp_path / "out") == by_ctranslate2(folder, text_model, kind)
+
+
+def test_int8_matrices_are_kept(text_model: bytes, pieces: list[str], tmp_path: Path) -> None:
+    folder = written(KINDS["Marian"], pieces, text_model, tmp_path, quantization="int8")
+    import_model(folder, tmp_path / "out")
+    weights = load_checkpoint(tmp_path / "out").weights
+    types = {name: tensor.dtype for name, tensor in weights.items()}
+    matrices = {name for name in types if name.endswith("weight") and "norm" not in name}
+    assert {types[name] for name in matrices} == {"int8"}
+    assert {types[name] for name in types.keys() - matrices} == {"float32"}
+    assert translated(tmp_path / "out") == by_ctranslate2(folder, text_model, KINDS["Marian"])
+
+
+def test_an_exported_checkpoint_comes_back(tiny_checkpoint: Path, tmp_path: Path) -> None:
+    export_checkpoint(load_checkpoint(tiny_checkpoint), tmp_path / "theirs", "ctranslate2")
+    import_model(tmp_path / "theirs", tmp_path / "back")
+    before, after = load_checkpoint(tiny_checkpoint), load_checkpoint(tmp_path / "back")
+    assert after.card.pairs == before.card.pairs
+    assert translated(tmp_path / "back") == translated(tiny_checkpoint)
+
+
+@pytest.mark.parametrize("kind", [KINDS[name] for name in ("OpenNMT", "Marian", "NLLB", "T5")])
+def test_an_imported_model_can_be_exported(
+    kind: Kind, text_model: bytes, pieces: list[str], tmp_path: Path
+) -> None:
+    import_model(written(kind, pieces, text_model, tmp_path), tmp_path / "ours")
+    checkpoint = load_checkpoint(tmp_path / "ours")
+    export_checkpoint(checkpoint, tmp_path / "theirs", "ctranslate2")
+    tokenizer = checkpoint.tokenizer
+    encoded = [tokenizer.encode(text, source_language="en", target_language="fr") for text in TEXTS]
+    prefix = tokenizer.pieces(tokenizer.target_prefix("en", "fr"))
+    translator = ctranslate2.Translator(str(tmp_path / "theirs"), compute_type="float32")
+    results = translator.translate_batch(
+        [tokenizer.source_pieces(ids) for ids in encoded],
+        [prefix for _ in encoded] if prefix else None,
+        beam_size=1,
+        max_decoding_length=LIMIT + len(prefix),
+        min_decoding_length=0,
+    )
+    vocabulary = tokenizer.pieces(range(checkpoint.config.target_vocab_size))
+    ids = [[vocabulary.index(piece) for piece in result.hypotheses[0][len(prefix) :]] for result in results]
+    assert [tokenizer.decode(each) for each in ids] == translated(tmp_path / "ours")
+
+
+Break = Callable[[bytearray], bytes]
+
+
+def replaced(old: bytes, new: bytes) -> Break:
+    return lambda content: content.replace(old, new, 1)
+
+
+def name_bytes(name: str) -> bytes:
+    return struct.pack("<H", len(name) + 1) + name.encode() + b"\0"
+
+
+NORM = "decoder/layer_0/ffn/layer_norm"
+GAMMA, BETA = name_bytes(NORM + "/gamma"), name_bytes(NORM + "/beta")
+INDEX = GAMMA + b"\1\x18\0\0\0\0\x60\0\0\0"
+
+
+def infinite(content: bytearray) -> bytearray:
+    start = content.index(INDEX) + len(INDEX)
+    content[start : start + 4] = struct.pack("<f", float("inf"))
+    return content
+
+
+ALIAS = name_bytes("decoder/projection/weight")
+BROKEN: Mapping[str, tuple[Break, str]] = {
+    "empty": (lambda content: content[:0], "is truncated: `version`"),
+    "header only": (lambda content: content[:9], "is truncated: `specification`"),
+    "cut in a tensor": (lambda content: content[: len(content) // 2], "is truncated: `"),
+    "cut at the end": (lambda content: content[:-3], "is truncated: `"),
+    "longer than it says": (lambda content: content + b"abc", "`size of the file` must be"),
+    "version of the future": (
+        lambda content: b"\7\0\0\0" + content[4:],
+        "`version` must be 1 to 6, but is 7",
+    ),
+    "pickle": (lambda content: b"\x80\2}q\0." + content, "`version` must be 1 to 6"),
+    "another specification": (
+        replaced(b"TransformerSpec\0", b"WhisperXXXXSpec\0"),
+        "`specification` must be",
+    ),
+    "revision of the future": (
+        replaced(b"Spec\0\7\0", b"Spec\0\x63\0"),
+        "`revision` must be 1 to 7, but is 99",
+    ),
+    "many variables": (
+        replaced(b"Spec\0\7\0\0\0", b"Spec\0\7\0\0\0\xff\xff\xff\xff"),
+        "`number of variables`",
+    ),
+    "no zero after a name": (replaced(b"gamma\0", b"gamma!"), "must be text that ends with a zero byte"),
+    "name that is no UTF-8": (replaced(b"gamma\0", b"\xff\xfe\xfd\xfc\xfb\0"), "must be UTF-8"),
+    "shape of another size": (
+        replaced(GAMMA + b"\1\x18", GAMMA + b"\1\x19"),
+        f"`{NORM}/gamma` must be of as many",
+    ),
+    "huge shape": (replaced(GAMMA + b"\1\x18\0\0\0", GAMMA + b"\1\xff\xff\xff\xff"), f"`{NORM}/gamma`"),
+    "many dimensions": (replaced(GAMMA + b"\1", GAMMA + b"\xfe"), "of at most 8 dimensions"),
+    "unknown type": (replaced(INDEX, INDEX[:-5] + b"\x63" + INDEX[-4:]), "of a type with a number"),
+    "another type": (replaced(INDEX, INDEX[:-5] + b"\3" + INDEX[-4:]), "floating point, int8 or int16"),
+    "name there twice": (replaced(BETA, GAMMA[:2] + BETA[2:]), "must be text that ends with a zero byte"),
+    "renamed": (replaced(GAMMA, GAMMA.replace(b"gamma", b"gamme")), f"variable `{NORM}/gamma` is missing"),
+    "left over": (replaced(GAMMA, GAMMA.replace(b"layer_0", b"layer_7")), "layer_7/ffn/layer_norm/gamma`"),
+    "alias of itself": (
+        replaced(ALIAS + name_bytes("decoder/embeddings/weight"), ALIAS + ALIAS),
+        "must be an alias of",
+    ),
+    "infinite": (infinite, "'decoder.layers.0.feed_forward_residual.norm.weight' holds NaN or infinity"),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_is_refused_by_name(
+    damage: Break, message: str, text_model: bytes, pieces: list[str], tmp_path: Path
+) -> None:
+    folder = written(KINDS["Marian"], pieces, text_model, tmp_path)
+    path = folder / "model.bin"
+    content = path.read_bytes()
+    changed = damage(bytearray(content))
+    assert changed != content
+    path.write_bytes(changed)
+    with pytest.raises(CheckpointError) as caught:
+        import_model(folder, tmp_path / "out", format_name="ctranslate2")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,117 @@
+"""Networks read from CTranslate2's files give its tokens, in every variant that can be read."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import ctranslate2
+import numpy as np
+import pytest
+
+from model.checkpoint.importing.ctranslate2.binary import BinaryModel
+from model.checkpoint.importing.ctranslate2.network import Network
+from model.checkpoint.importing.ctranslate2.vocabulary import (
+    SpecialTokens,
+    Vocabularies,
+    arrange,
+    read_pieces,
+)
+from model.decoding.factory import torch_engine
+from model.network.transformer import Transformer
+from model.request import DecodeOptions, DecodeRequest
+from tests.model.checkpoint.importing.ctranslate2_models import DIM, PIECES, POSITIONS, random_spec, save
+
+STEPS = 36
+LENGTHS = (1, 1, 2, 3, 4, 5, 7, 9, 12, 16, 20)
+TOKENS = SpecialTokens(unk="<unk>", bos="<s>", eos="</s>", start="<s>")
+LEARNED = np.random.default_rng(3).normal(0, 0.4, (POSITIONS, DIM)).astype(np.float32)
+VARIANTS: Mapping[str, dict[str, object]] = {
+    "pre-norm": {},
+    "post-norm": {"pre_norm": False},
+    "no final norm": {"no_final_norm": True},
+    "root mean square": {"rms_norm": True},
+    "gated": {"ffn_glu": True, "activation": 2},
+    "GELU": {"activation": 3},
+    "GELU by tanh": {"activation": 1},
+    "embedding norm": {"layernorm_embedding": True},
+    "relative": {"relative_attention_bias": True},
+    "rotary": {"rotary_dim": 0},
+    "rotary by halves": {"rotary_dim": 0, "rotary_interleave": False},
+    "no bias": {"bias": False},
+    "wide heads": {"width": 48},
+    "wide heads and their scale": {"width": 48, "head_dim": 12},
+    "grouped queries": {"key_value_heads": 2, "num_heads_kv": 2},
+    "multi-query": {"key_value_heads": 1, "multi_query_attention": True},
+    "grouped rotary": {"key_value_heads": 2, "num_heads_kv": 2, "rotary_dim": 0, "rotary_interleave": False},
+    "all tied": {"tie": ("source", "output")},
+    "embeddings tied": {"tie": ("source",)},
+    "decoder tied": {"tie": ("output",)},
+    "learned positions": {"table": LEARNED},
+    "T5": {
+        "rms_norm": True,
+        "relative_attention_bias": True,
+        "bias": False,
+        "ffn_glu": True,
+        "activation": 1,
+    },
+}
+SEARCHES: Sequence[tuple[dict[str, object], dict[str, object]]] = [
+    ({"beam_size": 1}, {"strategy": "greedy"}),
+    (
+        {"beam_size": 4, "length_penalty": 0},
+        {"strategy": "beam", "beam_size": 4, "length_penalty": 0.0, "stop": "first"},
+    ),
+    (
+        {"beam_size": 5, "length_penalty": 0.6},
+        {"strategy": "beam", "beam_size": 5, "length_penalty": 0.6, "stop": "count"},
+    ),
+]
+
+
+def network_of(folder: Path) -> tuple[Transformer, Vocabularies]:
+    """Our network and ids of a folder."""
+    read = Network(BinaryModel(folder / "model.bin"), None)
+    zero = read.starts_from_zero
+    sides = arrange(*read_pieces(folder), TOKENS, starts_from_zero=zero, where=folder)
+    config = read.config(sides.source, sides.target, sides.special_ids)
+    tensors = read.tensors(config, sides.source, sides.target)
+    network = Transformer(config).eval()
+    weights = {name: tensor().torch().float() for name, tensor in tensors.items()}
+    assert not network.load_state_dict(weights, strict=False).unexpected_keys
+    network.tie_weights()
+    return network, sides
+
+
+def assert_same_tokens(folder: Path, compute_type: str = "float32") -> None:
+    """Greedy and beam search give CTranslate2's tokens, for sentences of several lengths.
+
+    Sentences that a beam does not end are left out: at the limit, CTranslate2 ranks them among the finished.
+    """
+    network, sides = network_of(folder)
+    source, target = sides.source.pieces, sides.target.pieces
+    random = np.random.default_rng(0)
+    texts = [[*(PIECES[i] for i in random.integers(4, 29, n)), "</s>"] for n in LENGTHS]
+    translator = ctranslate2.Translator(str(folder), compute_type=compute_type, intra_threads=1)
+    common = {"max_decoding_length": STEPS, "min_decoding_length": 0}
+    for theirs, ours in SEARCHES:
+        expected = translator.translate_batch(texts, **common, **theirs)
+        limits = {"max_length": STEPS, "suppress_ids": list(sides.suppressed)}
+        options = DecodeOptions.from_dict(limits | ours)
+        requests = [DecodeRequest(tuple(map(source.index, text)), options) for text in texts]
+        results = torch_engine(network).decode(requests)
+        found = [[target[id_] for id_ in result[0].token_ids] for result in results]
+        wanted = [result.hypotheses[0] for result in expected]
+        compared = [i for i, text in enumerate(wanted) if len(text) < STEPS or ours["strategy"] == "greedy"]
+        assert [found[i] for i in compared] == [wanted[i] for i in compared]
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_every_variant_gives_the_tokens_of_ctranslate2(variant: Mapping[str, object], tmp_path: Path) -> None:
+    assert_same_tokens(save(random_spec(**variant), tmp_path / "model"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "quantization", ["float16", "bfloat16", "int16", "int8_float32", "int8_float16", "int8_bfloat16", "int8"]
+)
+def test_every_number_type_gives_the_tokens_of_ctranslate2(quantization: str, tmp_path: Path) -> None:
+    spec = random_spec(tie=("source", "output"))
+    assert_same_tokens(save(spec, tmp_path / "model", quantization=quantization))
