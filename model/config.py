@@ -11,7 +11,7 @@ from model.validators import require, require_choice, require_flag, require_inte
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 NormPosition = Literal["pre", "post"]
 NormForm = Literal["variance", "standard_deviation", "root_mean_square"]
-Positions = Literal["sinusoidal", "learned", "relative", "rotary"]
+Positions = Literal["sinusoidal", "learned", "relative", "relative_vectors", "rotary"]
 SinusoidLayout = Literal["interleaved", "halves"]
 DecoderMemory = Literal["attention", "ssru"]
 Tie = Literal["none", "embeddings", "decoder", "all"]
@@ -22,7 +22,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "activation": ("relu", "gelu", "gelu_tanh", "silu"),
     "norm_position": ("pre", "post"),
     "norm_form": ("variance", "standard_deviation", "root_mean_square"),
-    "positions": ("sinusoidal", "learned", "relative", "rotary"),
+    "positions": ("sinusoidal", "learned", "relative", "relative_vectors", "rotary"),
     "sinusoid_layout": ("interleaved", "halves"),
     "tie": ("none", "embeddings", "decoder", "all"),
     "initialisation": ("xavier", "normal"),
@@ -72,13 +72,15 @@ class TransformerConfig:
         ffn_bias: Whether those of the feed-forward blocks have one.
         output_bias: Whether the projection onto the vocabulary has one.
         positions: How order enters; `relative` is T5's bucketed bias
-            (https://arxiv.org/abs/1910.10683), `rotary` RoPE (https://arxiv.org/abs/2104.09864).
+            (https://arxiv.org/abs/1910.10683), `relative_vectors` are added to the keys and values that a
+            query attends to (Shaw et al. 2018, https://arxiv.org/abs/1803.02155), `rotary` is RoPE
+            (https://arxiv.org/abs/2104.09864).
         sinusoid_layout: Sines and cosines in turn as in the paper, or all sines first as in Marian.
         sinusoid_offset: Position p gets the sinusoids of p + offset.
         sinusoid_endpoint: Let frequencies end at exactly 1/10000, so that the exponent's denominator is
             model_dim/2 − 1, as in Marian and fairseq; if not, it is model_dim/2, as in the paper.
         relative_buckets: Buckets of the relative bias.
-        relative_max_distance: Distance from which all share the last bucket.
+        relative_max_distance: Distance from which all share the last bucket or vector.
         max_positions: Longest sequence; a bound for learned positions, a limit to announce otherwise.
         embedding_norm: Layer norm after the embedding sum, as in BERT.
         embedding_norm_epsilon: `norm_epsilon` of that norm; None for that of the others.
@@ -189,7 +191,8 @@ class TransformerConfig:
             require(self.head_dim % 2 == 0, "num_heads", turnable, self.num_heads)
         require_integer("sinusoid_offset", self.sinusoid_offset, 0, 2**30)
         require_integer("relative_buckets", self.relative_buckets, 4)
-        require_integer("relative_max_distance", self.relative_max_distance, self.relative_buckets, 2**30)
+        least = 1 if self.positions == "relative_vectors" else self.relative_buckets
+        require_integer("relative_max_distance", self.relative_max_distance, least, 2**30)
 
     def _check_vocabulary(self) -> None:
         require_integer("source_vocab_size", self.source_vocab_size, 1)

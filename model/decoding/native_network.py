@@ -71,6 +71,8 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
         raise NativeError("the native library computes encoder-decoders only")
     if precision not in _PRECISIONS:
         raise NativeError(f"the native library computes in {', '.join(_PRECISIONS)}, not in {precision}")
+    if config.positions not in _POSITIONS:
+        raise NativeError(f"the native library does not compute positions {config.positions}")
     for name, value in config.to_dict().items():
         if isinstance(value, int) and value > _LARGEST:
             raise NativeError(f"the native library computes with {name} up to {_LARGEST}, not with {value}")

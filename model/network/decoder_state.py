@@ -177,6 +177,7 @@ class StepView:
             that the hypotheses of a slot have written.
         target_mask: Added to the scores of self-attention; broadcasts to (rows of `target`, H, queries of
             each, KV slots of each).
+        target_distances: Positions of these KV slots less that of the query; broadcasts as `target_mask`.
         source: The source of each slot; None for a decoder alone.
         source_mask_N11S: Added to the scores of cross-attention.
         added_N1M: Added to the embeddings.
@@ -188,6 +189,7 @@ class StepView:
     written_R: Tensor
     target: KvIndex
     target_mask: Tensor
+    target_distances: Tensor
     source: KvIndex | None
     source_mask_N11S: Tensor | None
     added_N1M: Tensor | None
@@ -289,6 +291,7 @@ class DecoderState(SlotTensors):
             written_R=written_NK1.flatten(),
             target=self._target(shape),
             target_mask=self._target_mask(positions_N, shape),
+            target_distances=self._target_distances(positions_N, shape),
             source=self._source(shape) if shape.source_length else None,
             source_mask_N11S=self._source_mask(shape) if shape.source_length else None,
             added_N1M=None if added_CM is None else added_CM[positions_N, None],
@@ -308,6 +311,10 @@ class DecoderState(SlotTensors):
         ago_NC = positions_N[:, None] - torch.arange(shape.length, device=positions_N.device)
         mask_NHC = self._distance_bias(ago_NC).masked_fill((ago_NC < 0)[:, None], float("-inf"))
         return mask_NHC.repeat_interleave(self.width, 0)[:, :, None]
+
+    def _target_distances(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+        distances_NC = torch.arange(shape.length, device=positions_N.device) - positions_N[:, None]
+        return distances_NC.repeat_interleave(self.width, 0)[:, None, None]
 
     def _distance_bias(self, ago_NC: Tensor) -> Tensor:
         """What is added to the score of a key `ago_NC` positions before the query, (N, H or 1, C)."""

@@ -67,7 +67,7 @@ def keep_mask(like: Tensor, rate: float) -> Tensor:
 class Attention(nn.Module):
     """Multi-head attention: softmax(s·QKᵀ)V for every head, s usually 1/√D; one projection joins heads."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, *, to_self: bool = False) -> None:
         super().__init__()
         dim, heads_dim, bias = config.model_dim, config.heads_dim, config.attention_bias
         self.num_heads, self.head_dim = config.num_heads, config.head_dim
@@ -76,6 +76,8 @@ class Attention(nn.Module):
         self.query = Projection(dim, heads_dim, bias=bias)
         self.key_value = Projection(dim, 2 * heads_dim, bias=bias)  # fused: keys, then values
         self.output = Projection(heads_dim, dim, bias=bias)
+        is_relative = to_self and config.positions == "relative_vectors"
+        self.relative = RelativeVectors(config) if is_relative else None
 
     def forward(
         self,
@@ -85,11 +87,12 @@ class Attention(nn.Module):
         *,
         causal: bool = False,
         rotations_2QD: Tensor | None = None,
+        distances: Tensor | None = None,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
         """(N, Q, M) of states that attend to sources, all positions at once; see `attend`."""
         queries, keys_values = self.query(states_NQM), self.key_value(sources_NSM)
-        if self.training and weights is None and rotations_2QD is None:
+        if self.training and weights is None and rotations_2QD is None and self.relative is None:
             joined = attend_sentences(
                 queries,
                 keys_values,
@@ -104,7 +107,7 @@ class Attention(nn.Module):
         queries, keys, values = map(self._split, (queries, *keys_values.chunk(2, -1)))
         if rotations_2QD is not None:
             queries, keys = rotate(queries, rotations_2QD), rotate(keys, rotations_2QD)
-        return self.attend(queries, keys, values, mask, causal=causal, weights=weights)
+        return self.attend(queries, keys, values, mask, causal=causal, distances=distances, weights=weights)
 
     def queries(self, states: Tensor) -> Tensor:
         """(N, Q, M) to (N, H, Q, D)."""
@@ -124,6 +127,7 @@ class Attention(nn.Module):
         mask: Tensor | None,
         *,
         causal: bool = False,
+        distances: Tensor | None = None,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
         """Joined heads (N, Q, M) of queries attending to keys.
@@ -133,19 +137,29 @@ class Attention(nn.Module):
             keys_NHSD: Keys; their number may differ from the queries'.
             values_NHSD: Values.
             mask: Broadcasts to (N, H, Q, S): boolean, True = look, or a number added to the scores.
-            causal: Query i sees keys 0…i; without a mask.
+            causal: Query i sees keys 0…i.
+            distances: Positions of keys less those of queries; broadcasts to (N, H, Q, S). Only relative
+                vectors need them.
             weights: Where to append the weights (N, H, Q, S); takes the explicit path.
         """
-        if weights is None and not self._is_faster_by_hand(queries_NHQD):
+        relative = self.relative
+        if relative is None and weights is None and not self._is_faster_by_hand(queries_NHQD):
             rate = self.dropout.rate if self.training else 0.0
             joined = functional.scaled_dot_product_attention(
                 queries_NHQD, keys_NHSD, values_NHSD, mask, rate, is_causal=causal, scale=self.scale
             )
         else:
-            shares = attention_weights(queries_NHQD, keys_NHSD, mask, causal=causal, scale=self.scale)
+            scores = queries_NHQD @ keys_NHSD.transpose(-1, -2)
+            rows_NHQS = None if relative is None or distances is None else relative.rows(distances, scores)
+            if relative is not None and rows_NHQS is not None:
+                scores = scores + relative.scores(queries_NHQD, rows_NHQS)
+            shares = masked_softmax(scores * self.scale, mask, causal=causal)
             if weights is not None:
                 weights.append(shares)
-            joined = self.dropout(shares) @ values_NHSD
+            shares = self.dropout(shares)
+            joined = shares @ values_NHSD
+            if relative is not None and rows_NHQS is not None:
+                joined = joined + relative.sums(shares, rows_NHQS)
         result: Tensor = self.output(joined.transpose(1, 2).flatten(2))
         return result
 
@@ -159,6 +173,34 @@ class Attention(nn.Module):
     def _split(self, states: Tensor) -> Tensor:
         heads: Tensor = states.unflatten(-1, (self.num_heads, self.head_dim))
         return heads.transpose(1, 2)
+
+
+class RelativeVectors(nn.Module):
+    """Vectors for the distances −k…k, added to keys and values; all heads share them.
+
+    A query at position i attends to key j as K_j + R_K[clip(j − i)] with value V_j + R_V[clip(j − i)]
+    (Shaw et al. 2018, https://arxiv.org/abs/1803.02155).
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.furthest = config.relative_max_distance
+        self.keys = nn.Embedding(2 * self.furthest + 1, config.head_dim)
+        self.values = nn.Embedding(2 * self.furthest + 1, config.head_dim)
+
+    def rows(self, distances: Tensor, scores_NHQS: Tensor) -> Tensor:
+        """The row of each query's and key's distance, (N, H, Q, S)."""
+        rows = distances.clamp(-self.furthest, self.furthest) + self.furthest
+        return rows.expand_as(scores_NHQS)
+
+    def scores(self, queries_NHQD: Tensor, rows_NHQS: Tensor) -> Tensor:
+        """Products (N, H, Q, S) of queries and the keys' vectors."""
+        return (queries_NHQD @ self.keys.weight.T).gather(-1, rows_NHQS)
+
+    def sums(self, shares_NHQS: Tensor, rows_NHQS: Tensor) -> Tensor:
+        """Sums (N, H, Q, D) of the values' vectors, by their shares."""
+        by_row = shares_NHQS.new_zeros(*shares_NHQS.shape[:-1], len(self.values.weight))
+        return by_row.scatter_add(-1, rows_NHQS, shares_NHQS) @ self.values.weight
 
 
 class SimpleRecurrentUnit(nn.Module):
@@ -273,16 +315,14 @@ _NORMS: Mapping[NormForm, Callable[..., nn.Module]] = {
 }
 
 
-def attention_weights(
-    queries: Tensor,
-    keys: Tensor,
-    mask: Tensor | None,
-    *,
-    causal: bool = False,
-    scale: float | None = None,
-) -> Tensor:
-    """softmax(s·QKᵀ) by hand, (N, H, Q, S), s = 1/√D if not given; the reference of the fused kernel."""
-    scores = queries @ keys.transpose(-1, -2) * (scale or 1 / math.sqrt(queries.shape[-1]))
+def attention_weights(queries: Tensor, keys: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
+    """softmax(QKᵀ/√D) by hand, (N, H, Q, S); the reference of the fused kernel."""
+    scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
+    return masked_softmax(scores, mask, causal=causal)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
+    """Softmax over the keys of scores (N, H, Q, S) that a mask, see `Attention.attend`, leaves visible."""
     if causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if mask is not None:

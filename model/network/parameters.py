@@ -73,6 +73,9 @@ def _stack(config: TransformerConfig, depth: int, *, is_decoder: bool = False) -
 def _layer(config: TransformerConfig, blocks: Sequence[str]) -> Named:
     for block in blocks:
         yield from _within(block, _ssru(config) if block == "ssru" else _attention(config))
+        if block == "attention" and config.positions == "relative_vectors":
+            shape = 2 * config.relative_max_distance + 1, config.head_dim
+            yield from ((f"attention.relative.{part}.weight", shape) for part in ("keys", "values"))
         yield from _norm(f"{'cross' if block == 'cross' else 'attention'}_residual.norm", config)
     dim, inner, bias = config.model_dim, config.ffn_dim, config.ffn_bias
     yield from _linear("feed_forward.input", dim, inner, bias=bias)

@@ -280,11 +280,13 @@ class SequenceView:
         mask: Boolean (True = look) or added to the scores; None where only causality limits.
         causal: Query i sees keys 0…i; not used together with a mask.
         rotations_2QD: Rotations of queries and keys.
+        distances_QS: Positions of keys less those of queries.
     """
 
     mask: Tensor | None
     causal: bool
     rotations_2QD: Tensor | None
+    distances_QS: Tensor
 
 
 class Stack(nn.Module):
@@ -348,14 +350,18 @@ class Stack(nn.Module):
         length, device = states.shape[1], states.device
         mask = None if mask_NT is None else key_mask(mask_NT)
         rotations_ = self.rotations(length, device)
-        if not self.is_biased:
-            return SequenceView(mask, self.causal and mask is None, rotations_)
         positions = torch.arange(length, device=device)
-        bias = self._bias_of(positions[None, :] - positions[:, None]).to(states.dtype)[None]
+        distances_QS = positions[None, :] - positions[:, None]
+        if not self.is_biased:
+            return SequenceView(mask, self.causal and mask is None, rotations_, distances_QS)
+        bias = self._bias_of(distances_QS).to(states.dtype)[None]
         if self.causal:
             mask = torch.ones(length, length, dtype=torch.bool, device=device).tril()
         return SequenceView(
-            bias if mask is None else bias.masked_fill(~mask, float("-inf")), False, rotations_
+            bias if mask is None else bias.masked_fill(~mask, float("-inf")),
+            causal=False,
+            rotations_2QD=rotations_,
+            distances_QS=distances_QS,
         )
 
     def _bias_of(self, distances: Tensor) -> Tensor:
@@ -383,7 +389,7 @@ class Layer(nn.Module):
         if self.is_recurrent:
             self.ssru = SimpleRecurrentUnit(config)
         else:
-            self.attention = Attention(config)
+            self.attention = Attention(config, to_self=True)
         self.attention_residual = Residual(config)
         if has_source:
             self.cross = Attention(config)
@@ -416,6 +422,7 @@ class Layer(nn.Module):
             view.mask,
             causal=view.causal,
             rotations_2QD=view.rotations_2QD,
+            distances=view.distances_QS,
             weights=weights,
         )
         return attended
@@ -458,7 +465,10 @@ class Layer(nn.Module):
         keys, values = pool.read(view.target)
         # Either every row has one query, or the hypotheses of a slot are queries of one attention.
         grouped = queries.transpose(1, 2).reshape(len(keys), -1, *queries.shape[1::2]).transpose(1, 2)
-        return self.attention.attend(grouped, keys, values, view.target_mask).view_as(states_NKM)
+        attended = self.attention.attend(
+            grouped, keys, values, view.target_mask, distances=view.target_distances
+        )
+        return attended.view_as(states_NKM)
 
     def _step_source(
         self, states_NKM: Tensor, view: StepView, pool: LayerPool, weights: list[Tensor] | None

@@ -93,6 +93,13 @@ def test_values_that_cannot_work_together_are_refused(field: str, values: dict[s
     assert caught.value.field == field
 
 
+def test_relative_vectors_need_no_bucket() -> None:
+    values = {**SIZES, "positions": "relative_vectors"}
+    assert TransformerConfig.from_dict({**values, "relative_max_distance": 1}).relative_max_distance == 1
+    with pytest.raises(ConfigError, match="`relative_max_distance` must be"):
+        TransformerConfig.from_dict({**values, "relative_max_distance": 0})
+
+
 @pytest.mark.parametrize(
     ("positions", "model_dim", "num_heads"), [("learned", 5, 5), ("relative", 5, 1), ("rotary", 6, 3)]
 )

@@ -135,6 +135,7 @@ def _stack_options(config: TransformerConfig) -> Mapping[str, object]:
         "head_dim": config.head_dim,
         "layernorm_embedding": config.embedding_norm,
         "relative_attention_bias": config.positions == "relative",
+        "relative_position": config.positions == "relative_vectors",
         "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: all of a head's features
     }
 
@@ -177,6 +178,9 @@ def _fill_layer(spec: LayerSpec, ours: Layer) -> None:
 
 def _fill_self_attention(spec: MultiHeadAttentionSpec, ours: Attention) -> None:
     spec.queries_scale = ours.scale
+    if ours.relative is not None:
+        spec.relative_position_keys = ours.relative.keys.weight
+        spec.relative_position_values = ours.relative.values.weight
     _fill_linear(spec.linear[0], [ours.query, ours.key_value])
     _fill_linear(spec.linear[1], [ours.output])
 

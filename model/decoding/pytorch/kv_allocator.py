@@ -152,6 +152,10 @@ class FixedDecoderState(DecoderState):
         bias_NHC = self._distance_bias(ago_NC).repeat_interleave(self.width, 2)
         return bias_NHC[:, :, None].masked_fill(~is_seen_NKCK.flatten(2)[:, None], float("-inf"))
 
+    def _target_distances(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+        distances_NC = torch.arange(shape.length, device=positions_N.device) - positions_N[:, None]
+        return distances_NC.repeat_interleave(self.width, 1)[:, None, None]
+
     def _source(self, shape: StepShape) -> KvIndex:
         return Strided(self._first_source, shape.slots, self.capacity, shape.source_length)
 

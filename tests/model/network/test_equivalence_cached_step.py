@@ -12,7 +12,7 @@ from model.network.transformer import Transformer
 from tests.model.tiny_networks import FAMILY_FEATURES, TARGET_VOCAB, ids, started, tiny_network
 
 WIDTH, LENGTH = 3, 6
-POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
+POSITIONS = ("sinusoidal", "learned", "relative", "relative_vectors", "rotary")
 
 OTHER_VARIANTS: list[dict[str, object]] = [
     {"final_norm": True},
@@ -23,6 +23,7 @@ OTHER_VARIANTS: list[dict[str, object]] = [
     {"positions": "learned", "embedding_norm": True},
     {"num_heads": 1, "num_encoder_layers": 3, "num_decoder_layers": 1},
     {"num_heads": 16, "positions": "relative"},
+    {"positions": "relative_vectors", "relative_max_distance": 2, "attention_dim": 24},
     *FAMILY_FEATURES,
     *(dict(one, **other) for one, other in combinations(FAMILY_FEATURES, 2)),
 ]

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -5,6 +7,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from model.network.layers import (
+    Attention,
     Dropout,
     FeedForward,
     Residual,
@@ -198,3 +201,18 @@ def test_the_recurrent_unit_is_its_formula() -> None:
         cell = forget * cell + (1 - forget) * (state @ unit.input.weight.T)
         outputs.append(functional.relu(cell))
     assert_close(unit(states), torch.stack(outputs, 1))
+
+
+def test_relative_vectors_join_each_key_and_value() -> None:
+    config = tiny_config(positions="relative_vectors", relative_max_distance=2)
+    attention, states = randomised(Attention(config, to_self=True)), some_states()
+    distances = torch.arange(5)[None, :] - torch.arange(5)[:, None]
+    joined = []
+    rows = distances.clamp(-2, 2) + 2
+    (key_vectors, value_vectors) = (part.weight[rows] for part in attention.relative.children())
+    queries, (keys, values) = attention.queries(states), attention.keys_values(states)
+    for i in range(5):
+        scores = (queries[:, :, i, None] * (keys + key_vectors[i])).sum(-1) / math.sqrt(8)
+        joined.append((scores.softmax(-1)[..., None] * (values + value_vectors[i])).sum(2).flatten(1))
+    expected = attention.output(torch.stack(joined, 1))
+    assert_close(attention(states, states, None, distances=distances), expected, atol=1e-5, rtol=1e-5)

@@ -14,7 +14,7 @@ from tests.model.tiny_networks import tiny_config
 
 VARIANTS: list[Mapping[str, object]] = [
     {},
-    *({"positions": kind} for kind in ("sinusoidal", "learned", "relative", "rotary")),
+    *({"positions": kind} for kind in ("sinusoidal", "learned", "relative", "relative_vectors", "rotary")),
     *({"tie": tie} for tie in ("none", "decoder", "all")),
     *(
         {"norm_form": form, "norm_bias": bias}

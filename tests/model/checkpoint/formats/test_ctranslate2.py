@@ -24,6 +24,7 @@ VARIANTS: list[dict[str, object]] = [
     {"activation": "silu"},
     {"positions": "learned"},
     {"positions": "relative"},
+    {"positions": "relative_vectors", "relative_max_distance": 3},
     {"positions": "rotary"},
     {"sinusoid_layout": "halves"},
     *({name: False} for name in ("attention_bias", "ffn_bias")),

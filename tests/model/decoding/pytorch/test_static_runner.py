@@ -71,6 +71,7 @@ def test_any_options_give_the_tokens_of_the_exact_runner(
     "variant",
     [
         *({"positions": kind} for kind in ("learned", "relative", "rotary")),
+        {"positions": "relative_vectors", "relative_max_distance": 3},
         {"decoder_memory": "ssru"},
         {name: value for name, value in T5.items() if name != "tie"},
     ],
