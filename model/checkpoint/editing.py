@@ -23,7 +23,7 @@ from model.checkpoint.manifest import (
     write_provenance,
 )
 from model.checkpoint.shortlist import SHORTLIST, Shortlist, shortlist_bytes
-from model.checkpoint.weights import StoredTensor
+from model.checkpoint.weights import StorageType, StoredTensor
 from model.checkpoint.writing import Read
 from model.config import ONLY_FOR_TRAINING
 from model.errors import CheckpointError
@@ -31,6 +31,7 @@ from model.files import atomic_folder
 from model.text.tokenizer import Tokenizer
 
 _OUTPUT_KEYS = ("files", "scores", "evaluations", "tuning", "golden", "shortlist")
+_KEPT_WITH_WEIGHTS = ("golden", "shortlist")
 
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
 _OUTPUT = re.compile(r"(attention|cross|feed_forward)\.output\.(weight|bias)|ssru\.input\.weight")
@@ -112,16 +113,20 @@ def add_shortlist(folder: Path, shortlist: Shortlist, origin: Mapping[str, objec
         (temporary / SHORTLIST).write_bytes(shortlist_bytes(shortlist))
 
 
-def average_checkpoints(checkpoints: Sequence[Checkpoint], folder: Path) -> None:
-    """Writes the mean of the weights, with the card and the storage type of the first checkpoint.
+def average_checkpoints(
+    checkpoints: Sequence[Checkpoint], folder: Path, storage: StorageType | None = None
+) -> None:
+    """Writes the mean of the weights, with the card of the first checkpoint.
 
     If the weights come from one run at several steps, or one run began with the weights of the other, their
     mean often translates better than each of them (https://arxiv.org/abs/2203.05482). Other means do not
     work.
 
     Args:
-        checkpoints: Two or more, of one shape and vocabulary; dropout may differ.
+        checkpoints: Several, of one shape and vocabulary; dropout may differ. Of one, the weights are stored
+            again, and its shortlist and self-test sentences stay.
         folder: Folder to write; an existing one is replaced.
+        storage: Type to store in, see `write_weights`; None takes that of the first checkpoint.
 
     Raises:
         CheckpointError: If the checkpoints do not match, or the folder cannot be written.
@@ -129,19 +134,29 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint], folder: Path) -> None
     first, *others = checkpoints
     for other in others:
         _require_alike(first, other)
+    provenance = inherited_provenance(first)
+    if not others:
+        provenance |= {key: value for key, value in first.provenance.items() if key in _KEPT_WITH_WEIGHTS}
     write_checkpoint(
         folder,
         config=first.config,
-        tensors={name: partial(_mean, name, checkpoints) for name in first.weights},
+        tensors={name: partial(_mean, name, checkpoints, storage) for name in first.weights},
         card=first.card,
         tokenizer_folder=first.folder,
-        provenance={**inherited_provenance(first), "averaged": [identity(each) for each in checkpoints]},
+        provenance={**provenance, "averaged": [identity(each) for each in checkpoints]},
+        storage=storage,
+        shortlist=None if others else first.shortlist,
     )
 
 
-def _mean(name: str, checkpoints: Sequence[Checkpoint]) -> StoredTensor:
+def _mean(name: str, checkpoints: Sequence[Checkpoint], storage: StorageType | None) -> StoredTensor:
+    first, *others = checkpoints
+    if not others:
+        return first.weights[name]
     floats = np.stack([each.weights[name].floats() for each in checkpoints])
-    return StoredTensor.rounded(floats.mean(0, dtype=np.float32), checkpoints[0].weights.dtypes[name])
+    return StoredTensor.rounded(
+        floats.mean(0, dtype=np.float32), "float32" if storage else first.weights.dtypes[name]
+    )
 
 
 def _require_alike(one: Checkpoint, other: Checkpoint) -> None:

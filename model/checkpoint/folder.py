@@ -20,8 +20,8 @@ from model.checkpoint.manifest import (
     write_provenance,
 )
 from model.checkpoint.paths import CONFIG
-from model.checkpoint.shortlist import SHORTLIST, Shortlist, read_shortlist
-from model.checkpoint.weights import StoredTensors, read_weights, weight_files
+from model.checkpoint.shortlist import SHORTLIST, Shortlist, read_shortlist, shortlist_bytes
+from model.checkpoint.weights import StorageType, StoredTensors, read_weights, weight_files
 from model.checkpoint.writing import Read, storable, write_weights
 from model.config import TransformerConfig
 from model.errors import CheckpointError, TokenizerError
@@ -110,7 +110,7 @@ def save_checkpoint(
     card: ModelCard,
     tokenizer_folder: Path | str,
     provenance: Mapping[str, object],
-    storage_dtype: "torch.dtype | None" = None,
+    storage: StorageType | None = None,
 ) -> None:
     """Writes the checkpoint folder of a PyTorch network in one step.
 
@@ -121,8 +121,7 @@ def save_checkpoint(
         card: The card.
         tokenizer_folder: Folder of the tokenizer's files, which are copied.
         provenance: JSON values: data, steps, scores, code version. `files` is added to them.
-        storage_dtype: float32, bfloat16, float16, or int8 with a scale for each row; None keeps the type of
-            the weights.
+        storage: Type to store in, see `write_weights`; None keeps the type of the weights.
 
     Raises:
         CheckpointError: If the weights or the tokenizer do not match `config`, the weights are not finite, or
@@ -131,10 +130,11 @@ def save_checkpoint(
     write_checkpoint(
         folder,
         config=config,
-        tensors=storable(config, weights, storage_dtype),
+        tensors=storable(config, weights),
         card=card,
         tokenizer_folder=tokenizer_folder,
         provenance=provenance,
+        storage=storage,
     )
 
 
@@ -146,16 +146,21 @@ def write_checkpoint(
     card: ModelCard,
     tokenizer_folder: Path | str,
     provenance: Mapping[str, object],
+    storage: StorageType | None = None,
+    shortlist: Shortlist | None = None,
 ) -> None:
     """Writes a checkpoint folder in one step, reading one tensor at a time.
 
-    Everything is as in `save_checkpoint`, except for `tensors`: it reads each parameter, tied ones once.
+    Arguments are as in `save_checkpoint`, except for `tensors`, which reads each parameter, tied ones once,
+    and `shortlist`, which the folder has if it is not None.
     """
     _load_tokenizer(Path(tokenizer_folder), config)
     with write_errors(Path(folder)), atomic_folder(Path(folder)) as temporary:
         write_config(temporary, config, card)
-        write_weights(temporary, config, tensors)
+        write_weights(temporary, config, tensors, storage)
         copy_tokenizer(Path(tokenizer_folder), temporary)
+        if shortlist is not None:
+            (temporary / SHORTLIST).write_bytes(shortlist_bytes(shortlist))
         write_provenance(temporary, provenance)
 
 

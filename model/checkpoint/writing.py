@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from model.errors import CheckpointError
 from model.network.parameters import Shape, parameter_names, parameter_shapes
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 Read = Callable[[], StoredTensor]
@@ -38,15 +37,12 @@ _HEADER_BYTES_PER_TENSOR = 200
 _KEPT_AS_FLOATS = ("positions.weight", "relative_bias.weight")
 
 
-def storable(
-    config: TransformerConfig, weights: "Mapping[str, Tensor]", dtype: "torch.dtype | None"
-) -> dict[str, Read]:
-    """Returns how to store a network's tensors: in a type, tied ones once under their first name.
+def storable(config: TransformerConfig, weights: "Mapping[str, Tensor]") -> dict[str, Read]:
+    """Returns how to read a PyTorch network's tensors for `write_weights`.
 
     Args:
         config: Shape of the network.
         weights: The network's `state_dict()`; tied names may be missing.
-        dtype: Type to store in; None keeps the type of each tensor. See `storage_type`.
 
     Raises:
         CheckpointError: If a tensor is unknown.
@@ -55,39 +51,29 @@ def storable(
     for name in weights.keys() - names.keys():
         raise CheckpointError(f"tensor {name!r} is not part of this architecture")
     return {
-        name: partial(_stored, name, weights[name], dtype)
+        name: partial(_stored, name, weights[name])
         for name, first in names.items()
         if name == first and name in weights
     }
 
 
-def storage_type(name: str, num_dimensions: int, dtype: StorageType) -> StorageType:
-    """Returns the type of a tensor in a checkpoint that is stored in `dtype`.
-
-    With int8, vectors and the tables of positions are float32.
-    """
-    keeps_floats = num_dimensions != 2 or name.endswith(_KEPT_AS_FLOATS)
-    return "float32" if dtype == "int8" and keeps_floats else dtype
-
-
-def _stored(name: str, tensor: "Tensor", dtype: "torch.dtype | None") -> StoredTensor:
+def _stored(name: str, tensor: "Tensor") -> StoredTensor:
     import torch
 
-    wanted = str(tensor.dtype if dtype is None else dtype).removeprefix("torch.")
-    if wanted not in NUMPY_TYPES or not tensor.is_floating_point():
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype not in NUMPY_TYPES or not tensor.is_floating_point():
         raise CheckpointError(f"the weights: tensor {name!r} must be floating point, but is {tensor.dtype}")
-    if dtype == torch.int8:
-        floats = tensor.detach().to("cpu", torch.float32).numpy()
-        return StoredTensor.rounded(floats, storage_type(name, tensor.dim(), "int8"))
-    ready = tensor.detach().to("cpu", dtype).contiguous()
+    ready = tensor.detach().cpu().contiguous()
     values = ready.view(torch.uint16) if ready.dtype == torch.bfloat16 else ready
-    return StoredTensor(values.numpy(), wanted)  # type: ignore[arg-type]
+    return StoredTensor(values.numpy(), cast(StorageType, dtype))
 
 
 def write_weights(
     folder: Path,
     config: TransformerConfig,
     tensors: Mapping[str, Read],
+    storage: StorageType | None = None,
+    *,
     max_file_bytes: int = MAX_FILE_BYTES,
 ) -> None:
     """Writes one file, or several of at most `max_file_bytes` and their index.
@@ -98,6 +84,8 @@ def write_weights(
         folder: Folder to write into; incomplete after an error.
         config: Determines the tensors' names and shapes.
         tensors: Reads each parameter, tied ones once; called once each, in the order of the network.
+        storage: Type to store in; None keeps the type of each tensor. With int8, vectors and tables of
+            positions are stored in float32.
         max_file_bytes: Limit of a file.
 
     Raises:
@@ -106,11 +94,11 @@ def write_weights(
     check_shapes(config, dict.fromkeys(tensors), "the weights")
     files = _Files(folder, max_file_bytes)
     for name, shape in parameter_shapes(config).items():
-        files.add(name, _checked(name, shape, tensors[name]()))
+        files.add(name, _checked(name, shape, tensors[name](), storage))
     files.finish()
 
 
-def _checked(name: str, shape: Shape, tensor: StoredTensor) -> StoredTensor:
+def _checked(name: str, shape: Shape, tensor: StoredTensor, storage: StorageType | None) -> StoredTensor:
     what = f"the weights: tensor {name!r}"
     if tensor.values.dtype != NUMPY_TYPES[tensor.dtype]:
         raise CheckpointError(f"{what} must be {tensor.dtype}, but is {tensor.values.dtype}")
@@ -119,6 +107,11 @@ def _checked(name: str, shape: Shape, tensor: StoredTensor) -> StoredTensor:
     has_scales = tensor.scale is not None and tensor.scale.shape == shape[:1] and len(shape) == 2
     if has_scales != (tensor.dtype == "int8"):
         raise CheckpointError(f"{what} must have a scale for each row if and only if it is an int8 matrix")
+    wanted = storage or tensor.dtype
+    if wanted == "int8" and (len(shape) != 2 or name.endswith(_KEPT_AS_FLOATS)):
+        wanted = "float32"
+    if wanted != tensor.dtype:
+        tensor = StoredTensor.rounded(tensor.floats(), wanted)
     if not tensor.is_finite():
         raise CheckpointError(f"{what} holds NaN or infinity")
     return tensor

@@ -48,6 +48,11 @@ output_folder = click.option(
     required=True,
     help="Folder to write: new or empty, or a checkpoint or an export to replace; not the input.",
 )
+storage_option = click.option(
+    "--storage",
+    type=click.Choice(["float32", "bfloat16", "float16", "int8"]),
+    help="Number type to store weights in; as before if omitted. int8 has a scale for each row of a matrix.",
+)
 DEFAULT_CHECKPOINT = Path("checkpoints")
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from model.checkpoint.weights import NUMPY_TYPES, StorageType
 from model.evaluation import Metric
 from model.validators import require, require_choice, require_flag, require_integer, require_number
 
@@ -29,7 +30,8 @@ class RunConfig:
         precision: Of the matrix products; weights and optimiser stay in float32. `float16` needs CUDA.
         threads: Numeric threads on the CPU, at most 1024; 0 takes torch's default.
         compile: Use torch.compile.
-        checkpoint_precision: Of the weights in checkpoints; float32 keeps every bit.
+        checkpoint_precision: Of the weights in checkpoints; float32 keeps every bit, int8 has a scale for
+            each row of a matrix.
         plots: Write a report with pictures at the end (extra `train`); `dragoman report` writes it later.
         tensorboard: Write TensorBoard events (extra `train`).
     """
@@ -46,7 +48,7 @@ class RunConfig:
     precision: Precision = "float32"
     threads: int = 0
     compile: bool = False
-    checkpoint_precision: Precision = "float32"
+    checkpoint_precision: StorageType = "float32"
     plots: bool = True
     tensorboard: bool = False
 
@@ -64,8 +66,7 @@ class RunConfig:
         require_integer("log_every", self.log_every, 1)
         require_choice("device", self.device, ("auto", "cpu", "cuda"))
         require_choice("precision", self.precision, ("float32", "bfloat16", "float16"))
-        choices = ("float32", "bfloat16", "float16")
-        require_choice("checkpoint_precision", self.checkpoint_precision, choices)
+        require_choice("checkpoint_precision", self.checkpoint_precision, tuple(NUMPY_TYPES))
         for name in ("compile", "plots", "tensorboard"):
             require_flag(name, getattr(self, name))
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from model.checkpoint.folder import save_checkpoint
@@ -130,7 +129,7 @@ class RunWriter:
             card=self._config.model_card(),
             tokenizer_folder=self._folder.tokenizer,
             provenance=provenance,
-            storage_dtype=getattr(torch, self._config.run.checkpoint_precision),
+            storage=self._config.run.checkpoint_precision,
         )
 
     def _provenance(self, position: Position) -> dict[str, object]:

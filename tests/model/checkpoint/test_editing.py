@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
@@ -18,6 +19,7 @@ from model.checkpoint.editing import (
 )
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import record_evaluation
+from model.checkpoint.shortlist import Shortlist
 from model.cli.main import main
 from model.errors import CheckpointError
 from tests.embedded import ROOT
@@ -124,6 +126,38 @@ def test_each_weight_is_the_mean_and_the_output_keys_are_gone(
     assert not OUTPUT_KEYS & mean.provenance.keys()
 
 
+def test_int8_checkpoints_stay_int8(first: Checkpoint, tmp_path: Path) -> None:
+    """What is copied keeps its integers; a mean is rounded again."""
+    assert run("average", first.folder, "--storage", "int8", "-o", tmp_path / "int8").exit_code == 0
+    stored = load_checkpoint(tmp_path / "int8")
+    average_checkpoints([stored, first], tmp_path / "mean")
+    deepen_checkpoint(stored, tmp_path / "deep", num_encoder_layers=4, num_decoder_layers=2)
+    mean, deep = load_checkpoint(tmp_path / "mean").weights, load_checkpoint(tmp_path / "deep").weights
+    assert mean.dtypes == stored.weights.dtypes
+    assert set(mean.dtypes.values()) == set(deep.dtypes.values()) == {"float32", "int8"}
+    for name in stored.weights:
+        expected = (stored.weights[name].floats() + first.weights[name].floats()) / 2
+        assert np.allclose(mean[name].floats(), expected, atol=float(np.abs(expected).max()) / 250)
+        copied = name.replace("encoder.layers.1", "encoder.layers.3").replace(".layers.0", ".layers.1")
+        assert np.array_equal(deep[copied].values, stored.weights[name].values)
+
+
+def test_a_checkpoint_stored_in_another_type_keeps_shortlist_and_self_test(
+    first: Checkpoint, tmp_path: Path
+) -> None:
+    offsets = np.zeros(first.config.source_vocab_size + 1, np.int32)
+    everything = Shortlist(np.arange(5, dtype=np.int32), offsets, np.zeros(0, np.int32))
+    origin = replace(save(tmp_path / "origin", first), shortlist=everything)
+    average_checkpoints([origin], tmp_path / "stored", "bfloat16")
+    stored = load_checkpoint(tmp_path / "stored")
+    assert stored.shortlist is not None
+    assert stored.provenance["golden"] == "told"
+    assert not (OUTPUT_KEYS - {"golden"}) & stored.provenance.keys()
+    assert stored.provenance["averaged"] == [{"name": "tiny", "version": "9", "checksum": origin.checksum}]
+    for name, tensor in first.state_dict().items():
+        assert torch.equal(stored.weights[name].torch(), tensor.bfloat16())
+
+
 def test_checkpoints_that_differ_only_in_dropout_have_a_mean(first: Checkpoint, tmp_path: Path) -> None:
     second = save(tmp_path / "second", first, residual_dropout=0.25)
     average_checkpoints([first, second], tmp_path / "mean")
@@ -200,7 +234,7 @@ def test_a_network_that_cannot_be_deepened_is_refused(
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [
-        (["average", "{tiny}"], 2, "must be two or more, but is 1 instead"),
+        (["average", "{tiny}"], 2, "must be two or more, or one with --storage, but is 1 instead"),
         (
             ["average", "{tiny}", f"{ROOT}/checkpoints"],
             1,

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.manifest import write_provenance
+from model.checkpoint.weights import StorageType
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.network.quantisation import quantise_rows
@@ -53,7 +54,7 @@ def save(folder: Path, config: TransformerConfig, network: Transformer, tokenize
     return load_checkpoint(folder)
 
 
-def save_again(folder: Path, checkpoint: Checkpoint, dtype: torch.dtype | None = None) -> None:
+def save_again(folder: Path, checkpoint: Checkpoint, storage: StorageType | None = None) -> None:
     save_checkpoint(
         folder,
         config=checkpoint.config,
@@ -61,7 +62,7 @@ def save_again(folder: Path, checkpoint: Checkpoint, dtype: torch.dtype | None =
         card=tiny_card(version="2"),
         tokenizer_folder=folder,
         provenance={},
-        storage_dtype=dtype,
+        storage=storage,
     )
 
 
@@ -108,7 +109,7 @@ def test_a_replaced_folder_changes_no_open_checkpoint(folder: Path, replace: Cal
 
 def test_int8_weights_are_read_back_as_stored(folder: Path) -> None:
     checkpoint = load_checkpoint(folder)
-    save_again(folder, checkpoint, torch.int8)
+    save_again(folder, checkpoint, "int8")
     stored = load_checkpoint(folder)
     kept = {name for name, dtype in stored.weights.dtypes.items() if dtype == "float32"}
     assert all(len(stored.weights.shapes[name]) == 1 for name in kept)
@@ -125,7 +126,7 @@ def test_saving_replaces_a_folder_and_changes_its_checksum(folder: Path, tiny_ch
     checkpoint = load_checkpoint(folder)
     assert checkpoint.checksum == load_checkpoint(tiny_checkpoint).checksum
     (folder / "left-over.txt").write_text("from before")
-    save_again(folder, checkpoint, torch.bfloat16)
+    save_again(folder, checkpoint, "bfloat16")
     replaced = load_checkpoint(folder)
     assert replaced.card.version == "2"
     assert replaced.checksum != checkpoint.checksum

@@ -26,19 +26,19 @@ def records(folder: Path) -> Mapping[str, FileRecord]:
     return read_records(folder)
 
 
-def write(folder: Path, max_file_bytes: int, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
+def write(folder: Path, max_file_bytes: int, storage: StorageType | None = None) -> dict[str, torch.Tensor]:
     weights = Transformer(CONFIG).state_dict()
-    tensors = storable(CONFIG, weights, dtype)
-    write_weights(folder, CONFIG, tensors, max_file_bytes)
+    tensors = storable(CONFIG, weights)
+    write_weights(folder, CONFIG, tensors, storage, max_file_bytes=max_file_bytes)
     return {name: weights[name] for name in tensors}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("storage", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("max_file_bytes", [1, 5_000, 20_000])
 def test_shards_hold_everything_and_stay_small(
-    tmp_path: Path, max_file_bytes: int, dtype: torch.dtype
+    tmp_path: Path, max_file_bytes: int, storage: StorageType
 ) -> None:
-    weights = write(tmp_path, max_file_bytes, dtype)
+    weights = write(tmp_path, max_file_bytes, storage)
     shards = sorted(tmp_path.glob("model-*.safetensors"))
     assert len(shards) > 1
     assert shards[0].name == f"model-00001-of-{len(shards):05}.safetensors"
@@ -49,7 +49,7 @@ def test_shards_hold_everything_and_stay_small(
     assert {name for name in index["weight_map"] if not name.endswith("_scale")} == weights.keys()
     assert index["metadata"]["total_size"] == read.nbytes == sum(tensor.nbytes for tensor in read.values())
     for name, tensor in weights.items():
-        kept = tensor if dtype == torch.float32 else read[name].torch()
+        kept = tensor if storage == "float32" else read[name].torch()
         assert torch.equal(read[name].torch(), kept.to(read[name].torch().dtype))
         assert torch.allclose(kept.float(), tensor, atol=float(tensor.abs().max()) / 200)
 

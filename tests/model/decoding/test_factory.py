@@ -7,12 +7,13 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 import pytest
 import torch
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
+from model.checkpoint.weights import StorageType
 from model.decoding.factory import EngineFactory, engine_factory, torch_engine, torch_factory
 from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
@@ -58,8 +59,8 @@ def test_int8_computes_the_same_from_int8_storage(
 ) -> None:
     monkeypatch.setenv(ENVIRONMENT, native)
     network = Transformer(tiny_config(Tokenizer.load(tiny_tokenizer_folder), tie=tie))
-    results = []
-    for storage in (torch.float32, torch.int8):
+    results, storages = [], get_args(StorageType)
+    for storage in (storages[0], storages[-1]):
         save_checkpoint(
             tmp_path / "model",
             config=network.config,
@@ -67,7 +68,7 @@ def test_int8_computes_the_same_from_int8_storage(
             card=tiny_card(),
             tokenizer_folder=tiny_tokenizer_folder,
             provenance={},
-            storage_dtype=storage,
+            storage=storage,
         )
         engine = engine_factory(load_checkpoint(tmp_path / "model"), device="cpu", precision="int8").make()
         options = DecodeOptions(beam_size=3, max_length=20)
