@@ -4,6 +4,7 @@
     ├── ConfigError                  a setting or option that cannot work
     ├── InputError                   what the caller sent cannot be served
     │   ├── UnsupportedLanguageError
+    │   │   └── ForeignTextError     a text in a language that was detected
     │   └── TextTooLongError
     ├── CheckpointError              a folder that is incomplete, corrupt or of another shape
     ├── TokenizerError               a tokenizer that is missing, unreadable or contradicts itself
@@ -62,6 +63,14 @@ class UnsupportedLanguageError(InputError):
         super().__init__(f"`{field}` must be one of {choices}, but is {code!r} instead", field)
         self.code = code
         self.allowed = tuple(sorted(allowed))
+
+
+class ForeignTextError(UnsupportedLanguageError):
+    """A text whose detected language no loaded checkpoint translates."""
+
+    def __init__(self, field: str, code: str, allowed: Collection[str]) -> None:
+        super().__init__(field, code, allowed)
+        self.args = (f"`{field}` seems to be in {code!r}, but must be in one of {', '.join(self.allowed)}",)
 
 
 class TextTooLongError(InputError):

@@ -168,7 +168,7 @@ def as_request_error(error: Exception) -> RequestError:
 
 def _message(error: Exception) -> str:
     """Returns the error's message without values that the client sent, except numbers."""
-    if isinstance(error, UnsupportedLanguageError):
+    if type(error) is UnsupportedLanguageError:
         return f"`{error.field}` must be one of {', '.join(error.allowed)}"
     if isinstance(error, ConfigError):
         value = f", but is {error.value} instead" if isinstance(error.value, (int, float)) else ""

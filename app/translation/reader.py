@@ -6,7 +6,7 @@ from app.translation.catalogue import Catalogue, Route
 from app.translation.markup import Layout, Markup, PlainText
 from app.translation.request import TranslationRequest
 from app.translation.text_job import TextJob
-from model.errors import TextTooLongError
+from model.errors import ForeignTextError, TextTooLongError
 from model.request import DecodeOptions
 from model.text.languages import Detection, LanguageDetector, gains_spaces, usable_language
 from model.translation.document_translation import with_alternatives
@@ -61,6 +61,8 @@ class Reader:
         if language is None:
             detection = self._detect_for(request, target, " ".join(layout.texts))
             language = detection.language
+            if language not in self._catalogue.languages:
+                raise ForeignTextError(field, language, self._catalogue.sources)
         if language == target:
             return TextJob(field=field, layout=layout, detection=detection)
         if gains_spaces(language, target):
@@ -72,11 +74,14 @@ class Reader:
         )
 
     def _detect_for(self, request: TranslationRequest, target: str, text: str) -> Detection:
-        """The likeliest language that can be translated into the target, or is the target already."""
-        return usable_language(
-            self.detect(text),
-            lambda code: code == target or target in self._catalogue.targets(code, request.model),
-        )
+        """The likeliest language that can be translated into the target, unless another is far likelier.
+
+        The target itself counts as another one: a text comes back unchanged only if it is clearly in it.
+        """
+        ranked = self.detect(text)
+        codes = [found.language for found in ranked]
+        sources = [code for code in codes if target in self._catalogue.targets(code, request.model)]
+        return usable_language(ranked, (sources or [target]).__contains__)
 
 
 def _options(request: TranslationRequest, route: Route) -> tuple[DecodeOptions, ...]:

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from model.text.common_words import reweighted
 from model.text.language_codes import SHORT_CODES
 from model.text.normalisation import clean
 
@@ -67,6 +68,7 @@ _UNSPACED_WORDS = _UNSPACED_SENTENCES | {"th", "lo", "km", "my"}
 
 _LINGUA_CODES = {"no": "nb"}
 _LETTER = re.compile(r"[^\W\d_]")
+_SYLLABLE = re.compile(r"[^\W\d_]{2}")
 _SAMPLE = 2000
 """Characters that are examined, from the first letter on."""
 
@@ -171,12 +173,17 @@ class LanguageDetector:
     def detect(self, text: str) -> list[Detection]:
         """Returns all the languages, the most probable first.
 
-        For a text without letters, or with letters of other languages only, every confidence is 0 and the
-        order is that of preference. A detector of one language is certain about any text with letters.
+        For a text without letters every confidence is 0 and the order is that of preference. For a text in
+        letters of other languages only, the likeliest of those precedes. A detector of one language is
+        certain about any text with letters.
         """
         letter = _LETTER.search(text)
-        confidences = self._confidences(clean(text[letter.start() :][:_SAMPLE])) if letter else {}
+        sample = clean(text[letter.start() :][:_SAMPLE]) if letter else ""
+        confidences = self._confidences(sample) if letter else {}
         detections = [Detection(language=code, confidence=confidences.get(code, 0.0)) for code in self.codes]
+        has_statistics = 0 < len(self.codes) == len(self._code_of)
+        if has_statistics and not any(confidences.values()) and _SYLLABLE.search(sample):
+            return [_foreign_language(sample), *detections]
         return sorted(detections, key=lambda detection: -detection.confidence)
 
     def _confidences(self, text: str) -> dict[str, float]:
@@ -185,7 +192,8 @@ class LanguageDetector:
         if len(self._code_of) == 1:
             return dict.fromkeys(self._code_of.values(), 1.0)
         values = self._lingua.compute_language_confidence_values(text)
-        return {self._code_of[value.language]: value.value for value in values}
+        found = {self._code_of[value.language]: value.value for value in values}
+        return reweighted(text, found) if any(found.values()) else found
 
     @cached_property
     def _code_of(self) -> "dict[lingua.Language, str]":
@@ -200,6 +208,19 @@ class LanguageDetector:
         import lingua
 
         return lingua.LanguageDetectorBuilder.from_languages(*self._code_of).build()
+
+
+def _foreign_language(text: str) -> Detection:
+    """Returns the likeliest of all languages that have statistics; loads those of one script, some 20 MB."""
+    likeliest = _all_languages().compute_language_confidence_values(text)[0]
+    return Detection(language=likeliest.language.iso_code_639_1.name.lower(), confidence=likeliest.value)
+
+
+@cache
+def _all_languages() -> "lingua.LanguageDetector":
+    import lingua
+
+    return lingua.LanguageDetectorBuilder.from_all_languages().with_low_accuracy_mode().build()
 
 
 def _lingua_code(code: str) -> str:

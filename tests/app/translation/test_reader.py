@@ -70,7 +70,7 @@ def test_a_text_in_the_target_language_has_no_hop() -> None:
 
 
 def test_detection_prefers_languages_that_can_be_translated() -> None:
-    for text, model, language in (("Wo ist der Bahnhof?", None, "de"), ("Tom!", "en-fr", "en")):
+    for text, model, language in (("Wo ist der Bahnhof?", None, "de"), ("Tom!", "en-fr", "fr")):
         (job,) = read(text, source=None, target="en", model=model)
         assert job.detection is not None
         assert job.detection.language == language

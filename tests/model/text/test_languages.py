@@ -70,7 +70,7 @@ def test_short_texts_are_told_apart(detector: LanguageDetector, text: str, langu
     assert best.confidence + other.confidence == pytest.approx(1)
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "12345", "🙂", "?!", "你好"])
+@pytest.mark.parametrize("text", ["", "  \n", "12345", "🙂", "?!", "α = β"])
 def test_what_nothing_tells_apart_has_no_confidence(detector: LanguageDetector, text: str) -> None:
     assert detector.detect(text) == [
         Detection(language="fr", confidence=0.0),
@@ -84,6 +84,12 @@ def test_what_has_no_letters_in_front_of_a_text_does_not_hide_it(
 ) -> None:
     best, _ = detector.detect(preamble + "Bonjour tout le monde, comment allez-vous ?")
     assert (best.language, best.confidence > 0.5) == ("fr", True)
+
+
+def test_letters_of_other_languages_are_detected_as_such(detector: LanguageDetector) -> None:
+    foreign, *known = detector.detect("こんにちは")
+    assert (foreign.language, foreign.confidence > 0.9) == ("ja", True)
+    assert [found.confidence for found in known] == [0.0, 0.0]
 
 
 def test_languages_keep_the_codes_they_were_given() -> None:
