@@ -18,8 +18,8 @@ from model.checkpoint.importing.ctranslate2.vocabulary import (
 )
 from model.checkpoint.importing.foreign import ForeignModel, checksums, read_object, refusal
 from model.checkpoint.importing.hugging_face.languages import Readme
-from model.checkpoint.importing.language_codes import language_codes
 from model.config import TransformerConfig
+from model.text.language_codes import language_codes
 
 MODEL, CONFIG = "model.bin", "config.json"
 _MOST_SOURCE_TOKENS = 1024

@@ -27,6 +27,7 @@ _ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
 _STACKS = ("encoder", "decoder")
 _TABLE = "position_encodings/encodings"
 _BIAS = "self_attention/relative_attention_bias"
+_VECTORS = "self_attention/relative_position_keys"
 _MOST_LAYERS = 1000
 _UNBOUNDED_POSITIONS = 1024
 _ROTARY_BASE = 10000.0
@@ -54,7 +55,7 @@ _ATTRIBUTES = re.compile(
     r"|max_position_embeddings|layer_norm_use_residual"
     r"|with_source_bos|with_source_eos|with_target_bos|user_decoder_start_tokens|(unk|bos|eos)_token)"
 )
-_PARAMETER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(\w+)\.(?:(\w+)\.)?(weight|bias)")
+_PARAMETER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(\w+)\.(?:([\w.]+)\.)?(weight|bias)")
 _LINEARS = {
     "attention": ("self_attention", {"query": 0, "key_value": 0, "output": 1}),
     "cross": ("attention", {"query": 0, "key_value": 1, "output": 2}),
@@ -229,6 +230,8 @@ class Network:
             return Part(f"{scope}/{_NORMS[block]}/layer_norm/{_NORM_NAMES[kind]}")
         if block == "feed_forward":
             return Part(f"{scope}/ffn/{_FEED_FORWARD[inner]}/{kind}")
+        if inner.startswith("relative."):
+            return Part(f"{scope}/self_attention/relative_position_{inner.removeprefix('relative.')}")
         theirs, linears = _LINEARS[block]
         name = f"{scope}/{theirs}/linear_{linears[inner]}/{kind}"
         if inner == "output":
@@ -375,6 +378,8 @@ class Network:
             return self._rotary_positions()
         if both_have("relative_attention_bias"):
             return self._relative_positions()
+        if both_have("relative_position_keys"):
+            return self._relative_vectors()
         return self._added_positions()
 
     def _rotary(self, name: str, default: float) -> float:
@@ -403,6 +408,16 @@ class Network:
             "positions": "relative",
             "relative_buckets": self._shape(f"decoder/layer_0/{_BIAS}", 2)[0],
             "relative_max_distance": int(distance),
+            "max_positions": _UNBOUNDED_POSITIONS,
+        }
+
+    def _relative_vectors(self) -> dict[str, object]:
+        rows = self._shape(f"decoder/layer_0/{_VECTORS}", 2)[0]
+        if rows % 2 == 0:
+            raise refusal(self._file.path, f"decoder/layer_0/{_VECTORS}", "an odd number of rows", rows)
+        return {
+            "positions": "relative_vectors",
+            "relative_max_distance": rows // 2,
             "max_positions": _UNBOUNDED_POSITIONS,
         }
 

@@ -15,8 +15,8 @@ from model.checkpoint.card import Pair, is_language_code
 from model.checkpoint.importing.ctranslate2.vocabulary import SpecialTokens, Vocabularies
 from model.checkpoint.importing.foreign import read_object, refusal
 from model.checkpoint.importing.hugging_face.languages import all_pairs, chosen_pairs
-from model.checkpoint.importing.language_codes import language_code, language_codes
 from model.errors import CheckpointError, TokenizerError
+from model.text.language_codes import language_code, language_codes
 from model.text.languages import LANGUAGE_NAMES
 from model.text.tokenizer import (
     SETTINGS_FILE,

@@ -68,6 +68,8 @@ def random_spec(
             "gamma": lambda: 1 + draw(DIM),
             "beta": lambda: draw(DIM),
             "relative_attention_bias": lambda: draw(BUCKETS, HEADS),
+            "relative_position_keys": lambda: draw(7, width // HEADS),
+            "relative_position_values": lambda: draw(7, width // HEADS),
             "relative_attention_max_distance": lambda: np.dtype("int32").type(12),
             "encodings": lambda: table,
         }

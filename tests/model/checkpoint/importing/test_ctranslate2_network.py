@@ -34,6 +34,7 @@ VARIANTS: Mapping[str, dict[str, object]] = {
     "GELU by tanh": {"activation": 1},
     "embedding norm": {"layernorm_embedding": True},
     "relative": {"relative_attention_bias": True},
+    "relative vectors": {"relative_position": True},
     "rotary": {"rotary_dim": 0},
     "rotary by halves": {"rotary_dim": 0, "rotary_interleave": False},
     "no bias": {"bias": False},
