@@ -49,7 +49,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
         licence=_FIREFOX_LICENCE if is_firefox else "",
         shortlist=read_marian_shortlist(folder.shortlist, config) if folder.shortlist else None,
         origin={
-            "marian": network.version,
+            "release": network.version,
             "information": dict(folder.information),
             "files": checksums(folder.files),
         },

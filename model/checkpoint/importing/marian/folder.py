@@ -135,7 +135,9 @@ def open_folder(path: Path) -> MarianFolder:
 
 def _weights(folder: Path, where: Path, decoder: Mapping[str, object]) -> Path:
     listed = _listed(folder, where, decoder, "models")
-    found = listed or [each for each in _named(folder, _WEIGHTS) if is_marian_file(each)]
+    candidates = [each for each in _named(folder, _WEIGHTS) if not _SHORTLIST.fullmatch(each.name)]
+    # If none is recognised, reading the only candidate tells what is wrong with it.
+    found = listed or [each for each in candidates if is_marian_file(each)] or candidates
     if len(found) != 1:
         raise refusal(where, "models", "one file of weights", [each.name for each in found])
     return found[0]

@@ -15,6 +15,7 @@ from model.checkpoint.importing.marian.file import CONFIGURATION, MarianFile
 from model.checkpoint.weights import StoredTensor
 from model.checkpoint.writing import Read
 from model.config import Tie, TransformerConfig
+from model.errors import CheckpointError, ConfigError
 
 _MAX_LENGTH = 512
 _EPSILON = 1e-9
@@ -81,6 +82,12 @@ class MarianNetwork:
         Raises:
             CheckpointError: With the field of special:model.yml at fault.
         """
+        try:
+            return self._configured(eos_id, unk_id)
+        except ConfigError as error:
+            raise CheckpointError(f"{self._where}: {error}") from error
+
+    def _configured(self, eos_id: int, unk_id: int) -> TransformerConfig:
         rows = self._rows
         has_table = "Wpos" in self._file
         return TransformerConfig(
