@@ -162,7 +162,8 @@ class Metrics:
             labels = (card.name, model.version, model.checksum, model.device, model.precision)
             self._model_info.labels(*labels).set(1)
             self._model_load.inc(model.load_seconds)
-            pairs = ["-".join(pair) for pair in card.pairs]
+            # The series of many pairs would fill every scrape, so that these begin with their first text.
+            pairs = [] if card.sides else ["-".join(pair) for pair in card.pairs]
             _begin_at_zero(self._source_tokens, pairs)
             _begin_at_zero(self._target_tokens, pairs)
 

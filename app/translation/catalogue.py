@@ -62,16 +62,14 @@ class Catalogue:
 
     def __init__(self, models: Sequence[LoadedModel], *, pivots: bool = True) -> None:
         self.models = tuple(models)
-        self._routes: dict[Pair, Route] = {}
-        self._direct_targets: dict[str, dict[str, None]] = {}
+        self._direct: dict[str, dict[str, LoadedModel]] = {}
         for model in models:
             for source, target in model.card.pairs:
-                self._routes.setdefault((source, target), _direct(model, (source, target)))
-                self._direct_targets.setdefault(source, {})[target] = None
-        self.sources = tuple(self._direct_targets)
-        targets = [target for direct in self._direct_targets.values() for target in direct]
+                self._direct.setdefault(source, {}).setdefault(target, model)
+        self.sources = tuple(self._direct)
+        targets = [target for direct in self._direct.values() for target in direct]
         self.languages = tuple(dict.fromkeys([*self.sources, *targets]))
-        named = dict.fromkeys(code for pair in self._routes for code in pair)
+        named = dict.fromkeys(code for model in models for pair in model.card.pairs for code in pair)
         self._pivots = sorted(named, key=lambda code: canonical_code(code) != "en") if pivots else []
         self._targets = {source: self._all_targets(source) for source in self.sources}
 
@@ -114,8 +112,8 @@ class Catalogue:
             model = self.named(name)
             model.card.require_pair(source, target)
             return _direct(model, pair)
-        if pair in self._routes:
-            return self._routes[pair]
+        if target in (direct := self._direct.get(source, {})):
+            return _direct(direct[target], pair)
         if target in self.targets(source):
             return self._pivot_route(source, target)
         if source not in self.sources:
@@ -123,18 +121,22 @@ class Catalogue:
         raise UnsupportedLanguageError("target", target, self.targets(source))
 
     def _pivot_route(self, source: str, target: str) -> Route:
-        routes = (((source, pivot), (pivot, target)) for pivot in self._pivots)
-        first, second = next(pairs for pairs in routes if all(pair in self._routes for pair in pairs))
-        return Route(self._routes[first].hops + self._routes[second].hops)
+        direct = self._direct[source]
+        pivot = next(code for code in self._pivots if code in direct and target in self._direct.get(code, ()))
+        second = self._direct[pivot][target]
+        return Route((Hop(direct[pivot], (source, pivot)), Hop(second, (pivot, target))))
 
     def _all_targets(self, source: str) -> tuple[str, ...]:
         """Target languages of a source language: those of a direct route first."""
-        direct = self._direct_targets[source]
-        reachable = {source}.union(
-            *(self._direct_targets.get(code, ()) for code in self._pivots if code in direct)
-        )
-        reachable.remove(source)
-        return (*direct, *(code for code in self.languages if code in reachable and code not in direct))
+        direct = self._direct[source]
+        reachable = {source, *direct}
+        for code in self._pivots:
+            if len(reachable) == len(self.languages):
+                break  # as with one model of all languages, where each could be a pivot
+            if code in direct:
+                reachable.update(self._direct.get(code, ()))
+        indirect = reachable - direct.keys() - {source}
+        return (*direct, *(code for code in self.languages if code in indirect))
 
 
 def _direct(model: LoadedModel, pair: Pair) -> Route:

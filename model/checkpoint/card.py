@@ -1,9 +1,10 @@
 """The card of a checkpoint: name, language pairs, limits, decoding defaults. No torch."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import product
 from typing import Self, cast
 
 from model.errors import UnsupportedLanguageError
@@ -12,6 +13,11 @@ from model.text.language_codes import is_language_code
 from model.validators import require, require_integer
 
 Pair = tuple[str, str]
+Sides = tuple[tuple[str, ...], tuple[str, ...]]
+
+_OPTIONAL = ("licence", "origin")
+_FEW_PAIRS = 100
+_MOST_LANGUAGES = 2000
 
 # Names are used in metric labels, URLs and file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
@@ -28,6 +34,8 @@ class ModelCard:
         max_source_length: Most source tokens of one sentence, language tag and EOS included.
         max_target_length: Most target tokens of one sentence, EOS included.
         decoding: Default options of requests.
+        licence: Identifier of the licence of the weights, such as `cc-by-4.0`; empty if unknown.
+        origin: Where an imported model is from, such as `Helsinki-NLP/opus-mt-en-fr`; empty for others.
     """
 
     name: str
@@ -36,6 +44,8 @@ class ModelCard:
     max_source_length: int
     max_target_length: int
     decoding: DecodeOptions = field(default_factory=DecodeOptions)
+    licence: str = ""
+    origin: str = ""
 
     def __post_init__(self) -> None:
         for label in ("name", "version"):
@@ -45,28 +55,52 @@ class ModelCard:
         pairs_fit = bool(self.pairs) and all(map(_is_pair, self.pairs))
         require(pairs_fit, "pairs", "one or more pairs of language codes", self.pairs)
         require(len(set(self.pairs)) == len(self.pairs), "pairs", "without repetition", self.pairs)
+        for label in ("licence", "origin"):
+            value = getattr(self, label)
+            require(isinstance(value, str) and value.isprintable(), label, "one line of text", value)
         require_integer("max_source_length", self.max_source_length, 2)
         require_integer("max_target_length", self.max_target_length, 1)
         self._require_length_limits(self.decoding)
 
-    @property
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         """Source languages, in the order of the pairs."""
-        return tuple(dict.fromkeys(source for source, _ in self.pairs))
+        return tuple(self._targets)
 
-    @property
+    @cached_property
     def languages(self) -> tuple[str, ...]:
         """All languages of the pairs, in their order."""
         return tuple(dict.fromkeys(code for pair in self.pairs for code in pair))
 
+    @cached_property
+    def sides(self) -> Sides | None:
+        """Sources and targets, if there are many pairs and every source goes with every other target."""
+        produced = {target for _, target in self.pairs}
+        targets = tuple(code for code in self.languages if code in produced)
+        is_full = len(self.pairs) > _FEW_PAIRS and self.pairs == _every_pair(self.sources, targets)
+        return (self.sources, targets) if is_full else None
+
+    @cached_property
+    def _targets(self) -> dict[str, dict[str, None]]:
+        """The targets of each source, in order."""
+        targets: dict[str, dict[str, None]] = {}
+        for source, target in self.pairs:
+            targets.setdefault(source, {})[target] = None
+        return targets
+
     def languages_named(self, name: str) -> Pair | None:
         """Returns the languages of `en-fr` or `pt-BR-en`; None if neither direction is translated."""
-        known = {"-".join(way): way for pair in self.pairs for way in (pair, pair[::-1])}
-        return known.get(name)
+        parts = name.split("-")
+        ways = (("-".join(parts[:i]), "-".join(parts[i:])) for i in range(1, len(parts)))
+        return next((way for way in ways if self.translates(*way) or self.translates(*way[::-1])), None)
 
     def targets(self, source: str) -> tuple[str, ...]:
         """Returns the languages that `source` is translated into, in the order of the pairs."""
-        return tuple(target for code, target in self.pairs if code == source)
+        return tuple(self._targets.get(source, ()))
+
+    def translates(self, source: str, target: str) -> bool:
+        """Returns whether the checkpoint translates a direction."""
+        return target in self._targets.get(source, ())
 
     def require_pair(self, source: str, target: str) -> None:
         """Refuses a direction that the checkpoint does not translate.
@@ -74,9 +108,9 @@ class ModelCard:
         Raises:
             UnsupportedLanguageError: With `source` or `target` as the field at fault.
         """
-        if source not in self.sources:
+        if source not in self._targets:
             raise UnsupportedLanguageError("source", source, self.sources)
-        if (source, target) not in self.pairs:
+        if not self.translates(source, target):
             raise UnsupportedLanguageError("target", target, self.targets(source))
 
     def options(self, given: Mapping[str, object]) -> DecodeOptions:
@@ -115,13 +149,15 @@ class ModelCard:
 
     def to_dict(self) -> dict[str, object]:
         """Returns plain values, for JSON."""
+        sides = dict(zip(("sources", "targets"), map(list, self.sides), strict=True)) if self.sides else None
         return {
             "name": self.name,
             "version": self.version,
-            "pairs": [list(pair) for pair in self.pairs],
+            "pairs": sides or [list(pair) for pair in self.pairs],
             "max_source_length": self.max_source_length,
             "max_target_length": self.max_target_length,
             "decoding": self.decoding.to_dict(),
+            **{name: getattr(self, name) for name in _OPTIONAL if getattr(self, name)},
         }
 
     @classmethod
@@ -133,24 +169,44 @@ class ModelCard:
         """
         known = ("name", "version", "pairs", "max_source_length", "max_target_length", "decoding")
         for key in values:
-            require(key in known, key, "one of " + ", ".join(known), values[key])
+            require(key in known + _OPTIONAL, key, "one of " + ", ".join(known + _OPTIONAL), values[key])
         for key in known:
             require(key in values, key, "given", None)
         require(isinstance(values["decoding"], Mapping), "decoding", "an object", values["decoding"])
-        require(isinstance(values["pairs"], list), "pairs", "a list", values["pairs"])
         return cls(
             name=cast(str, values["name"]),
             version=cast(str, values["version"]),
-            pairs=tuple(_pair(pair) for pair in cast(list[object], values["pairs"])),
+            pairs=_pairs(values["pairs"]),
             max_source_length=cast(int, values["max_source_length"]),
             max_target_length=cast(int, values["max_target_length"]),
             decoding=DecodeOptions.from_dict(cast(Mapping[str, object], values["decoding"])),
+            licence=cast(str, values.get("licence", "")),
+            origin=cast(str, values.get("origin", "")),
         )
 
 
+def _every_pair(sources: Iterable[str], targets: Iterable[str]) -> tuple[Pair, ...]:
+    """Returns every source with every other target."""
+    return tuple(pair for pair in product(sources, targets) if pair[0] != pair[1])
+
+
+def _pairs(value: object) -> tuple[Pair, ...]:
+    """Returns the pairs of a list of pairs, or of an object of `sources` and `targets`."""
+    if not isinstance(value, Mapping):
+        require(isinstance(value, list), "pairs", "a list, or an object of sources and targets", value)
+        return tuple(_pair(pair) for pair in cast(list[object], value))
+    sides = [value.get(name) for name in ("sources", "targets")]
+    are_lists = value.keys() == {"sources", "targets"} and all(
+        isinstance(side, list) and len(side) <= _MOST_LANGUAGES and all(map(is_language_code, side))
+        for side in sides
+    )
+    require(are_lists, "pairs", "sources and targets, lists of language codes", value)
+    sources, targets = cast(list[list[str]], sides)
+    return _every_pair(sources, targets)
+
+
 def _is_pair(pair: object) -> bool:
-    codes = pair if isinstance(pair, tuple) else ()
-    return len(codes) == 2 and all(map(is_language_code, codes))
+    return isinstance(pair, tuple) and len(pair) == 2 and all(map(is_language_code, pair))
 
 
 def _pair(value: object) -> Pair:

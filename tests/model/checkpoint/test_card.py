@@ -1,5 +1,7 @@
 """A card refuses what cannot work, and answers which languages, limits and options apply."""
 
+import time
+
 import pytest
 
 from model.checkpoint.card import ModelCard
@@ -61,6 +63,52 @@ def test_a_value_that_cannot_work_is_refused_by_name(field: str, value: object) 
 
 def test_a_card_survives_json() -> None:
     assert ModelCard.from_dict(CARD.to_dict()) == CARD
+
+
+def test_many_pairs_are_stored_as_sources_and_targets_and_found_at_once() -> None:
+    codes = [f"{first}{second}" for first in "abcdefghij" for second in "abcdefghijklmnopqrst"]
+    pairs = tuple((source, target) for source in codes for target in codes if source != target)
+    card = tiny_card(pairs=pairs)
+    stored = card.to_dict()
+    assert stored["pairs"] == {"sources": codes, "targets": codes}
+    assert ModelCard.from_dict(stored) == card
+    assert card.sides == (tuple(codes), tuple(codes))
+    began = time.perf_counter()
+    for pair in pairs[:1000]:
+        card.require_pair(*pair)
+        assert card.languages_named("-".join(pair)) == pair
+    assert len(card.languages) == 200
+    assert time.perf_counter() - began < 0.5  # a search through 40,000 pairs for each would take seconds
+    with pytest.raises(UnsupportedLanguageError, match="`source` must be one of aa, ab"):
+        card.require_pair("zz", "aa")
+    with pytest.raises(UnsupportedLanguageError, match="`target` must be one of ab, ac"):
+        card.require_pair("aa", "aa")
+    assert tiny_card(pairs=pairs[:-1]).sides is None
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        {"sources": ["en"]},
+        {"sources": ["en"], "targets": "fr"},
+        {"sources": ["en"], "targets": ["FR"]},
+        {"sources": ["en"], "targets": ["en"]},
+        {"sources": ["en"], "targets": [["fr"]], "more": []},
+        {"sources": ["en"] * 2001, "targets": ["fr"]},
+        "en-fr",
+    ],
+)
+def test_sources_and_targets_that_cannot_work_are_refused(pairs: object) -> None:
+    with pytest.raises(ConfigError, match="`pairs` must be"):
+        ModelCard.from_dict({**CARD.to_dict(), "pairs": pairs})
+
+
+def test_licence_and_origin_are_stored_if_known() -> None:
+    card = tiny_card(licence="cc-by-4.0", origin="Helsinki-NLP/opus-mt-en-fr")
+    assert ModelCard.from_dict(card.to_dict()) == card
+    assert not {"licence", "origin"} & CARD.to_dict().keys()
+    with pytest.raises(ConfigError, match="`licence` must be one line of text"):
+        tiny_card(licence="a\nb")
 
 
 @pytest.mark.parametrize("key", ["name", "pairs", "decoding"])
