@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from model.checkpoint.card import Pair, is_language_code
+from model.checkpoint.card import Pair
 from model.checkpoint.importing.ctranslate2.vocabulary import SpecialTokens, Vocabularies
 from model.checkpoint.importing.foreign import read_object, refusal
 from model.checkpoint.importing.hugging_face.languages import all_pairs, chosen_pairs
 from model.errors import CheckpointError, TokenizerError
-from model.text.language_codes import language_code, language_codes
+from model.text.language_codes import is_language_code, language_code, language_codes
 from model.text.languages import LANGUAGE_NAMES
 from model.text.tokenizer import (
     SETTINGS_FILE,
@@ -121,7 +121,6 @@ def text_side(
         source_end=source_end,
         target_begin=target_begin,
         prepare="none",
-        suppress_tags=False,
         pieces=_kind(folder, models, vocabularies),
     )
     sides = vocabularies.source.pieces, pieces
