@@ -1,7 +1,9 @@
 """⑤ What decodes token ids, as the service sees it. No torch here; tests use a double."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from model.checkpoint.card import ModelCard
@@ -10,36 +12,6 @@ from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
 from model.request import DecodeRequest
 from model.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadedModel:
-    """A checkpoint that is ready to decode.
-
-    Attributes:
-        card: Name, version, language pairs, limits and decoding defaults.
-        tokenizer: The checkpoint's tokenizer; thread-safe.
-        checksum: SHA-256 of the whole checkpoint.
-        device: The device that it runs on, such as `cpu` or `cuda:0`.
-        precision: The precision of its arithmetic, such as `float32`.
-        parameters: Number of trained values.
-        load_seconds: Time to load it.
-        self_test: Sentences whose translation is known; older checkpoints have none.
-    """
-
-    card: ModelCard
-    tokenizer: Tokenizer
-    checksum: str
-    device: str
-    precision: str
-    parameters: int
-    load_seconds: float
-    self_test: tuple[SelfTestSentence, ...] = ()
-
-    @property
-    def version(self) -> str:
-        """The version on the card with the beginning of the checksum, which differs between checkpoints."""
-        return f"{self.card.version}+{self.checksum[:8]}"
 
 
 class Engine(Protocol):
@@ -89,27 +61,132 @@ class Engine(Protocol):
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """Returns the target tokens with which every possible result of a running sentence begins."""
 
+    def close(self) -> None:
+        """Free its memory; nothing may use it any more."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadedModel:
+    """What a checkpoint is in memory.
+
+    Attributes:
+        tokenizer: The checkpoint's tokenizer; thread-safe.
+        engines: One for each worker that decodes with the checkpoint, at least one.
+        device: The device that it runs on, such as `cpu` or `cuda:0`.
+        precision: The precision of its arithmetic, such as `float32`.
+        memory_bytes: Memory that it occupies.
+        seconds: Time to load it.
+    """
+
+    tokenizer: Tokenizer
+    engines: tuple[Engine, ...]
+    device: str
+    precision: str
+    memory_bytes: int
+    seconds: float
+
+    def close(self) -> None:
+        """Free the memory of the engines; nothing may use them any more."""
+        for engine in self.engines:
+            engine.close()
+
+
+@dataclass(kw_only=True, eq=False)
+class Model:
+    """A checkpoint that requests are sent to, in memory or not.
+
+    Only the registry of models changes it; `tokenizer` and `engine` are for requests that hold a lease.
+
+    Attributes:
+        card: Name, version, language pairs, limits and decoding defaults.
+        checksum: SHA-256 of the whole checkpoint.
+        device: The device that it runs on.
+        precision: The precision of its arithmetic; the expected one before it was loaded.
+        parameters: Number of trained values.
+        memory_bytes: Memory that it occupies when it is loaded; an estimate before it was loaded.
+        folder: Where its files are.
+        self_test: Sentences whose translation is known; older checkpoints have none.
+        is_pinned: Whether it is always in memory.
+        loaded: What it is in memory; None if it is not.
+    """
+
+    card: ModelCard
+    checksum: str
+    device: str
+    precision: str
+    parameters: int
+    memory_bytes: int
+    folder: Path = field(default_factory=Path)
+    self_test: tuple[SelfTestSentence, ...] = ()
+    is_pinned: bool = False
+    loaded: LoadedModel | None = None
+
+    @property
+    def version(self) -> str:
+        """The version on the card with the beginning of the checksum, which differs between checkpoints."""
+        return f"{self.card.version}+{self.checksum[:8]}"
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the loaded checkpoint; thread-safe."""
+        return self._in_memory.tokenizer
+
+    def engine(self, worker: int) -> Engine | None:
+        """Returns a worker's engine, always the same while the model is loaded; None if it has none."""
+        engines = self._in_memory.engines
+        return engines[worker] if worker < len(engines) else None
+
+    @property
+    def _in_memory(self) -> LoadedModel:
+        if self.loaded is None:
+            raise RuntimeError(f"model {self.card.name} is used without a lease")
+        return self.loaded
+
 
 class Backend(Protocol):
-    """The loaded checkpoints, with an engine of each checkpoint for every worker."""
+    """Lists and loads checkpoints. Its methods block and are thread-safe."""
 
     @property
     def workers(self) -> int:
         """Number of threads that run engines, at least 1."""
 
-    def models(self) -> Sequence[LoadedModel]:
-        """The loaded checkpoints, the preferred one of a language pair first."""
+    def list_models(self) -> Sequence[Model]:
+        """Returns the checkpoints, none of them loaded, the preferred one of a language pair first.
 
-    def engine(self, model: str, worker: int) -> Engine:
-        """Returns a worker's engine of a checkpoint, always the same one.
+        Only descriptions are read, so that listing a hundred takes well under a second.
 
-        Args:
-            model: Name of a loaded checkpoint.
-            worker: Below `workers`.
+        Raises:
+            TranslationError: If a checkpoint is incomplete or its description invalid.
+        """
+
+    def load(self, model: Model) -> LoadedModel:
+        """Verifies all files of a listed checkpoint and loads it.
+
+        Raises:
+            TranslationError: If it is damaged, has changed since it was listed, or cannot be used here.
+        """
+
+    def verify(self, model: Model) -> None:
+        """Verifies all files of a loaded checkpoint again.
+
+        Raises:
+            TranslationError: If one is damaged.
         """
 
     def memory(self) -> Mapping[str, int]:
         """Returns bytes of GPU memory by kind (`allocated`, `reserved`); empty on a CPU."""
 
-    def close(self) -> None:
-        """Free the resources of the engines."""
+
+class Leases(Protocol):
+    """Hands out models to requests; for the event loop only."""
+
+    def lease(self, models: Collection[Model], deadline: float) -> AbstractAsyncContextManager[None]:
+        """Keeps models in memory for as long as the block lasts, and loads those that are not there.
+
+        A request that waits for one model must not hold a lease on another: it asks for all at once.
+
+        Raises:
+            DeadlinePassedError: If the deadline, seconds of the monotonic clock, came first.
+            ModelUnavailableError: If one of them cannot be loaded now.
+            TextTooLongError: If all of them together never fit into memory.
+        """

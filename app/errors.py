@@ -7,6 +7,7 @@ ServiceError
 │   ├── EngineStuckError     an engine has work and makes no step
 │   ├── OverloadedError      more requests are in progress than are admitted
 │   ├── QueueFullError       as much work is queued as the limit allows
+│   ├── ModelUnavailableError  a model cannot be loaded now
 │   ├── OutOfMemoryError     the device has no memory for a sentence, even by itself
 │   └── KeysUnreadableError  the file of API keys cannot be used
 ├── DeadlinePassedError      the deadline of the request passed; its work was cancelled
@@ -16,6 +17,8 @@ ServiceError
 │   └── KeyInvalidError
 └── RateExceededError        the client is over its rate
 """
+
+import math
 
 
 class ServiceError(Exception):
@@ -75,6 +78,19 @@ class OutOfMemoryError(UnavailableError):
 
     def __init__(self) -> None:
         super().__init__("there is not enough memory for this just now; try again, or a shorter text", 5)
+
+
+class ModelUnavailableError(UnavailableError):
+    """A model cannot be loaded; the log says why.
+
+    Args:
+        name: Name of the model.
+        seconds: When it will be tried again.
+    """
+
+    def __init__(self, name: str, seconds: float) -> None:
+        retry_after = max(math.ceil(seconds), 1)
+        super().__init__(f"model {name} cannot be loaded now; try again in {retry_after} s", retry_after)
 
 
 class KeysUnreadableError(UnavailableError):

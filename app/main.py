@@ -16,7 +16,7 @@ from app.http import errors, pages, routes
 from app.http.deepl import routes as deepl_routes
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
 from app.http.openapi import document
-from app.lifecycle.active_models import ActiveModels, Load
+from app.lifecycle.active_models import ActiveModels, Connect
 from app.lifecycle.context import Context
 from app.lifecycle.reloading import Reloader
 from app.settings import Settings
@@ -44,27 +44,27 @@ class _Application(FastAPI):
 
 
 def create_app(
-    settings: Settings | None = None, backend: Backend | None = None, *, load: Load | None = None
+    settings: Settings | None = None, backend: Backend | None = None, *, connect: Connect | None = None
 ) -> FastAPI:
     """Returns the whole service as an ASGI application; it serves while its lifespan runs.
 
     Args:
         settings: None reads them from the environment.
-        backend: Decodes for the whole lifespan; None loads one in the background, while the probes
-            already answer, and loads it again at each reload.
-        load: Loads the backend; None loads the checkpoints that the settings name.
+        backend: Lists and loads models, once; None connects to one in the background, while the probes
+            already answer, and lists its models again at each reload.
+        connect: Makes that backend; None takes the checkpoints that the settings name.
 
     Raises:
         ConfigError: If the file of API keys cannot be used, or traces are on without the extra `otel`.
     """
     settings = settings or Settings()
     context = Context.of(settings)
-    load = load or partial(_load_engine, settings)
+    connect = connect or partial(_engine_backend, settings)
     context.metrics.expect_rejections(errors.REFUSALS)
     app = _Application(
         routes=[*_OPERATIONS, *pages.ROUTES],
         middleware=list(_middleware(context)),
-        lifespan=lambda _: _serving(context, backend, load),
+        lifespan=lambda _: _serving(context, backend, connect),
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
@@ -75,13 +75,13 @@ def create_app(
 
 
 @asynccontextmanager
-async def _serving(context: Context, backend: Backend | None, load: Load) -> AsyncIterator[None]:
+async def _serving(context: Context, backend: Backend | None, connect: Connect) -> AsyncIterator[None]:
     """Load the models, serve as long as the block lasts, and close everything, even after a failure."""
     async with AsyncExitStack() as ending:
         if context.tracing is not None:
             ending.push_async_callback(asyncio.to_thread, context.tracing.close)
         running = ActiveModels(
-            load if backend is None else lambda _: backend,
+            connect if backend is None else lambda: backend,
             settings=context.settings,
             metrics=context.metrics,
             lifecycle=context.lifecycle,
@@ -103,11 +103,11 @@ async def _serving(context: Context, backend: Backend | None, load: Load) -> Asy
         yield
 
 
-def _load_engine(settings: Settings, lender: Backend | None) -> Backend:
+def _engine_backend(settings: Settings) -> Backend:
     # The engine may import torch, which no other module of this package may.
     from app.lifecycle.engine_backend import EngineBackend
 
-    return EngineBackend.load(settings, lender if isinstance(lender, EngineBackend) else None)
+    return EngineBackend(settings)
 
 
 @asynccontextmanager

@@ -87,6 +87,28 @@ class ModelSettings(BaseModel):
         "request chose a search; off: the first translation is returned",
     )
 
+    pinned_models: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("auto",),
+        description="Checkpoints that are loaded at the start and kept: names or pairs such as `en-fr`, "
+        "separated by commas, all, or none; the others are loaded by their first request. auto: all, or "
+        "none if DRAGOMAN_MAX_MODEL_BYTES or DRAGOMAN_MODEL_IDLE_SECONDS is set",
+    )
+
+    max_model_bytes: int = Field(
+        default=0,
+        ge=0,
+        description="Most bytes of loaded checkpoints; before another one is loaded, those that were used "
+        "least recently are dropped; 0: no limit",
+    )
+
+    model_idle_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        le=1_000_000,
+        description="Seconds after its last request when a checkpoint that is not pinned is dropped; 0 "
+        "disables this",
+    )
+
     watch_seconds: float = Field(
         default=5.0,
         ge=0,
@@ -101,6 +123,19 @@ class ModelSettings(BaseModel):
         if isinstance(value, Path):
             return (value,)
         return _split(value) if isinstance(value, str) else value
+
+    @field_validator("pinned_models", mode="before")
+    @classmethod
+    def _split_names(cls, value: object) -> object:
+        return _split(value) if isinstance(value, str) else value
+
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """Names of checkpoints or pairs that are pinned, `all` alone for every checkpoint; empty for none."""
+        is_lazy = bool(self.max_model_bytes or self.model_idle_seconds)
+        if self.pinned_models == ("auto",):
+            return () if is_lazy else ("all",)
+        return () if self.pinned_models == ("none",) else self.pinned_models
 
     @field_validator("checkpoint")
     @classmethod

@@ -8,7 +8,8 @@ free. A client that has nothing may take all that is free.
 
 import math
 import threading
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, TypeVar
 
 ALPHA: Final = 4
 # Half of the weight lies on the last two seconds of work, so that a change of load shows quickly.
@@ -18,13 +19,16 @@ _LONGEST_WAIT = 60
 _EVIDENCE_SECONDS = 0.5
 
 
-class SumByName(dict[str, int]):
+Name = TypeVar("Name", bound=Hashable)
+
+
+class SumByName(dict[Name, int]):
     """A sum for each name; names whose sum is 0 are absent."""
 
-    def __missing__(self, name: str) -> int:
+    def __missing__(self, name: Name) -> int:
         return 0
 
-    def add(self, name: str, amount: int) -> int:
+    def add(self, name: Name, amount: int) -> int:
         """Add an amount, possibly negative, to a sum.
 
         Returns:
@@ -70,7 +74,7 @@ class Quota:
     def __init__(self, size: int) -> None:
         self.taken = 0
         self._size = size
-        self._of_client = SumByName()
+        self._of_client: SumByName[str] = SumByName()
 
     def fits(self, amount: int, client: str) -> bool:
         """Whether a client may take an amount."""

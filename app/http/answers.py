@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from app.backend import LoadedModel
+from app.backend import Model
 from app.http import schemas
 from app.http.body import JSON
 from app.settings import Settings
@@ -51,7 +51,7 @@ def detected(detection: Detection) -> schemas.DetectedLanguage:
     )
 
 
-def description(model: LoadedModel, settings: Settings) -> schemas.ModelDescription:
+def description(model: Model, settings: Settings) -> schemas.ModelDescription:
     """Returns the public description of a checkpoint, with the limits of a request to it."""
     card = model.card
     names = schemas.ModelLimits.model_fields.keys() & type(settings).model_fields.keys()
@@ -68,6 +68,11 @@ def description(model: LoadedModel, settings: Settings) -> schemas.ModelDescript
             max_target_tokens=card.max_target_length,
             **{name: getattr(settings, name) for name in names},
         ),
+        loaded=model.loaded is not None,
+        pinned=model.is_pinned,
+        memory_bytes=model.memory_bytes,
+        licence=card.licence or None,
+        origin=card.origin or None,
     )
 
 
@@ -116,9 +121,9 @@ def _degeneration(diagnosis: Diagnosis | None) -> schemas.Degeneration | None:
 
 def _tokens(answer: Answer) -> list[schemas.TokenDetail]:
     """Returns the tokens of the last hop; after a pivot, its source is in the pivot language."""
-    if answer.route is None:
+    tokenizer = answer.tokenizer
+    if tokenizer is None:
         return []
-    tokenizer = answer.route.hops[-1].model.tokenizer
     return [
         schemas.TokenDetail(
             source=tokenizer.source_pieces(sentence.request.source_ids),

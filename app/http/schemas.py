@@ -294,7 +294,7 @@ class ModelLimits(BaseModel):
 
 
 class ModelDescription(BaseModel):
-    """A loaded checkpoint."""
+    """A checkpoint that requests are sent to."""
 
     name: str
     version: str = Field(
@@ -306,6 +306,11 @@ class ModelDescription(BaseModel):
     precision: str
     parameters: int
     limits: ModelLimits
+    loaded: bool = Field(description="Whether it is in memory; otherwise its first request loads it")
+    pinned: bool = Field(description="Whether it always is")
+    memory_bytes: int = Field(description="Memory that it occupies when loaded; an estimate before that")
+    licence: str | None = Field(default=None, description="Licence of the weights", examples=["CC-BY-4.0"])
+    origin: str | None = Field(default=None, description="Where the weights are from")
 
 
 class Status(BaseModel):

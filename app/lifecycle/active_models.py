@@ -1,4 +1,4 @@
-"""Which model set serves: loaded at the start, replaced by a reload, retired when its requests have ended."""
+"""The models in service: loaded at the start, listed again by a reload, and closed at the end."""
 
 import asyncio
 import logging
@@ -6,28 +6,34 @@ from collections.abc import Callable
 
 from app.backend import Backend
 from app.background import in_background
-from app.lifecycle.model_set import ModelSet, warm_up
 from app.lifecycle.phase import InFlightEpoch, Lifecycle
+from app.lifecycle.registry import ModelRegistry
 from app.lifecycle.watchdog import Watchdog
+from app.scheduling.scheduler import Scheduler
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from app.translation.service import TranslationService
-from model.checkpoint.self_test import SelfTestSentence
 from model.errors import TranslationError
 
 logger = logging.getLogger(__name__)
 
-Load = Callable[[Backend | None], Backend]
-"""Loads a backend; blocks. It may share unchanged checkpoints with the backend that is being served."""
+# How long to wait for the current calls of the engines at the end of the process, and at the end of a process
+# that must end at once. A call takes a few milliseconds.
+_STEP_SECONDS = 2.0
+_FORCED_SECONDS = 0.1
+_FREE_ROWS_ON_GPU = 64
+
+Connect = Callable[[], Backend]
+"""Makes the backend; blocks."""
 
 
 class ActiveModels:
-    """Loads a model set, replaces it on a reload, and closes it at the end.
+    """Starts the workers and the registry of models, and keeps its list up to date.
 
     Args:
-        load: Loads what is to be served.
+        connect: Makes the backend.
         settings: All settings.
-        metrics: Where the models are shown.
+        metrics: Where everything is counted.
         lifecycle: Learns whether loading succeeded, and tells which requests are in flight.
         watchdog: Watches the workers.
         serve: Called with the service that answers requests from now on.
@@ -35,7 +41,7 @@ class ActiveModels:
 
     def __init__(
         self,
-        load: Load,
+        connect: Connect,
         *,
         settings: Settings,
         metrics: Metrics,
@@ -43,91 +49,136 @@ class ActiveModels:
         watchdog: Watchdog,
         serve: Callable[[TranslationService], None],
     ) -> None:
-        self._load = load
+        self._connect = connect
         self._settings = settings
         self._metrics = metrics
         self._lifecycle = lifecycle
         self._watchdog = watchdog
         self._serve = serve
-        self._current: ModelSet | None = None
-        self._retiring: tuple[ModelSet, InFlightEpoch] | None = None
+        self._registry: ModelRegistry | None = None
+        self._scheduler: Scheduler | None = None
+        self._earlier: InFlightEpoch | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load and become ready; on a failure the lifecycle keeps it, and the server ends the process.
+        """Load the pinned models and become ready; on a failure the lifecycle keeps it, and the process ends.
 
         Failures that a person can act on are not logged here: the server reports them in one line.
         """
         self._watching = asyncio.create_task(self._watchdog.run())
         try:
-            await self._activate(await in_background(lambda: self._load(None)))
+            await self._start()
         except Exception as failure:
             if not isinstance(failure, TranslationError):
                 logger.error("the model could not be loaded", exc_info=failure)
             self._lifecycle.fail(failure)
 
+    async def _start(self) -> None:
+        settings = self._settings
+        backend = await in_background(self._connect)
+        scheduler = Scheduler(
+            backend.workers,
+            self._metrics,
+            max_queued_tokens=settings.max_queued_tokens,
+            fair_rows=settings.fair_rows,
+        )
+        registry = self._registry = ModelRegistry(
+            backend,
+            self._metrics,
+            pinned=settings.pinned,
+            max_bytes=settings.max_model_bytes,
+            idle_seconds=settings.model_idle_seconds,
+            wait_until_unused=scheduler.wait_until_unused,
+        )
+        await registry.update()
+        self._metrics.watch_memory(backend.memory)
+        scheduler.publish_metrics()
+        service = self._new_service(registry, scheduler)
+        self._scheduler = scheduler
+        self._watchdog.watch(scheduler.workers)
+        self._lifecycle.cancel_callbacks |= {scheduler.cancel_all, registry.cancel_all}
+        scheduler.start()
+        await in_background(service.warm_up)
+        self._serve(service)
+
     async def replace(self) -> bool:
-        """Load again, next to the current models; once warm and verified, the new ones answer new requests.
+        """List the models again; once the new ones are loaded and verified, they answer new requests.
 
         Returns:
-            Whether the models differ and `retire` is due; otherwise nothing has changed.
+            Whether the list has changed and `retire` is due; otherwise nothing has changed.
 
         Raises:
-            Exception: Why loading failed; the current models go on.
+            Exception: Why listing or loading failed; the current models go on.
         """
-        before = self._current
-        shared = before.backend if before is not None else None
-        backend = await in_background(lambda: self._load(shared))
-        if before is not None and _identity(backend) == _identity(before.backend):
-            await in_background(backend.close)
+        registry, scheduler = self._registry, self._scheduler
+        if registry is None or scheduler is None or not await registry.update():
             return False
-        await self._activate(backend)
-        if before is not None:
-            self._retiring = before, self._lifecycle.start_epoch()
+        self._serve(self._new_service(registry, scheduler))
+        self._earlier = self._lifecycle.start_epoch()
         return True
 
     async def retire(self) -> None:
-        """Close the replaced models once the requests that began with them are answered."""
-        if self._retiring is not None:
-            (before, epoch), self._retiring = self._retiring, None
-            await epoch.wait()
-            await before.close(self._settings.drain_seconds)
+        """Drop the removed models once the requests that began before are answered."""
+        if self._earlier is not None and self._registry is not None:
+            earlier, self._earlier = self._earlier, None
+            await earlier.wait()
+            self._registry.drop_removed()
 
     async def stop(self) -> None:
-        """Reject new work, finish the accepted work, and close the models."""
+        """Reject new work, finish the accepted work, and free all memory.
+
+        Engines that are stuck in a step are left alone: their memory is still in use.
+        """
         self._lifecycle.drain()
         if self._watching is not None:
             self._watching.cancel()
-        if self._current is not None:
-            await self._current.close(self._settings.drain_seconds)
+        has_ended = self._scheduler is None or await self._stop_workers(self._scheduler)
+        if has_ended and self._registry is not None:
+            self._registry.close()
+            self._lifecycle.cancel_callbacks.discard(self._registry.cancel_all)
+
+    async def _stop_workers(self, scheduler: Scheduler) -> bool:
+        """Whether all workers have ended."""
+        await scheduler.drain(self._settings.drain_seconds)
+        patience = _FORCED_SECONDS if self._lifecycle.is_forced else _STEP_SECONDS
+        try:
+            has_ended = await in_background(lambda: scheduler.stop(patience))
+        except RuntimeError:  # without a thread to wait in
+            has_ended = scheduler.stop(patience)
+        self._lifecycle.cancel_callbacks.discard(scheduler.cancel_all)
+        if has_ended:
+            self._watchdog.forget(scheduler.workers)
+        return has_ended
 
     def describe(self) -> dict[str, str]:
         """Names and versions of the current models, as log fields."""
-        models = self._current.backend.models() if self._current is not None else ()
+        models = self._registry.models if self._registry is not None else ()
         return {
             "model": ", ".join(model.card.name for model in models),
             "version": ", ".join(model.version for model in models),
         }
 
-    async def _activate(self, backend: Backend) -> None:
-        try:
-            await in_background(lambda: warm_up(backend))
-            model_set = ModelSet(
-                backend,
-                settings=self._settings,
-                metrics=self._metrics,
-                lifecycle=self._lifecycle,
-                watchdog=self._watchdog,
-            )
-        except Exception:  # whatever it is: close the backend, then raise it again
-            await in_background(backend.close)
-            raise
-        await model_set.start()
-        model_set.publish()
-        self._current = model_set
-        self._serve(model_set.service)
+    def _new_service(self, registry: ModelRegistry, scheduler: Scheduler) -> TranslationService:
+        """The service of the models that are listed now."""
+        models, settings = registry.models, self._settings
+        if not settings.fair_rows:
+            scheduler.fair_rows = _fair_rows(registry, len(scheduler.workers))
+        return TranslationService(
+            models,
+            registry,
+            scheduler,
+            self._metrics,
+            pivots=settings.pivot == "on",
+            retries=settings.retry_degenerate == "on",
+        )
 
 
-def _identity(backend: Backend) -> list[tuple[str, str, tuple[SelfTestSentence, ...]]]:
-    """What tells two backends apart; new self-test sentences count, as they have to be translated too."""
-    return [(model.card.name, model.checksum, model.self_test) for model in backend.models()]
+def _fair_rows(registry: ModelRegistry, workers: int) -> int:
+    """Rows that hardly slow another client down.
+
+    On a CPU that is as many as keep all workers but one busy. On a GPU a step with dozens of rows takes as
+    long as a step with few.
+    """
+    if any(model.device != "cpu" for model in registry.models):
+        return _FREE_ROWS_ON_GPU
+    return max(model.card.decoding.rows for model in registry.models) * max(workers - 1, 1)

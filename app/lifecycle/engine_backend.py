@@ -2,21 +2,30 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from app.backend import Engine, LoadedModel
+from app.backend import LoadedModel, Model
 from app.settings import Settings
 from model.checkpoint.card import ModelCard
-from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.checkpoint.folder import list_checkpoint, load_checkpoint
+from model.checkpoint.manifest import verify_files
 from model.checkpoint.paths import served_folders
-from model.checkpoint.self_test import SelfTestSentence, self_test_sentences
-from model.decoding.device import available_cores, gpu_memory
+from model.checkpoint.self_test import self_test_sentences
+from model.config import TransformerConfig
+from model.decoding.device import (
+    Precision,
+    available_cores,
+    gpu_memory,
+    resolve_device,
+    resolve_precision,
+)
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import EngineFactory, engine_factory
-from model.errors import ConfigError
+from model.errors import CheckpointError, ConfigError, NativeError
+from model.native.binding import load_library
+from model.network.parameters import count_parameters, parameter_shapes
 
 logger = logging.getLogger(__name__)
 
@@ -24,149 +33,156 @@ _STATE_BYTES: Final = {"cpu": 2**28, "cuda": 2**32}
 # In the native library, encoding a token costs the same in any batch; in PyTorch, large batches are cheaper.
 _NATIVE_ENCODE_TOKENS: Final = 256
 _TORCH_ENCODE_TOKENS: Final = 2048
-
-
-@dataclass(frozen=True)
-class _LoadedCheckpoint:
-    model: LoadedModel
-    factory: EngineFactory
-
-    @property
-    def name(self) -> str:
-        return self.model.card.name
-
-    def max_positions(self, state_bytes: int, num_checkpoints: int) -> int:
-        """Positions of decoder state that one engine may have.
-
-        Args:
-            state_bytes: Memory for the decoder state of all checkpoints; 0 leaves it to the device.
-            num_checkpoints: How many checkpoints share that.
-
-        Raises:
-            ConfigError: If not even one sentence fits.
-        """
-        needed = _most_positions(self.model.card)
-        position_bytes = self.factory.position_bytes
-        if state_bytes == 0:
-            return max(needed, _STATE_BYTES[self.factory.device.partition(":")[0]] // position_bytes)
-        share = state_bytes // num_checkpoints
-        if share < needed * position_bytes:
-            requirement = f"at least {needed * position_bytes} for each checkpoint, as {self.name} needs"
-            raise ConfigError("max_state_bytes", requirement, state_bytes)
-        return share // position_bytes
+_NUMBER_BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
+# Memory of a tokenizer by the size of its files, and of anything else that a checkpoint has.
+_TOKENIZER_FACTOR: Final = 4
+_FIXED_BYTES: Final = 2**20
 
 
 class EngineBackend:
-    """Checkpoints in this process; all workers share the weights.
+    """Checkpoints in this process; all workers share the weights of each.
 
     Args:
-        loaded: The checkpoints, the preferred one of a language pair first.
-        settings: The number of workers, and the limits of their engines.
+        settings: The checkpoint folders, the number of workers, and the limits of their engines.
 
     Attributes:
         workers: How many threads are to step engines.
 
     Raises:
-        ConfigError: If one sentence does not fit into the decoder state.
+        ConfigError: If this machine has no such device.
     """
 
-    def __init__(self, loaded: Sequence[_LoadedCheckpoint], settings: Settings) -> None:
-        self.workers = settings.workers or _best_workers(loaded)
-        self._loaded = tuple(loaded)
-        self._models = tuple(each.model for each in loaded)
-        self._engines = {
-            (each.name, worker): _engine(each, settings, len(loaded))
-            for each in loaded
-            for worker in range(self.workers)
-        }
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._device = resolve_device(settings.device)
+        self._is_native = self._device == "cpu" and _has_library()
+        self.workers = settings.workers or (available_cores() if self._is_native else 1)
+        self._num_listed = 1
 
-    @classmethod
-    def load(cls, settings: Settings, previous: "EngineBackend | None" = None) -> "EngineBackend":
-        """Load the checkpoints that the settings name.
-
-        Args:
-            settings: All settings.
-            previous: Shares the weights of checkpoints that have not changed; itself unchanged.
+    def list_models(self) -> Sequence[Model]:
+        """The checkpoints that the settings name, the preferred one of a language pair first.
 
         Raises:
-            CheckpointError: If a folder is not a complete, sound checkpoint.
-            ConfigError: If a path holds no checkpoint, if two checkpoints have the same name, if a required
-                shortlist is missing, or if this machine does not support the settings.
+            CheckpointError: If a folder is incomplete or its description invalid.
+            ConfigError: If a path holds no checkpoint, or if two checkpoints have the same name.
         """
-        known = {each.model.checksum: each for each in previous._loaded} if previous is not None else {}
-        loaded = [_load(folder, settings, known) for folder in served_folders(settings.checkpoint)]
-        names = [each.name for each in loaded]
+        models = [self._model(folder) for folder in served_folders(self._settings.checkpoint)]
+        names = [model.card.name for model in models]
         if len(set(names)) < len(names):
             raise ConfigError("checkpoint", "checkpoints of different names", ", ".join(sorted(names)))
-        return cls(loaded, settings)
+        self._num_listed = len(models)
+        return models
 
-    def models(self) -> Sequence[LoadedModel]:
-        """The loaded checkpoints, the preferred one of a language pair first."""
-        return self._models
+    def load(self, model: Model) -> LoadedModel:
+        """See Backend.
 
-    def engine(self, model: str, worker: int) -> Engine:
-        """A worker's engine of a checkpoint."""
-        return self._engines[model, worker]
+        Raises:
+            CheckpointError: If the folder is not the complete, sound checkpoint that was listed.
+            ConfigError: If a required shortlist is missing, if one sentence does not fit into the decoder
+                state, or if this machine does not support the settings.
+        """
+        began = time.monotonic()
+        checkpoint = load_checkpoint(model.folder)
+        if checkpoint.checksum != model.checksum:
+            raise CheckpointError(f"checkpoint {model.folder} has changed since it was listed")
+        if not model.self_test:
+            # It may still be sound: from an older release, or of languages without self-test sentences.
+            logger.info("no self-test sentences to verify with", extra={"model": model.card.name})
+        settings = self._settings
+        factory = engine_factory(
+            checkpoint,
+            device=settings.device,
+            precision=settings.precision,
+            shortlist=settings.shortlist == "on",
+        )
+        # In PyTorch, one engine uses all cores.
+        count = self.workers if factory.is_native or settings.workers else 1
+        state_bytes = count * _most_positions(model.card) * factory.position_bytes
+        return LoadedModel(
+            tokenizer=checkpoint.tokenizer,
+            engines=tuple(self._engine(model.card, factory) for _ in range(count)),
+            device=factory.device,
+            precision=factory.precision,
+            memory_bytes=_memory_bytes(factory.weight_bytes, state_bytes, model.folder),
+            seconds=time.monotonic() - began,
+        )
+
+    def verify(self, model: Model) -> None:
+        """See Backend.
+
+        Raises:
+            CheckpointError: If a file is missing or damaged.
+        """
+        verify_files(model.folder)
 
     def memory(self) -> Mapping[str, int]:
         """Bytes of accelerator memory by kind; empty on a CPU."""
         return gpu_memory()
 
-    def close(self) -> None:
-        """Free the memory of the engines."""
-        for engine in self._engines.values():
-            engine.close()
-
-
-def _load(folder: Path, settings: Settings, known: Mapping[str, _LoadedCheckpoint]) -> _LoadedCheckpoint:
-    began = time.monotonic()
-    checkpoint = load_checkpoint(folder)
-    if checkpoint.checksum in known:
-        same = known[checkpoint.checksum]
-        # The checksum does not cover provenance.json, so the self-test sentences may be new.
-        seconds = time.monotonic() - began
-        return replace(
-            same, model=replace(same.model, self_test=_self_test(checkpoint), load_seconds=seconds)
+    def _model(self, folder: Path) -> Model:
+        listed = list_checkpoint(folder)
+        precision = resolve_precision(self._settings.precision, self._device, is_native=self._is_native)
+        # Keys and values have 2 bytes a number in the native library.
+        position_bytes = 2 * 2 * listed.config.model_dim * listed.config.num_decoder_layers
+        state_bytes = self.workers * _most_positions(listed.card) * position_bytes
+        return Model(
+            card=listed.card,
+            checksum=listed.checksum,
+            device=self._device,
+            precision=precision,
+            parameters=listed.num_parameters,
+            memory_bytes=_memory_bytes(_weight_bytes(listed.config, precision), state_bytes, folder),
+            folder=folder,
+            self_test=self_test_sentences(listed.provenance),
         )
-    factory = engine_factory(
-        checkpoint,
-        device=settings.device,
-        precision=settings.precision,
-        shortlist=settings.shortlist == "on",
-    )
-    model = LoadedModel(
-        card=checkpoint.card,
-        tokenizer=checkpoint.tokenizer,
-        checksum=checkpoint.checksum,
-        device=factory.device,
-        precision=factory.precision,
-        parameters=checkpoint.num_parameters,
-        load_seconds=time.monotonic() - began,
-        self_test=_self_test(checkpoint),
-    )
-    return _LoadedCheckpoint(model, factory)
+
+    def _engine(self, card: ModelCard, factory: EngineFactory) -> DecodingEngine:
+        encode_tokens = _NATIVE_ENCODE_TOKENS if factory.is_native else _TORCH_ENCODE_TOKENS
+        return factory.make(
+            max_batch_tokens=self._settings.max_batch_tokens or None,
+            max_encode_tokens=self._settings.max_encode_tokens or encode_tokens,
+            max_positions=self._max_positions(card, factory),
+        )
+
+    def _max_positions(self, card: ModelCard, factory: EngineFactory) -> int:
+        """Positions of decoder state that one engine may have.
+
+        Raises:
+            ConfigError: If not even one sentence fits.
+        """
+        state_bytes = self._settings.max_state_bytes
+        needed, position_bytes = _most_positions(card), factory.position_bytes
+        if state_bytes == 0:
+            return max(needed, _STATE_BYTES[factory.device.partition(":")[0]] // position_bytes)
+        share = state_bytes // self._num_listed
+        if share < needed * position_bytes:
+            requirement = f"at least {needed * position_bytes} for each checkpoint, as {card.name} needs"
+            raise ConfigError("max_state_bytes", requirement, state_bytes)
+        return share // position_bytes
 
 
-def _self_test(checkpoint: Checkpoint) -> tuple[SelfTestSentence, ...]:
-    sentences = self_test_sentences(checkpoint.provenance)
-    if not sentences:
-        # It may still be sound: from an older release, or of languages without self-test sentences.
-        logger.info("no self-test sentences to verify with", extra={"model": checkpoint.card.name})
-    return sentences
+def _has_library() -> bool:
+    try:
+        load_library()
+    except NativeError:
+        return False
+    return True
 
 
-def _engine(loaded: _LoadedCheckpoint, settings: Settings, num_checkpoints: int) -> DecodingEngine:
-    state_bytes = settings.max_state_bytes
-    encode_tokens = _NATIVE_ENCODE_TOKENS if loaded.factory.is_native else _TORCH_ENCODE_TOKENS
-    return loaded.factory.make(
-        max_batch_tokens=settings.max_batch_tokens or None,
-        max_encode_tokens=settings.max_encode_tokens or encode_tokens,
-        max_positions=loaded.max_positions(state_bytes, num_checkpoints),
-    )
+def _weight_bytes(config: TransformerConfig, precision: Precision) -> int:
+    """About how many bytes the weights will have; embeddings are in memory once more, in float32."""
+    shapes = parameter_shapes(config)
+    embeddings = {name: shape for name, shape in shapes.items() if "embedding" in name}
+    number_bytes = _NUMBER_BYTES[precision]
+    numbers = number_bytes * count_parameters(shapes)
+    return numbers + _NUMBER_BYTES["float32"] * count_parameters(embeddings)
 
 
-def _best_workers(loaded: Iterable[_LoadedCheckpoint]) -> int:
-    return available_cores() if all(each.factory.is_native for each in loaded) else 1
+def _memory_bytes(weight_bytes: int, state_bytes: int, folder: Path) -> int:
+    """Memory of a loaded checkpoint: its weights, its tokenizer, and its engines with a sentence each."""
+    tokenizer_files = (path for path in folder.glob("*.model") if path.is_file())
+    tokenizer_bytes = _TOKENIZER_FACTOR * sum(path.stat().st_size for path in tokenizer_files)
+    return weight_bytes + tokenizer_bytes + state_bytes + _FIXED_BYTES
 
 
 def _most_positions(card: ModelCard) -> int:

@@ -13,12 +13,12 @@ from typing import Final
 
 from app.background import in_background
 from app.lifecycle.active_models import ActiveModels
-from app.lifecycle.model_set import reclaim_memory
 from app.lifecycle.phase import Lifecycle, Phase
-from app.telemetry.logs import describe_fault
+from app.lifecycle.warm_up import reclaim_memory
+from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import Metrics
 from model.checkpoint.paths import served_folders
-from model.errors import ConfigError, TranslationError
+from model.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class Reloader:
             if await self._is_still_changing():
                 logger.info("reload postponed; checkpoint files changed while they were loaded")
             else:
-                logger.error("reload failed; the current models go on", extra=_reason(failure))
+                logger.error("reload failed; the current models go on", extra=describe_failure(failure))
                 self._metrics.count_reload("failed")
         else:
             outcome = "replaced" if is_new else "unchanged"
@@ -136,12 +136,6 @@ class Reloader:
             # The replaced models answer no request any more, and must not prevent the next reload.
             logger.error("the replaced models could not be closed", exc_info=fault)
         await in_background(reclaim_memory)
-
-
-def _reason(failure: Exception) -> dict[str, object]:
-    """Log fields of a failure: the message if a person can act on it, else type and traceback."""
-    is_plain = isinstance(failure, (TranslationError, OSError))
-    return {"reason": str(failure)} if is_plain else describe_fault(failure)
 
 
 def list_files(paths: Iterable[Path]) -> Listing:

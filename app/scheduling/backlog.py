@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from app.admission import quota
 from app.admission.quota import SumByName
+from app.backend import Model
 from app.scheduling.fair_queue import FairQueue
 from app.scheduling.row_quota import RowQuota
 from model.request import DecodeRequest
@@ -19,7 +20,7 @@ class SentenceJob:
     """One sentence of a client; two jobs are equal only if they are one object.
 
     Attributes:
-        model: Name of the checkpoint that is to decode the sentence.
+        model: The checkpoint that is to decode the sentence.
         request: The sentence.
         deadline: When its answer becomes worthless, seconds of the monotonic clock.
         arrival: When it was queued, seconds of the monotonic clock.
@@ -30,7 +31,7 @@ class SentenceJob:
         taken: When it left the queue for an engine, on the same clock; None while it waits.
     """
 
-    model: str
+    model: Model
     request: DecodeRequest
     deadline: float
     arrival: float
@@ -62,10 +63,10 @@ class Backlog:
         self.queued_tokens = 0
         self.is_rationed = False
         self._num_jobs = 0
-        self._queues: dict[str, FairQueue[SentenceJob]] = {}
-        self._tokens_of_model = SumByName()
-        self._tokens_of_client = SumByName()
-        self._taken_rows = SumByName()
+        self._queues: dict[Model, FairQueue[SentenceJob]] = {}
+        self._tokens_of_model: SumByName[Model] = SumByName()
+        self._tokens_of_client: SumByName[str] = SumByName()
+        self._taken_rows: SumByName[str] = SumByName()
         self._row_quota = RowQuota(fair_rows)
 
     def __len__(self) -> int:
@@ -79,7 +80,21 @@ class Backlog:
         """The cost that must leave the queue before sentences of this cost may join a client's queue."""
         return quota.excess(cost, mine=self._tokens_of_client[client], free=self._free)
 
-    def tokens_of(self, model: str) -> int:
+    @property
+    def fair_rows(self) -> int:
+        """Rows that every client may have in the engines, however little the others want."""
+        return self._row_quota.minimum
+
+    @fair_rows.setter
+    def fair_rows(self, rows: int) -> None:
+        self._row_quota.minimum = rows
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Checkpoints that sentences wait for."""
+        return tuple(self._queues)
+
+    def tokens_of(self, model: Model) -> int:
         """Total cost of the sentences that wait for one checkpoint."""
         return self._tokens_of_model[model]
 
@@ -112,7 +127,7 @@ class Backlog:
         self._count(job, -1)
         return True
 
-    def first(self, model: str, now: float) -> SentenceJob | None:
+    def first(self, model: Model, now: float) -> SentenceJob | None:
         """The next sentence of a checkpoint; removes sentences whose deadline has passed on the way."""
         queue = self._queues.get(model)
         limit = self._row_quota.limit(now)
@@ -150,3 +165,5 @@ class Backlog:
         self.queued_tokens += sign * job.cost
         self._tokens_of_model.add(job.model, sign * job.cost)
         self._tokens_of_client.add(job.client, sign * job.cost)
+        if job.model not in self._tokens_of_model:
+            del self._queues[job.model]

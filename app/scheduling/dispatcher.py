@@ -9,8 +9,22 @@ sentence never waits for a batch to fill.
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
+from app.backend import Model
 from app.scheduling.backlog import Backlog, SentenceJob
+
+
+class Work(NamedTuple):
+    """What a worker has to do between two calls of its engines.
+
+    Attributes:
+        withdrawn: Sentences that it is to drop.
+        models: Checkpoints that sentences wait for.
+    """
+
+    withdrawn: list[SentenceJob]
+    models: tuple[Model, ...]
 
 
 class WorkerSlot:
@@ -23,16 +37,18 @@ class WorkerSlot:
     Attributes:
         load: Cost of the sentences that the worker holds.
         is_woken: Whether the worker was woken and has not looked at the backlog since.
+        models: Checkpoints whose engines the worker may be using.
     """
 
     def __init__(self, interrupt: Callable[[], None], lock: threading.Lock) -> None:
         self.load = 0
         self.is_woken = False
+        self.models: set[Model] = set()
         self._interrupt = interrupt
         self._condition = threading.Condition(lock)
         self._withdrawn: list[SentenceJob] = []
-        # By checkpoint, the sentence for which the engine had no capacity when the worker last looked.
-        self._declined: dict[str, SentenceJob] = {}
+        # By checkpoint, the sentence for which the engine had no room when the worker last looked.
+        self._declined: dict[Model, SentenceJob] = {}
 
     def wake(self) -> None:
         """Make the worker look at the backlog, now or after the current call of its engine."""
@@ -48,6 +64,7 @@ class WorkerSlot:
     def assign(self, job: SentenceJob) -> None:
         """Give a sentence to the worker."""
         self.load += job.cost
+        self.models.add(job.model)
 
     def release(self, job: SentenceJob) -> None:
         """Take a sentence from the worker, which has capacity for another one from now on."""
@@ -69,7 +86,7 @@ class WorkerSlot:
         """Remember that the worker's engine has no capacity for the first sentence of a checkpoint."""
         self._declined[job.model] = job
 
-    def accept(self, model: str) -> None:
+    def accept(self, model: Model) -> None:
         """Forget what the worker declined of a checkpoint."""
         self._declined.pop(model, None)
 
@@ -88,6 +105,7 @@ class Dispatcher:
     def __init__(self, backlog: Backlog) -> None:
         self._backlog = backlog
         self._lock = threading.Lock()
+        self._unused = threading.Condition(self._lock)
         self._slots: list[WorkerSlot] = []
         self._holders: dict[SentenceJob, WorkerSlot] = {}
         self._is_stopped = False
@@ -133,23 +151,37 @@ class Dispatcher:
                     slot.withdraw(job)
             self._wake_for({job.model for job in queued})
 
-    def wait(self, slot: WorkerSlot) -> list[SentenceJob] | None:
+    def wait(self, slot: WorkerSlot, used: Iterable[Model]) -> Work | None:
         """Block until a worker has something to do.
 
+        Args:
+            slot: The worker's.
+            used: Checkpoints whose engines hold sentences; the worker uses no other engine.
+
         Returns:
-            Sentences that the worker is to drop; None if it is to end.
+            What to do; None if the worker is to end.
         """
         with self._lock:
+            slot.models = set(used)
+            self._unused.notify_all()
             if not self._is_stopped:
                 slot.wait()
-            return None if self._is_stopped else slot.take_withdrawn()
+            return None if self._is_stopped else Work(slot.take_withdrawn(), self._backlog.models)
 
-    def take(self, slot: WorkerSlot, model: str, fits: Callable[[SentenceJob], bool]) -> SentenceJob | None:
+    def wait_until_unused(self, model: Model) -> None:
+        """Block until no worker uses the engines of a checkpoint, for which no sentence may arrive any more.
+
+        Sentences that were withdrawn stay in their engine until the end of its current call.
+        """
+        with self._lock:
+            self._unused.wait_for(lambda: not any(model in slot.models for slot in self._slots))
+
+    def take(self, slot: WorkerSlot, model: Model, fits: Callable[[SentenceJob], bool]) -> SentenceJob | None:
         """The first sentence of a checkpoint, if this worker is to decode it.
 
         Args:
             slot: The worker's.
-            model: Name of the checkpoint.
+            model: The checkpoint.
             fits: Whether the worker's engine has capacity.
         """
         with self._lock:
@@ -197,7 +229,7 @@ class Dispatcher:
     def _candidates(self, job: SentenceJob) -> list[WorkerSlot]:
         return [slot for slot in self._slots if not slot.has_declined(job)]
 
-    def _wake_for(self, models: Iterable[str]) -> None:
+    def _wake_for(self, models: Iterable[Model]) -> None:
         """For each checkpoint, wake the worker that is to take the first sentence.
 
         If every worker has declined the sentence, the first worker that gains capacity sees it next.

@@ -10,14 +10,15 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
+from weakref import WeakKeyDictionary
 
-from app.backend import Engine
+from app.backend import Engine, Model
 from app.errors import OutOfMemoryError, ServiceError
 from app.scheduling.backlog import SentenceJob
-from app.scheduling.dispatcher import Dispatcher
+from app.scheduling.dispatcher import Dispatcher, Work
 from app.telemetry.metrics import FailureReason
 from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
@@ -118,9 +119,10 @@ class EngineBatch:
     Args:
         engine: Only this batch adds sentences to it.
         observer: Is told how long the parts of decoding take.
+        backoff: What is known of the engine's memory; nothing by default.
     """
 
-    def __init__(self, engine: Engine, observer: Observer) -> None:
+    def __init__(self, engine: Engine, observer: Observer, backoff: OomBackoff | None = None) -> None:
         self.interrupt = engine.interrupt
         self._engine = engine
         self._observer = observer
@@ -130,7 +132,7 @@ class EngineBatch:
         self._num_shown: dict[SentenceJob, int] = {}
         # Sentences that the engine did not accept; the next step reports them.
         self._rejected: list[tuple[SentenceJob, Outcome]] = []
-        self._backoff = OomBackoff()
+        self._backoff = backoff or OomBackoff()
         # One of these made the engine raise; they are tried again in groups.
         self._suspects: dict[SentenceJob, DecodeRequest] = {}
         self._groups: list[list[SentenceJob]] = []
@@ -263,14 +265,13 @@ def _repeatable(sentence: Sentence) -> DecodeRequest:
 
 
 class EngineWorker:
-    """A thread that steps one engine of each checkpoint.
+    """A thread that steps its own engine of each checkpoint that has sentences for it.
 
     Between two calls of its engines it drops withdrawn sentences, takes sentences that fit, and reports
     results.
 
     Args:
-        name: Name of the thread.
-        engines: By checkpoint; only this worker uses them.
+        index: Which engine of a checkpoint is this worker's.
         observer: Is told how long the parts of decoding take.
         dispatcher: Where sentences come from.
         on_taken: Called on the thread with each sentence that leaves the backlog.
@@ -279,20 +280,23 @@ class EngineWorker:
 
     def __init__(
         self,
-        name: str,
-        engines: Mapping[str, Engine],
+        index: int,
         observer: Observer,
         dispatcher: Dispatcher,
         *,
         on_taken: Callable[[SentenceJob], None],
         on_stepped: Callable[[StepResults, float], None],
     ) -> None:
-        self._batches = {model: EngineBatch(engine, observer) for model, engine in engines.items()}
+        self._index = index
+        self._observer = observer
+        # Of the checkpoints that have sentences here: an idle worker keeps no checkpoint in memory.
+        self._batches: dict[Model, EngineBatch] = {}
+        self._backoffs: WeakKeyDictionary[Model, OomBackoff] = WeakKeyDictionary()
         self._dispatcher = dispatcher
         self._on_taken = on_taken
         self._on_stepped = on_stepped
         self._slot = dispatcher.add_worker(self._interrupt)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"engine-{index}", daemon=True)
         self._has_ended = False
         self._silent_since: float | None = None
 
@@ -321,7 +325,7 @@ class EngineWorker:
         return -math.inf if has_died else self._silent_since
 
     def _interrupt(self) -> None:
-        for batch in self._batches.values():
+        for batch in tuple(self._batches.values()):
             batch.interrupt()
 
     def _run(self) -> None:
@@ -334,27 +338,45 @@ class EngineWorker:
             self._silent_since, self._has_ended = None, True
 
     def _work(self) -> None:
-        while (withdrawn := self._wait()) is not None:
-            for job in withdrawn:
-                self._batches[job.model].drop(job)
-            for model, batch in self._batches.items():
-                self._take(model, batch)
-            for batch in self._batches.values():
-                if not batch.is_idle:
-                    self._step(batch)
+        while (work := self._wait()) is not None:
+            for job in work.withdrawn:
+                self._drop(job)
+            for model in work.models:
+                self._take(model)
+            for model in tuple(self._batches):
+                self._step(self._batches[model])
+            self._batches = {model: batch for model, batch in self._batches.items() if not batch.is_idle}
 
-    def _wait(self) -> list[SentenceJob] | None:
+    def _wait(self) -> Work | None:
         self._silent_since = None
-        withdrawn = self._dispatcher.wait(self._slot)
+        work = self._dispatcher.wait(self._slot, self._batches)
         self._silent_since = time.monotonic()
-        return withdrawn
+        return work
 
-    def _take(self, model: str, batch: EngineBatch) -> None:
-        while (job := self._dispatcher.take(self._slot, model, batch.fits)) is not None:
+    def _drop(self, job: SentenceJob) -> None:
+        # The sentence may have ended in the step in which its client left.
+        if job.model in self._batches:
+            self._batches[job.model].drop(job)
+
+    def _take(self, model: Model) -> None:
+        while (job := self._dispatcher.take(self._slot, model, self._fits)) is not None:
             self._on_taken(job)
-            batch.add(job)
+            self._batches[model].add(job)
+
+    def _fits(self, job: SentenceJob) -> bool:
+        """Whether a waiting sentence may join; while it waits, its request keeps the model loaded."""
+        batch = self._batches.get(job.model)
+        if batch is None:
+            engine = job.model.engine(self._index)
+            if engine is None:
+                return False
+            backoff = self._backoffs.setdefault(job.model, OomBackoff())
+            batch = self._batches[job.model] = EngineBatch(engine, self._observer, backoff)
+        return batch.fits(job)
 
     def _step(self, batch: EngineBatch) -> None:
+        if batch.is_idle:
+            return
         self._silent_since = began = time.monotonic()
         results = batch.step()
         self._dispatcher.finish(job for job, _ in results.finished)

@@ -22,10 +22,13 @@ class RowQuota:
 
     Args:
         minimum: Rows that every client may have at any time.
+
+    Attributes:
+        minimum: As given; may be changed.
     """
 
     def __init__(self, minimum: int) -> None:
-        self._minimum = minimum
+        self.minimum = minimum
         self._wanted: dict[str, int] = {}
         # The most rows that a client wanted at a time: in this span, and in the one before.
         self._peaks: dict[str, int] = {}
@@ -53,7 +56,7 @@ class RowQuota:
         self._start_span_if_due(now)
         if len(self._past) + self._newcomers < 2:
             return math.inf
-        return self._minimum if self._newcomers else max(self._least_wanted, self._minimum)
+        return self.minimum if self._newcomers else max(self._least_wanted, self.minimum)
 
     def _start_span_if_due(self, now: float) -> None:
         if now < self._ends:

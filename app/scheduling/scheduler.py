@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from app.admission.quota import MeasuredRate
-from app.backend import Backend
+from app.backend import Model
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
 from app.scheduling.backlog import Backlog, SentenceJob
 from app.scheduling.dispatcher import Dispatcher
@@ -18,8 +18,8 @@ from model.request import DecodeRequest, Hypothesis
 
 # A request is given up at once if its predicted wait exceeds the time it has left by this factor.
 _PREDICTION_MARGIN = 2.0
-ModelRequest = tuple[str, DecodeRequest]
-"""The name of a checkpoint, and a sentence that it is to decode."""
+ModelRequest = tuple[Model, DecodeRequest]
+"""A checkpoint, and a sentence that it is to decode."""
 Results = list[list[Hypothesis]]
 
 
@@ -87,7 +87,7 @@ class Scheduler:
     belong to the event loop.
 
     Args:
-        backend: What decodes.
+        workers: Number of threads.
         metrics: Where waiting, steps and cancellations are counted.
         max_queued_tokens: Highest total cost of the waiting sentences.
         fair_rows: Hypotheses that every client may have decoded at a time, however little the others want.
@@ -96,13 +96,13 @@ class Scheduler:
         workers: The threads.
     """
 
-    def __init__(self, backend: Backend, metrics: Metrics, *, max_queued_tokens: int, fair_rows: int) -> None:
+    def __init__(self, workers: int, metrics: Metrics, *, max_queued_tokens: int, fair_rows: int) -> None:
         self._metrics = metrics
         self._backlog = Backlog(max_queued_tokens, fair_rows=fair_rows)
         self._dispatcher = Dispatcher(self._backlog)
-        self._rate = MeasuredRate(backend.workers)
+        self._rate = MeasuredRate(workers)
         self._pending: dict[SentenceJob, PendingRequest] = {}
-        self.workers = [self._worker(backend, index) for index in range(backend.workers)]
+        self.workers = [self._worker(index) for index in range(workers)]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_draining = False
 
@@ -120,6 +120,15 @@ class Scheduler:
         self._loop = asyncio.get_running_loop()
         for worker in self.workers:
             worker.start()
+
+    @property
+    def fair_rows(self) -> int:
+        """Hypotheses that every client may have decoded at a time, however little the others want."""
+        return self._backlog.fair_rows
+
+    @fair_rows.setter
+    def fair_rows(self, rows: int) -> None:
+        self._backlog.fair_rows = rows
 
     @property
     def max_queued_tokens(self) -> int:
@@ -155,7 +164,7 @@ class Scheduler:
         """Decode sentences; cancelling the caller withdraws them, those that run within one step.
 
         Args:
-            sentences: All of one request, each with the name of its checkpoint.
+            sentences: All of one request, each with its checkpoint, on which the caller holds a lease.
             deadline: When its answer becomes worthless, seconds of the monotonic clock.
             listener: Is told how they grow.
             client: The client that asks.
@@ -214,12 +223,13 @@ class Scheduler:
         until = time.monotonic() + seconds
         return all(worker.join(max(until - time.monotonic(), 0)) for worker in self.workers)
 
-    def _worker(self, backend: Backend, index: int) -> EngineWorker:
-        names = [model.card.name for model in backend.models()]
-        engines = {name: backend.engine(name, index) for name in names}
+    def wait_until_unused(self, model: Model) -> None:
+        """Block until no worker uses the engines of a model on which no request holds a lease."""
+        self._dispatcher.wait_until_unused(model)
+
+    def _worker(self, index: int) -> EngineWorker:
         return EngineWorker(
-            f"engine-{index}",
-            engines,
+            index,
             self._metrics,
             self._dispatcher,
             on_taken=self._record_taken,

@@ -13,6 +13,8 @@ from typing import TextIO
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from model.errors import TranslationError
+
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
@@ -60,6 +62,12 @@ def _second(seconds: int) -> str:
 def describe_fault(fault: BaseException) -> dict[str, object]:
     """The type and the traceback of an exception, outermost call first; never its message."""
     return {"fault": type(fault).__name__, "trace": _traceback(fault.__traceback__)}
+
+
+def describe_failure(failure: Exception) -> dict[str, object]:
+    """Log fields of a failure: the message if a person can act on it, else type and traceback."""
+    is_plain = isinstance(failure, (TranslationError, OSError))
+    return {"reason": str(failure)} if is_plain else describe_fault(failure)
 
 
 def _traceback(trace: TracebackType | None) -> list[str]:

@@ -1,6 +1,6 @@
 """What Prometheus sees: every metric of the service, with labels whose values are bounded."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, Literal, get_args
 
@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from app.backend import LoadedModel
+from app.backend import Model
 from app.telemetry.fast_histograms import FastHistograms
 from model.translation.quality_checks import KINDS
 
@@ -27,6 +27,8 @@ UNMATCHED: Final = "unmatched"
 """The endpoint label of all paths that the service does not have."""
 RELOAD_OUTCOMES: Final = ("replaced", "unchanged", "failed")
 FailureReason = Literal["non_finite", "out_of_memory", "fault"]
+LoadOutcome = Literal["loaded", "failed"]
+EvictionReason = Literal["memory", "idle", "removed"]
 SecondAttemptOutcome = Literal["kept", "discarded", "impossible"]
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -103,10 +105,21 @@ class Metrics:
         self._second_attempts = self._counter(
             "degenerate_retries", "Second attempts at translations that look broken.", "outcome"
         )
+        self._loads = self._counter("model_loads", "Attempts to load a checkpoint.", "outcome")
+        self._load_duration = self._histogram(
+            "model_load_duration_seconds", "Time to load and verify a checkpoint."
+        )
+        self._evictions = self._counter("model_evictions", "Checkpoints that left memory.", "reason")
+        self._models_listed = self._gauge("models_listed", "Checkpoints that requests may ask for.")
+        self._models_loaded = self._gauge("models_loaded", "Checkpoints in memory.")
         self._model_info = self._gauge(
             "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
         )
-        self._model_load = self._gauge("model_load_seconds", "Time to load all checkpoints.")
+        self._model_memory = self._gauge("model_memory_bytes", "Memory of each loaded checkpoint.", "name")
+        self._model_memory_limit = self._gauge(
+            "model_memory_limit_bytes", "Upper limit of the sum of model_memory_bytes; 0 without a limit."
+        )
+        self._model_load = self._gauge("model_load_seconds", "Time to load all loaded checkpoints.")
         # Empty on a CPU, and without API keys.
         self._memory = self._read("gpu_memory_bytes", "Accelerator memory.", "kind", GaugeMetricFamily)
         self._key_uses = self._read(
@@ -118,6 +131,8 @@ class Metrics:
         _begin_at_zero(self._degenerate, KINDS)
         _begin_at_zero(self._second_attempts, get_args(SecondAttemptOutcome))
         _begin_at_zero(self._reloads, RELOAD_OUTCOMES)
+        _begin_at_zero(self._loads, get_args(LoadOutcome))
+        _begin_at_zero(self._evictions, get_args(EvictionReason))
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
         self._request_series = cache(self._find_request_series)
 
@@ -153,19 +168,43 @@ class Metrics:
         """Read the uses of API keys by their owner at each scrape."""
         self._key_uses.read = uses
 
-    def show_models(self, models: Iterable[LoadedModel]) -> None:
-        """Show the loaded checkpoints, in place of those shown before."""
+    def list_models(self, models: Sequence[Model], max_bytes: int) -> None:
+        """Show these checkpoints, in place of those listed before.
+
+        Args:
+            models: All checkpoints.
+            max_bytes: Most memory of the loaded ones; 0 for no limit.
+        """
+        self._models_listed.set(len(models))
+        self._model_memory_limit.set(max_bytes)
+        # The series of many pairs would fill every scrape, so that these begin with their first text.
+        cards = [model.card for model in models if not model.card.sides]
+        pairs = ["-".join(pair) for card in cards for pair in card.pairs]
+        _begin_at_zero(self._source_tokens, pairs)
+        _begin_at_zero(self._target_tokens, pairs)
+
+    def show_models(self, models: Iterable[Model]) -> None:
+        """Show which of these checkpoints are loaded, in place of those shown before."""
         self._model_info.clear()
-        self._model_load.set(0)
-        for model in models:
+        self._model_memory.clear()
+        loaded = [(model, model.loaded) for model in models if model.loaded is not None]
+        for model, each in loaded:
             card = model.card
             labels = (card.name, model.version, model.checksum, model.device, model.precision)
             self._model_info.labels(*labels).set(1)
-            self._model_load.inc(model.load_seconds)
-            # The series of many pairs would fill every scrape, so that these begin with their first text.
-            pairs = [] if card.sides else ["-".join(pair) for pair in card.pairs]
-            _begin_at_zero(self._source_tokens, pairs)
-            _begin_at_zero(self._target_tokens, pairs)
+            self._model_memory.labels(card.name).set(each.memory_bytes)
+        self._models_loaded.set(len(loaded))
+        self._model_load.set(sum(each.seconds for _, each in loaded))
+
+    def count_load(self, outcome: LoadOutcome, seconds: float | None = None) -> None:
+        """Count an attempt to load a checkpoint, and how long it took if it was loaded."""
+        self._loads.labels(outcome).inc()
+        if seconds is not None:
+            self._load_duration.observe(seconds)
+
+    def count_eviction(self, reason: EvictionReason) -> None:
+        """Count a checkpoint that left memory."""
+        self._evictions.labels(reason).inc()
 
     def count_accepted(self) -> None:
         """Count a request that arrived."""

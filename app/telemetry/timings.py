@@ -1,6 +1,6 @@
 """① … ⑨ How long each stage of a request took: for `Server-Timing`, its log line and its trace.
 
-    read = split + encode → queue → decode → finish
+    read = split (+ load) + encode → queue → decode → finish
 
 A context variable holds the timings of the current request, so that they need not be passed along.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from typing import Final, Literal, NamedTuple
 
-Stage = Literal["split", "encode", "queue", "decode", "finish"]
+Stage = Literal["split", "load", "encode", "queue", "decode", "finish"]
 MIXED: Final = "mixed"
 
 _current: ContextVar["Timings"] = ContextVar("timings")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from app.backend import LoadedModel
+from app.backend import Model
 from model.checkpoint.card import Pair
 from model.errors import InputError, UnsupportedLanguageError
 from model.text.languages import canonical_code, known_code
@@ -14,7 +14,7 @@ from model.text.languages import canonical_code, known_code
 class Hop:
     """One translation of a route: the checkpoint, and its source and target language."""
 
-    model: LoadedModel
+    model: Model
     pair: Pair
 
 
@@ -45,7 +45,7 @@ class Route:
 
 
 class Catalogue:
-    """The loaded checkpoints by language pair.
+    """The checkpoints by language pair.
 
     A pair that no checkpoint translates goes through a pivot language if two checkpoints together can:
     through English if possible, else through the first possible language that the checkpoints name.
@@ -60,9 +60,9 @@ class Catalogue:
         languages: Every source or target language of some checkpoint.
     """
 
-    def __init__(self, models: Sequence[LoadedModel], *, pivots: bool = True) -> None:
+    def __init__(self, models: Sequence[Model], *, pivots: bool = True) -> None:
         self.models = tuple(models)
-        self._direct: dict[str, dict[str, LoadedModel]] = {}
+        self._direct: dict[str, dict[str, Model]] = {}
         for model in models:
             for source, target in model.card.pairs:
                 self._direct.setdefault(source, {}).setdefault(target, model)
@@ -88,7 +88,7 @@ class Catalogue:
             raise UnsupportedLanguageError(field, code, self.languages)
         return known
 
-    def named(self, name: str) -> LoadedModel:
+    def named(self, name: str) -> Model:
         """The checkpoint of this name.
 
         Raises:
@@ -139,5 +139,5 @@ class Catalogue:
         return (*direct, *(code for code in self.languages if code in indirect))
 
 
-def _direct(model: LoadedModel, pair: Pair) -> Route:
+def _direct(model: Model, pair: Pair) -> Route:
     return Route((Hop(model, pair),))

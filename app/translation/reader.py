@@ -1,6 +1,7 @@
 """② ③ Reads a request: finds the language, checkpoint, runs of text and token ids of each text."""
 
 import math
+from collections.abc import Sequence
 
 from app.translation.catalogue import Catalogue, Route
 from app.translation.markup import Layout, Markup, PlainText
@@ -19,7 +20,7 @@ class Reader:
     """Turns requests into text jobs; thread-safe.
 
     Args:
-        catalogue: The loaded checkpoints.
+        catalogue: The checkpoints.
         max_tokens: Most source tokens of one request; a longer one could never be queued.
     """
 
@@ -32,28 +33,37 @@ class Reader:
         """Languages that the text may be in, likeliest first."""
         return self._detector.detect(text)
 
-    def read(self, request: TranslationRequest) -> list[TextJob]:
-        """Every text of a request, ready to be decoded.
+    def plan(self, request: TranslationRequest) -> list[TextJob]:
+        """Every text of a request with its route, to be read.
 
         Raises:
-            InputError: If a language, pair, model or text cannot be served.
+            InputError: If a language, pair or model cannot be served.
             ConfigError: If the decoding options contradict each other or the checkpoint's limits.
         """
         target = self._catalogue.language("target", request.target)
         source = None if request.source is None else self._catalogue.language("source", request.source)
         if request.model is not None:
             self._catalogue.named(request.model)
-        jobs: list[TextJob] = []
+        texts = zip(request.texts, request.fields, strict=True)
+        return [self._plan_text(request, text, field, source, target) for text, field in texts]
+
+    def read(self, jobs: Sequence[TextJob]) -> list[TextJob]:
+        """Every text, ready to be decoded on its next hop, whose checkpoint must be loaded.
+
+        Raises:
+            TextTooLongError: If a sentence is longer than its checkpoint reads, or all are than the queue.
+        """
+        read: list[TextJob] = []
         num_tokens = 0
-        for text, field in zip(request.texts, request.fields, strict=True):
-            jobs.append(self._read_text(request, text, field, source, target))
-            num_tokens += sum(len(sentence.source_ids) for sentence in jobs[-1].requests)
+        for job in jobs:
+            read.append(job.read())
+            num_tokens += sum(len(sentence.source_ids) for sentence in read[-1].requests)
             if num_tokens > self._max_tokens:
                 # Reading all of a request that is rejected anyway might take seconds.
                 raise TextTooLongError("q", "MAX_QUEUED_TOKENS", int(self._max_tokens), num_tokens)
-        return jobs
+        return read
 
-    def _read_text(
+    def _plan_text(
         self, request: TranslationRequest, text: str, field: str, source: str | None, target: str
     ) -> TextJob:
         layout: Layout = Markup.split(text, request.markup) if request.markup else PlainText(text)
@@ -69,8 +79,16 @@ class Reader:
             layout = layout.spaced()
         route = self._catalogue.route((language, target), request.model)
         options = _options(request, route)
-        return TextJob.begin(
-            layout, route, options, field=field, detection=detection, splitting=request.splitting
+        if not any(map(str.strip, layout.texts)):
+            # A blank text comes back unchanged, whether its checkpoint is loaded or not.
+            return TextJob(field=field, layout=layout, detection=detection)
+        return TextJob(
+            field=field,
+            layout=layout,
+            detection=detection,
+            splitting=request.splitting,
+            route=route,
+            options=options,
         )
 
     def _detect_for(self, request: TranslationRequest, target: str, text: str) -> Detection:

@@ -7,6 +7,7 @@ from app.translation.catalogue import Route
 from app.translation.markup_syntax import MarkupSyntax
 from model.text.document import Splitting
 from model.text.languages import Detection
+from model.text.tokenizer import Tokenizer
 from model.translation.result import SentenceTranslation
 
 
@@ -62,6 +63,7 @@ class Answer:
         route: The checkpoints that translated; None if the text came back unchanged.
         sentences: The translation of each sentence, on the last hop.
         is_finished: Whether every sentence ended by itself, on every hop, not at its length limit.
+        tokenizer: The tokenizer of the last hop; None if the text came back unchanged.
     """
 
     text: str
@@ -70,3 +72,4 @@ class Answer:
     route: Route | None = None
     sentences: tuple[SentenceTranslation, ...] = ()
     is_finished: bool = True
+    tokenizer: Tokenizer | None = None

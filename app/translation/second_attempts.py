@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Iterable, Sequence
 
-from app.backend import LoadedModel
+from app.backend import Model
 from app.errors import DeadlinePassedError, UnavailableError
 from app.scheduling.scheduler import Scheduler
 from app.telemetry.metrics import Metrics
@@ -31,7 +31,7 @@ class SecondAttempts:
     async def improve(
         self,
         sentences: Sequence[SentenceTranslation],
-        models: Sequence[LoadedModel | None],
+        models: Sequence[Model | None],
         *,
         deadline: float,
         client: str,
@@ -55,13 +55,13 @@ class SecondAttempts:
         return [improved.get(place, each) for place, each in enumerate(sentences)]
 
     async def _try_again(
-        self, first: SentenceTranslation, model: LoadedModel, client: str, deadline: float
+        self, first: SentenceTranslation, model: Model, client: str, deadline: float
     ) -> SentenceTranslation:
         request = second_request(first)
         if request is None:
             return first
         try:
-            (result,) = await self._scheduler.submit([(model.card.name, request)], deadline, client=client)
+            (result,) = await self._scheduler.submit([(model, request)], deadline, client=client)
         except (UnavailableError, DeadlinePassedError, TranslationError):
             # A translation that looks broken is worth more than none.
             self._metrics.count_second_attempt("impossible")

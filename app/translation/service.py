@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 
-from app.backend import LoadedModel
+from app.backend import Leases, Model
 from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
@@ -23,19 +23,21 @@ class TranslationService:
     """Translates texts and detects languages; independent of HTTP.
 
     Args:
-        models: The loaded checkpoints, the preferred one of a language pair first.
+        models: The checkpoints, the preferred one of a language pair first.
+        leases: Loads them, and keeps them in memory while they are used.
         scheduler: Decodes sentences.
         metrics: Where tokens and broken translations are counted.
         pivots: Whether texts may be translated through a third language.
         retries: Whether translations that look broken get a second attempt.
 
     Attributes:
-        catalogue: The loaded checkpoints by language pair.
+        catalogue: The checkpoints by language pair.
     """
 
     def __init__(
         self,
-        models: Sequence[LoadedModel],
+        models: Sequence[Model],
+        leases: Leases,
         scheduler: Scheduler,
         metrics: Metrics,
         *,
@@ -44,6 +46,7 @@ class TranslationService:
     ) -> None:
         self.catalogue = Catalogue(models, pivots=pivots)
         self._reader = Reader(self.catalogue, scheduler.max_queued_tokens)
+        self._leases = leases
         self._scheduler = scheduler
         self._metrics = metrics
         self._second_attempts = SecondAttempts(scheduler, metrics) if retries else None
@@ -74,20 +77,10 @@ class TranslationService:
         timings.items, timings.characters = len(request.texts), size
         run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
         with timings.during("split"):
-            jobs = await run(lambda: self._reader.read(request))
-        timings.split_off("encode", sum(job.encode_seconds for job in jobs))
-        while any(job.remaining for job in jobs):
-            results = await self._decode(request, jobs, partial_results)
-            with timings.during("finish"):
-                sentences = await run(partial(_sentences, jobs, results))
-            if self._second_attempts is not None and request.uses_default_search:
-                # What the client has seen grow must not change.
-                models = _models(jobs, is_last_hop_fixed=partial_results is not None)
-                sentences = await self._second_attempts.improve(
-                    sentences, models, deadline=request.deadline, client=client
-                )
-            with timings.during("finish"):
-                jobs = await run(partial(self._advance, jobs, sentences))
+            jobs = await run(partial(self._reader.plan, request))
+        while models := {job.remaining[0].model for job in jobs if job.remaining}:
+            async with self._leases.lease(models, request.deadline):
+                jobs = await self._translate_hop(request, jobs, partial_results)
         with timings.during("finish"):
             return await run(lambda: [job.answer() for job in jobs])
 
@@ -100,6 +93,27 @@ class TranslationService:
         work = partial(self._reader.detect, text)
         return await self._threads.run(work, client=client, size=len(text), deadline=deadline)
 
+    async def _translate_hop(
+        self, request: TranslationRequest, jobs: list[TextJob], partial_results: PartialResults | None
+    ) -> list[TextJob]:
+        """All texts, those with a hop to go one hop further; the checkpoints of that hop are loaded."""
+        timings, client, size = current(), request.client, request.num_characters
+        run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
+        with timings.during("split"):
+            jobs = await run(partial(self._reader.read, jobs))
+        timings.split_off("encode", sum(job.encode_seconds for job in jobs))
+        results = await self._decode(request, jobs, partial_results)
+        with timings.during("finish"):
+            sentences = await run(partial(_sentences, jobs, results))
+        if self._second_attempts is not None and request.uses_default_search:
+            # What the client has seen grow must not change.
+            models = _models(jobs, is_last_hop_fixed=partial_results is not None)
+            sentences = await self._second_attempts.improve(
+                sentences, models, deadline=request.deadline, client=client
+            )
+        with timings.during("finish"):
+            return await run(partial(self._advance, jobs, sentences))
+
     async def _decode(
         self, request: TranslationRequest, jobs: Sequence[TextJob], partial_results: PartialResults | None
     ) -> Results:
@@ -109,7 +123,7 @@ class TranslationService:
         # Finding out which tokens are certain costs the engines time in each step.
         is_shown = any(len(job.remaining) == 1 for job in jobs)
         return await self._scheduler.submit(
-            [(job.remaining[0].model.card.name, sentence) for job in jobs for sentence in job.requests],
+            [(job.remaining[0].model, sentence) for job in jobs for sentence in job.requests],
             request.deadline,
             partial_results if is_shown else None,
             client=request.client,
@@ -147,7 +161,7 @@ def _sentences(jobs: Sequence[TextJob], results: Results) -> list[SentenceTransl
     ]
 
 
-def _models(jobs: Sequence[TextJob], *, is_last_hop_fixed: bool) -> list[LoadedModel | None]:
+def _models(jobs: Sequence[TextJob], *, is_last_hop_fixed: bool) -> list[Model | None]:
     """For each sentence the checkpoint that may try it again."""
     return [
         None if is_last_hop_fixed and len(job.remaining) == 1 else job.remaining[0].model

@@ -12,6 +12,7 @@ from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Splitting
 from model.text.languages import Detection
 from model.text.source_sentence import SourceSentence
+from model.text.tokenizer import Tokenizer
 from model.translation.document_translation import DocumentTranslation, rebuild_all, sentences_of
 from model.translation.result import SentenceTranslation, Translation
 
@@ -30,6 +31,7 @@ class TextJob:
         passages: Its runs of text, read for the next hop; none after the last hop.
         done: For each hop so far, the translations of its sentences.
         runs: The runs of text after those hops.
+        tokenizer: The tokenizer of the last of those hops.
     """
 
     field: str
@@ -41,6 +43,7 @@ class TextJob:
     passages: tuple[DocumentTranslation, ...] = ()
     done: tuple[tuple[SentenceTranslation, ...], ...] = ()
     runs: tuple[Translation, ...] = ()
+    tokenizer: Tokenizer | None = None
 
     @property
     def remaining(self) -> tuple[Hop, ...]:
@@ -67,32 +70,18 @@ class TextJob:
         """How long it took to encode them."""
         return sum(passage.encode_seconds for passage in self.passages)
 
-    @classmethod
-    def begin(
-        cls,
-        layout: Layout,
-        route: Route,
-        options: tuple[DecodeOptions, ...],
-        *,
-        field: str,
-        detection: Detection | None,
-        splitting: Splitting,
-    ) -> Self:
-        """A text that is ready for its first hop.
+    def read(self) -> Self:
+        """Returns the job with its texts tokenised for the next hop; nothing changes after the last hop.
 
         Raises:
-            TextTooLongError: If a sentence has more tokens than its checkpoint reads.
+            TextTooLongError: If a sentence has more tokens than the checkpoint reads.
         """
-        passages = _read(layout.texts, route.hops[0], options[0], field, splitting)
-        return cls(
-            field=field,
-            layout=layout,
-            detection=detection,
-            splitting=splitting,
-            route=route,
-            options=options,
-            passages=passages,
-        )
+        if not self.remaining:
+            return self
+        texts = [run.text for run in self.runs] if self.done else self.layout.texts
+        options = self.options[len(self.done)]
+        passages = _read(texts, self.remaining[0], options, self.field, self.splitting)
+        return dataclasses.replace(self, passages=passages)
 
     def sentences(self, results: Sequence[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
         """The translations of its sentences on the next hop, from one result for each request.
@@ -103,21 +92,18 @@ class TextJob:
         return sentences_of(self.passages, results, self.remaining[0].model.tokenizer)
 
     def advance(self, sentences: Sequence[SentenceTranslation]) -> Self:
-        """Returns the job with the next hop's translations, tokenised for the hop after it.
+        """Returns the job with the next hop's translations, to be read for the hop after it.
 
         Args:
             sentences: The translations of its sentences on the next hop.
-
-        Raises:
-            TextTooLongError: If a sentence became longer than the next checkpoint reads.
         """
-        runs = tuple(rebuild_all(self.passages, sentences))
-        done = (*self.done, tuple(sentences))
-        passages: tuple[DocumentTranslation, ...] = ()
-        if further := self.remaining[1:]:
-            texts = [run.text for run in runs]
-            passages = _read(texts, further[0], self.options[len(done)], self.field, self.splitting)
-        return dataclasses.replace(self, done=done, runs=runs, passages=passages)
+        return dataclasses.replace(
+            self,
+            done=(*self.done, tuple(sentences)),
+            runs=tuple(rebuild_all(self.passages, sentences)),
+            passages=(),
+            tokenizer=self.remaining[0].model.tokenizer,
+        )
 
     def answer(self) -> Answer:
         """The answer, after the last hop."""
@@ -128,6 +114,7 @@ class TextJob:
             detection=self.detection,
             route=self.route if any(self.done) else None,
             sentences=self.done[-1] if self.done else (),
+            tokenizer=self.tokenizer,
             is_finished=all(sentence.best.finished for hop in self.done for sentence in hop),
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from app.backend import LoadedModel
+from app.backend import LoadedModel, Model
 from app.connection.server import serve
 from app.main import create_app
 from app.settings import Settings
@@ -63,6 +63,9 @@ class _NullEngine:
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         return ()
 
+    def close(self) -> None:
+        pass
+
 
 class _NullBackend:
     """A checkpoint's tokenizer and card, and an engine without a network."""
@@ -71,28 +74,34 @@ class _NullBackend:
 
     def __init__(self, folder: Path) -> None:
         checkpoint = load_checkpoint(folder)
-        self._engine = _NullEngine()
-        self._model = LoadedModel(
+        self._model = Model(
             card=checkpoint.card,
-            tokenizer=checkpoint.tokenizer,
             checksum=checkpoint.checksum,
             device="cpu",
             precision="float32",
             parameters=0,
-            load_seconds=0.0,
+            memory_bytes=0,
+        )
+        self._loaded = LoadedModel(
+            tokenizer=checkpoint.tokenizer,
+            engines=(_NullEngine(),),
+            device="cpu",
+            precision="float32",
+            memory_bytes=0,
+            seconds=0.0,
         )
 
-    def models(self) -> Sequence[LoadedModel]:
+    def list_models(self) -> Sequence[Model]:
         return [self._model]
 
-    def engine(self, model: str, worker: int) -> _NullEngine:
-        return self._engine
+    def load(self, model: Model) -> LoadedModel:
+        return self._loaded
+
+    def verify(self, model: Model) -> None:
+        pass
 
     def memory(self) -> Mapping[str, int]:
         return {}
-
-    def close(self) -> None:
-        pass
 
 
 def _source_of(request: DecodeRequest) -> Result:

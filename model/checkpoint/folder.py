@@ -10,6 +10,7 @@ from model.checkpoint.manifest import (
     PROVENANCE,
     check_format_version,
     fingerprint,
+    list_files,
     read_config,
     read_json,
     read_records,
@@ -26,7 +27,7 @@ from model.checkpoint.writing import Read, storable, write_weights
 from model.config import TransformerConfig
 from model.errors import CheckpointError, TokenizerError
 from model.files import atomic_folder
-from model.network.parameters import count_parameters, parameter_names
+from model.network.parameters import count_parameters, parameter_names, parameter_shapes
 from model.text.tokenizer import SETTINGS_FILE, TOKENIZER_FILES, Tokenizer, copy_tokenizer
 
 if TYPE_CHECKING:
@@ -162,6 +163,50 @@ def write_checkpoint(
         if shortlist is not None:
             (temporary / SHORTLIST).write_bytes(shortlist_bytes(shortlist))
         write_provenance(temporary, provenance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedCheckpoint:
+    """The description of a checkpoint folder, whose files are there but have not been read.
+
+    Attributes:
+        folder: The folder.
+        config: Shape of the network.
+        card: Name, pairs, limits, decoding defaults.
+        checksum: SHA-256 of the checkpoint, hexadecimal, as provenance.json has it.
+        provenance: Content of provenance.json.
+        num_parameters: Number of trained values; tied ones count once.
+    """
+
+    folder: Path
+    config: TransformerConfig
+    card: ModelCard
+    checksum: str
+    provenance: Mapping[str, object]
+    num_parameters: int
+
+
+def list_checkpoint(folder: Path | str) -> ListedCheckpoint:
+    """Reads the description of a checkpoint folder, which takes milliseconds.
+
+    Raises:
+        CheckpointError: If the folder is missing or incomplete, a file has another size than provenance.json
+            says, or the description is invalid.
+    """
+    folder = Path(folder)
+    _check_presence(folder)
+    check_format_version(folder)
+    records = list_files(folder)
+    require_listed(folder, (CONFIG, SETTINGS_FILE), records)
+    config, card = read_config(folder)
+    return ListedCheckpoint(
+        folder=folder,
+        config=config,
+        card=card,
+        checksum=fingerprint(records),
+        provenance=read_json(folder / PROVENANCE),
+        num_parameters=count_parameters(parameter_shapes(config)),
+    )
 
 
 def load_checkpoint(folder: Path | str) -> Checkpoint:

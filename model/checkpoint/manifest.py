@@ -174,11 +174,25 @@ def verify_file(path: Path, expected: FileRecord, found: FileRecord | None = Non
         found = found or _record(path)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    if found.size != expected.size:
-        sizes = f"{found.size} bytes instead of {expected.size}"
-        raise CheckpointError(f"{path} is corrupt: it has {sizes}, says provenance.json")
+    _require_size(path, found.size, expected)
     if found.sha256 != expected.sha256:
         raise CheckpointError(f"{path} is corrupt: its SHA-256 is not the one in provenance.json")
+
+
+def list_files(folder: Path) -> Mapping[str, FileRecord]:
+    """Returns the records of all files, which must be there in their size; their content is not read.
+
+    Raises:
+        CheckpointError: With the name of a file that is missing or of another size.
+    """
+    records = read_records(folder)
+    for name, expected in records.items():
+        try:
+            require_file(folder / name)
+            _require_size(folder / name, (folder / name).stat().st_size, expected)
+        except OSError as error:
+            raise CheckpointError(f"{folder / name} cannot be read: {error.strerror}") from error
+    return records
 
 
 def fingerprint(records: Mapping[str, FileRecord]) -> str:
@@ -206,6 +220,12 @@ def _parse_record(folder: Path, name: str, value: object) -> FileRecord:
     if not is_plain_name or not isinstance(sha256, str) or not isinstance(size, int):
         raise CheckpointError(f"{folder / PROVENANCE}: the record of file {name!r} is malformed")
     return FileRecord(sha256, size)
+
+
+def _require_size(path: Path, size: int, expected: FileRecord) -> None:
+    if size != expected.size:
+        sizes = f"{size} bytes instead of {expected.size}"
+        raise CheckpointError(f"{path} is corrupt: it has {sizes}, says provenance.json")
 
 
 def require_file(path: Path) -> None:

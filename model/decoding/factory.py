@@ -50,6 +50,7 @@ class EngineFactory:
         is_native: Whether the native library computes, so that each engine uses one core and Python's
             lock is free meanwhile.
         position_bytes: Bytes of one KV slot: keys and values of a position in all layers.
+        weight_bytes: Bytes of the weights.
         new_runner: Makes a new runner with a given number of KV slots.
         shortlist: See DecodingEngine.
     """
@@ -59,6 +60,7 @@ class EngineFactory:
     precision: Precision
     is_native: bool
     position_bytes: int
+    weight_bytes: int
     new_runner: Callable[[int], Runner]
     shortlist: Shortlist | None = None
 
@@ -156,6 +158,7 @@ def native_factory(
         precision=precision,
         is_native=True,
         position_bytes=network.slot_bytes,
+        weight_bytes=network.weight_bytes,
         new_runner=lambda max_positions: NativeRunner(
             network,
             max_rows=_MAX_ROWS_OF_A_CPU,
@@ -184,6 +187,7 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         precision=precision,
         is_native=False,
         position_bytes=copies * 2 * number_bytes * config.heads_dim * config.num_decoder_layers,
+        weight_bytes=number_bytes * checkpoint.num_parameters,
         new_runner=lambda max_positions: (torch_runner if device == "cpu" else _graph_runner)(
             network, device, max_positions=max_positions, never_produced=never_produced
         ),

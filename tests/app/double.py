@@ -1,12 +1,13 @@
 """A backend without a network: it answers with the words themselves, in capitals, and does as it is told."""
 
 import asyncio
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from app.backend import LoadedModel
+from app.backend import LoadedModel, Model
 from model.checkpoint.card import ModelCard, Pair
 from model.decoding.runner import Observer, Progress, Result, StepRecord
 from model.decoding.sentence import Sentence
@@ -99,14 +100,29 @@ class DoubleBackend:
         self.room = 64
         self.tokenizer = WordTokenizer()
         named = models or (("tiny", (("en", "fr"), ("fr", "en"))),)
-        self._models = [self._model(name, pairs) for name, pairs in named]
         self.engines = {(name, worker): DoubleEngine(self) for name, _ in named for worker in range(workers)}
+        self._models = [self._model(name, pairs) for name, pairs in named]
 
-    def models(self) -> Sequence[LoadedModel]:
+    def models(self) -> Sequence[Model]:
+        """All of them loaded, for what needs no registry."""
         return self._models
+
+    def model(self, name: str) -> Model:
+        return next(model for model in self._models if model.card.name == name)
 
     def engine(self, model: str, worker: int) -> "DoubleEngine":
         return self.engines[model, worker]
+
+    def list_models(self) -> Sequence[Model]:
+        return [dataclasses.replace(model, loaded=None) for model in self._models]
+
+    def load(self, model: Model) -> LoadedModel:
+        loaded = self.model(model.card.name).loaded
+        assert loaded is not None
+        return dataclasses.replace(loaded)
+
+    def verify(self, model: Model) -> None:
+        pass
 
     def memory(self) -> Mapping[str, int]:
         return {"allocated": 1024}
@@ -114,7 +130,7 @@ class DoubleBackend:
     def close(self) -> None:
         self.gate.set()
 
-    def _model(self, name: str, pairs: tuple[Pair, ...]) -> LoadedModel:
+    def _model(self, name: str, pairs: tuple[Pair, ...]) -> Model:
         card = ModelCard(
             name=name,
             version="1",
@@ -123,14 +139,22 @@ class DoubleBackend:
             max_target_length=64,
             decoding=DecodeOptions(beam_size=2),
         )
-        return LoadedModel(
-            card=card,
+        loaded = LoadedModel(
             tokenizer=self.tokenizer,  # type: ignore[arg-type]
+            engines=tuple(self.engines[name, worker] for worker in range(self.workers)),
+            device="cpu",
+            precision="float32",
+            memory_bytes=100,
+            seconds=0.5,
+        )
+        return Model(
+            card=card,
             checksum="c" * 64,
             device="cpu",
             precision="float32",
             parameters=1000,
-            load_seconds=0.5,
+            memory_bytes=100,
+            loaded=loaded,
         )
 
 
@@ -181,6 +205,9 @@ class DoubleEngine:
 
     def interrupt(self) -> None:
         self._interrupted.set()
+
+    def close(self) -> None:
+        self._backend.close()
 
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         length = self._running.get(sentence, 0)

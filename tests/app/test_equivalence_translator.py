@@ -107,16 +107,15 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_NATIVE", native)
     monkeypatch.setattr(engine_worker, "_CALL_SECONDS", 0)
-    backend = EngineBackend.load(
-        Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu", workers=1)
-    )
-    (model,) = backend.models()
-    driven = EngineBatch(backend.engine(model.card.name, 0), SilentObserver())
+    backend = EngineBackend(Settings(_env_file=None, checkpoint=tiny_checkpoint, device="cpu", workers=1))
+    (model,) = backend.list_models()
+    model.loaded = backend.load(model)
+    driven = EngineBatch(model.loaded.engines[0], SilentObserver())
     for options in ({"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample", "seed": 1}):
         for text in ("Where is the station?", "The cat sleeps.", "Something it has never read!"):
             ids = tuple(model.tokenizer.encode(text, target_language="fr"))
             request = DecodeRequest(ids, model.card.options(options))
-            driven.add(SentenceJob(model.card.name, request, float("inf"), 0.0, is_streamed=True))
+            driven.add(SentenceJob(model, request, float("inf"), 0.0, is_streamed=True))
     grown: dict[SentenceJob, list[tuple[int, ...]]] = {}
     results: dict[SentenceJob, Result] = {}
     while not driven.is_idle:
@@ -130,7 +129,7 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
     for job, result in results.items():
         assert isinstance(result, list)
         assert all(result[0].token_ids[: len(shown)] == shown for shown in grown.get(job, []))
-    backend.close()
+    model.loaded.close()
 
 
 async def test_a_checkpoint_that_cannot_be_loaded_is_left_in_the_lifecycle(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def test_a_failed_background_task_is_logged_at_once_and_everything_is_clos
     backend, let_go = DoubleBackend(), []
     monkeypatch.setattr(backend, "close", lambda: let_go.append("engines"))
     monkeypatch.setattr(Reloader, "_wait_for_request", _fail)
-    app = create_app(Settings(_env_file=None, watch_seconds=0), load=lambda _: backend)
+    app = create_app(Settings(_env_file=None, watch_seconds=0), connect=lambda: backend)
     app.state.context.tracing = SimpleNamespace(close=lambda: let_go.append("traces"))
     async with app.router.lifespan_context(app):
         async with asyncio.timeout(10):

@@ -61,6 +61,11 @@ async def test_models(client: httpx.AsyncClient) -> None:
                 "request_timeout_ms": 30_000,
                 "max_timeout_ms": 600_000,
             },
+            "loaded": True,
+            "pinned": True,
+            "memory_bytes": 100,
+            "licence": None,
+            "origin": None,
         }
     ]
 

@@ -1,4 +1,4 @@
-"""Loading: names, workers, and the budget of decoder state."""
+"""Listing and loading: names, workers, memory, and the budget of decoder state."""
 
 import json
 import shutil
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app.backend import LoadedModel
 from app.lifecycle.engine_backend import EngineBackend
 from app.settings import Settings
 from model.checkpoint.editing import add_shortlist
@@ -14,43 +15,92 @@ from model.checkpoint.manifest import PROVENANCE, read_json
 from model.checkpoint.self_test import PROVENANCE_KEY, SelfTestSentence
 from model.decoding.device import available_cores
 from model.decoding.engine import DecodingEngine
-from model.errors import ConfigError
+from model.errors import CheckpointError, ConfigError
 from model.request import DecodeOptions, DecodeRequest
 from tests.model.native_library import needs_native
 from tests.model.shortlists import shortlist_of
 
 
-def load(*folders: Path, **settings: object) -> EngineBackend:
-    return EngineBackend.load(Settings(_env_file=None, checkpoint=folders, device="cpu", **settings))
+def backend_of(*folders: Path, **settings: object) -> EngineBackend:
+    return EngineBackend(Settings(_env_file=None, checkpoint=folders, device="cpu", **settings))
+
+
+def load(*folders: Path, **settings: object) -> LoadedModel:
+    """The first of these checkpoints."""
+    backend = backend_of(*folders, **settings)
+    return backend.load(backend.list_models()[0])
 
 
 def test_two_checkpoints_of_one_name_are_refused(tiny_checkpoint: Path) -> None:
     with pytest.raises(ConfigError, match="different names, but is 'tiny, tiny'") as refusal:
-        load(tiny_checkpoint, tiny_checkpoint)
+        backend_of(tiny_checkpoint, tiny_checkpoint).list_models()
     assert refusal.value.field == "checkpoint"
 
 
 @needs_native
 def test_natively_there_is_a_worker_a_core(tiny_checkpoint: Path) -> None:
-    backend = load(tiny_checkpoint)
-    assert backend.workers == available_cores()
-    assert backend.models()[0].precision == "int8"
-    backend.close()
+    assert backend_of(tiny_checkpoint).workers == available_cores()
+    loaded = load(tiny_checkpoint)
+    assert (len(loaded.engines), loaded.precision) == (available_cores(), "int8")
+    loaded.close()
 
 
 def test_with_pytorch_there_is_one_worker(tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_NATIVE", "off")
-    backend = load(tiny_checkpoint)
-    assert backend.workers == 1
-    assert backend.models()[0].precision == "float32"
+    assert backend_of(tiny_checkpoint).workers == 1
+    loaded = load(tiny_checkpoint)
+    assert (len(loaded.engines), loaded.precision) == (1, "float32")
 
 
 def test_each_worker_has_an_engine_of_its_own(tiny_checkpoint: Path) -> None:
-    backend = load(tiny_checkpoint, workers=3)
-    engines = [backend.engine("tiny", worker) for worker in range(backend.workers)]
-    assert len(set(map(id, engines))) == 3
-    assert backend.engine("tiny", 1) is engines[1]
-    backend.close()
+    loaded = load(tiny_checkpoint, workers=3)
+    assert len(set(map(id, loaded.engines))) == 3
+    loaded.close()
+
+
+@pytest.mark.parametrize("precision", ["float32", pytest.param("int8", marks=needs_native)])
+def test_what_is_listed_is_what_is_loaded(tiny_checkpoint: Path, precision: str) -> None:
+    backend = backend_of(tiny_checkpoint, precision=precision)
+    (model,) = backend.list_models()
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    assert (model.card, model.checksum) == (checkpoint.card, checkpoint.checksum)
+    assert (model.parameters, model.folder) == (checkpoint.num_parameters, tiny_checkpoint)
+    loaded = backend.load(model)
+    assert (model.device, model.precision) == (loaded.device, loaded.precision)
+    assert model.memory_bytes == pytest.approx(loaded.memory_bytes, rel=0.25)
+    loaded.close()
+
+
+def test_the_list_needs_no_content_but_finds_missing_and_cut_files(
+    tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
+    weights = folder / "model.safetensors"
+    content = weights.read_bytes()
+    backend = backend_of(folder)
+    weights.write_bytes(bytes(len(content)))
+    (model,) = backend.list_models()
+    for check in (backend.load, backend.verify):
+        with pytest.raises(CheckpointError, match=r"model\.safetensors is corrupt: its SHA-256"):
+            check(model)
+    weights.write_bytes(content[:-1])
+    with pytest.raises(CheckpointError, match="bytes instead of"):
+        backend.list_models()
+    weights.unlink()
+    with pytest.raises(CheckpointError, match=r"incomplete: model\.safetensors is missing"):
+        backend.list_models()
+
+
+def test_a_checkpoint_that_changed_since_it_was_listed_is_refused(
+    tiny_checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
+    backend = backend_of(folder)
+    (model,) = backend.list_models()
+    config = load_checkpoint(folder).config
+    add_shortlist(folder, shortlist_of([config.eos_id], [[]] * config.source_vocab_size), {})
+    with pytest.raises(CheckpointError, match="copy has changed since it was listed"):
+        backend.load(model)
 
 
 def test_a_shortlist_is_used_only_if_that_is_asked_for(tiny_checkpoint: Path, tmp_path: Path) -> None:
@@ -63,13 +113,13 @@ def test_a_shortlist_is_used_only_if_that_is_asked_for(tiny_checkpoint: Path, tm
     add_shortlist(folder, only_eos, {})
     request = DecodeRequest((8, 9, config.eos_id), DecodeOptions(strategy="greedy"))
     for shortlist, is_empty in (("off", False), ("on", True)):
-        backend = load(folder, shortlist=shortlist, workers=1)
-        engine = backend.engine("tiny", 0)
+        loaded = load(folder, shortlist=shortlist, workers=1)
+        (engine,) = loaded.engines
         assert isinstance(engine, DecodingEngine)
         (result,) = engine.decode([request])
         assert isinstance(result, list)
         assert (result[0].token_ids == ()) is is_empty
-        backend.close()
+        loaded.close()
 
 
 def test_decoder_state_must_hold_a_sentence(tiny_checkpoint: Path) -> None:
@@ -84,17 +134,12 @@ def test_decoder_state_must_hold_a_sentence(tiny_checkpoint: Path) -> None:
         load(tiny_checkpoint, max_state_bytes=enough - 1)
 
 
-def test_a_checkpoint_that_is_lent_comes_with_its_new_self_test_sentences(
-    tiny_checkpoint: Path, tmp_path: Path
-) -> None:
+def test_new_self_test_sentences_are_listed(tiny_checkpoint: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
-    settings = Settings(_env_file=None, checkpoint=(folder,), device="cpu", workers=1)
-    backend = EngineBackend.load(settings)
+    backend = backend_of(folder)
     golden = SelfTestSentence(source_language="en", target_language="fr", source="one", translation="un")
     provenance = read_json(folder / PROVENANCE)
+    (before,) = backend.list_models()
     (folder / PROVENANCE).write_text(json.dumps(provenance | {PROVENANCE_KEY: [golden.to_dict()]}))
-    following = EngineBackend.load(settings, backend)
-    assert (backend.models()[0].self_test, following.models()[0].self_test) == ((), (golden,))
-    assert following._loaded[0].factory is backend._loaded[0].factory
-    following.close()
-    backend.close()
+    (after,) = backend.list_models()
+    assert (before.self_test, after.self_test, before.checksum == after.checksum) == ((), (golden,), True)

@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
@@ -13,7 +13,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from app.backend import Backend
+from app.backend import LoadedModel, Model
 from app.background import in_background
 from app.lifecycle.context import Context
 from app.lifecycle.reloading import Reloader, list_files
@@ -37,36 +37,51 @@ def edition(letter: str) -> DoubleBackend:
 
 
 class Loads:
-    """What each loading returns, in order; exceptions are raised.
+    """A backend that lists another edition each time; exceptions are raised.
 
     Attributes:
-        loaded: Backends that were loaded, in order.
-        shared: The backend that was served at each loading.
-        closed: Backends that were closed, in order.
+        num_listings: How often it was asked for its models.
+        listed: Editions that were listed, in order.
+        closed: Editions whose engines were closed, in order.
     """
+
+    workers = 1
 
     def __init__(self, *editions: DoubleBackend | Exception) -> None:
         self.editions = list(editions)
-        self.loaded: list[DoubleBackend] = []
-        self.shared: list[Backend | None] = []
-        self.closed: list[Backend] = []
+        self.num_listings = 0
+        self.listed: list[DoubleBackend] = []
+        self.closed: list[DoubleBackend] = []
+        self._edition_of: dict[Model, DoubleBackend] = {}
 
-    def load(self, shared: Backend | None) -> Backend:
-        self.shared.append(shared)
+    def list_models(self) -> Sequence[Model]:
+        self.num_listings += 1
         found = self.editions.pop(0)
         if isinstance(found, Exception):
             raise found
-        self.loaded.append(found)
+        self.listed.append(found)
+        models = found.list_models()
+        self._edition_of.update(dict.fromkeys(models, found))
+        return models
+
+    def load(self, model: Model) -> LoadedModel:
+        found = self._edition_of[model]
         close = found.close
         found.close = lambda: (self.closed.append(found), close())[1]  # type: ignore[method-assign]
-        return found
+        return found.load(model)
+
+    def verify(self, model: Model) -> None:
+        pass
+
+    def memory(self) -> Mapping[str, int]:
+        return {}
 
 
 @asynccontextmanager
 async def serving(loads: Loads, **settings: object) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
     """An application that has loaded what comes first."""
     values = {"watch_seconds": 0} | settings
-    app = create_app(Settings(_env_file=None, **values), load=loads.load)
+    app = create_app(Settings(_env_file=None, **values), connect=lambda: loads)
     async with app.router.lifespan_context(app), client_of(app) as client:
         async with asyncio.timeout(10):
             while (await client.get("/readyz")).status_code != 200:
@@ -87,7 +102,7 @@ async def reloads(app: Starlette, outcome: str, count: int = 1) -> None:
             await asyncio.sleep(0.005)
 
 
-async def closed(loads: Loads, *backends: Backend) -> None:
+async def closed(loads: Loads, *backends: DoubleBackend) -> None:
     """Wait until exactly these were closed."""
     async with asyncio.timeout(10):
         while loads.closed != list(backends):
@@ -109,7 +124,6 @@ async def test_a_requested_reload_replaces_the_models(caplog: pytest.LogCaptureF
         request_reload(app)
         await reloads(app, "replaced")
         assert await version(client) == "1+bbbbbbbb"
-        assert loads.shared == [None, old]
         await closed(loads, old)
         metrics = (await client.get("/metrics")).text
         assert f'checksum="{"b" * 64}"' in metrics
@@ -122,16 +136,16 @@ async def test_earlier_requests_are_answered_by_the_old_models() -> None:
     old, new = edition("a"), edition("b")
     loads = Loads(old, new)
     async with serving(loads) as (app, client):
-        old.gate.clear()
-        early = asyncio.create_task(client.post("/translate", json=REQUEST))
+        old.seconds = 0.1
+        early = asyncio.create_task(client.post("/translate", json=REQUEST | {"q": "word " * 35}))
         async with asyncio.timeout(10):
             while not old.entered.is_set():
                 await asyncio.sleep(0.002)
         request_reload(app)
         await reloads(app, "replaced")
         assert await version(client) == "1+bbbbbbbb"
-        assert loads.closed == []
-        old.gate.set()
+        assert (loads.closed, early.done()) == ([], False)
+        old.seconds = 0.0
         response = await early
         assert (response.status_code, response.json()["model_version"]) == (200, "1+aaaaaaaa")
         await closed(loads, old)
@@ -166,7 +180,7 @@ async def test_no_request_fails_while_versions_change() -> None:
 
 
 async def test_a_reload_that_is_requested_while_loading_comes_after_it() -> None:
-    app = create_app(Settings(_env_file=None, watch_seconds=0), load=Loads(*map(edition, "ab")).load)
+    app = create_app(Settings(_env_file=None, watch_seconds=0), connect=lambda: Loads(*map(edition, "ab")))
     async with app.router.lifespan_context(app):
         request_reload(app)
         await reloads(app, "replaced")
@@ -178,7 +192,7 @@ class Watched:
     def __init__(self, folder: Path, *editions: DoubleBackend | Exception) -> None:
         self.loads = Loads(*editions)
         self.context = Context.of(Settings(_env_file=None, checkpoint=(folder,)))
-        self._active_models = active_models_of(lambda shared: self.loads.load(shared), self.context)
+        self._active_models = active_models_of(lambda: self.loads, self.context)
         self.reloader = Reloader(
             self._active_models,
             self.context.lifecycle,
@@ -242,12 +256,12 @@ async def test_models_that_cannot_be_closed_do_not_prevent_reloads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
     async with Watched(tmp_path, *map(edition, "abc")) as watched:
-        (old,) = watched.loads.loaded
+        (old,) = watched.loads.listed
         monkeypatch.setattr(old, "close", _raise(OSError("the device is gone")))
         assert await watched.reload() == "1+bbbbbbbb"
         assert await watched.reload() == "1+cccccccc"
     errors = [line["event"] for line in lines() if line["level"] == "error"]
-    assert errors == ["the replaced models could not be closed"]
+    assert errors == ["a model could not be closed"]
 
 
 def _raise(fault: Exception) -> Callable[..., None]:
@@ -263,7 +277,7 @@ async def test_the_same_models_change_nothing(tmp_path: Path) -> None:
         service = watched.context.service
         await watched.reload()
         assert watched.context.service is service
-        assert (watched.loads.closed, watched.count("unchanged")) == ([same], 1)
+        assert (watched.loads.closed, watched.count("unchanged")) == ([], 1)
 
 
 async def test_new_self_test_sentences_are_verified_although_the_weights_are_the_same(tmp_path: Path) -> None:
@@ -283,7 +297,7 @@ async def test_a_draining_process_does_not_reload(tmp_path: Path) -> None:
     async with Watched(tmp_path, edition("a"), edition("b")) as watched:
         watched.context.lifecycle.drain()
         assert await watched.reload() == "1+aaaaaaaa"
-        assert len(watched.loads.shared) == 1
+        assert watched.loads.num_listings == 1
 
 
 # A watched folder; the tests decide when the reloader looks.
@@ -305,7 +319,7 @@ async def test_changed_files_are_loaded_after_two_looks_without_change(tmp_path:
         assert await watched.look() == "1+bbbbbbbb"
         put(tmp_path / "two", "model.safetensors", content="half")
         assert await watched.look(10) == "1+bbbbbbbb"
-        assert (watched.count("failed"), len(watched.loads.shared)) == (1, 3), "tried once for each change"
+        assert (watched.count("failed"), watched.loads.num_listings) == (1, 3), "tried once for each change"
         put(tmp_path / "two", "model.safetensors", content="the whole of it")
         assert await watched.look(3) == "1+cccccccc"
     assert [line["reason"] for line in lines() if line["level"] == "error"] == ["half of it"]
@@ -331,16 +345,16 @@ async def test_files_that_change_while_they_are_loaded_log_no_error(
 ) -> None:
     put(tmp_path, "config.json")
     async with Watched(tmp_path, edition("a"), CheckpointError("half of it"), edition("b")) as watched:
-        load = watched.loads.load
+        list_models = watched.loads.list_models
 
-        def load_during_a_copy(shared: Backend | None) -> Backend:
+        def list_during_a_copy() -> Sequence[Model]:
             put(tmp_path, "model.safetensors", content="the whole of it")
-            return load(shared)
+            return list_models()
 
-        monkeypatch.setattr(watched.loads, "load", load_during_a_copy)
+        monkeypatch.setattr(watched.loads, "list_models", list_during_a_copy)
         put(tmp_path, "model.safetensors", content="half")
         assert await watched.look(3) == "1+aaaaaaaa"
-        assert (watched.count("failed"), len(watched.loads.shared)) == (0, 2)
+        assert (watched.count("failed"), watched.loads.num_listings) == (0, 2)
         monkeypatch.undo()
         assert await watched.look(3) == "1+bbbbbbbb"
     assert [line for line in lines() if line["level"] == "error"] == []
@@ -353,7 +367,7 @@ async def test_a_failed_start_is_not_tried_again(tmp_path: Path) -> None:
     put(tmp_path, "model.safetensors")
     for _ in range(5):
         await watched.reloader.look()
-    assert len(watched.loads.shared) == 1
+    assert watched.loads.num_listings == 1
     assert isinstance(watched.context.lifecycle.failure, CheckpointError)
 
 

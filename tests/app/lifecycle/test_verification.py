@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
+from app.backend import Model
 from app.lifecycle.engine_backend import EngineBackend
-from app.lifecycle.model_set import warm_up
+from app.lifecycle.warm_up import load_verified
 from app.settings import Settings
 from model.checkpoint.manifest import PROVENANCE, read_json, write_provenance
 from model.errors import CheckpointError
@@ -22,21 +23,22 @@ PRECISIONS = [
 ]
 
 
-def backend_of(folder: Path, native: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> EngineBackend:
+def load(folder: Path, native: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> Model:
     monkeypatch.setenv("DRAGOMAN_NATIVE", native)
     settings = Settings(_env_file=None, checkpoint=(folder,), device="cpu", precision=precision, workers=2)
-    return EngineBackend.load(settings)
+    backend = EngineBackend(settings)
+    (model,) = backend.list_models()
+    load_verified(backend, model).close()
+    return model
 
 
 @pytest.mark.parametrize(("native", "precision"), PRECISIONS)
 def test_the_embedded_checkpoint_translates_as_when_it_was_written(
     native: str, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = backend_of(EMBEDDED, native, precision, monkeypatch)
-    directions = {(each.source_language, each.target_language) for each in backend.models()[0].self_test}
-    assert directions == set(backend.models()[0].card.pairs)
-    warm_up(backend)
-    backend.close()
+    model = load(EMBEDDED, native, precision, monkeypatch)
+    directions = {(each.source_language, each.target_language) for each in model.self_test}
+    assert directions == set(model.card.pairs)
 
 
 def test_scrambled_weights_with_the_right_checksums_are_refused(
@@ -45,19 +47,15 @@ def test_scrambled_weights_with_the_right_checksums_are_refused(
     """The weights are finite and have the right shapes and checksums; only translating shows the fault."""
     folder = shutil.copytree(EMBEDDED, tmp_path / "scrambled")
     scramble(folder, "")
-    backend = backend_of(folder, "auto", "auto", monkeypatch)
     with pytest.raises(CheckpointError, match=f"{NAME} cannot be served: its self-test sentences"):
-        warm_up(backend)
-    backend.close()
+        load(folder, "auto", "auto", monkeypatch)
 
 
 def test_a_single_scrambled_layer_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = shutil.copytree(EMBEDDED, tmp_path / "scrambled")
     scramble(folder, "decoder.layers.0.")
-    backend = backend_of(folder, "auto", "auto", monkeypatch)
     with pytest.raises(CheckpointError, match="self-test sentences"):
-        warm_up(backend)
-    backend.close()
+        load(folder, "auto", "auto", monkeypatch)
 
 
 def scramble(folder: Path, prefix: str) -> None:

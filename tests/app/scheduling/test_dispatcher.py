@@ -40,11 +40,12 @@ class Player:
     def look(self) -> None:
         """What a worker does between two calls of its engine; without work its thread would sleep."""
         assert self.has_something_to_do
-        for each in self.dispatcher.wait(self.slot) or ():
+        work = self.dispatcher.wait(self.slot, {each.model for each in self.running})
+        for each in work.withdrawn if work else ():
             # The sentence may have ended in the step in which its client left.
             if each in self.running:
                 self.running.remove(each)
-        for model in "abm":
+        for model in work.models if work else ():
             while (found := self.dispatcher.take(self.slot, model, self.fits)) is not None:
                 assert self.fits(found)
                 self.running.append(found)

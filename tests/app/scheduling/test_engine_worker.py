@@ -48,7 +48,7 @@ def batch(engine: DoubleEngine) -> EngineBatch:
 def job(backend: DoubleBackend) -> NewJob:
     def new(text: str, *, options: DecodeOptions = GREEDY, is_streamed: bool = False) -> SentenceJob:
         request = DecodeRequest(tuple(backend.tokenizer.encode(text)), options)
-        return SentenceJob("tiny", request, float("inf"), time.monotonic(), is_streamed)
+        return SentenceJob(backend.model("tiny"), request, float("inf"), time.monotonic(), is_streamed)
 
     return new
 
@@ -470,10 +470,9 @@ def dispatcher() -> Dispatcher:
 
 
 @pytest.fixture
-def worker(engine: DoubleEngine, dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
+def worker(dispatcher: Dispatcher, heard: Heard) -> EngineWorker:
     return EngineWorker(
-        "engine-0",
-        {"tiny": engine},
+        0,
         SilentObserver(),
         dispatcher,
         on_taken=heard.taken_jobs.append,

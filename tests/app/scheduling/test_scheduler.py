@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from app.backend import Model
 from app.errors import DeadlinePassedError, DrainingError, QueueFullError
 from app.scheduling.backlog import SentenceJob
 from app.scheduling.scheduler import PendingRequest, Scheduler
@@ -26,7 +27,7 @@ GREEDY = DecodeOptions(strategy="greedy")
 async def scheduling(
     backend: DoubleBackend, max_queued: int = 10_000, fair_rows: int = 8
 ) -> AsyncIterator[Scheduler]:
-    scheduler = Scheduler(backend, Metrics(), max_queued_tokens=max_queued, fair_rows=fair_rows)
+    scheduler = Scheduler(backend.workers, Metrics(), max_queued_tokens=max_queued, fair_rows=fair_rows)
     scheduler.publish_metrics()
     scheduler.start()
     try:
@@ -38,8 +39,11 @@ async def scheduling(
 
 def sentences(
     backend: DoubleBackend, *texts: str, model: str = "tiny", options: DecodeOptions = GREEDY
-) -> list[tuple[str, DecodeRequest]]:
-    return [(model, DecodeRequest(tuple(backend.tokenizer.encode(text)), options)) for text in texts]
+) -> list[tuple[Model, DecodeRequest]]:
+    return [
+        (backend.model(model), DecodeRequest(tuple(backend.tokenizer.encode(text)), options))
+        for text in texts
+    ]
 
 
 def words(backend: DoubleBackend, result: Sequence[Hypothesis]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.backend import LoadedModel
+from app.backend import Model
 from app.translation.catalogue import Catalogue
 from app.translation.markup_syntax import HTML
 from app.translation.partial_results import PartialResults
@@ -16,11 +16,11 @@ from tests.app.double import DoubleBackend
 
 
 @pytest.fixture
-def model(backend: DoubleBackend) -> LoadedModel:
+def model(backend: DoubleBackend) -> Model:
     return backend.models()[0]
 
 
-def jobs_of(model: LoadedModel, *texts: str, is_html: bool = False) -> list[TextJob]:
+def jobs_of(model: Model, *texts: str, is_html: bool = False) -> list[TextJob]:
     request = TranslationRequest(
         texts=texts,
         fields=tuple(f"q[{i}]" for i in range(len(texts))),
@@ -29,24 +29,25 @@ def jobs_of(model: LoadedModel, *texts: str, is_html: bool = False) -> list[Text
         deadline=0.0,
         markup=HTML if is_html else None,
     )
-    return Reader(Catalogue([model])).read(request)
+    reader = Reader(Catalogue([model]))
+    return reader.read(reader.plan(request))
 
 
-def ids(model: LoadedModel, words: str) -> tuple[int, ...]:
+def ids(model: Model, words: str) -> tuple[int, ...]:
     return tuple(model.tokenizer.encode(words)[:-1])
 
 
-def hypotheses(model: LoadedModel, words: str) -> Sequence[Hypothesis]:
+def hypotheses(model: Model, words: str) -> Sequence[Hypothesis]:
     return [Hypothesis(ids(model, words), -1.0, -1.0, (), finished=True)]
 
 
-def partial_results_of(model: LoadedModel, *texts: str, is_html: bool = False) -> PartialResults:
+def partial_results_of(model: Model, *texts: str, is_html: bool = False) -> PartialResults:
     partial_results = PartialResults()
     partial_results.begin(jobs_of(model, *texts, is_html=is_html))
     return partial_results
 
 
-def test_sentences_are_shown_in_order(model: LoadedModel) -> None:
+def test_sentences_are_shown_in_order(model: Model) -> None:
     partial_results = partial_results_of(model, "  First one.\n\nSecond one.")
     assert partial_results.take() == []
     partial_results.finished(1, hypotheses(model, "second done."))
@@ -62,7 +63,7 @@ def test_sentences_are_shown_in_order(model: LoadedModel) -> None:
     assert partial_results.take() == [(0, "  FIRST DO IT NOW.\n\nSECOND DONE.")]
 
 
-def test_texts_grow_independently(model: LoadedModel) -> None:
+def test_texts_grow_independently(model: Model) -> None:
     partial_results = partial_results_of(model, "One.", "", "42", "Two. Three.")
     partial_results.grew(2, ids(model, "three x"))
     partial_results.grew(1, ids(model, "two x"))
@@ -72,7 +73,7 @@ def test_texts_grow_independently(model: LoadedModel) -> None:
     assert partial_results.take() == [(3, "TWO. THREE")]
 
 
-def test_markup_ends_after_the_certain_text(model: LoadedModel) -> None:
+def test_markup_ends_after_the_certain_text(model: Model) -> None:
     partial_results = partial_results_of(model, "<p>One.</p> <b>42</b><i>Two. Three.</i>", is_html=True)
     partial_results.grew(0, ids(model, "a & b"))
     assert partial_results.take() == [(0, "<p>A &amp;")]
@@ -85,7 +86,7 @@ def test_markup_ends_after_the_certain_text(model: LoadedModel) -> None:
     assert partial_results.take() == [(0, "<p>A &amp; B</p> <b>42</b><i>TWO. THREE.")]
 
 
-def test_nothing_is_shown_that_an_unchanged_text_would_revoke(model: LoadedModel) -> None:
+def test_nothing_is_shown_that_an_unchanged_text_would_revoke(model: Model) -> None:
     partial_results = partial_results_of(model, "<p>&#79;NE. Two.</p>", is_html=True)
     partial_results.finished(0, hypotheses(model, "one."))
     assert partial_results.take() == []
@@ -93,7 +94,7 @@ def test_nothing_is_shown_that_an_unchanged_text_would_revoke(model: LoadedModel
     assert partial_results.take() == [(0, "<p>ONE. TWO")]
 
 
-def test_a_sentence_with_an_address_is_shown_at_its_end(model: LoadedModel) -> None:
+def test_a_sentence_with_an_address_is_shown_at_its_end(model: Model) -> None:
     partial_results = partial_results_of(model, "Write to max@example.org today.", "Write today.")
     partial_results.grew(0, ids(model, "schreib an mx@example.org x"))
     partial_results.grew(1, ids(model, "schreib heute x"))
@@ -102,7 +103,7 @@ def test_a_sentence_with_an_address_is_shown_at_its_end(model: LoadedModel) -> N
     assert partial_results.take() == [(0, "SCHREIB AN max@example.org.")]
 
 
-def test_an_address_is_found_as_the_network_reads_it(model: LoadedModel) -> None:
+def test_an_address_is_found_as_the_network_reads_it(model: Model) -> None:
     partial_results = partial_results_of(model, "Write to max@exam\u00adple.org today.")
     partial_results.grew(0, ids(model, "schreib an max@exam ple.org x"))
     assert partial_results.take() == []
@@ -111,9 +112,7 @@ def test_an_address_is_found_as_the_network_reads_it(model: LoadedModel) -> None
 
 
 @pytest.mark.parametrize("is_html", [False, True])
-def test_the_last_partial_result_is_the_answer_without_its_closing_tags(
-    model: LoadedModel, is_html: bool
-) -> None:
+def test_the_last_partial_result_is_the_answer_without_its_closing_tags(model: Model, is_html: bool) -> None:
     (job,) = jobs_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)
     results = [hypotheses(model, words) for words in ("an mx@example.org & x", "siehe ww.example.org.", "x")]
     results = results[: len(job.requests)]
@@ -127,7 +126,7 @@ def test_the_last_partial_result_is_the_answer_without_its_closing_tags(
     assert "max@example.org" in text
 
 
-def test_a_search_without_hypotheses_shows_nothing(model: LoadedModel) -> None:
+def test_a_search_without_hypotheses_shows_nothing(model: Model) -> None:
     partial_results = partial_results_of(model, "One.")
     partial_results.finished(0, [])
     assert not partial_results.changed.is_set()

@@ -40,7 +40,8 @@ def read(
         alternatives=alternatives,
         model=model,
     )
-    return Reader(CATALOGUE, max_tokens).read(request)
+    reader = Reader(CATALOGUE, max_tokens)
+    return reader.read(reader.plan(request))
 
 
 def sentences(job: TextJob) -> list[str]:

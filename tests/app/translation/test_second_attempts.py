@@ -28,7 +28,7 @@ REQUEST = TranslationRequest(
     deadline=time.monotonic() + 1e6,
     client="alice",
 )
-(JOB,) = Reader(Catalogue(BACKEND.models())).read(REQUEST)
+(JOB,) = [job.read() for job in Reader(Catalogue(BACKEND.models())).plan(REQUEST)]
 
 
 def found(text: str) -> list[Hypothesis]:
@@ -72,7 +72,7 @@ async def test_a_broken_sentence_is_tried_once_more_for_its_client() -> None:
     assert [sentence.texts[0] for sentence in sentences] == ["BIEN.", "AROUND"]
     assert outcomes == {"kept": 1, "discarded": 0, "impossible": 0}
     (((model, request),), deadline, client) = engines.asked[0]
-    assert (model, client) == ("tiny", "alice")
+    assert (model.card.name, client) == ("tiny", "alice")
     assert request.source_ids == JOB.requests[1].source_ids
     left = REQUEST.deadline - time.monotonic()
     assert deadline - time.monotonic() == pytest.approx(left / 2, rel=0.01)

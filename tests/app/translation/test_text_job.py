@@ -23,7 +23,7 @@ def job_of(text: str, *, source: str = "de", is_html: bool = False) -> TextJob:
         deadline=0.0,
         markup=HTML if is_html else None,
     )
-    return Reader(Catalogue(BACKEND.models())).read(request)[0]
+    return Reader(Catalogue(BACKEND.models())).plan(request)[0].read()
 
 
 def found(*texts: str, finished: bool = True) -> list[Hypothesis]:
@@ -35,7 +35,7 @@ def found(*texts: str, finished: bool = True) -> list[Hypothesis]:
 
 
 def advance(job: TextJob, *results: list[Hypothesis]) -> TextJob:
-    return job.advance(job.sentences(results))
+    return job.advance(job.sentences(results)).read()
 
 
 def test_the_result_of_the_first_hop_is_read_for_the_second() -> None:
@@ -65,8 +65,9 @@ def test_alternatives_fall_back_on_the_best_where_a_run_of_text_has_fewer() -> N
 
 
 def test_an_unchanged_text_names_no_checkpoint() -> None:
-    job = advance(job_of(" \n"))
-    answer = advance(job).answer()
+    job = job_of(" \n")
+    answer = job.answer()
+    assert job.remaining == ()
     assert (answer.text, answer.route, answer.sentences) == (" \n", None, ())
 
 

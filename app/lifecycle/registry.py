@@ -1,0 +1,432 @@
+"""The registry of models: lists all of them, and keeps in memory those that are pinned or in use.
+
+A model that is not pinned is loaded when a request asks for it. It is dropped when it was idle for long, or
+when another one needs its memory and it was used least recently. A model on which a request holds a lease is
+never dropped. All methods are for the event loop only.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from app.backend import Backend, LoadedModel, Model
+from app.background import in_background, start
+from app.errors import DeadlinePassedError, DrainingError, ModelUnavailableError
+from app.lifecycle.warm_up import load_verified, release_memory
+from app.telemetry.logs import describe_failure
+from app.telemetry.metrics import EvictionReason, Metrics
+from app.telemetry.timings import current
+from app.translation.catalogue import Catalogue
+from model.errors import ConfigError, TextTooLongError
+
+logger = logging.getLogger(__name__)
+
+ALL: Final = ("all",)
+# Each load may need as much memory again and a core.
+_PARALLEL_LOADS = 4
+# After so long a wait for memory, requests for other models that are not pinned wait too.
+_PATIENCE_SECONDS = 1.0
+_FIRST_BACKOFF_SECONDS = 1.0
+_LONGEST_BACKOFF_SECONDS = 60.0
+
+
+@dataclass(eq=False)
+class _Entry:
+    """What the registry knows of a model.
+
+    Attributes:
+        model: The model.
+        uses: Leases on it.
+        used_at: When the last lease ended, seconds of the event loop's clock.
+        loading: Loads it; None if it is loaded, or nothing asks for it.
+        failures: How often loading has failed in a row.
+        retry_at: When it may be loaded again, on the same clock.
+        idling: Drops it once it was idle for long.
+    """
+
+    model: Model
+    uses: int = 0
+    used_at: float = 0.0
+    loading: asyncio.Task[None] | None = None
+    failures: int = 0
+    retry_at: float = 0.0
+    idling: asyncio.TimerHandle | None = None
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether it is in memory, or will be."""
+        return self.model.loaded is not None or self.loading is not None
+
+
+@dataclass(eq=False)
+class _Waiter:
+    """A request that waits for memory, and since when."""
+
+    entries: Sequence[_Entry]
+    since: float
+    granted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class ModelRegistry:
+    """Lists the models of a backend, and hands out leases on them.
+
+    Args:
+        backend: Lists and loads models.
+        metrics: Where loads and evictions are counted.
+        pinned: Names of models or pairs that are always in memory; `all` for every model.
+        max_bytes: Most memory of all models; 0 for no limit.
+        idle_seconds: How long a model is kept that no request asks for; 0 for ever.
+        wait_until_unused: Blocks until no worker uses the engines of a model.
+
+    Attributes:
+        models: All models, the preferred one of a language pair first.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        metrics: Metrics,
+        *,
+        pinned: Sequence[str] = ALL,
+        max_bytes: int = 0,
+        idle_seconds: float = 0.0,
+        wait_until_unused: Callable[[Model], None] = lambda _: None,
+    ) -> None:
+        self.models: tuple[Model, ...] = ()
+        self._backend = backend
+        self._metrics = metrics
+        self._pinned = pinned
+        self._max_bytes = max_bytes
+        self._idle_seconds = idle_seconds
+        self._wait_until_unused = wait_until_unused
+        self._entries: dict[Model, _Entry] = {}
+        self._waiting: list[_Waiter] = []
+        self._slots = asyncio.Semaphore(_PARALLEL_LOADS)
+        self._is_closed = False
+
+    async def update(self) -> bool:
+        """List the models again.
+
+        Pinned models, and new versions of loaded models, are loaded before the list changes. Models that were
+        removed or replaced stay until `drop_removed`.
+
+        Returns:
+            Whether the list has changed.
+
+        Raises:
+            Exception: Why listing or loading failed; nothing has changed then.
+        """
+        listed = await in_background(self._backend.list_models)
+        known = {_identity(model): model for model in self.models}
+        models = tuple(known.get(_identity(model), model) for model in listed)
+        pinned = pinned_models(models, self._pinned)
+        self._require_memory(models, pinned)
+        for model in models:
+            if model.loaded is not None:
+                await in_background(lambda model=model: self._backend.verify(model))  # type: ignore[misc]
+        names = {model.card.name for model in self.models if model.loaded is not None}
+        due = [each for each in models if each not in self._entries and each.card.name in names]
+        due += [each for each in models if each in pinned and each.loaded is None and each not in due]
+        loaded = await self._load_all(due)
+        is_changed = models != self.models
+        self.models = models
+        for model in models:
+            model.is_pinned = model in pinned
+            self._entry(model).retry_at = 0.0
+        for model, each in loaded.items():
+            self._attach(self._entry(model), each)
+        self._make_space(0)
+        self._metrics.list_models(models, self._max_bytes)
+        self._metrics.show_models(models)
+        return is_changed
+
+    def drop_removed(self) -> None:
+        """Drop models that are no longer listed; those in use when their last lease ends."""
+        for entry in list(self._entries.values()):
+            if entry.model not in self.models:
+                self._drop_if_removed(entry)
+
+    @asynccontextmanager
+    async def lease(self, models: Collection[Model], deadline: float) -> AsyncIterator[None]:
+        """See Leases."""
+        entries = [self._entry(model) for model in models]
+        if not self._is_behind(entries) and all(entry.model.loaded is not None for entry in entries):
+            self._reserve(entries)
+        else:
+            await self._acquire_until(deadline, entries)
+        try:
+            yield
+        finally:
+            self._release(entries)
+
+    def cancel_all(self) -> None:
+        """Reject the requests that wait for memory: the process must end now."""
+        for waiter in self._waiting:
+            if not waiter.granted.done():
+                waiter.granted.set_exception(DrainingError())
+        self._waiting.clear()
+
+    def close(self) -> None:
+        """Free the memory of all models; no worker uses them any more."""
+        self._is_closed = True
+        self.cancel_all()
+        for entry in self._entries.values():
+            if entry.idling is not None:
+                entry.idling.cancel()
+            if entry.model.loaded is not None:
+                self._close(entry.model, [entry.model.loaded])
+                entry.model.loaded = None
+
+    async def _acquire_until(self, deadline: float, entries: Sequence[_Entry]) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                with current().during("load"):
+                    await self._acquire(entries)
+        except TimeoutError:
+            raise DeadlinePassedError from None
+
+    async def _acquire(self, entries: Sequence[_Entry]) -> None:
+        if self._is_behind(entries) or not self._reserve(entries):
+            await self._wait(entries)
+        try:
+            for entry in entries:
+                if entry.loading is not None:
+                    await asyncio.wait([entry.loading])
+                if entry.model.loaded is None:
+                    raise self._unavailable(entry)
+        except BaseException:
+            self._release(entries)
+            raise
+
+    async def _wait(self, entries: Sequence[_Entry]) -> None:
+        """Wait until the memory for models is reserved."""
+        self._require_fitting(entries)
+        waiter = _Waiter(entries, _now())
+        self._waiting.append(waiter)
+        try:
+            await waiter.granted
+        except asyncio.CancelledError:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif not waiter.granted.cancelled() and waiter.granted.exception() is None:
+                self._release(entries)
+            raise
+
+    def _is_behind(self, entries: Iterable[_Entry]) -> bool:
+        """Whether a request must wait because another one has waited for memory too long."""
+        is_starving = bool(self._waiting) and _now() - self._waiting[0].since >= _PATIENCE_SECONDS
+        return is_starving and not all(entry.model.is_pinned for entry in entries)
+
+    def _serve_waiting(self) -> None:
+        """Reserve memory for waiting requests, first come, first served if the first has waited for long."""
+        for waiter in list(self._waiting):
+            if waiter.granted.done():
+                continue
+            if self._reserve(waiter.entries):
+                self._waiting.remove(waiter)
+                waiter.granted.set_result(None)
+            elif self._is_behind(waiter.entries):
+                return
+
+    def _reserve(self, entries: Sequence[_Entry]) -> bool:
+        """Take leases on models, and load the missing ones if there is memory for them.
+
+        Returns:
+            Whether there is; otherwise nothing has happened.
+        """
+        now = _now()
+        missing = [entry for entry in entries if not entry.is_resident and entry.retry_at <= now]
+        closing: list[asyncio.Future[None]] | None = []
+        if missing:
+            closing = self._make_space(sum(entry.model.memory_bytes for entry in missing), entries)
+        if closing is None:
+            return False
+        for entry in missing:
+            entry.loading = asyncio.create_task(self._load(entry, closing))
+        for entry in entries:
+            entry.uses += 1
+            if entry.idling is not None:
+                entry.idling.cancel()
+        return True
+
+    def _release(self, entries: Iterable[_Entry]) -> None:
+        for entry in entries:
+            entry.uses -= 1
+            entry.used_at = _now()
+            self._rest(entry)
+        self._serve_waiting()
+
+    def _rest(self, entry: _Entry) -> None:
+        """See that a model without leases does not stay for ever."""
+        if entry.uses or self._is_closed:
+            return
+        if entry.model not in self.models:
+            self._drop_if_removed(entry)
+        elif self._idle_seconds and not entry.model.is_pinned and entry.model.loaded is not None:
+            loop = asyncio.get_running_loop()
+            entry.idling = loop.call_later(self._idle_seconds, lambda: self._drop(entry, "idle"))
+
+    def _make_space(self, needed: int, kept: Collection[_Entry] = ()) -> list[asyncio.Future[None]] | None:
+        """Drop the least recently used models until so many bytes are free.
+
+        Returns:
+            What to wait for before the memory is used; None if too many models are in use.
+        """
+        resident = [entry for entry in self._entries.values() if entry.is_resident]
+        excess = sum(entry.model.memory_bytes for entry in resident) + needed - self._max_bytes
+        victims = []
+        for entry in sorted(resident, key=lambda entry: entry.used_at):
+            if self._max_bytes == 0 or excess <= 0:
+                break
+            if not (entry.uses or entry.model.is_pinned or entry.loading or entry in kept):
+                victims.append(entry)
+                excess -= entry.model.memory_bytes
+        if self._max_bytes and excess > 0 and needed:
+            return None
+        return [self._drop(entry, "memory") for entry in victims]
+
+    async def _load(self, entry: _Entry, closing: Collection[asyncio.Future[None]]) -> None:
+        name = entry.model.card.name
+        try:
+            if closing:
+                await asyncio.wait(closing)
+            async with self._slots:
+                loaded = await in_background(lambda: load_verified(self._backend, entry.model))
+        except Exception as failure:
+            entry.failures += 1
+            pause = min(_FIRST_BACKOFF_SECONDS * 2 ** (entry.failures - 1), _LONGEST_BACKOFF_SECONDS)
+            entry.retry_at = _now() + pause
+            self._metrics.count_load("failed")
+            reason = {"model": name, "retry_seconds": pause, **describe_failure(failure)}
+            logger.error("the model could not be loaded", extra=reason)
+        else:
+            self._attach(entry, loaded)
+        finally:
+            entry.loading = None
+            self._rest(entry)
+            self._serve_waiting()
+
+    async def _load_all(self, models: Sequence[Model]) -> dict[Model, LoadedModel]:
+        """Load models, all or none."""
+        loaded: dict[Model, LoadedModel] = {}
+        try:
+            for model in models:
+                loaded[model] = await in_background(lambda model=model: load_verified(self._backend, model))  # type: ignore[misc]
+        except BaseException:  # whatever it is: close what was loaded, then raise it again
+            for each in loaded.values():
+                each.close()
+            self._metrics.count_load("failed")
+            raise
+        return loaded
+
+    def _attach(self, entry: _Entry, loaded: LoadedModel) -> None:
+        if self._is_closed:
+            loaded.close()
+            return
+        model = entry.model
+        model.loaded, model.memory_bytes = loaded, loaded.memory_bytes
+        model.device, model.precision = loaded.device, loaded.precision
+        entry.failures, entry.used_at = 0, _now()
+        self._metrics.count_load("loaded", loaded.seconds)
+        self._metrics.show_models(self.models)
+        fields = {"model": model.card.name, "version": model.version, "seconds": loaded.seconds}
+        logger.info("model loaded", extra=fields)
+
+    def _drop_if_removed(self, entry: _Entry) -> None:
+        if not entry.uses and entry.loading is None:
+            if entry.model.loaded is not None:
+                self._drop(entry, "removed")
+            del self._entries[entry.model]
+
+    def _drop(self, entry: _Entry, reason: EvictionReason) -> asyncio.Future[None]:
+        """Take a model without leases out of memory.
+
+        Returns:
+            Done when its memory is free.
+        """
+        model = entry.model
+        loaded = [model.loaded] if model.loaded is not None else []
+        model.loaded = None
+        self._metrics.count_eviction(reason)
+        self._metrics.show_models(self.models)
+        logger.info("model dropped", extra={"model": model.card.name, "reason": reason})
+        try:
+            return start(lambda: self._close(model, loaded))
+        except RuntimeError:
+            # Without a thread, the memory is free as soon as no worker refers to the engines.
+            closed = asyncio.get_running_loop().create_future()
+            closed.set_result(None)
+            return closed
+
+    def _close(self, model: Model, loaded: list[LoadedModel]) -> None:
+        try:
+            if not self._is_closed:
+                self._wait_until_unused(model)
+            while loaded:
+                loaded.pop().close()
+            release_memory()
+        except Exception as fault:
+            logger.error("a model could not be closed", extra={"model": model.card.name}, exc_info=fault)
+
+    def _entry(self, model: Model) -> _Entry:
+        return self._entries.setdefault(model, _Entry(model))
+
+    def _unavailable(self, entry: _Entry) -> ModelUnavailableError:
+        return ModelUnavailableError(entry.model.card.name, max(entry.retry_at - _now(), 0.0))
+
+    def _require_fitting(self, entries: Iterable[_Entry]) -> None:
+        """Reject a request whose models never fit into memory together, next to the pinned ones."""
+        wanted = {entry.model for entry in entries} | {each for each in self.models if each.is_pinned}
+        needed = sum(model.memory_bytes for model in wanted)
+        if needed > self._max_bytes:
+            raise TextTooLongError("q", "MAX_MODEL_BYTES", self._max_bytes, needed)
+
+    def _require_memory(self, models: Iterable[Model], pinned: Collection[Model]) -> None:
+        """Refuse a limit that the pinned models and any other one exceed.
+
+        Raises:
+            ConfigError: With the name of the largest model.
+        """
+        if not self._max_bytes:
+            return
+        others = [model for model in models if model not in pinned]
+        largest = max(others or pinned, key=lambda model: model.memory_bytes)
+        needed = sum(model.memory_bytes for model in {*pinned, largest})
+        if needed > self._max_bytes:
+            name = largest.card.name
+            requirement = f"at least {needed}, as {name} and the pinned models need, or 0"
+            raise ConfigError("max_model_bytes", requirement, self._max_bytes)
+
+
+def pinned_models(models: Sequence[Model], names: Sequence[str]) -> set[Model]:
+    """Returns the models that names stand for: those of a model, or of a pair such as `en-fr`, or `all`.
+
+    Raises:
+        ConfigError: If a name stands for none.
+    """
+    if tuple(names) == ALL:
+        return set(models)
+    catalogue = Catalogue(models)
+    by_name = {model.card.name: {model} for model in models}
+    return {model for name in names for model in by_name.get(name) or _models_of_pair(catalogue, name)}
+
+
+def _models_of_pair(catalogue: Catalogue, name: str) -> set[Model]:
+    for source in catalogue.sources:
+        target = name.removeprefix(f"{source}-")
+        if target != name and target in catalogue.targets(source):
+            return {hop.model for hop in catalogue.route((source, target), None).hops}
+    requirement = "names of checkpoints, or pairs such as `en-fr`, that are served; or auto, all or none"
+    raise ConfigError("pinned_models", requirement, name)
+
+
+def _identity(model: Model) -> tuple[object, ...]:
+    """What tells two models apart; new self-test sentences count, as they have to be translated too."""
+    return model.card.name, model.checksum, model.folder, model.self_test
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
