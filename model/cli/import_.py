@@ -1,13 +1,22 @@
 """`dragoman import`: a checkpoint from a model of another framework."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from model.checkpoint.card import Pair
+from model.checkpoint.card import Pair, is_language_code
 from model.checkpoint.importing.recognise import FORMATS
 from model.cli.main import Misuse
 from model.cli.options import output_folder, require_replaceable
+
+if TYPE_CHECKING:
+    from model.checkpoint.folder import Checkpoint
+
+_MOST_DIRECTIONS = 4
+"""Directions of which self-test sentences are recorded."""
 
 
 @click.command(name="import")
@@ -20,24 +29,71 @@ from model.cli.options import output_folder, require_replaceable
     help="Format of ORIGIN; recognised if omitted.",
 )
 @click.option("--pair", metavar="SOURCE-TARGET", help="Languages, such as en-fr; the model's own if omitted.")
+@click.option("--revision", help="Branch, tag or commit of a model of the hub.")
 @click.option("--name", help="Name of the checkpoint; the model's own if omitted.")
-def import_(origin: str, output: Path, format_name: str | None, pair: str | None, name: str | None) -> None:
-    """Convert ORIGIN, a model of another framework, to a checkpoint folder.
+def import_(
+    origin: str,
+    output: Path,
+    format_name: str | None,
+    pair: str | None,
+    revision: str | None,
+    name: str | None,
+) -> None:
+    r"""Convert ORIGIN, a model of another framework, to a checkpoint folder.
 
-    ORIGIN is a folder or a file. The folder is verified, and written completely or not at all.
+    ORIGIN is a folder, a file, or the name of a model of the Hugging Face hub, OWNER/NAME. The folder is
+    verified, and written completely or not at all.
+
+    \b
+    Examples:
+      dragoman import Helsinki-NLP/opus-mt-en-fr -o checkpoints/en-fr
+      dragoman import ~/models/nllb-200-distilled-600M -o checkpoints/nllb --pair en-fr
+      dragoman import translate-en_fr-1_9.argosmodel -o checkpoints/en-fr
     """
     from model.checkpoint.importing.importer import import_model
 
-    path = Path(origin)
-    require_replaceable(output, [path])
-    import_model(path, output, format_name=format_name, pair=_pair(pair), name=name)
+    require_replaceable(output, [Path(origin)])
+    with _local(origin, revision) as (path, source):
+        import_model(
+            path, output, format_name=format_name, pair=_pair(pair), name=name, origin=source, verify=_record
+        )
     click.echo(f"Written: {output}")
+
+
+@contextmanager
+def _local(origin: str, revision: str | None) -> Iterator[tuple[Path, dict[str, object]]]:
+    """Yields the path of a model, which may have to be downloaded, and what provenance says of the origin."""
+    from model.checkpoint.importing.hub import downloaded, is_hub_name
+
+    if Path(origin).exists() or not is_hub_name(origin):
+        if revision is not None:
+            raise Misuse(f"--revision is for a model of the hub, but {origin} is a path")
+        yield Path(origin), {"source": Path(origin).name}
+        return
+    with downloaded(origin, revision) as (folder, commit):
+        yield folder, {"source": origin, "revision": commit}
+
+
+def _record(checkpoint: "Checkpoint") -> None:
+    """Records self-test sentences of the first directions whose source language has some."""
+    from model.checkpoint.manifest import record
+    from model.checkpoint.self_test import PROVENANCE_KEY, find_self_test, plain_sentences
+    from model.decoding.factory import engine_factory
+
+    pairs = [pair for pair in checkpoint.card.pairs if plain_sentences(pair[0])][:_MOST_DIRECTIONS]
+    engine = engine_factory(checkpoint, device="cpu").make()
+    found = find_self_test(pairs, engine.decode, checkpoint.tokenizer)
+    engine.close()
+    if found:
+        record(checkpoint.folder, PROVENANCE_KEY, [sentence.to_dict() for sentence in found])
 
 
 def _pair(text: str | None) -> Pair | None:
     if text is None:
         return None
-    source, _, target = text.partition("-")
-    if not source or not target:
+    parts = text.split("-")
+    splits = (("-".join(parts[:place]), "-".join(parts[place:])) for place in range(1, len(parts)))
+    pair = next((each for each in splits if all(map(is_language_code, each))), None)
+    if pair is None:
         raise Misuse(f"--pair must be two language codes such as en-fr, but is {text}")
-    return source, target
+    return pair

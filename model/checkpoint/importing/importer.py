@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from model.checkpoint.card import ModelCard, Pair
-from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.foreign import ForeignModel
 from model.checkpoint.importing.recognise import FORMATS, Format, format_named, recognise
 from model.checkpoint.manifest import write_config, write_errors, write_provenance
@@ -24,7 +24,7 @@ def import_model(
     pair: Pair | None = None,
     name: str | None = None,
     origin: Mapping[str, object] | None = None,
-    verify: Callable[[Path], None] | None = None,
+    verify: Callable[[Checkpoint], None] | None = None,
 ) -> None:
     """Converts a model to a checkpoint folder, which is written completely or not at all.
 
@@ -35,7 +35,7 @@ def import_model(
         pair: Languages, if the model does not name its own, or others than it names.
         name: Name of the checkpoint; None takes the model's.
         origin: Values for provenance.json that only the caller knows, such as a revision.
-        verify: Called with the verified folder before it is put in place; raises an error to refuse it.
+        verify: Called with the verified checkpoint before it is put in place; raises an error to refuse it.
 
     Raises:
         CheckpointError: If the model is broken, of no known format, or cannot be computed.
@@ -45,9 +45,9 @@ def import_model(
     model = chosen.reader.read(path, pair)
     with write_errors(folder), atomic_folder(folder) as temporary:
         _write(model, chosen, temporary, name or model.name, {**model.origin, **(origin or {})})
-        load_checkpoint(temporary)
+        checkpoint = load_checkpoint(temporary)
         if verify:
-            verify(temporary)
+            verify(checkpoint)
 
 
 def _recognised(path: Path) -> Format:

@@ -91,7 +91,7 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
         settings=tokenizer.settings,
         tokenizer_models=tokenizer.models,
         vocabularies=tokenizer.vocabularies,
-        name=re.sub(r"[^A-Za-z0-9._+-]+", "-", folder.resolve().name).strip("-._+")[:64] or family,
+        name=re.sub(r"[^A-Za-z0-9._+-]+", "-", folder.absolute().name).strip("-._+")[:64] or family,
         pairs=tokenizer.pairs,
         max_source_length=max(2, longest),
         max_target_length=most,

@@ -1,0 +1,104 @@
+"""`dragoman import`, also of models of the hub."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint.importing.hub import needed_files
+from tests.model.checkpoint.importing import hugging_face_folders as folders
+from tests.model.checkpoint.importing.hub import COMMIT, Hub
+
+NAME = "Helsinki-NLP/opus-mt-en-fr"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("origin") / "opus-mt-en-fr"
+    folders.marian(folder)
+    (folder / "README.md").write_text("---\nlanguage: [en, fr]\nlicense: apache-2.0\n---\n")
+    for unwanted in ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack", "tokenizer.json"):
+        (folder / unwanted).write_bytes(b"unwanted")
+    return folder
+
+
+def dragoman(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from model.cli import main; main()", *map(str, arguments)],
+        env={**os.environ, "DRAGOMAN_TRACEBACK": "", "PYTHONPATH": str(Path.cwd()), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def provenance(folder: Path) -> dict[str, object]:
+    return json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+
+
+def test_a_model_of_the_hub(model: Path, tmp_path: Path) -> None:
+    hub, output = Hub(NAME, model), tmp_path / "en-fr"
+    home = {"HF_HOME": str(tmp_path / "home"), "HF_TOKEN": "hf_secret"}
+    with hub.serving() as endpoint:
+        done = dragoman("import", NAME, "-o", output, "--revision", "main", **home, HF_ENDPOINT=endpoint)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == f"Written: {output}\n"
+    expected = {path.name for path in model.iterdir()}
+    # The two SentencePiece models are one, which the cache knows.
+    assert {*hub.downloads, "source.spm", "target.spm"} == expected - {
+        "pytorch_model.bin",
+        "tf_model.h5",
+        "flax_model.msgpack",
+        "tokenizer.json",
+    }
+    assert set(hub.tokens) == {"Bearer hf_secret"}
+    origin = provenance(output)["origin"]
+    assert isinstance(origin, dict)
+    assert (origin["source"], origin["revision"], origin["format"]) == (NAME, COMMIT, "hugging-face")
+    assert set(origin["files"]) > {"config.json", "model.safetensors", "source.spm", "vocab.json"}
+    card = json.loads((output / "config.json").read_text())["card"]
+    assert card["name"] == "opus-mt-en-fr"
+    # The cache suffices without a network.
+    again = dragoman(
+        "import", NAME, "-o", tmp_path / "again", **home, HF_ENDPOINT=endpoint, HF_HUB_OFFLINE="1"
+    )
+    assert again.returncode == 0, again.stderr
+    assert provenance(tmp_path / "again")["origin"] == origin
+
+
+@pytest.mark.parametrize(
+    ("origin", "environment", "message"),
+    [
+        ("nobody/nothing", {}, "dragoman: cannot get nobody/nothing from http://"),
+        ("nobody/nothing", {"HF_HUB_OFFLINE": "1"}, "dragoman: cannot get nobody/nothing from http://"),
+        ("nothing", {}, "dragoman: nothing does not exist"),
+    ],
+)
+def test_what_cannot_be_had_is_one_line(
+    model: Path, tmp_path: Path, origin: str, environment: dict[str, str], message: str
+) -> None:
+    with Hub(NAME, model).serving() as endpoint:
+        home = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": endpoint}
+        done = dragoman("import", origin, "-o", tmp_path / "output", **home, **environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "output").exists()
+
+
+def test_only_one_kind_of_weights_is_needed() -> None:
+    names = ["README.md", "config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.onnx", "a.md"]
+    assert needed_files(names) == ["README.md", "config.json", "model.safetensors"]
+    parts = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
+    assert needed_files([*parts, "../evil.json"]) == parts
+    assert needed_files(["model.bin", "shared_vocabulary.txt"]) == ["shared_vocabulary.txt", "model.bin"]
+
+
+def test_options_that_cannot_be_meant(model: Path, tmp_path: Path) -> None:
+    for option in (("--revision", "main"), ("--pair", "english"), ("--pair", "en")):
+        done = dragoman("import", model, "-o", tmp_path / "output", *option)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"dragoman: {option[0]} ")
