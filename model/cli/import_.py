@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from model.checkpoint.card import Pair, is_language_code
+from model.checkpoint.card import Pair
 from model.checkpoint.importing.recognise import FORMATS
 from model.cli.main import Misuse
 from model.cli.options import output_folder, require_replaceable
+from model.text.language_codes import is_language_code
 
 if TYPE_CHECKING:
     from model.checkpoint.folder import Checkpoint
