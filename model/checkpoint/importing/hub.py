@@ -51,7 +51,7 @@ def downloaded(name: str, revision: str | None) -> Iterator[tuple[Path, str]]:
         else:
             found = HfApi().model_info(name, revision=revision)
             files = needed_files([each.rfilename for each in found.siblings or ()])
-            place = snapshot_download(name, revision=found.sha, allow_patterns=files)
+            place = snapshot_download(name, revision=revision, allow_patterns=files)
     # The package raises errors of its own, of its HTTP client and of the system.
     except Exception as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
