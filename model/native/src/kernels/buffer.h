@@ -36,8 +36,9 @@ class Buffer {
     const std::size_t bytes = (wanted + unit - 1) / unit * unit;
     void* fresh = std::aligned_alloc(unit, bytes);
     if (fresh == nullptr) throw std::bad_alloc();
-    if (unit == kHugePage) madvise(fresh, bytes, MADV_HUGEPAGE);  // advice: without huge pages the code is only slower
-    std::memset(fresh, 0, bytes);
+    // Advice: without huge pages the code is only slower. The end, which fills no huge page, would waste one.
+    if (unit == kHugePage) madvise(fresh, wanted / unit * unit, MADV_HUGEPAGE);
+    std::memset(fresh, 0, wanted);
     std::free(data_);
     data_ = static_cast<T*>(fresh);
     size_ = size;
