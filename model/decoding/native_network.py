@@ -12,7 +12,7 @@ from model.network.parameters import parameter_shapes
 _PRECISIONS = {"float32": 0, "bfloat16": 1, "int8": 2}
 _ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
 _NORM_FORMS = {"variance": 0, "standard_deviation": 1, "root_mean_square": 2}
-_POSITIONS = {"sinusoidal": 0, "learned": 1, "relative": 2, "rotary": 3}
+_POSITIONS = {"sinusoidal": 0, "learned": 1, "relative": 2, "rotary": 3, "relative_vectors": 4}
 _LARGEST = 2**30  # twice as much (distances in both directions) still fits an int32
 
 
@@ -71,8 +71,6 @@ def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:
         raise NativeError("the native library computes encoder-decoders only")
     if precision not in _PRECISIONS:
         raise NativeError(f"the native library computes in {', '.join(_PRECISIONS)}, not in {precision}")
-    if config.positions not in _POSITIONS:
-        raise NativeError(f"the native library does not compute positions {config.positions}")
     for name, value in config.to_dict().items():
         if isinstance(value, int) and value > _LARGEST:
             raise NativeError(f"the native library computes with {name} up to {_LARGEST}, not with {value}")

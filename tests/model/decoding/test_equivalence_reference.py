@@ -122,6 +122,7 @@ POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
         },
         {"vocab_multiple": 64, "num_encoder_layers": 1, "num_decoder_layers": 3, "num_heads": 4},
         {"positions": "relative_vectors", "relative_max_distance": 3},
+        {"positions": "relative_vectors", "attention_dim": 40, "norm_position": "pre"},
         *FAMILY_FEATURES,
         T5,
     ],
@@ -130,8 +131,6 @@ POSITIONS = ("sinusoidal", "learned", "relative", "rotary")
 def test_every_architecture_equals_the_slow_reference(
     variant: dict[str, object], new_engine: NewEngine
 ) -> None:
-    if "relative_vectors" in variant.values() and new_engine is not torch_engine:
-        pytest.skip("PyTorch alone computes relative vectors")
     network = tiny_network(**variant)
     reference = ReferenceDecoder(network)
     requests = [

@@ -109,7 +109,6 @@ def test_an_entry_holds_keys_and_values_of_all_layers(library: Library) -> None:
     [
         ({"num_encoder_layers": 0}, "encoder-decoders only"),
         ({"num_decoder_layers": 0}, "encoder-decoders only"),
-        ({"positions": "relative_vectors"}, "does not compute positions relative_vectors"),
         ({"max_positions": 2**32 + 1}, "max_positions up to 1073741824, not with 4294967297"),
     ],
 )

@@ -5,7 +5,7 @@
 
 namespace dragoman {
 
-enum class Positions : int32_t { sinusoidal = 0, learned = 1, relative = 2, rotary = 3 };
+enum class Positions : int32_t { sinusoidal = 0, learned = 1, relative = 2, rotary = 3, relative_vectors = 4 };
 
 // The fields of TransformerConfig in model/config.py that decoding needs; NativeConfig in model/native/structures.py
 // has the same order.

@@ -12,6 +12,7 @@
 #include "kernels/attention.h"
 #include "kernels/layer_norm.h"
 #include "kernels/matrix.h"
+#include "kernels/relative_vectors.h"
 #include "network/config.h"
 #include "network/tensors.h"
 
@@ -25,6 +26,7 @@ struct FeedForward {
 struct SelfAttention {
   Matrix query_key_value, output;
   LayerNorm norm;
+  RelativeVectors vectors;
 };
 
 // SSRU, the recurrent cell of Kim et al. 2019 (https://aclanthology.org/D19-5632).
@@ -97,7 +99,22 @@ class Loader {
  private:
   SelfAttention self_attention(const std::string& layer) const {
     return {to_heads({layer + ".attention.query", layer + ".attention.key_value"}, 3),
-            from_heads(layer + ".attention.output"), norm(layer + ".attention_residual.norm")};
+            from_heads(layer + ".attention.output"), norm(layer + ".attention_residual.norm"),
+            relative_vectors(layer + ".attention.relative")};
+  }
+
+  RelativeVectors relative_vectors(const std::string& name) const {
+    if (static_cast<Positions>(config_.positions) != Positions::relative_vectors) return {};
+    return {one_head(name + ".keys.weight"), one_head(name + ".values.weight"), config_.relative_max_distance};
+  }
+
+  // The rows of a matrix as wide as a head, padded with zeros.
+  std::vector<float> one_head(const std::string& name) const {
+    std::vector<float> padded((2 * int64_t{config_.relative_max_distance} + 1) * heads_.width);
+    tensors_.for_each_row(name, [&](int64_t row, const Tensor& rows, int64_t index) {
+      rows.copy_row(index, padded.data() + row * heads_.width);
+    });
+    return padded;
   }
 
   FeedForward feed_forward(const std::string& layer) const {

@@ -136,6 +136,9 @@ void Network::reserve(Scratch& scratch, int64_t rows) const {
   scratch.attended.resize(rows * projected);
   scratch.hidden.resize(rows * config_.ffn_dim);
   scratch.scores.resize(heads_.count * round_up(config_.max_positions, kLanes));
+  if (static_cast<Positions>(config_.positions) == Positions::relative_vectors) {
+    scratch.biases.resize(scratch.scores.size());
+  }
 }
 
 void Network::multiply(Scratch& scratch, const Matrix& matrix, const float* rows, int count, int columns,
@@ -177,8 +180,14 @@ void Network::rotate_heads(float* numbers, int position) const {
   rotate(numbers, heads_.count, heads_.width, config_.head_dim, angles);
 }
 
-// The biases of keys 0, 1, … for a query at `position`.
-DistanceBias Network::distance_bias(const std::vector<float>& table, int position) const {
+// The biases of keys 0 … count - 1 for a query at `position`: those of a table, or its products with vectors, which
+// stay valid until the next call.
+DistanceBias Network::distance_bias(Scratch& scratch, const std::vector<float>& table, const RelativeVectors& vectors,
+                                    const float* query, int position, int count) const {
+  if (!vectors.is_empty()) {
+    vectors.score(heads_, query, position, count, scratch.biases.data());
+    return {scratch.biases.data(), count, 0};
+  }
   if (table.empty()) return {};
   return {table.data(), 2 * config_.max_positions - 1, config_.max_positions - 1 - position};
 }
@@ -189,7 +198,7 @@ void Network::encode_layer(Scratch& scratch, const EncoderLayer& layer, const So
   residual(scratch, part.norm, rows, [&](const float* input) {
     multiply(scratch, part.query_key_value, input, rows, config_.model_dim, scratch.projections.data());
     for (int sentence = 0, first = 0; sentence < count; first += sources[sentence++].length) {
-      attend_to_sentence(scratch, first, sources[sentence].length);
+      attend_to_sentence(scratch, part.vectors, first, sources[sentence].length);
     }
     const int width = static_cast<int>(heads_.total_width());
     multiply(scratch, part.output, scratch.attended.data(), rows, width, scratch.states.data(), {Store::adds});
@@ -197,7 +206,7 @@ void Network::encode_layer(Scratch& scratch, const EncoderLayer& layer, const So
   feed_forward(scratch, layer.feed_forward, rows);
 }
 
-void Network::attend_to_sentence(Scratch& scratch, int first, int length) const {
+void Network::attend_to_sentence(Scratch& scratch, const RelativeVectors& vectors, int first, int length) const {
   const int64_t width = heads_.total_width(), stride = 3 * width;
   float* projections = scratch.projections.data() + first * stride;
   for (int i = 0; i < length; ++i) {
@@ -207,9 +216,11 @@ void Network::attend_to_sentence(Scratch& scratch, int first, int length) const 
   const auto keys = [&](int i) { return projections + i * stride + width; };
   const auto values = [&](int i) { return projections + i * stride + 2 * width; };
   for (int i = 0; i < length; ++i) {
-    attend<Layout::contiguous>(heads_, projections + i * stride, length, keys, values,
-                               distance_bias(encoder_biases_, i), scratch.scores.data(),
-                               scratch.attended.data() + (first + i) * width, nullptr);
+    const float* query = projections + i * stride;
+    float *scores = scratch.scores.data(), *output = scratch.attended.data() + (first + i) * width;
+    const DistanceBias bias = distance_bias(scratch, encoder_biases_, vectors, query, i, length);
+    attend<Layout::contiguous>(heads_, query, length, keys, values, bias, scores, output, nullptr);
+    if (!vectors.is_empty()) vectors.add(heads_, scores, round_up(length, kLanes), i, length, output);
   }
 }
 
@@ -289,9 +300,13 @@ void Network::self_attention_step(Scratch& scratch, int layer, const Row* rows, 
       rotate_heads(query, row.position);
       rotate_heads(query + width, row.position);
       store_slot(query + width, pool.at(layer, row.block_table[row.position]));
-      const DistanceBias bias = distance_bias(decoder_biases_, row.position);
-      attend_to_slots(scratch, layer, pool, {row.block_table, row.position + 1, bias, nullptr}, query,
-                      scratch.attended.data() + int64_t{i} * width);
+      const int positions = row.position + 1;
+      float* output = scratch.attended.data() + int64_t{i} * width;
+      const DistanceBias bias = distance_bias(scratch, decoder_biases_, part.vectors, query, row.position, positions);
+      attend_to_slots(scratch, layer, pool, {row.block_table, positions, bias, nullptr}, query, output);
+      if (!part.vectors.is_empty()) {
+        part.vectors.add(heads_, scratch.scores.data(), round_up(positions, kLanes), row.position, positions, output);
+      }
     }
     multiply(scratch, part.output, scratch.attended.data(), count, width, scratch.states.data(), {Store::adds});
   });

@@ -35,7 +35,7 @@ struct Row {
 
 // The float32 activations of one thread. The buffers grow to the largest batch.
 struct Scratch {
-  Buffer<float> states, normed, projections, attended, hidden, scores;
+  Buffer<float> states, normed, projections, attended, hidden, scores, biases;
   Inputs inputs;
 };
 
@@ -75,10 +75,11 @@ class Network {
   void residual(Scratch& scratch, const LayerNorm& norm, int rows, Block block) const;
   void feed_forward(Scratch& scratch, const FeedForward& layer, int rows) const;
   void rotate_heads(float* numbers, int position) const;
-  DistanceBias distance_bias(const std::vector<float>& table, int position) const;
+  DistanceBias distance_bias(Scratch& scratch, const std::vector<float>& table, const RelativeVectors& vectors,
+                             const float* query, int position, int count) const;
 
   void encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count, int rows) const;
-  void attend_to_sentence(Scratch& scratch, int first, int length) const;
+  void attend_to_sentence(Scratch& scratch, const RelativeVectors& vectors, int first, int length) const;
   void store_sources(Scratch& scratch, const Source* sources, int count, int rows, KvPool& pool) const;
   void store_slot(const float* keys_values, void* slot) const;
   void attend_to_slots(Scratch& scratch, int layer, KvPool& pool, const Attended& attended, const float* query,
