@@ -47,11 +47,11 @@ def downloaded(name: str, revision: str | None) -> Iterator[tuple[Path, str]]:
         raise ConfigError("origin", requirement, name) from None
     try:
         if constants.HF_HUB_OFFLINE:
-            place = snapshot_download(name, revision=revision, local_files_only=True)
+            place = _cached(Path(constants.HF_HUB_CACHE), name, revision or "main")
         else:
             found = HfApi().model_info(name, revision=revision)
             files = needed_files([each.rfilename for each in found.siblings or ()])
-            place = snapshot_download(name, revision=revision, allow_patterns=files)
+            place = Path(snapshot_download(name, revision=revision, allow_patterns=files))
     # The package raises errors of its own, of its HTTP client and of the system.
     except Exception as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
@@ -59,7 +59,18 @@ def downloaded(name: str, revision: str | None) -> Iterator[tuple[Path, str]]:
     with TemporaryDirectory(prefix="dragoman-hub-") as temporary:
         folder = Path(temporary, name.rpartition("/")[2])
         folder.symlink_to(place, target_is_directory=True)
-        yield folder, Path(place).name
+        yield folder, place.name
+
+
+def _cached(cache: Path, name: str, revision: str) -> Path:
+    """Returns the folder of a model in the cache, where a branch or tag is a file with the commit."""
+    model = cache / f"models--{name.replace('/', '--')}"
+    branch = model / "refs" / revision
+    commit = branch.read_text(encoding="utf-8") if branch.is_file() else revision
+    place = model / "snapshots" / commit
+    if not place.is_dir():
+        raise FileNotFoundError(f"HF_HUB_OFFLINE is set, and {cache} does not have it")
+    return place
 
 
 def needed_files(names: Collection[str]) -> list[str]:
