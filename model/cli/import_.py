@@ -10,11 +10,12 @@ import click
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.recognise import FORMATS
 from model.cli.main import Misuse
-from model.cli.options import output_folder, require_replaceable
+from model.cli.options import output_folder, require_replaceable, storage_option
 from model.text.language_codes import is_language_code
 
 if TYPE_CHECKING:
     from model.checkpoint.folder import Checkpoint
+    from model.checkpoint.weights import StorageType
 
 _MOST_DIRECTIONS = 4
 """Directions of which self-test sentences are recorded."""
@@ -32,6 +33,7 @@ _MOST_DIRECTIONS = 4
 @click.option("--pair", metavar="SOURCE-TARGET", help="Languages, such as en-fr; the model's own if omitted.")
 @click.option("--revision", help="Branch, tag or commit of a model of the hub.")
 @click.option("--name", help="Name of the checkpoint; the model's own if omitted.")
+@storage_option
 def import_(
     origin: str,
     output: Path,
@@ -39,6 +41,7 @@ def import_(
     pair: str | None,
     revision: str | None,
     name: str | None,
+    storage: "StorageType | None",
 ) -> None:
     r"""Convert ORIGIN, a model of another framework, to a checkpoint folder.
 
@@ -56,7 +59,14 @@ def import_(
     require_replaceable(output, [Path(origin)])
     with _local(origin, revision) as (path, source):
         import_model(
-            path, output, format_name=format_name, pair=_pair(pair), name=name, origin=source, verify=_record
+            path,
+            output,
+            format_name=format_name,
+            pair=_pair(pair),
+            name=name,
+            storage=storage,
+            origin=source,
+            verify=_record,
         )
     click.echo(f"Written: {output}")
 

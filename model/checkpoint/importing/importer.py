@@ -9,6 +9,7 @@ from model.checkpoint.importing.foreign import ForeignModel
 from model.checkpoint.importing.recognise import FORMATS, Format, format_named, recognise
 from model.checkpoint.manifest import write_config, write_errors, write_provenance
 from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
+from model.checkpoint.weights import StorageType
 from model.checkpoint.writing import write_weights
 from model.errors import CheckpointError
 from model.files import atomic_folder
@@ -23,6 +24,7 @@ def import_model(
     format_name: str | None = None,
     pair: Pair | None = None,
     name: str | None = None,
+    storage: StorageType | None = None,
     origin: Mapping[str, object] | None = None,
     verify: Callable[[Checkpoint], None] | None = None,
 ) -> None:
@@ -34,6 +36,7 @@ def import_model(
         format_name: Name of one of FORMATS; None recognises the format.
         pair: Languages, if the model does not name its own, or others than it names.
         name: Name of the checkpoint; None takes the model's.
+        storage: Type to store weights in, see `write_weights`; None keeps the model's types.
         origin: Values for provenance.json that only the caller knows, such as a revision.
         verify: Called with the verified checkpoint before it is put in place; raises an error to refuse it.
 
@@ -44,7 +47,8 @@ def import_model(
     chosen = format_named(format_name) if format_name else _recognised(path)
     model = chosen.reader.read(path, pair)
     with write_errors(folder), atomic_folder(folder) as temporary:
-        _write(model, chosen, temporary, name or model.name, {**model.origin, **(origin or {})})
+        _write(model, temporary, name or model.name, storage)
+        write_provenance(temporary, {"origin": {"format": chosen.name, **model.origin, **(origin or {})}})
         checkpoint = load_checkpoint(temporary)
         if verify:
             verify(checkpoint)
@@ -60,9 +64,7 @@ def _recognised(path: Path) -> Format:
     return found
 
 
-def _write(
-    model: ForeignModel, chosen: Format, folder: Path, name: str, origin: Mapping[str, object]
-) -> None:
+def _write(model: ForeignModel, folder: Path, name: str, storage: StorageType | None) -> None:
     card = ModelCard(
         name=name,
         version="1",
@@ -73,7 +75,6 @@ def _write(
     )
     write_config(folder, model.config, card)
     write_tokenizer(folder, model.settings, models=model.tokenizer_models, vocabularies=model.vocabularies)
-    write_weights(folder, model.config, model.tensors)
+    write_weights(folder, model.config, model.tensors, storage)
     if model.shortlist is not None:
         (folder / SHORTLIST).write_bytes(shortlist_bytes(model.shortlist))
-    write_provenance(folder, {"origin": {"format": chosen.name, **origin}})

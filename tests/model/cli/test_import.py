@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.importing.hub import needed_files
 from tests.model.checkpoint.importing import hugging_face_folders as folders
 from tests.model.checkpoint.importing.hub import COMMIT, Hub
@@ -67,6 +68,12 @@ def test_a_model_of_the_hub(model: Path, tmp_path: Path) -> None:
     )
     assert again.returncode == 0, again.stderr
     assert provenance(tmp_path / "again")["origin"] == origin
+
+
+def test_the_number_type_to_store_weights_in(model: Path, tmp_path: Path) -> None:
+    done = dragoman("import", model, "-o", tmp_path / "model", "--storage", "int8")
+    assert done.returncode == 0, done.stderr
+    assert set(load_checkpoint(tmp_path / "model").weights.dtypes.values()) == {"int8", "float32"}
 
 
 @pytest.mark.parametrize(
