@@ -69,10 +69,10 @@ class ModelSettings(BaseModel):
         "native library on a CPU, otherwise 1",
     )
 
-    shortlist: Literal["on", "off"] = Field(
-        default="off",
+    shortlist: Literal["auto", "on", "off"] = Field(
+        default="auto",
         description="on: only the tokens on the checkpoint's shortlist for a sentence are considered, which "
-        "is faster; off: all tokens are",
+        "is faster; off: all tokens are; auto: on in int8 for models that were imported with a shortlist",
     )
 
     pivot: Literal["on", "off"] = Field(

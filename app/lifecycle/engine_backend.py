@@ -33,6 +33,7 @@ _STATE_BYTES: Final = {"cpu": 2**28, "cuda": 2**32}
 # In the native library, encoding a token costs the same in any batch; in PyTorch, large batches are cheaper.
 _NATIVE_ENCODE_TOKENS: Final = 256
 _TORCH_ENCODE_TOKENS: Final = 2048
+_SHORTLIST: Final = {"auto": None, "on": True, "off": False}
 _NUMBER_BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
 # Memory of a tokenizer by the size of its files, and of anything else that a checkpoint has.
 _TOKENIZER_FACTOR: Final = 4
@@ -93,7 +94,7 @@ class EngineBackend:
             checkpoint,
             device=settings.device,
             precision=settings.precision,
-            shortlist=settings.shortlist == "on",
+            shortlist=_SHORTLIST[settings.shortlist],
         )
         # In PyTorch, one engine uses all cores.
         count = self.workers if factory.is_native or settings.workers else 1

@@ -17,6 +17,8 @@ from model.validators import require_choice
 
 FORMAT_VERSION = 1
 PROVENANCE = "provenance.json"
+ORIGIN = "origin"
+"""Key of provenance.json that only imported checkpoints have: format, files, revision."""
 _PARTS = ("format_version", "card", "architecture")
 
 JsonObject = Mapping[str, object]

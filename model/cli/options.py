@@ -236,6 +236,16 @@ device_option = _choice("device", "auto|cpu|cuda", "Device to run on.")
 precision_option = _choice("precision", "auto|float32|bfloat16|float16|int8", "Number type to compute in.")
 
 
+class _AutoOrFlag(click.types.BoolParamType):
+    """A flag that the environment may also leave to the checkpoint, with `auto`."""
+
+    def convert(  # type: ignore[override]
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bool | None:
+        """Returns None for `auto`."""
+        return None if value == "auto" else super().convert(value, param, ctx)
+
+
 @dataclass(frozen=True)
 class Setup:
     """The checkpoint, and how to load it."""
@@ -243,7 +253,7 @@ class Setup:
     checkpoint: Path
     device: str
     precision: str
-    shortlist: bool = False
+    shortlist: bool | None = None
     retry_degenerate: bool = True
 
     def load(self) -> "Translator":
@@ -313,9 +323,12 @@ def setup_options(command: Command) -> Command:
         "precision": precision_option,
         "shortlist": click.option(
             "--shortlist/--no-shortlist",
+            default=None,
+            type=_AutoOrFlag(),
             envvar="DRAGOMAN_SHORTLIST",
             show_envvar=True,
-            help="Use only the checkpoint's likely translations of the source's tokens, which is faster.",
+            help="Use only the checkpoint's likely translations of the source's tokens, which is faster. "
+            "Used in int8 if omitted and the checkpoint was imported with a shortlist.",
         ),
         "retry_degenerate": click.option(
             "--retry-degenerate/--no-retry-degenerate",

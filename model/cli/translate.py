@@ -187,7 +187,7 @@ class _Job:
 def _command(job: _Job, setup: Setup, decoding: Mapping[str, object]) -> dict[str, object]:
     """Returns everything that a translation depends on except the input.
 
-    Instead of `auto`, it has the precision that was chosen, which differs between machines.
+    Instead of `auto`, it has what was chosen, which differs between machines.
     """
     return {
         "the checkpoint": job.translator.checksum,
@@ -195,7 +195,7 @@ def _command(job: _Job, setup: Setup, decoding: Mapping[str, object]) -> dict[st
         "--column": job.form.column,
         "--pairs": job.form.pairs,
         "--precision": job.translator.precision,
-        "--shortlist": setup.shortlist,
+        "--shortlist": job.translator.has_shortlist,
         "--retry-degenerate": setup.retry_degenerate,
         **{f"--{name.replace('_', '-')}": value for name, value in decoding.items()},
     }

@@ -71,6 +71,11 @@ class DecodingEngine:
         return self._admission.is_idle
 
     @property
+    def has_shortlist(self) -> bool:
+        """Whether a shortlist limits the target tokens."""
+        return self._shortlist is not None
+
+    @property
     def running(self) -> int:
         """Sentences in the running batch."""
         return len(self._admission.running)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from model.checkpoint.folder import Checkpoint
+from model.checkpoint.manifest import ORIGIN
 from model.checkpoint.shortlist import Shortlist
 from model.config import TransformerConfig
 from model.decoding.device import Precision, resolve_device, resolve_precision
@@ -89,7 +90,7 @@ class EngineFactory:
 
 
 def engine_factory(
-    checkpoint: Checkpoint, *, device: str = "auto", precision: str = "auto", shortlist: bool = False
+    checkpoint: Checkpoint, *, device: str = "auto", precision: str = "auto", shortlist: bool | None = None
 ) -> EngineFactory:
     """Load a checkpoint's network into memory, for the fastest runner of this machine.
 
@@ -97,7 +98,8 @@ def engine_factory(
         checkpoint: A loaded checkpoint.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
-        shortlist: Produce only the candidates that the checkpoint's shortlist has for a sentence.
+        shortlist: Produce only the candidates that the checkpoint's shortlist has for a sentence; None does
+            so in int8 if the checkpoint was imported together with one.
 
     Raises:
         ConfigError: If this machine has no such device, or the device does not support the precision; if
@@ -111,6 +113,8 @@ def engine_factory(
         )
         raise ConfigError("shortlist", requirement, "on")
     factory = _factory(checkpoint, device, precision)
+    if shortlist is None:
+        shortlist = factory.precision == "int8" and ORIGIN in checkpoint.provenance
     return dataclasses.replace(factory, shortlist=checkpoint.shortlist) if shortlist else factory
 
 

@@ -114,7 +114,7 @@ class Translator:
         *,
         device: str = "auto",
         precision: str = "auto",
-        shortlist: bool = False,
+        shortlist: bool | None = None,
         retries: bool = True,
     ) -> Self:
         """Verifies a checkpoint folder and loads it.
@@ -123,7 +123,8 @@ class Translator:
             folder: Checkpoint folder.
             device: `auto`, `cpu`, `cuda` or `cuda:N`.
             precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
-            shortlist: Whether to produce only the tokens of the checkpoint's shortlist.
+            shortlist: Whether to produce only the tokens of the checkpoint's shortlist; None does so in int8
+                if the checkpoint was imported together with one.
             retries: Whether a translation that looks broken gets a second attempt, if `translate` is called
                 without options.
 
@@ -135,6 +136,11 @@ class Translator:
         checkpoint = load_checkpoint(folder)
         factory = engine_factory(checkpoint, device=device, precision=precision, shortlist=shortlist)
         return cls.of(checkpoint, factory, retries=retries)
+
+    @property
+    def has_shortlist(self) -> bool:
+        """Whether only the tokens of the checkpoint's shortlist are produced."""
+        return self.engines[0].has_shortlist
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, factory: EngineFactory, *, retries: bool = True) -> Self:

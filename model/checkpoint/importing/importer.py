@@ -7,7 +7,7 @@ from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.foreign import ForeignModel
 from model.checkpoint.importing.recognise import FORMATS, Format, format_named, recognise
-from model.checkpoint.manifest import write_config, write_errors, write_provenance
+from model.checkpoint.manifest import ORIGIN, write_config, write_errors, write_provenance
 from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
 from model.checkpoint.weights import StorageType
 from model.checkpoint.writing import write_weights
@@ -48,7 +48,7 @@ def import_model(
     model = chosen.reader.read(path, pair)
     with write_errors(folder), atomic_folder(folder) as temporary:
         _write(model, temporary, name or model.name, storage)
-        write_provenance(temporary, {"origin": {"format": chosen.name, **model.origin, **(origin or {})}})
+        write_provenance(temporary, {ORIGIN: {"format": chosen.name, **model.origin, **(origin or {})}})
         checkpoint = load_checkpoint(temporary)
         if verify:
             verify(checkpoint)

@@ -112,7 +112,7 @@ def test_a_shortlist_is_used_only_if_that_is_asked_for(tiny_checkpoint: Path, tm
     only_eos = shortlist_of([config.eos_id], [[]] * config.source_vocab_size)
     add_shortlist(folder, only_eos, {})
     request = DecodeRequest((8, 9, config.eos_id), DecodeOptions(strategy="greedy"))
-    for shortlist, is_empty in (("off", False), ("on", True)):
+    for shortlist, is_empty in (("auto", False), ("off", False), ("on", True)):
         loaded = load(folder, shortlist=shortlist, workers=1)
         (engine,) = loaded.engines
         assert isinstance(engine, DecodingEngine)

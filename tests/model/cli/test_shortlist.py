@@ -60,6 +60,15 @@ def test_the_environment_can_ask_for_it(
         assert translation(run, folder) == translation(run, folder, option) == "Merci."
 
 
+def test_the_environment_can_leave_it_to_the_checkpoint(
+    run: Run, folder: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus.write_text("Thank you.\tBonjour.\n")
+    run("shortlist", folder, "--corpus", "en-fr", corpus)
+    monkeypatch.setenv("DRAGOMAN_SHORTLIST", "auto")
+    assert translation(run, folder) == "Merci."
+
+
 def test_without_one_it_cannot_be_asked_for(run: Run, tiny_checkpoint: Path) -> None:
     result = run("translate", "-s", "en", "-t", "fr", "--shortlist", stdin="Thank you.")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)

@@ -14,7 +14,7 @@ from model.decoding.factory import engine_factory
 from model.native.binding import ENVIRONMENT
 from model.request import DecodeRequest
 from model.translation.translator import Translator
-from tests.model.checkpoint.importing.marian.folders import make
+from tests.model.checkpoint.importing.marian.folders import SHORTLIST, make, shortlist_bytes
 from tests.model.native_library import needs_native
 
 EXPECTED = "DRAGOMAN_TEST_MARIAN_OUTPUT"
@@ -85,6 +85,24 @@ def test_int8_weights_stay_int8(tmp_path: Path) -> None:
     tensors = load_checkpoint(tmp_path / "checkpoint").weights
     matrices = {name for name, tensor in tensors.items() if len(tensor.shape) == 2}
     assert {name for name in tensors if tensors[name].dtype == "int8"} == matrices
+
+
+@needs_native
+def test_a_shortlist_that_came_with_the_model_is_used_in_int8(tmp_path: Path) -> None:
+    made = make(tmp_path / "enfr")
+    (made.folder / SHORTLIST).write_bytes(shortlist_bytes(4, [[9]] * 33))
+    import_model(made.folder, tmp_path / "checkpoint")
+    choices = [
+        ("int8", None, True),
+        ("int8", False, False),
+        ("float32", None, False),
+        ("float32", True, True),
+    ]
+    for precision, shortlist, is_used in choices:
+        translator = Translator.load(
+            tmp_path / "checkpoint", device="cpu", precision=precision, shortlist=shortlist
+        )
+        assert translator.has_shortlist is is_used
 
 
 @pytest.fixture(scope="module")
