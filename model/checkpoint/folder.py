@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.checkpoint.card import ModelCard
+from model.checkpoint.importing.recognise import import_advice
 from model.checkpoint.manifest import (
     PROVENANCE,
     check_format_version,
@@ -194,8 +195,13 @@ def list_checkpoint(folder: Path | str) -> ListedCheckpoint:
             says, or the description is invalid.
     """
     folder = Path(folder)
-    _check_presence(folder)
-    check_format_version(folder)
+    try:
+        _check_presence(folder)
+        check_format_version(folder)
+    except CheckpointError as error:
+        if advice := import_advice(folder):
+            raise CheckpointError(advice) from error
+        raise
     records = list_files(folder)
     require_listed(folder, (CONFIG, SETTINGS_FILE), records)
     config, card = read_config(folder)
@@ -218,8 +224,13 @@ def load_checkpoint(folder: Path | str) -> Checkpoint:
             than config.json says, holds NaN, or has a tokenizer of another vocabulary.
     """
     folder = Path(folder)
-    _check_presence(folder)
-    check_format_version(folder)
+    try:
+        _check_presence(folder)
+        check_format_version(folder)
+    except CheckpointError as error:
+        if advice := import_advice(folder):
+            raise CheckpointError(advice) from error
+        raise
     records = read_records(folder)
     verified_when_read = weight_files(folder, records)
     for name in records.keys() - set(verified_when_read):

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from model.checkpoint.importing.recognise import recognise
 from model.errors import ConfigError
 
 CONFIG = "config.json"
@@ -59,8 +60,8 @@ def served_folders(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         inside = checkpoint_folders(path) if path.is_dir() else []
         if not inside:
-            raise ConfigError(
-                "checkpoint", f"a checkpoint folder (with {CONFIG}), or a folder of them", str(path)
-            )
+            foreign = recognise(path)
+            advice = f"which `dragoman import` makes of {foreign.title}" if foreign else f"with {CONFIG}"
+            raise ConfigError("checkpoint", f"a checkpoint folder ({advice}), or a folder of them", str(path))
         folders.extend(inside)
     return folders

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.formats import DESCRIPTION
+from model.checkpoint.importing.recognise import import_advice
 from model.checkpoint.paths import CONFIG, checkpoint_folders, good_checkpoint, run_folders
 from model.cli.main import Misuse
 from model.errors import CheckpointError
@@ -300,7 +301,7 @@ def only_checkpoint(path: Path) -> Path:
         return found[0]
     runs = run_folders(path)
     if not found and not runs:
-        raise CheckpointError(f"{path} holds no checkpoint: {CONFIG} is missing")
+        raise CheckpointError(import_advice(path) or f"{path} holds no checkpoint: {CONFIG} is missing")
     problem = "several checkpoints" if found else "no checkpoint"
     choices = found or [good for run in runs if (good := good_checkpoint(run))]
     advice = f": name one of {', '.join(map(str, choices))}" if choices else ""

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -52,6 +53,22 @@ class ForeignModel:
     licence: str = ""
     shortlist: Shortlist | None = None
     origin: Mapping[str, object] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """The module of a format. Importing it is cheap: torch is imported when `read` needs it."""
+
+    def recognises(self, path: Path) -> bool:
+        """Returns whether a file or folder has this format, by its names and first bytes."""
+        ...
+
+    def read(self, path: Path, pair: Pair | None) -> ForeignModel:
+        """Reads a model; `pair` overrides or completes the languages that it names.
+
+        Raises:
+            CheckpointError: If it is broken or cannot be computed; the message names file and field.
+        """
+        ...
 
 
 def refusal(where: Path | str, name: str, requirement: str, value: object) -> CheckpointError:

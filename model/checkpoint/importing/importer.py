@@ -1,11 +1,13 @@
 """ⓕ `dragoman import`: a model of another framework becomes a checkpoint folder, in one step."""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.folder import Checkpoint, load_checkpoint
-from model.checkpoint.importing.foreign import ForeignModel
+from model.checkpoint.importing.foreign import ForeignModel, Reader
 from model.checkpoint.importing.recognise import FORMATS, Format, format_named, recognise
 from model.checkpoint.manifest import ORIGIN, write_config, write_errors, write_provenance
 from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
@@ -45,7 +47,7 @@ def import_model(
         ConfigError: If `format_name` is not the name of a format, or `name` is not the name of a model.
     """
     chosen = format_named(format_name) if format_name else _recognised(path)
-    model = chosen.reader.read(path, pair)
+    model = cast(Reader, import_module(chosen.module)).read(path, pair)
     with write_errors(folder), atomic_folder(folder) as temporary:
         _write(model, temporary, name or model.name, storage)
         write_provenance(temporary, {ORIGIN: {"format": chosen.name, **model.origin, **(origin or {})}})

@@ -4,30 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
 
-from model.checkpoint.card import Pair
 from model.errors import CheckpointError
 from model.validators import require_choice
-
-if TYPE_CHECKING:
-    from model.checkpoint.importing.foreign import ForeignModel
-
-
-class Reader(Protocol):
-    """The module of a format. Importing it is cheap: torch is imported when `read` needs it."""
-
-    def recognises(self, path: Path) -> bool:
-        """Returns whether a file or folder has this format, by its names and first bytes."""
-        ...
-
-    def read(self, path: Path, pair: Pair | None) -> "ForeignModel":
-        """Reads a model; `pair` overrides or completes the languages that it names.
-
-        Raises:
-            CheckpointError: If it is broken or cannot be computed; the message names file and field.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -37,17 +16,16 @@ class Format:
     Attributes:
         name: As `--format` takes it.
         title: With its article, for messages.
-        module: The Reader.
+        module: The Reader (`model.checkpoint.importing.foreign`).
     """
 
     name: str
     title: str
     module: str
 
-    @property
-    def reader(self) -> Reader:
-        """The module that reads the format."""
-        return cast(Reader, import_module(self.module))
+    def recognises(self, path: Path) -> bool:
+        """Returns whether a file or folder has this format, by its names and first bytes."""
+        return bool(import_module(self.module).recognises(path))
 
 
 _HERE = "model.checkpoint.importing"
@@ -74,7 +52,7 @@ def recognise(path: Path) -> Format | None:
     """Returns the format of a file or folder; None if it is of no known format or cannot be read."""
     for each in FORMATS:
         try:
-            if each.reader.recognises(path):
+            if each.recognises(path):
                 return each
         except (OSError, ValueError, CheckpointError):
             continue

@@ -1,0 +1,58 @@
+"""A path that holds another framework's model is named as such wherever a checkpoint is expected."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from model.checkpoint.folder import load_checkpoint
+from model.checkpoint.importing.importer import import_model
+from model.checkpoint.importing.recognise import FORMATS, recognise
+from model.checkpoint.paths import served_folders
+from model.cli import main
+from model.errors import CheckpointError, ConfigError
+
+
+@pytest.fixture(params=["hugging-face", "ctranslate2", "marian"])
+def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with just enough of a model to be recognised."""
+    folder = tmp_path / request.param
+    folder.mkdir()
+    if request.param == "hugging-face":
+        (folder / "config.json").write_text('{"model_type": "marian"}')
+    elif request.param == "ctranslate2":
+        (folder / "model.bin").write_bytes((6).to_bytes(4, "little"))
+        (folder / "config.json").write_text("{}")
+        (folder / "shared_vocabulary.json").write_text("[]")
+    else:
+        header = struct.pack("<6Q", 1, 1, 10, 0x0404, 1, 100)
+        (folder / "model.enpt.intgemm.alphas.bin").write_bytes(header)
+        (folder / "vocab.enpt.spm").write_bytes(b"")
+    return folder
+
+
+def test_every_command_names_format_and_remedy(foreign: Path) -> None:
+    found = recognise(foreign)
+    assert found is not None
+    assert found.name == foreign.name
+    advice = f"{foreign} is {found.title}: convert it with `dragoman import {foreign} -o FOLDER`"
+    for command in (["inspect"], ["translate", "--checkpoint"]):
+        result = CliRunner().invoke(main, [*command, str(foreign)], input="hello\n")
+        assert result.exit_code == 1
+        assert result.stderr == f"dragoman: {advice}\n"
+    with pytest.raises(CheckpointError) as raised:
+        load_checkpoint(foreign)
+    assert str(raised.value) == advice
+    if not (foreign / "config.json").exists():
+        with pytest.raises(ConfigError, match=f"which `dragoman import` makes of {found.title}"):
+            served_folders([foreign])
+
+
+def test_an_unknown_path_is_told_what_can_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(CheckpointError) as raised:
+        import_model(tmp_path, tmp_path / "output")
+    assert all(each.title in str(raised.value) for each in FORMATS)
+    with pytest.raises(CheckpointError, match="does not exist"):
+        import_model(tmp_path / "missing", tmp_path / "output")
