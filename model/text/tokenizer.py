@@ -17,6 +17,7 @@ from model.errors import TokenizerError, UnsupportedLanguageError
 from model.text.normalisation import clean, nfkc_fallback, separate_punctuation, without_controls
 from model.text.piece_model import SPACE, SPECIAL_NAMES, PieceModel
 from model.text.sentencepiece_model import SentencePieceModel
+from model.text.vocabulary_models import CharacterModel, MosesWords, SubwordNmtModel
 
 SETTINGS_FILE = "tokenizer.json"
 FORMAT_VERSION = 1
@@ -40,10 +41,10 @@ TOKENIZER_FILES = (
 SOURCE_TAG = "{source}"
 TARGET_TAG = "{target}"
 _FLAGS = ("lowercase", "separate_punctuation")
-_FRAMES = ("source_begin", "source_end", "target_begin")
+_LISTS = ("source_begin", "source_end", "target_begin", "moses_languages")
 _ALWAYS_WRITTEN = ("tags", "lowercase", "separate_punctuation")
 Preparation = Literal["dragoman", "none"]
-Pieces = Literal["sentencepiece"]
+Pieces = Literal["sentencepiece", "characters", "subword_nmt"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,10 @@ class TokenizerSettings:
         target_begin: Frame with which the decoder is made to begin every translation.
         prepare: `dragoman`: `clean`, characters of the vocabulary, casing of sentences in capitals;
             `none`: the text as typed without control characters, for models of other projects.
-        pieces: What cuts the text: `sentencepiece`.
+        pieces: What cuts the text: `sentencepiece`; `characters`, which need no model file;
+            `subword_nmt`, whose model files are lists of merges. The last two need vocabularies.
+        moses_languages: Source and target language by whose rules of Moses `subword_nmt` finds words, as
+            OPUS-MT's older models need; none splits at white space.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -75,6 +79,7 @@ class TokenizerSettings:
     target_begin: Sequence[str] = ()
     prepare: Preparation = "dragoman"
     pieces: Pieces = "sentencepiece"
+    moses_languages: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         _require("tags", _maps_text(self.tags, str), "must map language codes to pieces", self.tags)
@@ -85,11 +90,13 @@ class TokenizerSettings:
         for name in _FLAGS:
             value = getattr(self, name)
             _require(name, isinstance(value, bool), "must be true or false", value)
-        for name in _FRAMES:
+        for name in _LISTS:
             parts = getattr(self, name)
             are_pieces = isinstance(parts, list | tuple) and all(isinstance(each, str) for each in parts)
-            _require(name, are_pieces, "must be a list of pieces", parts)
+            _require(name, are_pieces, "must be a list of texts", parts)
             object.__setattr__(self, name, tuple(parts))
+        are_two = len(self.moses_languages) in (0, 2)
+        _require("moses_languages", are_two, "must be a source and a target", self.moses_languages)
         for name, kind in (("prepare", Preparation), ("pieces", Pieces)):
             choices = get_args(kind)
             value = getattr(self, name)
@@ -194,19 +201,16 @@ class Tokenizer:
         settings = TokenizerSettings.load(folder)
         files = _both_sides(folder, SHARED_FILE, SOURCE_FILE, TARGET_FILE)
         vocabularies = _both_sides(folder, SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY)
+        if files is None and settings.pieces == "characters":
+            files = vocabularies
         if files is None:
             raise TokenizerError(f"{folder} must hold {SHARED_FILE}, or {SOURCE_FILE} and {TARGET_FILE}")
-        kinds = list(zip(files, vocabularies or (None, None), strict=True))
         lists = {name: _read_vocabulary(folder / name) for name in dict.fromkeys(vocabularies or ())}
+        languages = settings.moses_languages or (None, None)
+        kinds = list(zip(files, vocabularies or (None, None), languages, strict=True))
         sides = {
-            (file, vocabulary): SentencePieceModel(
-                folder / file,
-                lists[vocabulary] if vocabulary else None,
-                settings.special_ids,
-                tags=settings.tags.values(),
-                is_foreign=settings.is_foreign,
-            )
-            for file, vocabulary in dict.fromkeys(kinds)
+            kind: _side(folder / kind[0], lists.get(kind[1] or ""), settings, kind[2])
+            for kind in dict.fromkeys(kinds)
         }
         source, target = (sides[kind] for kind in kinds)
         is_shared = len(set(vocabularies or files)) == 1
@@ -427,6 +431,21 @@ def copy_tokenizer(origin: Path, folder: Path) -> None:
     for name in TOKENIZER_FILES:
         if (origin / name).exists():
             shutil.copyfile(origin / name, folder / name)
+
+
+def _side(
+    path: Path, vocabulary: Sequence[str] | None, settings: TokenizerSettings, moses_language: str | None
+) -> PieceModel:
+    tags = settings.tags.values()
+    if settings.pieces == "sentencepiece":
+        is_foreign = settings.is_foreign
+        return SentencePieceModel(path, vocabulary, settings.special_ids, tags=tags, is_foreign=is_foreign)
+    if vocabulary is None:
+        raise TokenizerError(f"{path} needs {SHARED_VOCABULARY}, or a vocabulary for each side")
+    if settings.pieces == "characters":
+        return CharacterModel(path.name, vocabulary, settings.special_ids, tags)
+    words = MosesWords(moses_language) if moses_language else None
+    return SubwordNmtModel(path, vocabulary, settings.special_ids, tags, words)
 
 
 def _both_sides(folder: Path, shared: str, source: str, target: str) -> tuple[str, str] | None:
