@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.ctranslate2.vocabulary import SpecialTokens, Vocabularies
@@ -114,6 +113,8 @@ def text_side(
         source_begin.append(SOURCE_TAG)
         target_begin.append(TARGET_TAG)
     roles = ("pad", "bos", "eos", "unk")
+    kind = _kind(folder, models, vocabularies)
+    pairs = chosen_pairs(folder, _named_pairs(folder, tags, is_in_front=is_in_front), pair, tags)
     settings = TokenizerSettings(
         tags=tags,
         special_ids={role: vocabularies.special_ids[f"{role}_id"] for role in roles},
@@ -121,7 +122,9 @@ def text_side(
         source_end=source_end,
         target_begin=target_begin,
         prepare="none",
-        pieces=_kind(folder, models, vocabularies),
+        pieces=kind,
+        # Such models of OPUS-MT, also those in Argos packages, learnt words as Moses finds them.
+        moses_languages=pairs[0] if kind == "subword_nmt" and len(pairs) == 1 else (),
     )
     sides = vocabularies.source.pieces, pieces
     names = [SHARED_VOCABULARY] * 2 if sides[0] is sides[1] else [SOURCE_VOCABULARY, TARGET_VOCABULARY]
@@ -129,7 +132,7 @@ def text_side(
         settings=settings,
         models=models,
         vocabularies=dict(zip(names, sides, strict=True)),
-        pairs=chosen_pairs(folder, _named_pairs(folder, tags, is_in_front=is_in_front), pair, tags),
+        pairs=pairs,
     )
 
 
@@ -160,10 +163,10 @@ def _kind(folder: Path, models: Mapping[str, Path], vocabularies: Vocabularies) 
     if models:
         with next(iter(models.values())).open("rb") as file:
             head = file.read(9)
-        return cast(Pieces, "subword_nmt" if head.startswith(b"#version:") else "sentencepiece")
+        return "subword_nmt" if head.startswith(b"#version:") else "sentencepiece"
     text = [piece for piece in vocabularies.source.pieces if not re.fullmatch(r"<[^<>]+>", piece)]
     if all(len(piece) == 1 for piece in text):
-        return cast(Pieces, "characters")
+        return "characters"
     known = ", ".join([*_SHARED_NAMES, *(" and ".join(names) for names in _SEPARATE_NAMES)])
     raise CheckpointError(f"{folder} holds no tokenizer: put the model's beside model.bin, as {known}")
 
