@@ -34,7 +34,7 @@ _OUTPUT_KEYS = ("files", "scores", "evaluations", "tuning", "golden", "shortlist
 _KEPT_WITH_WEIGHTS = ("golden", "shortlist")
 
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
-_OUTPUT = re.compile(r"(attention|cross|feed_forward)\.output\.(weight|bias)|ssru\.input\.weight")
+_OUTPUT = re.compile(r"(attention|cross|feed_forward)\.output\.(weight|bias)")
 
 
 def inherited_provenance(checkpoint: Checkpoint) -> dict[str, object]:
@@ -192,7 +192,8 @@ def deepen_checkpoint(
         num_decoder_layers: At least as many as now; 0 if there are none now.
 
     Raises:
-        CheckpointError: If the network is post-norm or would not be deeper, or the folder cannot be written.
+        CheckpointError: If the network is post-norm, would not be deeper or has a recurrent decoder that
+            would be deeper; or if the folder cannot be written.
         ConfigError: If the network would be too deep.
     """
     old = checkpoint.config
@@ -205,6 +206,9 @@ def deepen_checkpoint(
         raise CheckpointError(
             f"{checkpoint.folder} must be pre-norm to grow, but is {old.norm_position}-norm"
         )
+    if old.decoder_memory == "ssru" and num_decoder_layers != old.num_decoder_layers:
+        # relu(0) has no gradient: a cell that outputs 0 never learns.
+        raise CheckpointError(f"{checkpoint.folder} must have self-attention in its decoder for that to grow")
     places = {
         "encoder": _new_places("num_encoder_layers", old.num_encoder_layers, num_encoder_layers),
         "decoder": _new_places("num_decoder_layers", old.num_decoder_layers, num_decoder_layers),

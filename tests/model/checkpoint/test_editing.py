@@ -220,6 +220,7 @@ def test_new_layers_lie_between_the_old_ones_and_can_learn(first: Checkpoint, tm
     [
         ({"num_encoder_layers": 0}, 2, "`num_encoder_layers` must be 0, as there are none to copy, but is 2"),
         ({"norm_position": "post"}, 4, "must be pre-norm to grow, but is post-norm"),
+        ({"decoder_memory": "ssru"}, 4, "must have self-attention in its decoder"),
     ],
 )
 def test_a_network_that_cannot_be_deepened_is_refused(

@@ -38,6 +38,7 @@ def computed(
     return [result, *torch.autograd.grad((result.float() * slope).sum(), inputs)]
 
 
+@pytest.mark.parametrize("changes", [{}, {"attention_dim": 96, "attention_scale": 0.3}], ids=["", "T5"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
     ("num_queries", "num_keys", "masked", "causal"),
@@ -51,8 +52,9 @@ def test_it_is_the_reference(
     masked: bool,
     causal: bool,
     dtype: torch.dtype,
+    changes: dict[str, object],
 ) -> None:
-    attention = Attention(config())
+    attention = Attention(config(**changes))
     queries, sources = states(3, num_queries), states(3, num_keys, seed=1)
     mask = look(3, num_keys) if masked else None
     with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
