@@ -30,14 +30,16 @@ from model.network.parameters import count_parameters, parameter_shapes
 logger = logging.getLogger(__name__)
 
 _STATE_BYTES: Final = {"cpu": 2**28, "cuda": 2**32}
+# A list of the free ones is in memory: of a tiny network, the bytes above would hold millions.
+_MOST_POSITIONS: Final = {"cpu": 2**17, "cuda": 2**31 - 1}
 # In the native library, encoding a token costs the same in any batch; in PyTorch, large batches are cheaper.
 _NATIVE_ENCODE_TOKENS: Final = 256
 _TORCH_ENCODE_TOKENS: Final = 2048
 _SHORTLIST: Final = {"auto": None, "on": True, "off": False}
 _NUMBER_BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
-# Memory of a tokenizer by the size of its files, and of anything else that a checkpoint has.
+# Memory of a tokenizer by the size of its files, and of the buffers of an engine, as measured.
 _TOKENIZER_FACTOR: Final = 4
-_FIXED_BYTES: Final = 2**20
+_ENGINE_BYTES: Final = 2**21
 
 
 class EngineBackend:
@@ -98,7 +100,7 @@ class EngineBackend:
         )
         # In PyTorch, one engine uses all cores.
         count = self.workers if factory.is_native or settings.workers else 1
-        state_bytes = count * _most_positions(model.card) * factory.position_bytes
+        state_bytes = count * _engine_bytes(model.card, factory.position_bytes)
         return LoadedModel(
             tokenizer=checkpoint.tokenizer,
             engines=tuple(self._engine(model.card, factory) for _ in range(count)),
@@ -125,7 +127,7 @@ class EngineBackend:
         precision = resolve_precision(self._settings.precision, self._device, is_native=self._is_native)
         # Keys and values have 2 bytes a number in the native library.
         position_bytes = 2 * 2 * listed.config.model_dim * listed.config.num_decoder_layers
-        state_bytes = self.workers * _most_positions(listed.card) * position_bytes
+        state_bytes = self.workers * _engine_bytes(listed.card, position_bytes)
         return Model(
             card=listed.card,
             checksum=listed.checksum,
@@ -154,7 +156,8 @@ class EngineBackend:
         state_bytes = self._settings.max_state_bytes
         needed, position_bytes = _most_positions(card), factory.position_bytes
         if state_bytes == 0:
-            return max(needed, _STATE_BYTES[factory.device.partition(":")[0]] // position_bytes)
+            kind = factory.device.partition(":")[0]
+            return max(needed, min(_STATE_BYTES[kind] // position_bytes, _MOST_POSITIONS[kind]))
         share = state_bytes // self._num_listed
         if share < needed * position_bytes:
             requirement = f"at least {needed * position_bytes} for each checkpoint, as {card.name} needs"
@@ -183,7 +186,12 @@ def _memory_bytes(weight_bytes: int, state_bytes: int, folder: Path) -> int:
     """Memory of a loaded checkpoint: its weights, its tokenizer, and its engines with a sentence each."""
     tokenizer_files = (path for path in folder.glob("*.model") if path.is_file())
     tokenizer_bytes = _TOKENIZER_FACTOR * sum(path.stat().st_size for path in tokenizer_files)
-    return weight_bytes + tokenizer_bytes + state_bytes + _FIXED_BYTES
+    return weight_bytes + tokenizer_bytes + state_bytes
+
+
+def _engine_bytes(card: ModelCard, position_bytes: int) -> int:
+    """Memory of an engine with one sentence of the longest length."""
+    return _ENGINE_BYTES + _most_positions(card) * position_bytes
 
 
 def _most_positions(card: ModelCard) -> int:
