@@ -32,6 +32,7 @@ _HERE = "model.checkpoint.importing"
 FORMATS: Sequence[Format] = (
     # Each reader adds its line.
     Format("marian", "a Marian model", f"{_HERE}.marian"),
+    Format("argos", "an Argos package", f"{_HERE}.argos"),
     Format("ctranslate2", "a CTranslate2 folder", f"{_HERE}.ctranslate2"),
     Format("hugging-face", "a Hugging Face folder", f"{_HERE}.hugging_face"),
 )
