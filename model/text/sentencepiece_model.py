@@ -51,8 +51,8 @@ class SentencePieceModel(PieceModel):
         pieces = with_specials(own if vocabulary is None else vocabulary, specials, self.name)
         if is_foreign:
             controls |= {tag for tag in tags if not tag.startswith(SPACE)}
-            others = set(pieces) - byte_pieces
-            controls |= {piece for piece in others if is_mark(piece, in_model=piece in known)}
+            marks = {piece for piece in pieces if is_mark(piece, in_model=piece in known)}
+            controls |= marks - byte_pieces
         super().__init__(
             path.name,
             pieces,
@@ -63,14 +63,14 @@ class SentencePieceModel(PieceModel):
         )
         self._to_id: array[int] | None = None
         if is_foreign or vocabulary is not None:
-            ids = {pieces[id_]: id_ for id_ in sorted(self._plain | self._bytes.keys(), reverse=True)}
+            ids = {piece: id_ for id_, piece in enumerate(pieces) if id_ not in self._silent}
             self._to_id = array("i", [ids.get(piece, self.unk_id) for piece in own])
             unknown = self._processor.unk_id()
             self._rare = frozenset({unknown, *(i for i, piece in enumerate(own) if piece in controls)})
             self._extra_ids = {piece: id_ for piece, id_ in ids.items() if piece not in known}
 
-    def control_id(self, piece: str) -> int:
-        """Returns the id of a control symbol, a piece that no text can produce.
+    def require_control(self, piece: str) -> None:
+        """Refuses a piece that is no control symbol, as text could produce it.
 
         Raises:
             TokenizerError: If the model has no such control symbol.
@@ -78,7 +78,6 @@ class SentencePieceModel(PieceModel):
         id_: int = self._processor.piece_to_id(piece)
         if self._processor.id_to_piece(id_) != piece or not self._processor.is_control(id_):
             raise TokenizerError(f"{self.name} must have {piece!r} as a control symbol")
-        return id_
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of prepared text, without special ids."""

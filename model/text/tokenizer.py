@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Self, get_args
 
@@ -38,6 +39,7 @@ TOKENIZER_FILES = (
 )
 """All files of a tokenizer; fingerprints of training data hash them in this order."""
 
+_FRAMES_KEPT = 1024  # of as many pairs of languages
 SOURCE_TAG = "{source}"
 TARGET_TAG = "{target}"
 _FLAGS = ("lowercase", "separate_punctuation")
@@ -185,10 +187,12 @@ class Tokenizer:
         self.settings = settings
         self.is_shared = is_shared
         self.model_files = (source.name, target.name)
-        self._source_begin = _Frame("source_begin", source, settings)
-        self._source_end = _Frame("source_end", source, settings)
-        self._target_begin = _Frame("target_begin", target, settings)
-        self.language_tags = {code: _tag_id(source, piece, settings) for code, piece in settings.tags.items()}
+        sources, tags = (settings.source_begin, settings.source_end), settings.tags
+        ids = _ids(source, [*sources, (TARGET_TAG,)], settings)
+        self._source_begin, self._source_end = (_Frame(parts, ids, tags) for parts in sources)
+        self.language_tags = {code: ids[piece] for code, piece in tags.items()}
+        ids = _ids(target, [settings.target_begin], settings)
+        self._target_begin = _Frame(settings.target_begin, ids, tags)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -286,7 +290,7 @@ class Tokenizer:
         Raises:
             UnsupportedLanguageError: If the frame has the tag of a language, but this one has no tag.
         """
-        return tuple(self._target_begin.ids(source_language, target_language))
+        return self._target_begin.ids(source_language, target_language)
 
     def reads_otherwise(self, text: str) -> bool:
         """Returns whether the text is tokenised from other characters as a source than as a target."""
@@ -357,25 +361,21 @@ class _Frame:
     """The ids before or after the pieces of a sentence.
 
     Args:
-        name: The setting.
-        model: The side whose ids they are.
-        settings: All settings.
-
-    Raises:
-        TokenizerError: If the vocabulary lacks a piece or a tag.
+        parts: Pieces, and names of tags.
+        ids: The id of every piece and tag.
+        tags: Piece of each language.
     """
 
-    def __init__(self, name: str, model: PieceModel, settings: TokenizerSettings) -> None:
-        parts: Sequence[str] = getattr(settings, name)
-        self._tags: dict[str, int] = {}
-        if {SOURCE_TAG, TARGET_TAG} & set(parts):
-            self._tags = {code: _tag_id(model, piece, settings) for code, piece in settings.tags.items()}
-        kept = [part for part in parts if self._tags or part not in (SOURCE_TAG, TARGET_TAG)]
-        self._parts = [each if each in (SOURCE_TAG, TARGET_TAG) else _id(model, each) for each in kept]
+    def __init__(self, parts: Sequence[str], ids: Mapping[str, int], tags: Mapping[str, str]) -> None:
+        self._tags = {code: ids[piece] for code, piece in tags.items() if piece in ids}
+        kept = [part for part in parts if tags or part not in (SOURCE_TAG, TARGET_TAG)]
+        self._parts = [part if part in (SOURCE_TAG, TARGET_TAG) else ids[part] for part in kept]
+        self.ids = lru_cache(maxsize=_FRAMES_KEPT)(self._ids)
 
-    def ids(self, source_language: str | None, target_language: str | None) -> list[int]:
+    def _ids(self, source_language: str | None, target_language: str | None) -> tuple[int, ...]:
         languages = {SOURCE_TAG: source_language, TARGET_TAG: target_language}
-        return [part if isinstance(part, int) else self._tag(part, languages[part]) for part in self._parts]
+        parts = (part if isinstance(part, int) else self._tag(part, languages[part]) for part in self._parts)
+        return tuple(parts)
 
     def _tag(self, part: str, language: str | None) -> int:
         tag = self._tags.get(language or "")
@@ -384,17 +384,22 @@ class _Frame:
         return tag
 
 
-def _id(model: PieceModel, piece: str) -> int:
-    id_ = model.id_of(piece)
-    if id_ is None and piece != "</s>":
-        raise TokenizerError(f"{model.name} must have {piece!r}, a piece of the frames in {SETTINGS_FILE}")
-    return model.eos_id if id_ is None else id_
+def _ids(model: PieceModel, frames: Iterable[Sequence[str]], settings: TokenizerSettings) -> dict[str, int]:
+    """Returns the ids of the pieces in frames, and of the tags if a frame has one.
 
-
-def _tag_id(model: PieceModel, piece: str, settings: TokenizerSettings) -> int:
+    Raises:
+        TokenizerError: If the vocabulary lacks a piece or a tag.
+    """
+    parts = {part for frame in frames for part in frame}
+    tags = set(settings.tags.values()) if parts & {SOURCE_TAG, TARGET_TAG} else set()
     if isinstance(model, SentencePieceModel) and not settings.is_foreign:
-        return model.control_id(piece)
-    return _id(model, piece)
+        for tag in tags:
+            model.require_control(tag)
+    wanted = parts - {SOURCE_TAG, TARGET_TAG} | tags
+    ids = {"</s>": model.eos_id} | model.ids_of(wanted)
+    if missing := wanted - ids.keys():
+        raise TokenizerError(f"{model.name} must have {min(missing)!r}, a piece that {SETTINGS_FILE} names")
+    return ids
 
 
 def write_tokenizer(

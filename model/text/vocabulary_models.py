@@ -37,7 +37,7 @@ class VocabularyModel(PieceModel):
         pieces = with_specials(vocabulary, special_ids, name)
         marks = [id_ for id_, each in enumerate(pieces) if each in tags or is_mark(each, in_model=False)]
         super().__init__(name, pieces, special_ids, silent=marks, byte_values={}, clean=without_controls)
-        self._text_ids = {pieces[id_]: id_ for id_ in sorted(self._plain, reverse=True)}
+        self._text_ids = {piece: id_ for id_, piece in enumerate(pieces) if id_ not in self._silent}
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of prepared text, without special ids."""

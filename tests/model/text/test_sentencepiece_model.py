@@ -53,7 +53,7 @@ def test_only_control_symbols_can_be_tags(path: Path, train_model: TrainModel, p
     path.write_bytes(train_model())
     model = SentencePieceModel(path)
     with pytest.raises(TokenizerError, match="as a control symbol"):
-        model.control_id(piece)
+        model.require_control(piece)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
