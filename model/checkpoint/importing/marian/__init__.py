@@ -34,15 +34,16 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     network = MarianNetwork(MarianFile(folder.weights))
     vocabulary = read_vocabulary(folder, (network.source_size, network.target_size))
     config = network.config(vocabulary.eos_id, vocabulary.unk_id)
+    languages = pair or folder.pair()
     is_firefox = _FIREFOX.fullmatch(folder.weights.name) is not None
     return ForeignModel(
         config=config,
         tensors=network.tensors(config),
-        settings=vocabulary.settings(config),
+        settings=vocabulary.settings(config, languages[1]),
         tokenizer_models=vocabulary.models,
         vocabularies=vocabulary.lists(config),
         name=_name(folder),
-        pairs=[pair or folder.pair()],
+        pairs=[languages],
         max_source_length=config.max_positions,
         max_target_length=config.max_positions,
         decoding=_decoding(folder, vocabulary),

@@ -30,6 +30,7 @@ from model.errors import CheckpointError
 Numbers = NDArray[np.generic]
 
 CONFIGURATION = "special:model.yml"
+ZSTANDARD = ".zst"
 _VERSION = 1
 _HEADER = struct.Struct("<4Q")
 _COUNT = struct.Struct("<2Q")
@@ -141,7 +142,12 @@ class MarianFile:
 
 
 def is_marian_file(path: Path) -> bool:
-    """Returns whether a file looks like Marian's weights, by its first bytes or its archive's names."""
+    """Returns whether a file looks like Marian's weights, by its first bytes or its archive's names.
+
+    Packed by Zstandard, as Firefox downloads them, weights are told by their name alone.
+    """
+    if path.suffix == ZSTANDARD:
+        return True
     try:
         if _is_npz(path):
             with zipfile.ZipFile(path) as archive:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.foreign import read_object, refusal
-from model.checkpoint.importing.marian.file import is_marian_file, read_yaml
+from model.checkpoint.importing.marian.file import ZSTANDARD, is_marian_file, read_yaml
 from model.errors import CheckpointError
+from model.text.language_codes import SHORT_CODES
 from model.text.languages import LANGUAGE_NAMES, canonical_code
 
-_WEIGHTS = re.compile(r".*\.(npz|bin)(\.gz)?")
+_WEIGHTS = re.compile(r".*\.(npz|bin)(\.gz|\.zst)?")
 _SHORTLIST = re.compile(r"lex.*\.bin(\.gz)?")
 _LIST = re.compile(r".*vocab.*\.ya?ml(\.gz)?")
 _SENTENCEPIECE = re.compile(r".*\.spm(\.gz)?")
@@ -86,7 +87,7 @@ class MarianFolder:
         found = [_LANGUAGES_IN_FILES.search(path.name) for path in (self.weights, *self.vocabularies)]
         found += [_LANGUAGES_IN_FOLDERS.search(self.path.resolve().name)]
         for match in filter(None, found):
-            source, target = (code for code in match.groups() if code)
+            source, target = (SHORT_CODES.get(code, code) for code in match.groups() if code)
             if {canonical_code(source), canonical_code(target)} <= LANGUAGE_NAMES.keys() and source != target:
                 return source, target
         return None
@@ -113,12 +114,16 @@ def open_folder(path: Path) -> MarianFolder:
     decoder = read_yaml(configurations[0].read_bytes(), str(configurations[0])) if configurations else {}
     where = configurations[0] if configurations else folder
     weights = _weights(folder, where, decoder) if path.is_dir() else path
+    if weights.suffix == ZSTANDARD:
+        raise CheckpointError(f"{weights} must be unpacked first: zstd -d --rm {folder}/*{ZSTANDARD}")
     sentencepiece = _named(folder, _SENTENCEPIECE)
     listed = _listed(folder, where, decoder, "vocabs") or _named(folder, _LIST) or sentencepiece
     vocabularies = _both_sides(where, listed)
     shortlist = _first(_listed(folder, where, decoder, "shortlist", count=1) or _named(folder, _SHORTLIST))
     information = next((folder / name for name in _INFORMATION if (folder / name).is_file()), None)
     is_list = not _SENTENCEPIECE.fullmatch(vocabularies[0].name)
+    if is_list and not sentencepiece:
+        raise refusal(folder, "vocabs", "SentencePiece models, or lists with such models", "lists alone")
     models = _both_sides(folder, sentencepiece) if is_list else vocabularies
     files = [weights, *vocabularies, *models, shortlist, information, *configurations[:1]]
     return MarianFolder(

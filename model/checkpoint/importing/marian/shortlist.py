@@ -58,13 +58,14 @@ def _shortlist(
     num_first: int, offsets: np.ndarray, candidates: np.ndarray, config: TransformerConfig
 ) -> Shortlist:
     always = np.union1d(np.arange(num_first), [config.eos_id]).astype(np.int32)
-    rows = len(offsets) - 1
-    owners = np.repeat(np.arange(rows), np.diff(offsets.astype(np.int64)).astype(np.int64))
-    pairs = np.stack([owners, candidates.astype(np.int64)], axis=1)
-    if config.tie == "all" or config.tie == "embeddings":
-        pairs = np.concatenate([pairs, np.stack([np.arange(rows)] * 2, axis=1)])
-    pairs = np.unique(pairs, axis=0)
-    pairs = pairs[~np.isin(pairs[:, 1], always)]
-    counts = np.bincount(pairs[:, 0], minlength=config.source_vocab_size)
+    rows, size = len(offsets) - 1, config.target_vocab_size
+    owners = np.arange(rows)
+    # One number a pair of source and target id, so that sorting them takes little memory.
+    pairs = np.repeat(owners, np.diff(offsets.astype(np.int64)).astype(np.int64)) * size + candidates
+    if config.tie in ("all", "embeddings"):
+        pairs = np.concatenate([pairs, owners * (size + 1)])
+    pairs = np.unique(pairs)
+    pairs = pairs[~np.isin(pairs % size, always)]
+    counts = np.bincount(pairs // size, minlength=config.source_vocab_size)
     ends = np.concatenate([[0], np.cumsum(counts)])
-    return Shortlist(always, ends.astype(np.int32), pairs[:, 1].astype(np.int32))
+    return Shortlist(always, ends.astype(np.int32), (pairs % size).astype(np.int32))

@@ -11,6 +11,7 @@ from model.checkpoint.importing.marian.file import read_yaml, unpacked
 from model.checkpoint.importing.marian.folder import MarianFolder
 from model.config import TransformerConfig
 from model.errors import CheckpointError
+from model.text.language_codes import bare_tag, language_codes
 from model.text.tokenizer import (
     SHARED_FILE,
     SHARED_VOCABULARY,
@@ -48,11 +49,26 @@ class Vocabulary:
         """Returns the target ids of control characters, which Marian does not produce."""
         return [id_ for id_, piece in enumerate(self.pieces[1]) if piece in _CONTROL_BYTES]
 
-    def settings(self, config: TransformerConfig) -> TokenizerSettings:
-        """Returns the tokenizer's settings: text as typed, and the special ids of the network."""
+    def settings(self, config: TransformerConfig, target: str) -> TokenizerSettings:
+        """Returns the tokenizer's settings: text as typed, the network's special ids, the target's tag.
+
+        Args:
+            config: The network.
+            target: Code of the target language; if the source has tags of languages, one must be its.
+
+        Raises:
+            CheckpointError: If it has others only.
+        """
         names = ("pad", "bos", "eos", "unk")
         ids = {name: int(getattr(config, f"{name}_id")) for name in names}
-        return TokenizerSettings(special_ids=ids, prepare="none")
+        marks = {code: piece for piece in self.pieces[0] if (code := bare_tag(piece))}
+        tags = {code: marks[name] for name, code in language_codes(marks).items()}
+        if tags and target not in tags:
+            known = ", ".join(sorted(tags))
+            raise CheckpointError(
+                f"the model translates into {known}: choose one, as in --pair en-{min(tags)}"
+            )
+        return TokenizerSettings(special_ids=ids, prepare="none", tags={target: tags[target]} if tags else {})
 
     def lists(self, config: TransformerConfig) -> dict[str, Sequence[str]]:
         """Returns the lists of pieces, by our file names; none if the models' own ids are the network's."""

@@ -49,7 +49,7 @@ class Made:
 
 
 @cache
-def vocabulary(size: int = 33) -> bytes:
+def vocabulary(size: int = 33, tags: tuple[str, ...] = ()) -> bytes:
     """A SentencePiece model as Marian trains them: `</s>` is 0, `<unk>` 1."""
     buffer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -61,6 +61,7 @@ def vocabulary(size: int = 33) -> bytes:
         unk_id=1,
         bos_id=-1,
         pad_id=-1,
+        user_defined_symbols=list(tags),
         minloglevel=2,
     )
     return buffer.getvalue()

@@ -21,6 +21,7 @@ from tests.model.checkpoint.importing.marian.folders import (
     shortlist_bytes,
     vocabulary,
 )
+from tests.model.checkpoint.importing.marian.networks import FIREFOX, random_tensors, write_npz
 
 CONFIGURATION = {
     "models": [MODEL],
@@ -125,6 +126,29 @@ def test_opus_mts_lists_of_pieces_give_the_ids(tmp_path: Path) -> None:
     text = "where is the book"
     assert tokenizer.encode(text) == [*(ids[piece] for piece in own.encode(text, out_type=str)), 0]
     assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_a_model_of_many_targets_needs_one_of_them(tmp_path: Path) -> None:
+    made = make(tmp_path / "student", layout="npz")
+    (made.folder / "vocab.enfr.spm").write_bytes(content := vocabulary(33, (">>fra<<", ">>deu<<")))
+    made.folder.joinpath("model.enfr.npz").unlink()
+    size = sentencepiece.SentencePieceProcessor(model_proto=content).get_piece_size()
+    write_npz(made.folder / "model.npz", FIREFOX, random_tensors(FIREFOX, (size, size)))
+    import_model(made.folder, tmp_path / "checkpoint", pair=("en", "de"))
+    tokenizer = load_checkpoint(tmp_path / "checkpoint").tokenizer
+    ids = tokenizer.encode("where is", target_language="de")
+    assert tokenizer.source_pieces(ids)[0] == ">>deu<<"
+    with pytest.raises(CheckpointError, match="the model translates into de, fr: choose one"):
+        read(made.folder, ("en", "es"))
+
+
+def test_files_packed_by_zstandard_must_be_unpacked_first(tmp_path: Path) -> None:
+    folder = make(tmp_path / "enfr").folder
+    for path in list(folder.iterdir()):
+        path.rename(f"{path}.zst")
+    assert recognises(folder)
+    with pytest.raises(CheckpointError, match=r"must be unpacked first: zstd -d"):
+        read(folder, None)
 
 
 def test_lists_without_every_id_are_refused(tmp_path: Path) -> None:
