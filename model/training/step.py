@@ -178,7 +178,14 @@ class Updater:
 
     @torch.no_grad()
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Restore what `state_tensors` and `state_values` returned."""
+        """Restore what `state_tensors` and `state_values` returned.
+
+        Raises:
+            KeyError: If the network has other weights, for example because its preset has changed.
+        """
+        found = {name.removeprefix("weights.") for name in tensors if name.startswith("weights.")}
+        if others := found ^ {name for name, _ in self.network.named_parameters()}:
+            raise KeyError(min(others))
         for name, weight in self.network.named_parameters():
             weight.copy_(tensors[f"weights.{name}"])
             prefix = f"optimiser.{name}."

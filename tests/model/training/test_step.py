@@ -1,8 +1,10 @@
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from model.errors import ConfigError
 from model.network.transformer import Transformer
@@ -128,6 +130,23 @@ def test_state_brings_everything_back(tmp_path: Path) -> None:
     for trained in (first, second):
         trained.update(3, [batch(4, 3)])
     assert torch.equal(weights(first), weights(second))
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda saved: saved.pop("weights.decoder.norm.weight"), "decoder.norm.weight"),
+        (lambda saved: saved.update({"weights.output.bias": torch.zeros(3)}), "output.bias"),
+    ],
+)
+def test_a_state_of_another_network_is_refused(
+    tmp_path: Path, change: Callable[[dict[str, Tensor]], object], name: str
+) -> None:
+    one = updater(tmp_path)
+    saved = one.state_tensors()
+    change(saved)
+    with pytest.raises(KeyError, match=name):
+        one.load_state(saved, one.state_values())
 
 
 def test_autocast_is_off_in_float32() -> None:
