@@ -13,7 +13,7 @@ from model.checkpoint.manifest import ORIGIN, write_config, write_errors, write_
 from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
 from model.checkpoint.weights import StorageType
 from model.checkpoint.writing import write_weights
-from model.errors import CheckpointError
+from model.errors import CheckpointError, ConfigError
 from model.files import atomic_folder
 from model.request import DecodeOptions
 from model.text.tokenizer import write_tokenizer
@@ -48,9 +48,11 @@ def import_model(
     """
     chosen = format_named(format_name) if format_name else _recognised(path)
     model = cast(Reader, import_module(chosen.module)).read(path, pair)
+    known: Mapping[str, object] = {"format": chosen.name, **model.origin, **(origin or {})}
+    card = _card(model, path, name or model.name, known)
     with write_errors(folder), atomic_folder(folder) as temporary:
-        _write(model, temporary, name or model.name, storage)
-        write_provenance(temporary, {ORIGIN: {"format": chosen.name, **model.origin, **(origin or {})}})
+        _write(model, card, temporary, storage)
+        write_provenance(temporary, {ORIGIN: known})
         checkpoint = load_checkpoint(temporary)
         if verify:
             verify(checkpoint)
@@ -66,15 +68,25 @@ def _recognised(path: Path) -> Format:
     return found
 
 
-def _write(model: ForeignModel, folder: Path, name: str, storage: StorageType | None) -> None:
-    card = ModelCard(
-        name=name,
-        version="1",
-        pairs=tuple(model.pairs),
-        max_source_length=model.max_source_length,
-        max_target_length=model.max_target_length,
-        decoding=DecodeOptions.from_dict(model.decoding),
-    )
+def _card(model: ForeignModel, path: Path, name: str, origin: Mapping[str, object]) -> ModelCard:
+    try:
+        return ModelCard(
+            name=name,
+            version=str(origin.get("revision", "1"))[:12],
+            pairs=tuple(model.pairs),
+            max_source_length=model.max_source_length,
+            max_target_length=model.max_target_length,
+            decoding=DecodeOptions.from_dict(model.decoding),
+            licence=model.licence,
+            origin=str(origin.get("source", path.name)),
+        )
+    except ConfigError as error:
+        if error.field == "name":
+            raise
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _write(model: ForeignModel, card: ModelCard, folder: Path, storage: StorageType | None) -> None:
     write_config(folder, model.config, card)
     write_tokenizer(folder, model.settings, models=model.tokenizer_models, vocabularies=model.vocabularies)
     write_weights(folder, model.config, model.tensors, storage)

@@ -61,7 +61,8 @@ def test_a_model_of_the_hub(model: Path, tmp_path: Path) -> None:
     assert (origin["source"], origin["revision"], origin["format"]) == (NAME, COMMIT, "hugging-face")
     assert set(origin["files"]) > {"config.json", "model.safetensors", "source.spm", "vocab.json"}
     card = json.loads((output / "config.json").read_text())["card"]
-    assert card["name"] == "opus-mt-en-fr"
+    assert (card["name"], card["version"]) == ("opus-mt-en-fr", COMMIT[:12])
+    assert (card["licence"], card["origin"]) == ("apache-2.0", NAME)
     # The cache suffices without a network.
     again = dragoman(
         "import", NAME, "-o", tmp_path / "again", **home, HF_ENDPOINT=endpoint, HF_HUB_OFFLINE="1"

@@ -59,22 +59,14 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
     _check_sizes(fields, network)
     sizes = int(str(network.shape["source_vocab_size"])), int(str(network.shape["target_vocab_size"]))
     readme = Readme.read(folder)
-    eos = generation.eos_id if generation.eos_id is not None else fields.integer("eos_token_id")
-    start = generation.start_id
-    start = fields.optional_integer("decoder_start_token_id") if start is None else start
-    special = {"pad": fields.integer("pad_token_id"), "eos": eos}
+    special = _special_ids(fields, generation, min(sizes))
+    request = Request(
+        folder=folder, config=fields, sizes=sizes, special_ids=special, pair=pair, readme=readme
+    )
     try:
-        bos = fields.optional_integer("bos_token_id")
-        special["bos"] = next(
-            each for each in (bos, start, special["pad"]) if each is not None and each < min(sizes)
-        )
-        request = Request(
-            folder=folder, config=fields, sizes=sizes, special_ids=special, pair=pair, readme=readme
-        )
         tokenizer = read_tokenizer(request)
-        start = start if tokenizer.start_id is None else tokenizer.start_id
-        if start is None:
-            raise fields.refusal("decoder_start_token_id", "given")
+        start = generation.start_id if tokenizer.start_id is None else tokenizer.start_id
+        start = fields.integer("decoder_start_token_id") if start is None else start
         shape, tensors = _suppressed(network, generation, sizes[1], special["pad"])
         ids = {f"{name}_id": id_ for name, id_ in tokenizer.settings.special_ids.items()}
         config = TransformerConfig.from_dict({**shape, **ids, "decoder_start_id": start})
@@ -99,6 +91,18 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
         licence=readme.licence,
         origin={"family": family, "files": checksums(dict.fromkeys(files))},
     )
+
+
+def _special_ids(fields: Fields, generation: Generation, rows: int) -> dict[str, int]:
+    """Returns the ids of padding, BOS and EOS; a model without BOS has padding in its place."""
+    ids = {"pad": fields.integer("pad_token_id"), "eos": generation.eos_id}
+    ids["eos"] = fields.integer("eos_token_id") if ids["eos"] is None else ids["eos"]
+    ids["bos"] = fields.optional_integer("bos_token_id")
+    found = {name: ids["pad"] if id_ is None else id_ for name, id_ in ids.items()}
+    for name, id_ in found.items():
+        if id_ is None or id_ >= rows:
+            raise fields.refusal(f"{name}_token_id", f"below {rows}")
+    return {name: id_ for name, id_ in found.items() if id_ is not None}
 
 
 def _check_sizes(fields: Fields, network: Network) -> None:

@@ -105,7 +105,7 @@ def _marian(request: Request) -> ForeignTokenizer:
         vocabularies = {"source.vocabulary.json": vocabulary, "target.vocabulary.json": targets}
     elif request.sizes[0] != request.sizes[1]:
         raise refusal(settings.path, "separate_vocabs", "true for two sizes of vocabulary", False)
-    is_one = all(path.is_file() for path in files) and files[0].read_bytes() == files[1].read_bytes()
+    is_one = len({_processor(path).serialized_model_proto() for path in files[:2]}) == 1
     models = {_SHARED: files[0]} if is_one else {_SOURCE: files[0], _TARGET: files[1]}
     tags = _tags(vocabulary)
     source, target = named_sides(folder, settings.text("source_lang"), settings.text("target_lang"))
@@ -300,5 +300,7 @@ def _present(folder: Path, *names: str) -> list[Path]:
 def _processor(path: Path) -> sentencepiece.SentencePieceProcessor:
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes() or b"\xff")
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except RuntimeError as error:
         raise CheckpointError(f"{path} is not a SentencePiece model") from error

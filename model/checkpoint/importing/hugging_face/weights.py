@@ -2,12 +2,13 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +31,13 @@ _LENGTH_BYTES = 8
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a file holds a tensor."""
+    """Where a file holds a tensor; `owner` keeps a temporary file alive."""
 
     path: Path
     dtype: str
     shape: tuple[int, ...]
     offset: int
+    owner: object = field(default=None, compare=False)
 
     def read(self) -> StoredTensor:
         if self.dtype not in _TYPES:
@@ -43,6 +45,14 @@ class _Place:
         dtype, kind = _TYPES[self.dtype]
         values = np.fromfile(self.path, kind, int(np.prod(self.shape)), offset=self.offset)
         return StoredTensor(values.reshape(self.shape), dtype)
+
+
+class _TemporaryFolder:
+    """A folder that is removed with the last reference."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="dragoman-import-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 class ForeignWeights:
@@ -61,15 +71,12 @@ class ForeignWeights:
         self.folder = folder
         self.files, tensors = _weight_files(folder)
         self._places: dict[str, _Place] = {}
-        for path in tensors if tensors is not None else self._converted():
-            self._places |= _places(path)
-
-    def _converted(self) -> Sequence[Path]:
-        """Returns safetensors files with the tensors of the pickles, which live as long as this object."""
-        temporary = tempfile.TemporaryDirectory(prefix="dragoman-import-")
-        self._temporary = temporary
-        weakref.finalize(self, temporary.cleanup)
-        return [unpickle(path, Path(temporary.name)) for path in self.files if path.suffix == ".bin"]
+        owner = None
+        if tensors is None:
+            owner = _TemporaryFolder()
+            tensors = [unpickle(path, owner.path) for path in self.files if path.suffix == ".bin"]
+        for path in tensors:
+            self._places |= _places(path, owner)
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
@@ -168,7 +175,7 @@ def _weight_files(folder: Path) -> tuple[list[Path], list[Path] | None]:
     raise CheckpointError(f"{folder} must hold {_SINGLE} or {_PICKLE}{hint}")
 
 
-def _places(path: Path) -> dict[str, _Place]:
+def _places(path: Path, owner: object = None) -> dict[str, _Place]:
     try:
         # The header is untrusted until the library has checked that its offsets are within the file.
         with safe_open(path, framework="numpy"):
@@ -182,7 +189,7 @@ def _places(path: Path) -> dict[str, _Place]:
     tied = header.pop("__metadata__", {})
     start = _LENGTH_BYTES + length
     places = {
-        name: _Place(path, entry["dtype"], tuple(entry["shape"]), start + entry["data_offsets"][0])
+        name: _Place(path, entry["dtype"], tuple(entry["shape"]), start + entry["data_offsets"][0], owner)
         for name, entry in header.items()
     }
     return places | {name: places[first] for name, first in tied.items() if first in places}
