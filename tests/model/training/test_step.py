@@ -135,7 +135,7 @@ def test_state_brings_everything_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        (lambda saved: saved.pop("weights.decoder.norm.weight"), "decoder.norm.weight"),
+        (lambda saved: saved.pop("weights.source_embedding.tokens.weight"), "source_embedding.tokens"),
         (lambda saved: saved.update({"weights.output.bias": torch.zeros(3)}), "output.bias"),
     ],
 )
