@@ -1,7 +1,9 @@
 """A tokenizer and a network small enough to be trained inside a test session."""
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import sentencepiece
 import torch
@@ -14,7 +16,7 @@ from model.config import TransformerConfig
 from model.network.transformer import Transformer
 from model.presets import preset
 from model.request import DecodeOptions
-from model.text.tokenizer import Tokenizer, TokenizerSettings, language_tags
+from model.text.tokenizer import Tokenizer, TokenizerSettings, language_tags, write_tokenizer
 
 Pairs = Sequence[tuple[str, str]]
 PAIRS = (("en", "fr"), ("fr", "en"))
@@ -77,6 +79,52 @@ def train_checkpoint(folder: Path, tokenizer_folder: Path, phrases: Pairs, steps
         tokenizer_folder=tokenizer_folder,
         provenance={"data": ["phrases of the tests"], "steps": steps},
     )
+
+
+def write_foreign_checkpoint(folder: Path) -> None:
+    """Write a checkpoint with random weights whose tokenizer is as NLLB's."""
+    model = BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sleeps on the mat", "le chat dort", "Where is the station?"] * 3),
+        model_writer=model,
+        vocab_size=80,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    own = [processor.id_to_piece(id_) for id_ in range(3, processor.get_piece_size())]
+    tags = {"en": "eng_Latn", "fr": "fra_Latn", "de": "deu_Latn"}
+    settings = TokenizerSettings(
+        tags=tags,
+        special_ids={"bos": 0, "pad": 1, "eos": 2, "unk": 3},
+        source_begin=("{source}",),
+        target_begin=("{target}",),
+        prepare="none",
+    )
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *own, *tags.values()]
+    with TemporaryDirectory() as name:
+        tokenizer = Path(name)
+        write_tokenizer(
+            tokenizer,
+            settings,
+            models={"tokenizer.model": model.getvalue()},
+            vocabularies={"vocabulary.json": pieces},
+        )
+        ids = {f"{special}_id": id_ for special, id_ in settings.special_ids.items()}
+        config = tiny_config(Tokenizer.load(tokenizer), **ids, decoder_start_id=2)
+        with torch.random.fork_rng():
+            torch.manual_seed(2)
+            network = Transformer(config)
+            network.apply(_redraw)
+        pairs = tuple((source, target) for source in tags for target in tags if source != target)
+        save_checkpoint(
+            folder,
+            config=config,
+            weights=network.state_dict(),
+            card=tiny_card(pairs=pairs),
+            tokenizer_folder=tokenizer,
+            provenance={},
+        )
 
 
 def learn(network: Transformer, tokenizer: Tokenizer, phrases: Pairs, steps: int) -> Transformer:

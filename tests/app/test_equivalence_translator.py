@@ -16,6 +16,7 @@ from model.request import DecodeOptions, DecodeRequest
 from model.translation.translator import Translator
 from tests.app.conftest import application, client_of, serving
 from tests.model.native_library import needs_native
+from tests.tiny import write_foreign_checkpoint
 
 pytestmark = pytest.mark.anyio
 NATIVE = pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
@@ -58,6 +59,40 @@ async def test_the_service_equals_the_translator(tiny_checkpoint: Path) -> None:
     assert described["parameters"] == translator.num_parameters
     for name in ("decode_step_seconds", "encode_seconds", "time_to_first_token_seconds"):
         assert f"dragoman_{name}_count 0.0" not in metrics
+
+
+@NATIVE
+async def test_the_start_of_a_target_is_given_on_every_way_and_is_no_text(
+    tmp_path: Path, native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in NLLB, where the source begins with its language, and the target with the other."""
+    monkeypatch.setenv("DRAGOMAN_NATIVE", native)
+    write_foreign_checkpoint(tmp_path)
+    translator = Translator.load(tmp_path, device="cpu")
+    tokenizer, options = translator.tokenizer, {"beam_size": 3, "max_length": 6}
+    translated = translator.translate(
+        TEXTS, source="en", target="de", options=translator.card.options(options)
+    )
+    best = [sentence.best for text in translated for sentence in text.sentences]
+    ids = [tokenizer.encode(text, source_language="en", target_language="de") for text in TEXTS[::3]]
+    start_ids = (tokenizer.language_tags["de"],)
+    requests = [
+        DecodeRequest(tuple(each), translator.card.options(options), start_ids=start_ids) for each in ids
+    ]
+    direct = [result[0] for result in translator.decode(requests)]
+    assert (best[0], best[-1]) == tuple(direct)
+    assert any(len(each.token_log_probabilities) == 6 for each in best)
+    assert not {*tokenizer.language_tags.values()} & {id_ for each in best for id_ in each.token_ids}
+    into_french = translator.translate(TEXTS[0], source="en", target="fr").sentences[0]
+    assert into_french.request.source_ids == tuple(ids[0])
+    assert into_french.request.start_ids == (tokenizer.language_tags["fr"],)
+    body = {"q": TEXTS, "source": "en", "target": "de", "decoding": options, "include": ["tokens"]}
+    async with serving(application(tmp_path)) as client:
+        answer = (await client.post("/translate", json=body)).json()
+        unknown = await client.post("/translate", json=body | {"source": "es"})
+    assert answer["translatedText"] == [text.text for text in translated]
+    assert answer["details"][0]["tokens"][0]["target"] == tokenizer.pieces(best[0].token_ids)
+    assert unknown.status_code == 400
 
 
 @NATIVE
@@ -114,7 +149,8 @@ def test_what_is_shown_on_the_way_is_how_every_result_begins(
     for options in ({"strategy": "greedy"}, {"beam_size": 4}, {"strategy": "sample", "seed": 1}):
         for text in ("Where is the station?", "The cat sleeps.", "Something it has never read!"):
             ids = tuple(model.tokenizer.encode(text, target_language="fr"))
-            request = DecodeRequest(ids, model.card.options(options))
+            start_ids = (model.tokenizer.language_tags["fr"],) if text.startswith("The") else ()
+            request = DecodeRequest(ids, model.card.options(options), start_ids=start_ids)
             driven.add(SentenceJob(model, request, float("inf"), 0.0, is_streamed=True))
     grown: dict[SentenceJob, list[tuple[int, ...]]] = {}
     results: dict[SentenceJob, Result] = {}

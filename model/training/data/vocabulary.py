@@ -54,7 +54,8 @@ def train_tokenizer(
     Raises:
         CorpusError: If there is no sentence, or too little text for a vocabulary of this size.
         TokenizerError: If the folder to reuse holds no tokenizer.
-        TrainingError: If the tokenizer to reuse lacks a language tag, or files cannot be written.
+        TrainingError: If the tokenizer to reuse is an imported model's or lacks a language tag, or files cannot
+            be written.
     """
     codes = sorted(set(target_languages))
     if config.reuse is not None:
@@ -88,6 +89,8 @@ def _write(files: _Files, folder: Path) -> None:
 
 def _take_over(origin: Path, codes: Sequence[str]) -> _Files:
     tokenizer = Tokenizer.load(origin)
+    if tokenizer.settings.is_foreign:
+        raise TrainingError(f"{origin}: the tokenizer of an imported model cannot be trained with")
     missing = set(codes) - tokenizer.language_tags.keys()
     if missing and (len(codes) > 1 or tokenizer.language_tags):
         raise TrainingError(f"{origin}: the tokenizer to reuse has no tag for {', '.join(sorted(missing))}")

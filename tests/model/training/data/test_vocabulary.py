@@ -211,6 +211,13 @@ def test_reuse_of_a_tokenizer_without_the_tags(tmp_path: Path) -> None:
         trained(tmp_path / "new", (), reuse=str(tmp_path))
 
 
+def test_the_tokenizer_of_an_imported_model_is_not_reused(tmp_path: Path) -> None:
+    trained(tmp_path / "old")
+    TokenizerSettings(prepare="none").save(tmp_path / "old")
+    with pytest.raises(TrainingError, match="of an imported model cannot be trained with"):
+        trained(tmp_path / "new", (), ["fr"], reuse=str(tmp_path / "old"))
+
+
 def test_reused_special_ids_are_the_models_own(tmp_path: Path) -> None:
     model = io.BytesIO()
     sentences = (source for source, _ in PAIRS)
