@@ -1,6 +1,7 @@
 """Imported CTranslate2 folders translate as CTranslate2 does, and broken ones are refused by name."""
 
 import io
+import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -292,3 +293,27 @@ def test_a_broken_file_is_refused_by_name(
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
     assert not (tmp_path / "out").exists()
+
+
+MODELS = "DRAGOMAN_FOREIGN_MODELS"
+NAMES = {
+    "آتزمون": "atzmon", "آتشيسون": "achison", "آرثر": "arther", "أورباك": "orbak",
+    "باراك": "barak", "ليندن": "lenden", "محمد": "mahmad", "فرنسيس": "frences",
+}  # fmt: skip
+
+
+@pytest.mark.skipif(MODELS not in os.environ, reason=f"{MODELS} names the folder of real models")
+@pytest.mark.parametrize(
+    "name", ["v1/aren-transliteration", "v1/aren-transliteration-i16"]
+    + [f"v2/aren-transliteration{kind}" for kind in ("", "-i16", "-i8")]
+)  # fmt: skip
+def test_the_first_versions_of_the_format_are_read(name: str, tmp_path: Path) -> None:
+    folder = Path(os.environ[MODELS]) / "ct2-aren-transliteration" / name
+    import_model(folder, tmp_path / "out", pair=("ar", "en"))
+    translator = Translator.load(tmp_path / "out", device="cpu", precision="float32", retries=False)
+    theirs = ctranslate2.Translator(str(folder), compute_type="default")
+    for options, size in ((None, 2), (DecodeOptions(strategy="greedy"), 1)):
+        results = translator.translate(list(NAMES), source="ar", target="en", options=options)
+        assert [result.text for result in results] == list(NAMES.values())
+        again = theirs.translate_batch([list(text) for text in NAMES], beam_size=size)
+        assert ["".join(result.hypotheses[0]) for result in again] == list(NAMES.values())

@@ -1,11 +1,15 @@
 """Networks read from CTranslate2's files give its tokens, in every variant that can be read."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import ctranslate2
 import numpy as np
 import pytest
+from ctranslate2.converters.transformers import _MODEL_LOADERS
+from transformers import PreTrainedModel
 
 from model.checkpoint.importing.ctranslate2.binary import BinaryModel
 from model.checkpoint.importing.ctranslate2.network import Network
@@ -18,11 +22,11 @@ from model.checkpoint.importing.ctranslate2.vocabulary import (
 from model.decoding.factory import torch_engine
 from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
-from tests.model.checkpoint.importing.ctranslate2_models import DIM, PIECES, POSITIONS, random_spec, save
+from tests.model.checkpoint.importing import hugging_face_folders as families
+from tests.model.checkpoint.importing.ctranslate2_models import DIM, POSITIONS, random_spec, save
 
 STEPS = 36
 LENGTHS = (1, 1, 2, 3, 4, 5, 7, 9, 12, 16, 20)
-TOKENS = SpecialTokens(unk="<unk>", bos="<s>", eos="</s>", start="<s>")
 LEARNED = np.random.default_rng(3).normal(0, 0.4, (POSITIONS, DIM)).astype(np.float32)
 VARIANTS: Mapping[str, dict[str, object]] = {
     "pre-norm": {},
@@ -72,7 +76,10 @@ def network_of(folder: Path) -> tuple[Transformer, Vocabularies]:
     """Our network and ids of a folder."""
     read = Network(BinaryModel(folder / "model.bin"), None)
     zero = read.starts_from_zero
-    sides = arrange(*read_pieces(folder), TOKENS, starts_from_zero=zero, where=folder)
+    options = json.loads((folder / "config.json").read_text())
+    unk, bos, eos, start = (options[f"{role}_token"] for role in ("unk", "bos", "eos", "decoder_start"))
+    tokens = SpecialTokens(unk=unk, bos=bos, eos=eos, start=start)
+    sides = arrange(*read_pieces(folder), tokens, starts_from_zero=zero, where=folder)
     config = read.config(sides.source, sides.target, sides.special_ids)
     tensors = read.tensors(config, sides.source, sides.target)
     network = Transformer(config).eval()
@@ -90,7 +97,7 @@ def assert_same_tokens(folder: Path, compute_type: str = "float32") -> None:
     network, sides = network_of(folder)
     source, target = sides.source.pieces, sides.target.pieces
     random = np.random.default_rng(0)
-    texts = [[*(PIECES[i] for i in random.integers(4, 29, n)), "</s>"] for n in LENGTHS]
+    texts = [[*(source[i] for i in random.integers(4, 29, n)), "</s>"] for n in LENGTHS]
     translator = ctranslate2.Translator(str(folder), compute_type=compute_type, intra_threads=1)
     common = {"max_decoding_length": STEPS, "min_decoding_length": 0}
     for theirs, ours in SEARCHES:
@@ -116,3 +123,44 @@ def test_every_variant_gives_the_tokens_of_ctranslate2(variant: Mapping[str, obj
 def test_every_number_type_gives_the_tokens_of_ctranslate2(quantization: str, tmp_path: Path) -> None:
     spec = random_spec(tie=("source", "output"))
     assert_same_tokens(save(spec, tmp_path / "model", quantization=quantization))
+
+
+def converted(model: PreTrainedModel, folder: Path) -> Path:
+    """A model of transformers as CTranslate2's converter writes it, with numbers for pieces."""
+    config = model.config
+    config.normalize_before, config.normalize_embedding = True, True  # as older configurations of mBART say
+    spec = _MODEL_LOADERS[type(config).__name__].get_model_spec(model)
+    pieces = [str(i) for i in range(config.vocab_size - (config.model_type == "marian"))]
+    roles = {
+        "<s>": getattr(config, "bos_token_id", None),
+        "</s>": config.eos_token_id,
+        "<pad>": config.pad_token_id,
+    }
+    for piece, id_ in roles.items():
+        if id_ is not None and id_ < len(pieces):
+            pieces[id_] = piece
+    pieces[3] = "<unk>"
+    if config.model_type != "marian":
+        spec.decoder.projection.bias = np.zeros(len(pieces), np.float32)
+        spec.decoder.projection.bias[[pieces.index("<pad>"), 0]] -= 50  # never produced
+    start = config.decoder_start_token_id
+    first = pieces[start] if start < len(pieces) else "</s>"
+    return save(spec, folder, source=pieces, target=pieces, decoder_start_token=first)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(families.marian, activation_function="swish"),
+        partial(families.marian, share_encoder_decoder_embeddings=True, scale_embedding=True),
+        partial(families.m2m, activation_function="relu", scale_embedding=True),
+        partial(families.mbart, activation_function="gelu", tie_word_embeddings=False),
+        partial(families.t5, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+        partial(families.t5, feed_forward_proj="relu", relative_attention_num_buckets=10),
+    ],
+    ids=["OPUS-MT", "OPUS-MT, scaled", "NLLB", "mBART-50", "T5 1.1", "T5"],
+)
+def test_converted_models_of_transformers_give_the_same_tokens(
+    make: Callable[[Path], PreTrainedModel], tmp_path: Path
+) -> None:
+    assert_same_tokens(converted(make(tmp_path), tmp_path / "converted"))
