@@ -55,11 +55,14 @@ def description(model: Model, settings: Settings) -> schemas.ModelDescription:
     """Returns the public description of a checkpoint, with the limits of a request to it."""
     card = model.card
     names = schemas.ModelLimits.model_fields.keys() & type(settings).model_fields.keys()
+    sources, targets = map(list, card.sides) if card.sides else (None, None)
     return schemas.ModelDescription(
         name=card.name,
         version=model.version,
         checksum=model.checksum,
-        pairs=list(card.pairs),
+        pairs=[] if card.sides else list(card.pairs),
+        sources=sources,
+        targets=targets,
         device=model.device,
         precision=model.precision,
         parameters=model.parameters,

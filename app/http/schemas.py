@@ -301,7 +301,14 @@ class ModelDescription(BaseModel):
         description="The checkpoint's own, and the beginning of its checksum", examples=["1+0f3a9c2e"]
     )
     checksum: str = Field(description="SHA-256 of the whole checkpoint")
-    pairs: list[tuple[str, str]] = Field(description="Source and target language", examples=[[["en", "fr"]]])
+    pairs: list[tuple[str, str]] = Field(
+        description="Source and target language; empty if `sources` and `targets` are given",
+        examples=[[["en", "fr"]]],
+    )
+    sources: list[str] | None = Field(
+        default=None, description="Source languages of a model of many, each of which goes with every target"
+    )
+    targets: list[str] | None = Field(default=None, description="Target languages of such a model")
     device: str
     precision: str
     parameters: int

@@ -54,8 +54,8 @@ def train_tokenizer(
     Raises:
         CorpusError: If there is no sentence, or too little text for a vocabulary of this size.
         TokenizerError: If the folder to reuse holds no tokenizer.
-        TrainingError: If the tokenizer to reuse is an imported model's or lacks a language tag, or files cannot
-            be written.
+        TrainingError: If the tokenizer to reuse is an imported model's or lacks a language tag, or if files
+            cannot be written.
     """
     codes = sorted(set(target_languages))
     if config.reuse is not None:

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.main import create_app
 from app.settings import Settings
-from tests.app.conftest import Serve, client_of
+from tests.app.conftest import Serve, client_of, serving
 from tests.app.double import DoubleBackend
 
 pytestmark = pytest.mark.anyio
@@ -66,8 +66,21 @@ async def test_models(client: httpx.AsyncClient) -> None:
             "memory_bytes": 100,
             "licence": None,
             "origin": None,
+            "sources": None,
+            "targets": None,
         }
     ]
+
+
+async def test_a_model_of_many_pairs_lists_its_sources_and_targets() -> None:
+    codes = ["en", *(f"q{letter}" for letter in "abcdefghij")]
+    pairs = tuple((source, target) for source in codes for target in codes if source != target)
+    app = create_app(Settings(_env_file=None), DoubleBackend(("many", pairs)))
+    async with serving(app) as client:
+        (described,) = (await client.get("/models")).json()
+        listed = (await client.get("/languages")).json()
+    assert (described["pairs"], described["sources"], described["targets"]) == ([], codes, codes)
+    assert [(each["code"], len(each["targets"])) for each in listed] == [(code, 10) for code in codes]
 
 
 async def test_probes_follow_the_lifecycle(backend: DoubleBackend) -> None:
