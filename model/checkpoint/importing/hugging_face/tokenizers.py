@@ -13,6 +13,7 @@ from pathlib import Path
 import sentencepiece
 
 from model.checkpoint.card import Pair
+from model.checkpoint.formats import DESCRIPTION
 from model.checkpoint.importing.foreign import read_object, refusal
 from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.languages import Readme, all_pairs, chosen_pairs, named_sides
@@ -85,7 +86,8 @@ def read_tokenizer(request: Request) -> ForeignTokenizer:
     """
     folder = request.folder
     if (folder / _MARIAN[0]).is_file():
-        return _marian(request)
+        own = Fields.read(folder / DESCRIPTION, {}) if (folder / DESCRIPTION).is_file() else None
+        return _exported(request, own) if own and own.get("prepare") == "dragoman" else _marian(request)
     if (folder / _FAIRSEQ).is_file():
         return _m2m(request) if (folder / _VOCABULARY).is_file() else _fairseq(request)
     if (folder / _T5).is_file():
@@ -105,8 +107,6 @@ def _marian(request: Request) -> ForeignTokenizer:
         vocabularies = {"source.vocabulary.json": vocabulary, "target.vocabulary.json": targets}
     elif request.sizes[0] != request.sizes[1]:
         raise refusal(settings.path, "separate_vocabs", "true for two sizes of vocabulary", False)
-    is_one = len({_processor(path).serialized_model_proto() for path in files[:2]}) == 1
-    models = {_SHARED: files[0]} if is_one else {_SOURCE: files[0], _TARGET: files[1]}
     tags = _tags(vocabulary)
     source, target = named_sides(folder, settings.text("source_lang"), settings.text("target_lang"))
     sources = [source] if source else request.readme.sources
@@ -125,11 +125,39 @@ def _marian(request: Request) -> ForeignTokenizer:
             source_end=[vocabulary[request.special_ids["eos"]]],
             prepare="none",
         ),
-        models=models,
+        models=_models(files),
         vocabularies=vocabularies,
         pairs=pairs,
         files=files,
     )
+
+
+def _exported(request: Request, own: Fields) -> ForeignTokenizer:
+    """Returns the tokenizer of an exported checkpoint of ours: the models' own ids, our preparation."""
+    files = [request.folder / name for name in _MARIAN]
+    processor = _processor(files[0])
+    tags, pairs = own.get("language_tags"), own.get("pairs")
+    if not isinstance(tags, dict) or not isinstance(pairs, list):
+        raise own.refusal("language_tags", "an object, and `pairs` a list")
+    known = [(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+    return ForeignTokenizer(
+        settings=TokenizerSettings(
+            tags=tags,
+            lowercase=own.flag("lowercase"),
+            separate_punctuation=own.flag("separate_punctuation"),
+            special_ids={name: getattr(processor, f"{name}_id")() for name in ("pad", "bos", "eos", "unk")},
+        ),
+        models=_models(files),
+        vocabularies={},
+        pairs=chosen_pairs(request.folder, known, request.pair, tags),
+        files=[*files, own.path],
+    )
+
+
+def _models(files: Sequence[Path]) -> dict[str, Path]:
+    """Returns the models of both sides by our names: one if they are equal."""
+    is_one = len({_processor(path).serialized_model_proto() for path in files[:2]}) == 1
+    return {_SHARED: files[0]} if is_one else {_SOURCE: files[0], _TARGET: files[1]}
 
 
 def _m2m(request: Request) -> ForeignTokenizer:

@@ -1,0 +1,73 @@
+"""What is exported and imported again, or imported and exported, translates as before."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import ctranslate2
+import pytest
+
+from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
+from model.checkpoint.formats.export import export_checkpoint
+from model.checkpoint.importing.importer import import_model
+from model.decoding.factory import torch_factory
+from model.network.transformer import Transformer
+from model.request import DecodeOptions, DecodeRequest
+from tests.model.checkpoint.importing import hugging_face_folders as folders
+from tests.model.checkpoint.importing.test_hugging_face import random_sources
+from tests.model.tiny_networks import randomised
+
+GREEDY = DecodeOptions(strategy="greedy", max_length=20)
+
+
+def tokens(checkpoint: Checkpoint, sources: Sequence[list[int]]) -> list[tuple[int, ...]]:
+    engine = torch_factory(checkpoint, "cpu", "float32").make()
+    asked = [DecodeRequest(tuple(ids), GREEDY) for ids in sources]
+    return [result[0].token_ids for result in engine.decode(asked)]
+
+
+@pytest.fixture(params=["pegasus", "marian"])
+def own(request: pytest.FixtureRequest, tiny_checkpoint: Path, tmp_path: Path) -> tuple[str, Checkpoint]:
+    """A checkpoint of ours that can be exported to this architecture."""
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    if request.param == "marian":
+        config = replace(checkpoint.config, norm_position="post", final_norm=False, output_bias=True)
+        save_checkpoint(
+            tmp_path / "own",
+            config=config,
+            weights=randomised(Transformer(config)).state_dict(),
+            card=checkpoint.card,
+            tokenizer_folder=checkpoint.folder,
+            provenance={},
+        )
+        checkpoint = load_checkpoint(tmp_path / "own")
+    return request.param, checkpoint
+
+
+def test_an_export_comes_back(
+    own: tuple[str, Checkpoint], phrases: Sequence[tuple[str, str]], tmp_path: Path
+) -> None:
+    architecture, before = own
+    export_checkpoint(before, tmp_path / "exported", architecture)
+    import_model(tmp_path / "exported", tmp_path / "imported")
+    after = load_checkpoint(tmp_path / "imported")
+    assert set(after.card.pairs) == set(before.card.pairs)
+    texts = [*(text for pair in phrases for text in pair), "It’s LATE\u2026", "Œuvre"]
+    sources = [before.tokenizer.encode(text, target_language="fr") for text in texts]
+    assert [after.tokenizer.encode(text, target_language="fr") for text in texts] == sources
+    found = tokens(before, sources)
+    assert tokens(after, sources) == found
+    assert [after.tokenizer.decode(ids) for ids in found] == [before.tokenizer.decode(ids) for ids in found]
+
+
+def test_an_import_goes_on_to_ctranslate2(tmp_path: Path) -> None:
+    folders.marian(tmp_path / "opus-mt-en-fr", activation_function="swish", scale_embedding=True)
+    import_model(tmp_path / "opus-mt-en-fr", tmp_path / "imported")
+    imported = load_checkpoint(tmp_path / "imported")
+    export_checkpoint(imported, tmp_path / "exported", "ctranslate2")
+    sources = random_sources(imported, 50)
+    translator = ctranslate2.Translator(str(tmp_path / "exported"), intra_threads=1)
+    pieces = [imported.tokenizer.source_pieces(ids) for ids in sources]
+    results = translator.translate_batch(pieces, beam_size=1, min_decoding_length=0, max_decoding_length=20)
+    expected = [imported.tokenizer.pieces(ids) for ids in tokens(imported, sources)]
+    assert [result.hypotheses[0] for result in results] == expected
