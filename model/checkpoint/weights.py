@@ -72,21 +72,22 @@ class StoredTensor:
 
     @classmethod
     def rounded(cls, floats: NDArray[np.float32], dtype: StorageType) -> "StoredTensor":
-        """Returns float32 numbers rounded to a type.
+        """Returns float32 numbers rounded to a type; see `converted`."""
+        return cls(np.ascontiguousarray(floats, np.float32), "float32").converted(dtype)
 
-        In int8 the largest magnitude of a row becomes 127, as in products of int8 precision.
+    def converted(self, dtype: StorageType) -> "StoredTensor":
+        """Returns the numbers rounded to a type, or this tensor if that is its type.
 
-        Args:
-            floats: Numbers; a matrix for int8.
-            dtype: The type to round to.
+        In int8, for which it must be a matrix, the largest magnitude of a row becomes 127, as in products of
+        int8 precision.
         """
-        if dtype == "float32":
-            return cls(np.ascontiguousarray(floats, np.float32), dtype)
-        rounded = np.empty(floats.shape, NUMPY_TYPES[dtype])
-        scale = np.empty(len(floats), np.float32) if dtype == "int8" else None
+        if dtype == self.dtype:
+            return self
+        rounded = np.empty(self.shape, NUMPY_TYPES[dtype])
+        scale = np.empty(self.shape[0], np.float32) if dtype == "int8" else None
         with np.errstate(over="ignore", invalid="ignore"):  # `is_finite` reports what cannot be held
-            for rows in _row_blocks(floats.shape):
-                block = np.ascontiguousarray(floats[rows], np.float32)
+            for rows in _row_blocks(self.shape):
+                block = self._rows(rows).floats()
                 if scale is not None:
                     most = np.maximum(np.abs(block).max(-1, initial=0), _SMALLEST_MAGNITUDE)
                     scale[rows] = most / np.float32(_LARGEST_INT8)
@@ -97,7 +98,7 @@ class StoredTensor:
                     rounded[rows] = np.where(np.isnan(block), _BFLOAT16_EXPONENT + 1, nearest)
                 else:
                     rounded[rows] = block
-        return cls(rounded, dtype, scale)
+        return StoredTensor(rounded, dtype, scale)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -111,12 +112,10 @@ class StoredTensor:
 
     def is_finite(self) -> bool:
         """Returns whether the tensor holds neither NaN nor infinity."""
-        if self.dtype == "bfloat16":
-            exponents = self.values.view(np.uint16) & _BFLOAT16_EXPONENT
-            return not bool((exponents == _BFLOAT16_EXPONENT).any())
         if self.dtype == "int8":
             return self.scale is None or bool(np.isfinite(self.scale).all())
-        return bool(np.isfinite(self.values).all())
+        values = np.atleast_1d(self.values)
+        return all(_are_finite(values[rows], self.dtype) for rows in _row_blocks(values.shape))
 
     def floats(self) -> NDArray[np.float32]:
         """Returns the values in float32, without copying them if that is their type."""
@@ -128,6 +127,9 @@ class StoredTensor:
             return cast(NDArray[np.float32], bits.view(np.float32))
         return cast(NDArray[np.float32], self.values.astype(np.float32, copy=False))
 
+    def _rows(self, rows: slice) -> "StoredTensor":
+        return StoredTensor(self.values[rows], self.dtype, None if self.scale is None else self.scale[rows])
+
     def torch(self) -> "Tensor":
         """Returns the tensor for PyTorch, without copying it; int8 as float32."""
         import torch
@@ -136,10 +138,17 @@ class StoredTensor:
         return tensor.view(torch.bfloat16) if self.dtype == "bfloat16" else tensor
 
 
+def _are_finite(values: NDArray[np.generic], dtype: StorageType) -> bool:
+    if dtype != "bfloat16":
+        return bool(np.isfinite(values).all())
+    exponents = values.view(np.uint16) & _BFLOAT16_EXPONENT
+    return not bool((exponents == _BFLOAT16_EXPONENT).any())
+
+
 def _row_blocks(shape: Shape) -> Iterator[slice]:
     """Yields slices of a few rows each, so that intermediate results stay small."""
     count = max(1, _BLOCK_BYTES // max(1, 4 * int(np.prod(shape[1:]))))
-    return (slice(first, first + count) for first in range(0, shape[0] if shape else 0, count))
+    return (slice(first, first + count) for first in range(0, shape[0], count))
 
 
 class _Entry(TypedDict):

@@ -110,8 +110,7 @@ def _checked(name: str, shape: Shape, tensor: StoredTensor, storage: StorageType
     wanted = storage or tensor.dtype
     if wanted == "int8" and (len(shape) != 2 or name.endswith(_KEPT_AS_FLOATS)):
         wanted = "float32"
-    if wanted != tensor.dtype:
-        tensor = StoredTensor.rounded(tensor.floats(), wanted)
+    tensor = tensor.converted(wanted)
     if not tensor.is_finite():
         raise CheckpointError(f"{what} holds NaN or infinity")
     return tensor
