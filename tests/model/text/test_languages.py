@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -43,6 +44,21 @@ def test_what_is_of_use_is_preferred_unless_another_language_is_clearly_meant(
     ranked.sort(key=lambda found: -found.confidence)
     assert usable_language(ranked, lambda code: code == "fr").language == chosen
     assert usable_language(ranked, lambda code: False) == ranked[0]
+
+
+def test_many_languages_are_told_apart_by_less() -> None:
+    more = ("it", "pt", "nl", "pl", "cs", "uk", "bg", "el", "tr", "fi", "sv", "da", "hu", "ro", "ar", "ja")
+    codes = ["en", "fr", "de", "es", "ru", "zh", *more]
+    detector = LanguageDetector(codes)
+    began = time.perf_counter()
+    for text, language in (
+        ("The museum opens again on Monday.", "en"),
+        ("Das Museum öffnet am Montag wieder seine Türen.", "de"),
+        ("Музей снова откроется в понедельник.", "ru"),
+        ("博物馆星期一重新开放。", "zh"),
+    ):
+        assert detector.detect(text)[0].language == language
+    assert time.perf_counter() - began < 10
 
 
 def test_the_table_of_names_is_canonical() -> None:
