@@ -123,7 +123,7 @@ _UNCOUNTED: Final = _decoder(_Values(math.inf))
 
 
 def parse_form(body: bytes, max_items: int) -> Values:
-    """Returns the fields of a form. Texts and `include` may be repeated; blank fields count as not sent.
+    """Returns the fields of a form. Texts, `include` and `keep` may repeat; blank fields count as not sent.
 
     Args:
         body: Valid UTF-8.
@@ -162,7 +162,7 @@ def _unescape(data: bytes) -> str:
 def _field_value(name: str, values: list[str]) -> object:
     if name == "decoding" and len(values) == 1:
         return _parse_field(name, values[0])
-    if name == "include" or (name in _TEXTS and len(values) > 1):
+    if name in ("include", "keep") or (name in _TEXTS and len(values) > 1):
         return values
     if len(values) > 1:
         raise invalid_body("the form holds the same field twice")

@@ -57,6 +57,7 @@ def _translation_request(received: Received[schemas.TranslateRequest]) -> Transl
         decoding=decoding,
         alternatives=body.alternatives,
         model=body.model,
+        keep=tuple(body.keep),
     )
 
 

@@ -34,6 +34,7 @@ def _shape(value: object) -> str:
 
 Text = Annotated[str, AfterValidator(_encodable)]
 Code = Annotated[str, Field(min_length=1, max_length=35), AfterValidator(_encodable)]
+Kept = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_encodable)]
 Texts = Annotated[
     Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("list")],
     Discriminator(_shape),
@@ -158,6 +159,12 @@ class TranslateRequest(_Request):
         default=None, description="Name of a loaded checkpoint; by default the first for the language pair"
     )
     decoding: Decoding = Field(default=Decoding(), description="How to search for the translation")
+    keep: list[Kept] = Field(
+        default=[],
+        max_length=100,
+        description="Strings that are not translated, such as names of products; placeholders, tags, code, "
+        "addresses and figures are kept anyway",
+    )
     include: list[Detail] = Field(
         default=[],
         max_length=4,

@@ -65,7 +65,7 @@ class _PartialResult:
     """The certain part of one text.
 
     Sentences are decoded in parallel, but shown in order: the finished ones, and the beginning of the next
-    one. A sentence with an address is only shown at its end, as the address is corrected then.
+    one. A sentence with a string to keep is only shown at its end, as it gets the string then.
     """
 
     def __init__(self, job: TextJob, tokenizer: Tokenizer) -> None:
@@ -100,7 +100,7 @@ class _PartialResult:
     def _certain(self) -> list[str]:
         while (place := len(self._texts)) in self._finished:
             self._texts.append(self._sources[place].finish(self._decode(place), self._target))
-        if place not in self._token_ids or self._sources[place].addresses:
+        if place not in self._token_ids or self._sources[place].kept:
             return self._texts
         beginning = stable_prefix(self._decode(place))
         text = self._sources[place].restore_casing(beginning, self._target)

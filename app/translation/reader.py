@@ -87,6 +87,7 @@ class Reader:
             layout=layout,
             detection=detection,
             splitting=request.splitting,
+            keep=request.keep,
             route=route,
             options=options,
         )

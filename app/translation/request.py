@@ -27,6 +27,7 @@ class TranslationRequest:
         decoding: Options that differ from the checkpoint's own.
         alternatives: Number of further translations of each text.
         model: Name of the checkpoint; None takes the first that can.
+        keep: Strings that are not translated, in addition to placeholders and the like.
     """
 
     texts: tuple[str, ...]
@@ -40,6 +41,7 @@ class TranslationRequest:
     decoding: Mapping[str, object] = field(default_factory=dict)
     alternatives: int = 0
     model: str | None = None
+    keep: tuple[str, ...] = ()
 
     @property
     def num_characters(self) -> int:

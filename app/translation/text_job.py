@@ -26,6 +26,7 @@ class TextJob:
         layout: Its runs of text, and what stands between them.
         detection: The detected language, if it was not given.
         splitting: Where its sentences end.
+        keep: Strings that are not translated.
         route: The checkpoints that are to translate it; None if it comes back unchanged.
         options: How to decode each hop.
         passages: Its runs of text, read for the next hop; none after the last hop.
@@ -38,6 +39,7 @@ class TextJob:
     layout: Layout
     detection: Detection | None
     splitting: Splitting = "sentences"
+    keep: tuple[str, ...] = ()
     route: Route | None = None
     options: tuple[DecodeOptions, ...] = ()
     passages: tuple[DocumentTranslation, ...] = ()
@@ -79,9 +81,21 @@ class TextJob:
         if not self.remaining:
             return self
         texts = [run.text for run in self.runs] if self.done else self.layout.texts
-        options = self.options[len(self.done)]
-        passages = _read(texts, self.remaining[0], options, self.field, self.splitting)
-        return dataclasses.replace(self, passages=passages)
+        hop = self.remaining[0]
+        passages = (
+            DocumentTranslation.read(
+                text,
+                tokenizer=hop.model.tokenizer,
+                card=hop.model.card,
+                pair=hop.pair,
+                options=self.options[len(self.done)],
+                field=self.field,
+                splitting=self.splitting,
+                keep=self.keep,
+            )
+            for text in texts
+        )
+        return dataclasses.replace(self, passages=tuple(passages))
 
     def sentences(self, results: Sequence[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
         """The translations of its sentences on the next hop, from one result for each request.
@@ -125,21 +139,3 @@ class TextJob:
             self.layout.rebuild([(*run.alternatives[i : i + 1], run.text)[0] for run in self.runs])
             for i in range(count)
         )
-
-
-def _read(
-    texts: Sequence[str], hop: Hop, options: DecodeOptions, field: str, splitting: Splitting
-) -> tuple[DocumentTranslation, ...]:
-    """Runs of text, ready for a hop."""
-    return tuple(
-        DocumentTranslation.read(
-            text,
-            tokenizer=hop.model.tokenizer,
-            card=hop.model.card,
-            pair=hop.pair,
-            options=options,
-            field=field,
-            splitting=splitting,
-        )
-        for text in texts
-    )

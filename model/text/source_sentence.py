@@ -1,14 +1,14 @@
-"""③ ⑦ A sentence as the network reads it, and its translation with the casing and addresses of the sentence.
+"""③ ⑦ A sentence as the network reads it, and its translation with the sentence's casing and kept strings.
 
 To a network, `HELLO` and `Hello` are unrelated pieces, and training text has few sentences in capitals. So
 such a sentence is read in lower case, and its translation is written in capitals.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal, Self
 
-from model.text.addresses import addresses, with_addresses
 from model.text.casing import (
     as_read,
     is_capitalised_word,
@@ -17,6 +17,7 @@ from model.text.casing import (
     with_capital_initial,
     with_small_initial,
 )
+from model.text.kept_strings import KeptString, with_kept_strings, with_numbers
 from model.text.normalisation import clean
 from model.text.tokenizer import Tokenizer
 
@@ -33,15 +34,17 @@ class SourceSentence:
         cleaned: The sentence after `clean`.
         ids: The token ids that the network reads.
         casing: How the casing of `ids` differs from that of the sentence.
+        kept: Strings that its translation must repeat, and the numbers that `ids` have in their place.
     """
 
     text: str
     cleaned: str
     ids: tuple[int, ...]
     casing: Casing = "unchanged"
+    kept: tuple[KeptString, ...] = ()
 
     @classmethod
-    def read(cls, text: str, pair: tuple[str, str], tokenizer: Tokenizer) -> Self:
+    def read(cls, text: str, pair: tuple[str, str], tokenizer: Tokenizer, keep: Sequence[str] = ()) -> Self:
         """Cleans and tokenises a sentence.
 
         A model of another project reads the sentence as it stands. Otherwise a lone word loses its first
@@ -53,25 +56,22 @@ class SourceSentence:
             text: The sentence as it stands in the text.
             pair: Codes of its language and of the target language.
             tokenizer: The checkpoint's tokenizer.
+            keep: Strings that are not translated, in addition to placeholders and the like.
         """
         source, target = pair
         encode = partial(tokenizer.encode, source_language=source, target_language=target)
         cleaned = clean(text)
+        read, kept = with_numbers(cleaned, keep)
         if tokenizer.settings.is_foreign:
-            return cls(text, cleaned, tuple(encode(text)))
-        if is_in_capitals(cleaned):
-            return cls(text, cleaned, tuple(encode(as_read(cleaned, source))), "capitals")
-        ids = encode(cleaned, is_clean=True)
-        if is_capitalised_word(cleaned):
-            small = encode(with_small_initial(cleaned, source))
+            return cls(text, cleaned, tuple(encode(read if kept else text)), kept=kept)
+        if is_in_capitals(read):
+            return cls(text, cleaned, tuple(encode(as_read(read, source))), "capitals", kept)
+        ids = encode(read, is_clean=True)
+        if is_capitalised_word(read):
+            small = encode(with_small_initial(read, source))
             if len(small) == len(encode("")) + 1 < len(ids):
-                return cls(text, cleaned, tuple(small), "capital_initial")
-        return cls(text, cleaned, tuple(ids))
-
-    @cached_property
-    def addresses(self) -> list[str]:
-        """Web and mail addresses that its translation must repeat."""
-        return addresses(self.cleaned)
+                return cls(text, cleaned, tuple(small), "capital_initial", kept)
+        return cls(text, cleaned, tuple(ids), kept=kept)
 
     def restore_casing(self, translation: str, language: str) -> str:
         """Returns a translation, or the beginning of one, in the casing of the sentence.
@@ -87,10 +87,10 @@ class SourceSentence:
         return translation
 
     def finish(self, translation: str, language: str) -> str:
-        """Returns a whole translation in the casing of the sentence and with its addresses.
+        """Returns a whole translation in the casing of the sentence and with its kept strings.
 
         Args:
             translation: Text that was decoded for `ids`.
             language: Code of the target language.
         """
-        return with_addresses(self.restore_casing(translation, language), self.addresses)
+        return with_kept_strings(self.restore_casing(translation, language), self.kept)

@@ -49,6 +49,7 @@ class DocumentTranslation:
         options: DecodeOptions,
         field: str = "q",
         splitting: Splitting = "sentences",
+        keep: Sequence[str] = (),
     ) -> Self:
         """Splits a text and encodes its sentences.
 
@@ -62,6 +63,7 @@ class DocumentTranslation:
             options: How to decode every sentence; `card.max_target_length` bounds them.
             field: Name of the text in error messages, e.g. `q[3]`.
             splitting: Where the sentences end.
+            keep: Strings that are not translated, in addition to placeholders and the like.
 
         Raises:
             TextTooLongError: If a sentence has more tokens than `card.max_source_length`.
@@ -70,7 +72,7 @@ class DocumentTranslation:
         document = Document.split(text, source, splitting)
         began = time.monotonic()
         texts = () if source == target else document.sentences
-        sentences = [SourceSentence.read(sentence, pair, tokenizer) for sentence in texts]
+        sentences = [SourceSentence.read(sentence, pair, tokenizer, keep) for sentence in texts]
         encode_seconds = time.monotonic() - began
         spelt = [tokenizer.can_spell(sentence.ids) for sentence in sentences]
         if not all(spelt):

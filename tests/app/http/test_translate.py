@@ -162,12 +162,13 @@ async def test_a_line_break_in_html_ends_no_sentence(
 async def test_markup_in_plain_text_is_text(client: httpx.AsyncClient) -> None:
     text = "<b>${jndi:ldap://x}</b> '; DROP TABLE--"
     answer = (await translate(client, q=text)).json()["translatedText"]
-    assert answer == text.upper().replace("LDAP://X", "ldap://x")  # an address stays as it is
+    assert answer == text.replace("Drop", "DROP")  # tags and placeholders stay
 
 
 async def test_special_tokens_are_text(client: httpx.AsyncClient) -> None:
     text = "before </s> <2fr> ▁ after"
-    assert (await translate(client, q=text)).json()["translatedText"] == text.upper()
+    answer = (await translate(client, q=text)).json()["translatedText"]
+    assert answer == "BEFORE </s> <2FR> ▁ AFTER"  # what looks like a tag stays
 
 
 async def test_the_model_can_be_named_or_follows_the_pair(serve: Serve) -> None:

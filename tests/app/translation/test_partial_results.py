@@ -94,27 +94,19 @@ def test_nothing_is_shown_that_an_unchanged_text_would_revoke(model: Model) -> N
     assert partial_results.take() == [(0, "<p>ONE. TWO")]
 
 
-def test_a_sentence_with_an_address_is_shown_at_its_end(model: Model) -> None:
+def test_a_sentence_with_a_string_to_keep_is_shown_at_its_end(model: Model) -> None:
     partial_results = partial_results_of(model, "Write to max@example.org today.", "Write today.")
-    partial_results.grew(0, ids(model, "schreib an mx@example.org x"))
+    partial_results.grew(0, ids(model, "schreib an 217 x"))
     partial_results.grew(1, ids(model, "schreib heute x"))
     assert partial_results.take() == [(1, "SCHREIB HEUTE")]
-    partial_results.finished(0, hypotheses(model, "schreib an mx@example.org."))
-    assert partial_results.take() == [(0, "SCHREIB AN max@example.org.")]
-
-
-def test_an_address_is_found_as_the_network_reads_it(model: Model) -> None:
-    partial_results = partial_results_of(model, "Write to max@exam\u00adple.org today.")
-    partial_results.grew(0, ids(model, "schreib an max@exam ple.org x"))
-    assert partial_results.take() == []
-    partial_results.finished(0, hypotheses(model, "schreib an max@exam ple.org."))
+    partial_results.finished(0, hypotheses(model, "schreib an 217."))
     assert partial_results.take() == [(0, "SCHREIB AN max@example.org.")]
 
 
 @pytest.mark.parametrize("is_html", [False, True])
 def test_the_last_partial_result_is_the_answer_without_its_closing_tags(model: Model, is_html: bool) -> None:
     (job,) = jobs_of(model, "Write to max@example.org & me. <b>See www.example.org.</b>", is_html=is_html)
-    results = [hypotheses(model, words) for words in ("an mx@example.org & x", "siehe ww.example.org.", "x")]
+    results = [hypotheses(model, words) for words in ("an 217 & x", "siehe 217.", "x")]
     results = results[: len(job.requests)]
     partial_results = PartialResults()
     partial_results.begin([job])

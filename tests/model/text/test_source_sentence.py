@@ -31,7 +31,7 @@ class Pieces:
 def read(sentence: str, language: str, *words: str) -> SourceSentence:
     pieces = Pieces(*words)
     found = SourceSentence.read(sentence, (language, "fr"), pieces)  # type: ignore[arg-type]
-    if found.casing != "capitals":
+    if found.casing != "capitals" and not found.kept:
         assert (found.ids == tuple(pieces.encode(clean(sentence)))) == (found.casing == "unchanged")
     return found
 
@@ -84,20 +84,19 @@ def test_all_else_is_read_as_it_stands(sentence: str, words: list[str]) -> None:
         ("NO PARKING", "Parken verboten", "de", "PARKEN VERBOTEN"),
         ("FERME\u0301", "closed", "en", "CLOSED"),
         ("DOOR NOT OPEN", "Kapı açık değil", "tr", "KAPI AÇIK DEĞİL"),
-        ("MAIL a@b.com", "mail an a@b.com", "de", "mail an a@b.com"),
-        ("MAIL A@SITE.ORG", "mail an a@site.org", "de", "MAIL AN A@SITE.ORG"),
-        ("Mail a@site.org", "Mail an a@sit.org", "de", "Mail an a@site.org"),
-        ("Mail a@exam\u00adple.de", "Mail an a@exmple.de", "de", "Mail an a@example.de"),
+        ("MAIL a@b.com", "mail an 217", "de", "MAIL AN a@b.com"),
+        ("Mail {name}", "Mail an", "de", "Mail an {name}"),
+        ("Mail a@exam\u00adple.de", "Mail an 217", "de", "Mail an a@example.de"),
     ],
 )
-def test_a_translation_gets_the_casing_and_the_addresses_of_its_source(
+def test_a_translation_gets_the_casing_and_the_kept_strings_of_its_source(
     source: str, decoded: str, target: str, written: str
 ) -> None:
     assert read(source, "en", "exit", "permission", "closed").finish(decoded, target) == written
 
 
 def test_the_beginning_of_a_translation_gets_the_casing() -> None:
-    assert read("MAIL A@SITE.ORG", "en").restore_casing("mail a@sit", "de") == "MAIL A@SIT"
+    assert read("MAIL A LETTER", "en").restore_casing("mail a let", "de") == "MAIL A LET"
 
 
 @given(text=st.text())
@@ -106,6 +105,6 @@ def test_what_was_read_is_what_the_tokenizer_makes_of_the_raw_text(
 ) -> None:
     tokenizer = Tokenizer.load(tiny_tokenizer_folder)
     found = SourceSentence.read(text, ("en", "fr"), tokenizer)
-    if found.casing == "unchanged":
+    if found.casing == "unchanged" and not found.kept:
         assert found.ids == tuple(tokenizer.encode(text, target_language="fr"))
     assert found.cleaned == clean(text)

@@ -1,0 +1,153 @@
+"""③ ⑦ Strings that a translation repeats letter for letter: placeholders, tags, code, addresses, figures.
+
+The network reads a number of three digits in place of a placeholder, because networks copy numbers, and the
+translation gets the string back in place of the number. If the network has lost the number, the string is
+inserted where it stood in proportion; so each is in the translation exactly as often as in the source.
+
+Figures (telephone numbers, dates, numbers with a unit) are read as they are. A figure that the network spelt
+otherwise (`3,5 kg` for `3.5 kg`) becomes that of the source.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+# Addresses with Latin letters beyond ASCII are not matched, as only their ASCII part would be.
+_END = r"(?![À-ɏ\u0300-\u036f])"
+_WEB = (
+    r"(?<![a-z0-9])(?:[a-z][a-z0-9+.-]{0,30}://|www\.)(?=[a-z0-9\[])[a-z0-9._~:/?#\[\]@!$&'()*+,;=%-]++"
+    + _END
+)
+_MAIL = r"(?<![a-z0-9._%+-])[a-z0-9._%+-]{1,64}@[a-z0-9-]++(?:\.[a-z0-9-]++)++" + _END
+_CLOSING = ".,;:!?'"
+_BRACKETS = {")": "(", "]": "["}
+_PLACEHOLDERS = (
+    f"(?P<web>{_WEB})",
+    _MAIL,
+    r"`[^`\n]{1,200}`",
+    r"\{\{[^{}\n]{1,100}\}\}|[$#]\{[^{}\n]{1,100}\}",  # {{ x }}, ${x}
+    r"\{[^{}\n]{0,100}(?:\{[^{}\n]{0,100}\}[^{}\n]{0,100}){0,8}\}",  # {name}, {n, plural, one {…} other {…}}
+    r"%(?:\d{1,2}\$|\([\w.]{1,60}\))?[-+#0]?\d{0,3}(?:\.\d{1,2})?(?:l{0,2}[dux]|[sfegcb@]|i(?!\w))(?![a-z])",
+    r"</?[a-z][a-z0-9:-]{0,30}(?:\s[^<>\n]{0,300})?/?>",
+    r"&(?:[a-z]{2,31}\d?|#\d{1,7}|#x[0-9a-f]{1,6});",
+    r"\b[a-z]{2}\d{2}(?: ?[a-z0-9]{4}){3,7}(?: ?[a-z0-9]{1,3})?\b",  # IBAN
+    r"[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff][\u200d\ufe0e\ufe0f\U0001f000-\U0001faff]*",
+)
+_UNIT = r"(?:km/h|mph|kWh|[kcmµn]?m[²³]?|[kmµ]?g|[kMGT]?B|[km]?[VWA]|[kMG]?Hz|ml|°[CF]|px|%|[€$£¥])"
+_FIGURES = (
+    r"(?<![\w.,])\+?\(?\d{1,4}\)?(?:[ ./-]\(?\d{1,5}\)?){2,6}(?![\w.,]*\d)",  # telephone numbers, dates
+    rf"(?<![\w.,])-?\d+(?:[.,]\d+)*(?:\s|(?=[%°€$£]|[a-zµ]))(?-i:{_UNIT})(?!\w)",
+    r"(?<!\w)[€$£¥]\d+(?:[.,]\d+)*(?!\w)",
+)
+_KEPT = re.compile(f"(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLACEHOLDERS)}", re.IGNORECASE)
+_HINT = re.compile(r"[{%`<&@$]|://|www\.|\d|[^\x00-\u218f\u2c00-\ud7ff\uf900-\uffff]", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+_LONGEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class KeptString:
+    """A string that is not translated.
+
+    Attributes:
+        text: The string.
+        number: The digits that stand for it; empty for a figure.
+        place: Where it begins, as a fraction of the rest of the sentence.
+        is_glued: Whether a letter or digit precedes it and follows it without a space between.
+    """
+
+    text: str
+    number: str
+    place: float
+    is_glued: tuple[bool, bool]
+
+
+def with_numbers(text: str, keep: Sequence[str] = ()) -> tuple[str, tuple[KeptString, ...]]:
+    """Returns a sentence with a number in place of each string to keep, and these strings.
+
+    Args:
+        text: A sentence.
+        keep: Further strings to keep.
+    """
+    if not keep and _HINT.search(text) is None:
+        return text, ()
+    used, parts, kept, end = set(_NUMBER.findall(text)), [], [], 0
+    numbers = (number for number in _numbers() if number not in used)
+    for match in _matches(text, keep):
+        begin, stop = match.start(), _end(text, match)
+        if match["figure"]:
+            kept.append(KeptString(match[0], "", 0, (False, False)))
+            continue
+        before, after = text[begin - 1 : begin], text[stop : stop + 1]
+        glued = (before.isalnum() or before == ">", after.isalnum() or after == "<")
+        place = begin / max(len(text) - (stop - begin), 1)
+        kept.append(KeptString(text[begin:stop], next(numbers), place, glued))
+        parts += [text[end:begin], " " * glued[0], kept[-1].number, " " * glued[1]]
+        end = stop
+    return "".join([*parts, text[end:]]), tuple(kept)
+
+
+def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
+    """Returns a translation in which each string stands once, in place of its number.
+
+    Args:
+        translation: Text that the network produced.
+        kept: What `with_numbers` returned.
+    """
+    for string in kept:
+        put_back = _in_place_of_number if string.number else _with_figure
+        translation = put_back(translation, string)
+    return translation
+
+
+def _in_place_of_number(translation: str, string: KeptString) -> str:
+    before, after = (r"\s?" if glued else "" for glued in string.is_glued)
+    number = rf"(?<!\d){string.number}(?!\d)"
+    translation, found = re.subn(f"{before}{number}{after}", lambda _: string.text, translation, count=1)
+    return re.sub(rf"\s?{number}", "", translation) if found else _inserted(translation, string)
+
+
+def _matches(text: str, keep: Sequence[str]) -> Iterator[re.Match[str]]:
+    pattern = _KEPT
+    if keep:
+        listed = "|".join(re.escape(each) for each in sorted(keep, key=len, reverse=True))
+        pattern = re.compile(f"(?<!\\w)(?:{listed})(?!\\w)|{_KEPT.pattern}", re.IGNORECASE)
+    return (match for match in pattern.finditer(text) if len(match[0]) <= _LONGEST)
+
+
+def _end(text: str, match: re.Match[str]) -> int:
+    """Returns the end of a match; that of a web address excludes punctuation and brackets around it."""
+    end = match.end()
+    while match["web"] and end > match.start():
+        last, address = text[end - 1], text[match.start() : end]
+        opening = _BRACKETS.get(last)
+        if last not in _CLOSING and (opening is None or address.count(opening) >= address.count(last)):
+            break
+        end -= 1
+    return end
+
+
+def _numbers() -> Iterator[str]:
+    """Yields numbers of three digits that do not look like years, prices or a sequence."""
+    return (str(217 + 131 * i % 683) for i in count())
+
+
+def _with_figure(translation: str, string: KeptString) -> str:
+    """Returns a translation in which a part with the digits of a figure, spelt otherwise, is that figure."""
+    figure = string.text
+    if figure in translation:
+        return translation
+    digits = r"[\s.,/()-]{0,2}".join(re.findall(r"\d", figure))
+    unit = re.escape(re.sub(r"[\d\s.,/()+-]", "", figure)) or "(?!)"
+    spelt = rf"(?<![\d.,])(?:{unit}\s?)?[+-]?\(?{digits}\)?(?:\s?{unit})?(?![.,]?\d)"
+    return re.sub(spelt, lambda _: figure, translation, count=1)
+
+
+def _inserted(translation: str, string: KeptString) -> str:
+    """Returns a translation with a string at the word boundary that is nearest to its place."""
+    wanted = round(string.place * len(translation))
+    spaces = [match.start() for match in re.finditer(r"\s|$", translation)]
+    place = 0 if wanted == 0 else min(spaces, key=lambda each: abs(each - wanted), default=0)
+    head, tail = translation[:place].rstrip(), translation[place:].lstrip()
+    return " ".join(part for part in (head, string.text, tail) if part)

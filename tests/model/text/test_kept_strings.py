@@ -1,0 +1,74 @@
+"""Strings that a translation must repeat come back exactly once, whatever the network makes of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.text.kept_strings import with_kept_strings, with_numbers
+from model.text.normalisation import clean
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "Hello {name}, {0} of {{ user.total }} or ${TOTAL}.",
+            ["{name}", "{0}", "{{ user.total }}", "${TOTAL}"],
+        ),
+        ("%s and %1$s, %d or %(count)d, 100% sure", ["%s", "%1$s", "%d", "%(count)d", "100%"]),
+        ("{n, plural, one {# file} other {# files}} left", ["{n, plural, one {# file} other {# files}}"]),
+        ("Click <b>here</b><br/> &amp; wait, 3 < 5 > 2", ["<b>", "</b>", "<br/>", "&amp;"]),
+        ("Run `make serve` now 👍🏽!", ["`make serve`", "👍🏽"]),
+        ("Write to max@example.org, please.", ["max@example.org"]),
+        ("(see https://example.org/a_b?c=d&e#f).", ["https://example.org/a_b?c=d&e#f"]),
+        ("请访问https://www.example.cn/help，谢谢", ["https://www.example.cn/help"]),
+        ("写信给a@b.com谢谢", ["a@b.com"]),
+        ("ftp://10.0.0.1:21/x", ["ftp://10.0.0.1:21/x"]),
+        ("IBAN DE89 3704 0044 0532 0130 00.", ["DE89 3704 0044 0532 0130 00"]),
+        ("Call +33 6 12 34 56 78 on 24.12.2024", ["+33 6 12 34 56 78", "24.12.2024"]),
+        ("3.5 kg, 16 GB, -40 °C at 100 km/h for $9.99", ["3.5 kg", "16 GB", "-40 °C", "100 km/h", "$9.99"]),
+        ("a@b, user@host, @name, 3.5 @ 4, www, www..., http://..., 5 million, in 1999", []),
+        ("", []),
+    ],
+)
+def test_strings_to_keep_are_found_and_put_back(text: str, found: list[str]) -> None:
+    read, kept = with_numbers(text)
+    assert [string.text for string in kept] == found
+    assert with_kept_strings(read, kept) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("Click <b>here</b> now.", "Cliquez 217 ici 348 tout de suite.", "Cliquez <b>ici</b> tout de suite."),
+        ("{a} of {b} files", "348 Dateien, davon 217", "{b} Dateien, davon {a}"),
+        ("Hello {name}!", "Bonjour !", "Bonjour {name} !"),
+        ("{name}, come here.", "Komm her.", "{name} Komm her."),
+        ("Hello {name}!", "Bonjour 217 217 !", "Bonjour {name} !"),
+        ("217 or {x}", "217 oder 348", "217 oder {x}"),
+        ("It weighs 3.5 kg.", "Es wiegt 3,5 kg.", "Es wiegt 3.5 kg."),
+        ("For $1,234.50 now", "Für 1.234,50 $ jetzt", "Für $1,234.50 jetzt"),
+        ("Call 030 123 45 67.", "Ruf 0301234567 an.", "Ruf 030 123 45 67 an."),
+        ("It is 5 km.", "Es sind fünf Kilometer.", "Es sind fünf Kilometer."),
+    ],
+)
+def test_each_string_comes_back_once(source: str, translation: str, expected: str) -> None:
+    _, kept = with_numbers(source)
+    assert with_kept_strings(translation, kept) == expected
+
+
+def test_strings_that_a_caller_names_are_kept() -> None:
+    read, kept = with_numbers("Dragoman and DRAGOMAN II, not Dragomans", ["Dragoman", "Dragoman II"])
+    assert [string.text for string in kept] == ["Dragoman", "DRAGOMAN II"]
+    assert read.endswith(", not Dragomans")
+
+
+@given(text=st.text(st.sampled_from("ab {}%$<>/`&;:@.,-+0123456789kg€#\U0001f600é你")), lost=st.booleans())
+def test_any_text_is_read_and_put_back(text: str, lost: bool) -> None:
+    text = clean(text)
+    read, kept = with_numbers(text)
+    if lost:
+        translation = with_kept_strings("un deux", kept)
+        assert all(translation.count(string.text) >= 1 for string in kept if string.number)
+    else:
+        assert with_kept_strings(read, kept).replace(" ", "") == text.replace(" ", "")
