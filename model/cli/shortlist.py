@@ -118,20 +118,20 @@ def _read_all(
         while chunk := list(islice(lines, _PAIRS_AT_ONCE)):
             columns = [line.source for line in chunk], [line.target for line in chunk]
             for direction, texts in ((forward, columns), (forward[::-1], columns[::-1])):
-                if direction in checkpoint.card.pairs:
-                    yield _encoded(checkpoint, direction[1], *texts)
+                if checkpoint.card.translates(*direction):
+                    yield _encoded(checkpoint, direction, *texts)
             progress(len(chunk))
 
 
 def _encoded(
-    checkpoint: "Checkpoint", target_language: str, sources: Sequence[str], targets: Sequence[str]
+    checkpoint: "Checkpoint", direction: "Pair", sources: Sequence[str], targets: Sequence[str]
 ) -> "ParallelIds":
     """Returns the token ids of the pairs that are not too long for the network."""
     from model.training.data.lexicon import ParallelIds
 
     tokenizer, most = checkpoint.tokenizer, checkpoint.config.max_positions
     pairs = zip(
-        tokenizer.encode_batch(sources, target_language=target_language),
+        tokenizer.encode_batch(sources, source_language=direction[0], target_language=direction[1]),
         tokenizer.encode_target_batch(targets),
         strict=True,
     )

@@ -114,6 +114,37 @@ def test_two_models_share_one_vocabulary(train_model: TrainModel, tmp_path: Path
     assert tokenizer.decode([2, *tokenizer.encode_target("le garçon")]) == "le garçon"
 
 
+def test_tags_and_sentinels_that_text_could_produce_are_spelt_and_silent(
+    train_model: TrainModel, tmp_path: Path
+) -> None:
+    """As in MADLAD-400 and mT5, whose models have them as symbols of their own."""
+    symbols = ["<2fr>", "<2en>", "<extra_id_0>", "<b>"]
+    model = train_model(control_symbols=[], user_defined_symbols=symbols, byte_fallback=False)
+    settings = TokenizerSettings(tags={"fr": "<2fr>", "en": "<2en>"}, prepare="none")
+    write_tokenizer(tmp_path, settings, models={"tokenizer.model": model})
+    tokenizer = Tokenizer.load(tmp_path)
+    ids = tokenizer.encode("<2en> the <extra_id_0> <b>cat", target_language="fr")
+    pieces = tokenizer.source_pieces(ids)
+    assert pieces[0] == "<2fr>"
+    assert not set(symbols[:3]) & set(pieces[1:])
+    assert "<b>" in pieces
+    everything = tokenizer.pieces(range(tokenizer.target_vocab_size))
+    assert tokenizer.decode([everything.index(symbol) for symbol in symbols]) == "<b>"
+
+
+def test_a_frame_may_be_words(train_model: TrainModel, tmp_path: Path) -> None:
+    """As in T5, where `translate English to French: ` is text in front of the source."""
+    (tmp_path / "tokenizer.model").write_bytes(train_model())
+    model = SentencePieceModel(tmp_path / "tokenizer.model")
+    words = model.pieces(model.encode("Where is"))
+    TokenizerSettings(source_begin=words, prepare="none").save(tmp_path)
+    tokenizer = Tokenizer.load(tmp_path)
+    cat = tokenizer.encode_target("the cat")
+    assert tokenizer.encode("the cat") == model.encode("Where is") + cat
+    assert tokenizer.decode(tokenizer.encode("the cat")) == "Where is the cat"
+    assert tokenizer.decode(cat) == "the cat"
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
