@@ -248,10 +248,10 @@ class StoredTensors(Mapping[str, StoredTensor]):
         place = self._places[name]
         rows, *others = place.shape
         scale = self._scale(name)
-        shapes = [(min(count, rows - first), *others) for first in range(0, rows, count)]
-        for number, values in enumerate(place.blocks(shapes)):
-            part = None if scale is None else scale[number * count : (number + 1) * count]
-            yield StoredTensor(values, place.dtype, part)
+        blocks = place.blocks((min(count, rows - first), *others) for first in range(0, rows, count))
+        for first in range(0, rows, count):  # keeps no block alive
+            part = None if scale is None else scale[first : first + count]
+            yield StoredTensor(next(blocks), place.dtype, part)
 
     @property
     def dtypes(self) -> Mapping[str, StorageType]:

@@ -3,6 +3,8 @@
 import dataclasses
 import gc
 import logging
+import os
+import shutil
 import subprocess
 import sys
 import weakref
@@ -18,7 +20,7 @@ from model.decoding.factory import EngineFactory, engine_factory, torch_engine, 
 from model.decoding.native_runner import NativeRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
-from model.errors import ConfigError, TextTooLongError
+from model.errors import CheckpointError, ConfigError, TextTooLongError
 from model.native.binding import ENVIRONMENT
 from model.network.transformer import Transformer
 from model.request import MAX_BEAM_SIZE, DecodeOptions, DecodeRequest
@@ -75,6 +77,57 @@ def test_int8_computes_the_same_from_int8_storage(
         requests = [DecodeRequest((10 + start, 20, 30 + start, 3), options) for start in range(20)]
         results.append(engine.decode(requests))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("native", [pytest.param("auto", marks=needs_native), "off"])
+def test_a_file_that_changes_while_it_is_loaded_is_refused(
+    native: str, tiny_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, native)
+    loaded = load_checkpoint(shutil.copytree(tiny_checkpoint, tmp_path / "copy"))
+    with (tmp_path / "copy" / "model.safetensors").open("r+b") as file:
+        file.seek(-2, os.SEEK_END)
+        file.write(b"??")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors was changed after it had been verified"):
+        engine_factory(loaded, device="cpu")
+
+
+_PEAK_OF_LOADING = """
+import sys
+from model.checkpoint.folder import load_checkpoint
+from model.decoding.native_network import NativeNetwork
+from model.native.binding import load_library
+
+def mebibytes(key):
+    (line,) = [line for line in open("/proc/self/status") if line.startswith(key)]
+    return int(line.split()[1]) / 1024
+
+library, before = load_library(), mebibytes("VmRSS")
+checkpoint = load_checkpoint(sys.argv[1])
+network = NativeNetwork(checkpoint.config, checkpoint.weights, sys.argv[2], library=library)
+print(mebibytes("VmHWM") - before, network.weight_bytes / 2**20)
+"""
+
+
+@needs_native
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_loading_takes_little_more_memory_than_the_packed_weights(
+    precision: str, tiny_tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    tokenizer = Tokenizer.load(tiny_tokenizer_folder)
+    wide = tiny_config(tokenizer, model_dim=1024, num_heads=8, ffn_dim=4096, num_encoder_layers=4)
+    save_checkpoint(
+        tmp_path / "model",
+        config=wide,
+        weights=Transformer(wide).state_dict(),
+        card=tiny_card(),
+        tokenizer_folder=tiny_tokenizer_folder,
+        provenance={},
+    )
+    command = [sys.executable, "-c", _PEAK_OF_LOADING, str(tmp_path / "model"), precision]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    peak, weights = map(float, done.stdout.split())
+    assert peak <= 1.3 * weights + 8  # a tokenizer and blocks of rows, whatever the size of the network
 
 
 @needs_native

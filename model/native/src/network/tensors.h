@@ -73,7 +73,7 @@ class Tensors {
   // Calls visit(row, rows, index) for every row, which is number `index` of `rows`. Few rows are in memory at a time.
   template <typename Visitor>
   void for_each_row(const std::string& name, const Visitor& visit) const {
-    constexpr int64_t kRowsAtOnce = 1024;
+    constexpr int64_t kRowsAtOnce = 256;
     for (int64_t row = 0, total = 1; row < total;) {
       const Tensor rows = read(name, row, kRowsAtOnce);
       total = rows.rows;
