@@ -69,9 +69,10 @@ def _decoding(folder: MarianFolder, vocabulary: Vocabulary) -> Mapping[str, obje
         raise refusal(folder.path, "word-penalty", "0", folder.number("word-penalty", 0))
     beam_size = int(folder.number("beam-size", 1))
     unknown = [] if folder.decoder.get("allow-unk", False) is True else [vocabulary.unk_id]
-    search = {"strategy": "beam", "beam_size": beam_size} if beam_size > 1 else {"strategy": "greedy"}
+    # Marian's beam ends with its last hypothesis, but gets narrower by each that has finished.
+    beam = {"strategy": "beam", "beam_size": beam_size, "stop": "count"}
     return {
-        **search,
+        **(beam if beam_size > 1 else {"strategy": "greedy"}),
         "length_penalty": folder.number("normalize", 0),
         "max_length_ratio": folder.number("max-length-factor", 3),
         "suppress_ids": sorted({*unknown, *vocabulary.control_bytes()}),

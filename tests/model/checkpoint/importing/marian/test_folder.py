@@ -69,8 +69,8 @@ def test_the_decoders_configuration_becomes_the_default_search(tmp_path: Path) -
     made = make(tmp_path / "enfr", decoder={**CONFIGURATION, "shortlist": []})
     import_model(made.folder, tmp_path / "checkpoint")
     decoding = load_checkpoint(tmp_path / "checkpoint").card.decoding
-    assert (decoding.strategy, decoding.beam_size, decoding.length_penalty) == ("beam", 4, 0.6)
-    assert decoding.max_length_ratio == 2.5
+    assert (decoding.strategy, decoding.beam_size, decoding.stop) == ("beam", 4, "count")
+    assert (decoding.length_penalty, decoding.max_length_ratio) == (0.6, 2.5)
     assert decoding.suppress_ids == (1,)
 
 
