@@ -2,6 +2,7 @@
 //
 // A function that fails returns null or -1. dragoman_error() then returns the message, on the same thread.
 
+#include <malloc.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -76,7 +77,11 @@ DRAGOMAN_API const char* dragoman_error() { return last_message.c_str(); }
 DRAGOMAN_API int32_t dragoman_is_out_of_memory() { return is_out_of_memory; }
 
 DRAGOMAN_API Network* dragoman_network_create(const NetworkConfig* config, ReadTensor read) {
-  return guarded<Network*>(nullptr, [=] { return new Network(*config, Tensors(read)); });
+  Network* const network = guarded<Network*>(nullptr, [=] { return new Network(*config, Tensors(read)); });
+#if defined(__GLIBC__)
+  malloc_trim(0);  // the tensors that were read and freed would otherwise stay in the heap
+#endif
+  return network;
 }
 
 DRAGOMAN_API int64_t dragoman_network_weight_bytes(const Network* network) { return network->weight_bytes(); }
