@@ -70,6 +70,7 @@ _LINGUA_CODES = {"no": "nb"}
 _LETTER = re.compile(r"[^\W\d_]")
 _SYLLABLE = re.compile(r"[^\W\d_]{2}")
 _FEW = 20  # languages whose n-grams of all lengths are loaded
+_TRADITIONAL = dict.fromkeys(("zh-tw", "zh-hk", "zh-mo"), "zh-hant")
 _SAMPLE = 2000
 """Characters that are examined, from the first letter on."""
 
@@ -105,7 +106,10 @@ def known_code(code: str, known: Iterable[str]) -> str | None:
 
 
 def _folded(code: str) -> str:
-    return code.strip().lower().replace("_", "-")
+    """Returns a code with its subtags in lower case, and the shortest code of the language."""
+    language, *details = code.strip().lower().replace("_", "-").split("-")
+    folded = "-".join([SHORT_CODES.get(language, language), *details])
+    return _TRADITIONAL.get(folded, folded)
 
 
 def has_unspaced_words(code: str) -> bool:

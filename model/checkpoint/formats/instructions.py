@@ -42,9 +42,8 @@ batch = tokenizer(["{tag}{example}"], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
 
-The tokenizer adds `{eos}` itself{tags_rule}. It is Marian's: where the package `sacremoses` is installed, it
-also normalises punctuation, which the network was not trained on. `generate` is greedy unless told
-otherwise (`num_beams={beam_size}`).
+The tokenizer is Marian's and adds `{eos}` itself{tags_rule}. `generate` is greedy unless told otherwise
+(`num_beams={beam_size}`).
 """
 
 

@@ -205,6 +205,12 @@ def test_spaces_are_gained_between_a_language_without_and_one_with_them() -> Non
         ("cmn", "zh-Hans", "zh-Hans"),
         ("xx", "en fr", None),
         ("", "en fr", None),
+        ("fra_Latn", "en fr", "fr"),
+        ("zho_Hant", "zh zh-Hant", "zh-Hant"),
+        ("zh-TW", "zh zh-Hant", "zh-Hant"),
+        ("zh-TW", "en zh", "zh"),
+        ("zho_Hans", "zh zh-Hant", "zh"),
+        ("pes", "fa", "fa"),
     ],
 )
 def test_a_code_means_a_known_one(code: str, known: str, meant: str | None) -> None:
