@@ -94,13 +94,17 @@ def known_code(code: str, known: Iterable[str]) -> str | None:
     Returns:
         One of `known`, or None.
     """
-    codes = list(dict.fromkeys(known))
-    if code in codes:
-        return code
+    codes = tuple(known)
+    return code if code in codes else _known_code(code, codes)
+
+
+@lru_cache(maxsize=1024)
+def _known_code(code: str, codes: tuple[str, ...]) -> str | None:
+    """Finds a code that is spelt otherwise; kept, as clients repeat theirs and 200 languages take a while."""
     spelt = {_folded(each): each for each in reversed(codes)}
     bare = canonical_code(code)
     found = spelt.get(_folded(code)) or spelt.get(bare)
-    regions = [each for each in codes if canonical_code(each) == bare]
+    regions = [each for each in dict.fromkeys(codes) if canonical_code(each) == bare]
     is_bare = not _SUBTAG_SEPARATOR.search(code)
     return found or (regions[0] if is_bare and len(regions) == 1 else None)
 
