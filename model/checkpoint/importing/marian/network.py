@@ -19,7 +19,7 @@ from model.errors import CheckpointError, ConfigError
 
 _MAX_LENGTH = 512
 _EPSILON = 1e-9
-_IMPOSSIBLE = -1e9
+_IMPOSSIBLE = -1e4  # within float16, and no probability after the softmax
 _ACTIVATIONS: Mapping[object, Literal["relu", "silu"]] = {"swish": "silu", "relu": "relu"}
 _EARLIEST_PRE_NORM = (1, 11)
 """Earlier releases left out the norm of self-attention's keys and values."""

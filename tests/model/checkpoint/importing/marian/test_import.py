@@ -87,6 +87,13 @@ def test_int8_weights_stay_int8(tmp_path: Path) -> None:
     assert {name for name in tensors if tensors[name].dtype == "int8"} == matrices
 
 
+def test_rows_that_are_never_produced_are_within_float16(tmp_path: Path) -> None:
+    made = make(tmp_path / "enfr", **VARIANTS["larger-target"])
+    import_model(made.folder, tmp_path / "checkpoint", storage="float16")
+    weights = load_checkpoint(tmp_path / "checkpoint").weights
+    assert {tensor.dtype for tensor in weights.values()} == {"float16"}
+
+
 @needs_native
 def test_a_shortlist_that_came_with_the_model_is_used_in_int8(tmp_path: Path) -> None:
     made = make(tmp_path / "enfr")
