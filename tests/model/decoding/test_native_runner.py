@@ -21,7 +21,7 @@ from model.request import DecodeRequest
 from tests.model.decoding.networks import BOS, EOS, PAD, UNK, VOCAB, lively_network, request, sentences
 from tests.model.decoding.test_equivalence_reference import STRATEGIES, many_requests
 from tests.model.native_library import engine_over, fastest_library, native_engine, needs_native
-from tests.model.tiny_networks import tiny_network
+from tests.model.tiny_networks import T5, tiny_network
 
 UNTIL_ONE_FINISHES = 1000
 
@@ -60,8 +60,15 @@ def test_among_one_token_is_none_to_draw(library: Library) -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_a_result_is_the_same_to_the_last_bit_in_any_company(precision: str, library: Library) -> None:
-    engine = native_engine(lively_network(), library=library, precision=precision)
+@pytest.mark.parametrize(
+    "variant",
+    [{}, {"model_dim": 64, "ffn_dim": 128, "decoder_memory": "ssru"}, T5 | {"tie": "none", "model_dim": 64}],
+    ids=["ordinary", "recurrent", "T5"],
+)
+def test_a_result_is_the_same_to_the_last_bit_in_any_company(
+    variant: dict[str, object], precision: str, library: Library
+) -> None:
+    engine = native_engine(lively_network(**variant), library=library, precision=precision)
     requests = many_requests()
     alone = [engine.decode([asked])[0] for asked in requests]
     shuffled = random.Random(4)
