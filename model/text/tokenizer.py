@@ -479,7 +479,7 @@ def _read_json(path: Path) -> object:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TokenizerError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TokenizerError(f"{path} is not JSON: {error}") from error
 
 

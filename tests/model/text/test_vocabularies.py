@@ -3,9 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
 
 from model.errors import TokenizerError, UnsupportedLanguageError
+from model.text.normalisation import without_controls
 from model.text.sentencepiece_model import SentencePieceModel
 from model.text.tokenizer import Tokenizer, TokenizerSettings, write_tokenizer
 
@@ -70,6 +74,19 @@ def test_a_frame_needs_the_tag_of_a_language(fairseq: Tokenizer) -> None:
 def test_text_produces_no_special_id_and_no_tag(fairseq: Tokenizer, text: str) -> None:
     reserved = {0, 1, 2, *fairseq.language_tags.values()}
     assert not reserved & set(fairseq.encode(text, source_language="en")[1:-1])
+
+
+@hypothesis.settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters()), data=st.data())
+def test_any_text_can_be_encoded_and_any_ids_decoded(
+    fairseq: Tokenizer, text: str, data: st.DataObject
+) -> None:
+    begin, *ids, end = fairseq.encode(text, source_language="en")
+    assert (begin, end) == (fairseq.language_tags["en"], fairseq.eos_id)
+    assert not {0, 1, 2, *fairseq.language_tags.values()} & set(ids)
+    produced = data.draw(st.lists(st.integers(0, fairseq.target_vocab_size - 1)))
+    decoded = fairseq.decode(produced)
+    assert without_controls(decoded) == decoded == decoded.strip()
 
 
 def test_special_ids_may_follow_those_of_the_model(plain_model: bytes, tmp_path: Path) -> None:
@@ -168,6 +185,7 @@ def test_a_setting_that_cannot_work_is_refused(settings: dict[str, object], mess
         ('{"a": 1}', (), r"vocabulary\.json must hold a list of pieces"),
         ('["a", 1]', (), r"vocabulary\.json must hold a list of pieces"),
         ("[", (), "is not JSON"),
+        ("[" * 100_000, (), "is not JSON"),
         ('["a"]', (), "must have a pad id"),
         ('["<pad>", "<s>", "</s>", "<unk>"]', ("fra_Latn",), "must have 'fra_Latn'"),
     ],
