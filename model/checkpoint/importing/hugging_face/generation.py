@@ -50,11 +50,12 @@ class Generation:
     """What `generate` does by default.
 
     Attributes:
-        decoding: Values of DecodeOptions.
+        decoding: Values of DecodeOptions, without limits of length and suppressed ids.
         eos_id: EOS; None if the file does not say.
         start_id: The decoder's first input; None if the file does not say.
         forced_id: The first token of every translation, if it is always the same.
         max_length: Most tokens, EOS included; None if the file does not say.
+        min_length: Fewest tokens, EOS included.
         suppressed: Ids that are never produced.
         renormalises: Whether probabilities add up to 1 again after suppression.
         path: The file that was read.
@@ -65,6 +66,7 @@ class Generation:
     start_id: int | None
     forced_id: int | None
     max_length: int | None
+    min_length: int
     suppressed: Sequence[int]
     renormalises: bool
     path: Path
@@ -80,7 +82,6 @@ def read_generation(folder: Path, config: Path) -> Generation:
     fields = Fields.read(own if own.is_file() else config, _DEFAULTS)
     for name, neutral in _NEUTRAL.items():
         fields.only(name, *neutral)
-    suppressed = _suppressed(fields)
     beams = fields.integer("num_beams", 1)
     stops: Mapping[object, str] = {False: "pool", True: "count", "never": "all"}
     if not isinstance(early := fields.get("early_stopping"), bool | str) or early not in stops:
@@ -89,10 +90,8 @@ def read_generation(folder: Path, config: Path) -> Generation:
         "strategy": "beam" if beams > 1 else "greedy",
         "length_penalty": fields.number("length_penalty"),
         "stop": stops[early],
-        "min_length": fields.integer("min_length"),
         "no_repeat_ngram_size": fields.integer("no_repeat_ngram_size"),
         "repetition_penalty": fields.number("repetition_penalty"),
-        "suppress_ids": suppressed,
     }
     return Generation(
         decoding=decoding | ({"beam_size": beams} if beams > 1 else {}),
@@ -100,7 +99,8 @@ def read_generation(folder: Path, config: Path) -> Generation:
         start_id=fields.optional_integer("decoder_start_token_id"),
         forced_id=fields.optional_integer("forced_bos_token_id"),
         max_length=_most_tokens(fields),
-        suppressed=suppressed,
+        min_length=fields.integer("min_length"),
+        suppressed=_suppressed(fields),
         renormalises=fields.flag("renormalize_logits"),
         path=fields.path,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from model.checkpoint.importing.hugging_face.weights import ForeignWeights
 from model.checkpoint.writing import Read
@@ -24,6 +25,11 @@ class Network:
 
     shape: dict[str, object]
     tensors: dict[str, Read]
+
+    @property
+    def vocab_sizes(self) -> tuple[int, int]:
+        """Rows of the source and of the target embedding."""
+        return cast(int, self.shape["source_vocab_size"]), cast(int, self.shape["target_vocab_size"])
 
 
 def tied(

@@ -2,19 +2,26 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, changed, checksums, constant
+from model.checkpoint.importing.foreign import ForeignModel, checksums, constant, refusal
 from model.checkpoint.importing.hugging_face import bart, t5
 from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.generation import Generation, read_generation
 from model.checkpoint.importing.hugging_face.languages import Readme
 from model.checkpoint.importing.hugging_face.network import Network
-from model.checkpoint.importing.hugging_face.tokenizers import SETTINGS, Request, read_tokenizer
+from model.checkpoint.importing.hugging_face.tokenizers import (
+    SETTINGS,
+    ForeignTokenizer,
+    Request,
+    read_tokenizer,
+)
 from model.checkpoint.importing.hugging_face.weights import ForeignWeights
+from model.checkpoint.weights import StoredTensor
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError, TokenizerError
@@ -57,14 +64,14 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
     weights = ForeignWeights(folder)
     network = _READERS[family](fields, weights)
     _check_sizes(fields, network)
-    sizes = int(str(network.shape["source_vocab_size"])), int(str(network.shape["target_vocab_size"]))
+    sizes = network.vocab_sizes
     readme = Readme.read(folder)
     special = _special_ids(fields, generation, min(sizes))
     request = Request(
         folder=folder, config=fields, sizes=sizes, special_ids=special, pair=pair, readme=readme
     )
     try:
-        tokenizer = read_tokenizer(request)
+        tokenizer = _begun(read_tokenizer(request), generation)
         start = generation.start_id if tokenizer.start_id is None else tokenizer.start_id
         start = fields.integer("decoder_start_token_id") if start is None else start
         shape, tensors = _suppressed(network, generation, sizes[1], special["pad"])
@@ -72,7 +79,7 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
         config = TransformerConfig.from_dict({**shape, **ids, "decoder_start_id": start})
     except (ConfigError, TokenizerError) as error:
         raise CheckpointError(f"{path}: {error}") from error
-    longest, fewest = config.max_positions, int(str(generation.decoding["min_length"]))
+    longest, fewest = config.max_positions, generation.min_length
     # `generate` counts the tokens that every translation begins with.
     begin = len(tokenizer.settings.target_begin)
     most, fewest = min(longest, generation.max_length or longest) - begin, max(0, fewest - begin)
@@ -87,10 +94,33 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
         pairs=tokenizer.pairs,
         max_source_length=max(2, longest),
         max_target_length=most,
-        decoding={**generation.decoding, "min_length": fewest},
+        decoding={
+            **generation.decoding,
+            "min_length": fewest,
+            "suppress_ids": sorted(set(generation.suppressed) - set(config.never_produced())),
+        },
         licence=readme.licence,
         origin={"family": family, "files": checksums(dict.fromkeys(files))},
     )
+
+
+def _begun(tokenizer: ForeignTokenizer, generation: Generation) -> ForeignTokenizer:
+    """Returns a tokenizer whose translations begin with the token that `generate` always puts first."""
+    if generation.forced_id is None:
+        return tokenizer
+    pieces = tokenizer.vocabularies.get("target.vocabulary.json") or tokenizer.vocabularies.get(
+        "vocabulary.json"
+    )
+    if not pieces or generation.forced_id >= len(pieces):
+        requirement = "an id of the vocabulary"
+        raise refusal(generation.path, "forced_bos_token_id", requirement, generation.forced_id)
+    piece = pieces[generation.forced_id]
+    if not tokenizer.settings.target_begin:
+        return replace(tokenizer, settings=replace(tokenizer.settings, target_begin=(piece,)))
+    pairs = [pair for pair in tokenizer.pairs if tokenizer.settings.tags.get(pair[1]) == piece]
+    if not pairs:
+        raise refusal(generation.path, "forced_bos_token_id", "the tag of a target language", piece)
+    return replace(tokenizer, pairs=pairs)
 
 
 def _special_ids(fields: Fields, generation: Generation, rows: int) -> dict[str, int]:
@@ -125,14 +155,14 @@ def _suppressed(
     if ids and max(ids) >= rows:
         raise CheckpointError(f"{generation.path}: token {max(ids)} must be below {rows}")
 
-    def suppress(values: np.ndarray) -> np.ndarray:
-        bias = values.astype(np.float32)
-        bias[ids] = _NEVER
-        return bias
-
     own = network.tensors.get("output.bias", constant(np.zeros(rows, np.float32)))
-    tensors = {**network.tensors, "output.bias": changed(own, suppress)}
-    return {**network.shape, "output_bias": True}, tensors
+
+    def suppress() -> StoredTensor:
+        bias = own().floats().copy()
+        bias[ids] = _NEVER
+        return StoredTensor(bias, "float32")
+
+    return {**network.shape, "output_bias": True}, {**network.tensors, "output.bias": suppress}
 
 
 def _present(folder: Path, *names: str) -> list[Path]:

@@ -109,7 +109,9 @@ def _marian(request: Request) -> ForeignTokenizer:
         raise refusal(settings.path, "separate_vocabs", "true for two sizes of vocabulary", False)
     tags = _tags(vocabulary)
     source, target = named_sides(folder, settings.text("source_lang"), settings.text("target_lang"))
-    sources = [source] if source else request.readme.sources
+    # A name such as `gmw-en` is of a group, whose languages the README lists.
+    listed = request.readme.sources
+    sources = [source] if source and len(listed) < 2 else listed
     targets_known = list(tags) or ([target] if target else request.readme.targets[:1])
     if tags and not sources and set(request.readme.targets) <= set(tags):
         sources = list(tags)  # our own exports translate between all their languages
@@ -245,7 +247,10 @@ def _t5(request: Request) -> ForeignTokenizer:
         choices = ", ".join("-".join(each) for each in known)
         raise CheckpointError(f"{folder} names the task in the text: choose one with `--pair`, of {choices}")
     pairs = chosen_pairs(folder, known, request.pair, tags)
-    prefix = [] if tags else processor.encode(tasks.get(pairs[0], ""), out_type=str)
+    text = "" if tags else tasks.get(pairs[0], "")
+    prefix = [
+        piece if piece in own else own[processor.unk_id()] for piece in processor.encode(text, out_type=str)
+    ]
     return ForeignTokenizer(
         settings=TokenizerSettings(
             tags=_used(tags, pairs),
