@@ -370,7 +370,9 @@ class EngineWorker:
             engine = job.model.engine(self._index)
             if engine is None:
                 return False
-            backoff = self._backoffs.setdefault(job.model, OomBackoff())
+            backoff = self._backoffs.get(job.model)
+            if backoff is None:
+                backoff = self._backoffs[job.model] = OomBackoff()
             batch = self._batches[job.model] = EngineBatch(engine, self._observer, backoff)
         return batch.fits(job)
 
