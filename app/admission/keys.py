@@ -42,11 +42,19 @@ def line_of(name: str, key: str) -> str:
     return line
 
 
+class _MalformedLineError(ConfigError):
+    """A line of the file of keys has another form than `name:hex`."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("api_keys_file", "lines of `name:SHA-256 in hex`", f"line {number}")
+        self.number = number
+
+
 class KeyRing:
     """The keys of a file with lines of `name:hex`; blank lines and lines that begin with # are skipped.
 
     A removed key stops working with the next request. A name may have several keys while one replaces
-    another.
+    another. While a line of the changed file has another form, the keys read before stay valid.
 
     Args:
         path: The file; None if no key is needed.
@@ -60,7 +68,8 @@ class KeyRing:
         self._stamp: _Stamp | None = None
         self._keys: tuple[tuple[str, bytes], ...] = ()
         self._uses: dict[str, int] = {}
-        self._is_readable = True
+        # What is wrong with the file, as logged.
+        self._fault = ""
         if path is not None:
             self._reload(path)
 
@@ -70,7 +79,7 @@ class KeyRing:
         Raises:
             KeyMissingError: If a key is needed and none is given.
             KeyInvalidError: If the file does not have the key.
-            KeysUnreadableError: If the file has become unusable; an old copy might hold revoked keys.
+            KeysUnreadableError: If the file cannot be read any more; an old copy might hold revoked keys.
         """
         if self._path is None:
             return None
@@ -108,14 +117,23 @@ class KeyRing:
         """Read the file again if it has changed, and log when it becomes unusable or usable."""
         try:
             self._reload(path)
-        except ConfigError as fault:
-            if self._is_readable:
-                logger.error("the file of API keys cannot be used", exc_info=fault)
-            self._is_readable = False
+        except _MalformedLineError as fault:
+            self._note(
+                f"{path}, line {fault.number}", "the file of API keys is malformed; the keys before it stay"
+            )
+        except ConfigError:
+            self._note(str(path), "the file of API keys cannot be read")
             raise KeysUnreadableError from None
-        if not self._is_readable:
-            logger.info("the file of API keys can be used again")
-        self._is_readable = True
+        else:
+            if self._fault:
+                logger.info("the file of API keys can be used again")
+            self._fault = ""
+
+    def _note(self, fault: str, event: str) -> None:
+        """Log a fault, once for as long as it lasts."""
+        if self._fault != fault:
+            logger.error(event, extra={"reason": fault})
+        self._fault = fault
 
     def _reload(self, path: Path) -> None:
         try:
@@ -143,7 +161,7 @@ def _parse_line(line: str, number: int) -> tuple[str, bytes]:
     match = _LINE.fullmatch(line)
     if match is None:
         # The line may hold a key instead of its digest, so it is not shown.
-        raise ConfigError("api_keys_file", "lines of `name:SHA-256 in hex`", f"line {number}")
+        raise _MalformedLineError(number)
     return match[1], bytes.fromhex(match[2])
 
 

@@ -108,18 +108,39 @@ def test_a_broken_file_is_logged_once_and_so_is_its_repair(
     path = write_keys(tmp_path, alice="one")
     ring = KeyRing(path)
     for _ in range(2):
-        path.write_text("open-sesame")
+        path.unlink()
         for _ in range(3):
             with pytest.raises(KeysUnreadableError):
                 ring.identify("one")
-        path.unlink()
-        with pytest.raises(KeysUnreadableError):
-            ring.identify("one")
         write_keys(tmp_path, alice="one")
         for _ in range(3):
             assert ring.identify("one") == "alice"
-    broken, mended = "the file of API keys cannot be used", "the file of API keys can be used again"
+    broken, mended = "the file of API keys cannot be read", "the file of API keys can be used again"
     assert caplog.messages == [broken, mended] * 2
+
+
+def test_a_malformed_line_locks_nobody_out_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    path = write_keys(tmp_path, alice="one", bob="two")
+    ring = KeyRing(path)
+    for number in (2, 3):
+        path.write_text("# keys\n" * (number - 1) + "open-sesame\n" + line_of("carol", "three"))
+        for _ in range(3):
+            assert [ring.identify("one"), ring.identify("two")] == ["alice", "bob"]
+            with pytest.raises(KeyInvalidError):
+                ring.identify("three")
+    assert caplog.messages == ["the file of API keys is malformed; the keys before it stay"] * 2
+    assert [record.__dict__["reason"] for record in caplog.records] == [
+        f"{path}, line 2",
+        f"{path}, line 3",
+    ]
+    assert "sesame" not in caplog.text
+    write_keys(tmp_path, bob="two")
+    with pytest.raises(KeyInvalidError):
+        ring.identify("one")
+    assert caplog.messages[-1] == "the file of API keys can be used again"
 
 
 @pytest.mark.parametrize("key", ["first", "last", "wrong"])
