@@ -118,9 +118,8 @@ class KeyRing:
         try:
             self._reload(path)
         except _MalformedLineError as fault:
-            self._note(
-                f"{path}, line {fault.number}", "the file of API keys is malformed; the keys before it stay"
-            )
+            event = "the file of API keys is malformed; the keys read before stay valid"
+            self._note(f"{path}, line {fault.number}", event)
         except ConfigError:
             self._note(str(path), "the file of API keys cannot be read")
             raise KeysUnreadableError from None

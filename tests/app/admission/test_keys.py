@@ -131,7 +131,7 @@ def test_a_malformed_line_locks_nobody_out_and_is_named(
             assert [ring.identify("one"), ring.identify("two")] == ["alice", "bob"]
             with pytest.raises(KeyInvalidError):
                 ring.identify("three")
-    assert caplog.messages == ["the file of API keys is malformed; the keys before it stay"] * 2
+    assert caplog.messages == ["the file of API keys is malformed; the keys read before stay valid"] * 2
     assert [record.__dict__["reason"] for record in caplog.records] == [
         f"{path}, line 2",
         f"{path}, line 3",
