@@ -120,6 +120,13 @@ def test_its_checkpoints_record_golden_sentences_of_their_own_weights(
         assert texts == [each.translation for each in golden]
 
 
+def test_checkpoints_are_stored_in_the_type_asked_for(tmp_path: Path) -> None:
+    run, _ = train(tmp_path, run={"checkpoint_precision": "int8"})
+    checkpoint = load_checkpoint(run.folder.checkpoints / "last")
+    assert set(checkpoint.weights.dtypes.values()) == {"int8", "float32"}
+    assert all(torch.isfinite(tensor).all() for tensor in checkpoint.state_dict().values())
+
+
 def test_a_network_that_is_sure_of_nothing_has_none(averaged_run: Run) -> None:
     provenance = load_checkpoint(averaged_run.folder.checkpoints / "last").provenance
     assert provenance["golden"] == []
