@@ -35,6 +35,7 @@ FORMATS: Sequence[Format] = (
     Format("argos", "an Argos package", f"{_HERE}.argos"),
     Format("ctranslate2", "a CTranslate2 folder", f"{_HERE}.ctranslate2"),
     Format("hugging-face", "a Hugging Face folder", f"{_HERE}.hugging_face"),
+    Format("torch", "a state dict of torch.nn.Transformer", f"{_HERE}.torch_transformer"),
 )
 """All formats, those that are told apart most easily first."""
 

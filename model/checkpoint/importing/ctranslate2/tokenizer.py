@@ -113,7 +113,7 @@ def text_side(
         source_begin.append(SOURCE_TAG)
         target_begin.append(TARGET_TAG)
     roles = ("pad", "bos", "eos", "unk")
-    kind = _kind(folder, models, vocabularies)
+    kind = kind_of_pieces(folder, models, vocabularies.source.pieces)
     pairs = chosen_pairs(folder, _named_pairs(folder, tags, is_in_front=is_in_front), pair, tags)
     settings = TokenizerSettings(
         tags=tags,
@@ -158,13 +158,13 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(is_language_code, value))
 
 
-def _kind(folder: Path, models: Mapping[str, Path], vocabularies: Vocabularies) -> Pieces:
+def kind_of_pieces(folder: Path, models: Mapping[str, Path], pieces: Sequence[str]) -> Pieces:
     """Returns what cuts text into pieces."""
     if models:
         with next(iter(models.values())).open("rb") as file:
             head = file.read(9)
         return "subword_nmt" if head.startswith(b"#version:") else "sentencepiece"
-    text = [piece for piece in vocabularies.source.pieces if not re.fullmatch(r"<[^<>]+>", piece)]
+    text = [piece for piece in pieces if not re.fullmatch(r"<[^<>]+>", piece)]
     if all(len(piece) == 1 for piece in text):
         return "characters"
     known = ", ".join([*_SHARED_NAMES, *(" and ".join(names) for names in _SEPARATE_NAMES)])

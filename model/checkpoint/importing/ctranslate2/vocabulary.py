@@ -70,16 +70,32 @@ def read_pieces(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def _read(path: Path) -> list[str]:
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise refusal(path, "size", f"at most {_MOST_BYTES} bytes", path.stat().st_size)
-        text = path.read_bytes().decode("utf-8")
-        pieces = json.loads(text) if path.suffix == ".json" else _lines(text)
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+    pieces = read_json(path) if path.suffix == ".json" else _lines(_text(path))
     if not isinstance(pieces, list) or not pieces or not all(isinstance(piece, str) for piece in pieces):
         raise CheckpointError(f"{path} must hold a list of pieces")
     return pieces
+
+
+def read_json(path: Path) -> object:
+    """Reads a JSON file of at most 64 MiB.
+
+    Raises:
+        CheckpointError: If the file is larger, or not JSON.
+    """
+    try:
+        content: object = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+    return content
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise refusal(path, "size", f"at most {_MOST_BYTES} bytes", path.stat().st_size)
+        return path.read_bytes().decode("utf-8")
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _lines(text: str) -> list[str]:
@@ -95,6 +111,7 @@ def arrange(
     *,
     starts_from_zero: bool,
     where: Path,
+    pad: str | None = None,
 ) -> Vocabularies:
     """Gives the special tokens the same ids on both sides, and adds those that a side lacks.
 
@@ -106,6 +123,7 @@ def arrange(
         tokens: The special tokens.
         starts_from_zero: Whether the first decoder input is a zero vector. A new token gets it.
         where: The folder, for messages.
+        pad: Padding; None is the first of the usual names that both sides have.
 
     Raises:
         CheckpointError: If the target lacks the end of a sentence or the decoder's first token.
@@ -116,7 +134,7 @@ def arrange(
     lists = {id(side): [*side, *([] if tokens.unk in side else [tokens.unk])] for side in (source, target)}
     sides = [lists[id(source)], lists[id(target)]]
     known = [len(side) for side in sides]
-    pad = next((piece for piece in _PADDING if all(piece in side for side in sides)), _PADDING[0])
+    pad = pad or next((piece for piece in _PADDING if all(piece in side for side in sides)), _PADDING[0])
     is_new = pad not in sides[1]
     start = (pad if is_new else _START) if starts_from_zero else tokens.start or tokens.bos
     bos = tokens.bos if all(tokens.bos in side for side in sides) else start

@@ -27,6 +27,7 @@ _TYPES: Mapping[str, tuple[StorageType, type[np.generic]]] = {
     "BF16": ("bfloat16", np.uint16),
 }
 _LENGTH_BYTES = 8
+_UNPICKLING_SECONDS = 1800
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,25 @@ class ForeignWeights:
         files: The files with the weights, to be recorded.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: Path | None = None) -> None:
         """Finds the weights of a folder and checks the headers of their files.
+
+        Args:
+            folder: The folder.
+            file: The only file with weights, under any name; None finds them by Hugging Face's names.
 
         Raises:
             CheckpointError: If there are none, or a file is broken.
         """
         self.folder = folder
-        self.files, tensors = _weight_files(folder)
+        self.files, tensors = _weight_files(folder) if file is None else ([file], None)
+        if file is not None and file.suffix == ".safetensors":
+            tensors = [file]
         self._places: dict[str, _Place] = {}
         owner = None
         if tensors is None:
             owner = _TemporaryFolder()
-            tensors = [unpickle(path, owner.path) for path in self.files if path.suffix == ".bin"]
+            tensors = [unpickle(path, owner.path) for path in self.files if path.suffix != ".json"]
         for path in tensors:
             self._places |= _places(path, owner)
 
@@ -139,7 +146,12 @@ def unpickle(path: Path, folder: Path) -> Path:
     ]
     # The working directory of the parent may be anything; the package is where this module is.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, env=environment, capture_output=True, text=True, check=False, timeout=_UNPICKLING_SECONDS
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CheckpointError(f"{path} took longer than {_UNPICKLING_SECONDS} s to read") from error
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or [f"the reader ended with {done.returncode}"]
         raise CheckpointError(f"{path} holds something else than tensors, or is broken: {reason[0][:200]}")
