@@ -75,11 +75,13 @@ class Vocabulary:
 
     Attributes:
         pieces: The piece of every id.
+        listed: Pieces of CTranslate2's file, to which it may have added the unknown piece.
         known: Ids that CTranslate2 has too; those after them have rows of zeros, and no probability.
         swaps: Pairs of ids whose rows have changed places.
     """
 
     pieces: Sequence[str]
+    listed: int
     known: int
     swaps: Sequence[tuple[int, int]] = ()
 
@@ -157,6 +159,7 @@ class Network:
             **self._positions(),
             **special_ids,
         }
+        self._require_rows(source, target)
         self._refuse_alibi()
         try:
             return TransformerConfig.from_dict(values)
@@ -469,6 +472,15 @@ class Network:
         if scales and (len(scales) < 2 or not self._is_same(*scales)):
             return False
         return self._file.are_equal(one, other)
+
+    def _require_rows(self, source: Vocabulary, target: Vocabulary) -> None:
+        """Requires that matrices have a row for each piece of the vocabularies, and at most that of <unk>."""
+        matrices = {self._embedding("encoder"): source, "decoder/embeddings/weight": target}
+        for name, vocabulary in {**matrices, "decoder/projection/weight": target}.items():
+            rows = self._shape(name, 2)[0]
+            if rows not in (vocabulary.listed, vocabulary.known):
+                needed = f"of {vocabulary.listed} rows, as the vocabulary has pieces"
+                raise refusal(self._file.path, name, needed, rows)
 
     def _refuse_alibi(self) -> None:
         if value := self._file.number("decoder/alibi", 0):

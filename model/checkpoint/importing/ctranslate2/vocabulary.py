@@ -148,8 +148,8 @@ def arrange(
     swaps = _agree(sides, list(dict.fromkeys(roles.values())))
     ids = {role: sides[1].index(piece) for role, piece in roles.items()}
     return Vocabularies(
-        source=Vocabulary(pieces=sides[0], known=known[0], swaps=swaps[0]),
-        target=Vocabulary(pieces=sides[1], known=known[1], swaps=swaps[1]),
+        source=Vocabulary(pieces=sides[0], listed=len(source), known=known[0], swaps=swaps[0]),
+        target=Vocabulary(pieces=sides[1], listed=len(target), known=known[1], swaps=swaps[1]),
         special_ids=ids,
         suppressed=[] if tokens.unk in target else [ids["unk_id"]],
     )

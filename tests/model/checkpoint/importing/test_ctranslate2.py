@@ -295,6 +295,51 @@ def test_a_broken_file_is_refused_by_name(
     assert not (tmp_path / "out").exists()
 
 
+CONFIG, VOCABULARY = "config.json", "shared_vocabulary.json"
+MIXED_UP: Mapping[str, tuple[str, bytes | None, str]] = {
+    "no configuration": (CONFIG, None, "config.json is missing"),
+    "a list": (CONFIG, b"[]", "config.json must hold a JSON object"),
+    "no JSON": (CONFIG, b"{", "config.json cannot be read as JSON"),
+    "a flag that is text": (CONFIG, b'{"add_source_eos": "yes"}', "`add_source_eos` must be true or false"),
+    "a token that is a number": (CONFIG, b'{"eos_token": 7}', "`eos_token` must be a piece"),
+    "no such token": (
+        CONFIG,
+        b'{"eos_token": "END"}',
+        "`eos_token` must be a piece of the target vocabulary",
+    ),
+    "no such start": (CONFIG, b'{"decoder_start_token": "GO"}', "`decoder_start_token` must be a piece of"),
+    "no start": (CONFIG, b'{"decoder_start_token": null}', "`decoder_start_token` must be a piece, or"),
+    "epsilon": (CONFIG, b'{"layer_norm_epsilon": -1}', "`layer_norm_epsilon` must be above 0"),
+    "low bits": (CONFIG, b'{"quantization_type": 1}', "`quantization_type` must be absent"),
+    "no vocabulary": (VOCABULARY, None, "must hold shared_vocabulary.json, or source_vocabulary.json"),
+    "an object": (VOCABULARY, b"{}", "shared_vocabulary.json must hold a list of pieces"),
+    "a list of numbers": (VOCABULARY, b"[1, 2]", "shared_vocabulary.json must hold a list of pieces"),
+    "another vocabulary": (
+        VOCABULARY,
+        b'["<s>", "</s>", "<unk>"]',
+        "of 3 rows, as the vocabulary has pieces",
+    ),
+    "no UTF-8": (VOCABULARY, b'["\xff"]', "shared_vocabulary.json cannot be read"),
+    "no tokenizer": ("sentencepiece.model", None, "holds no tokenizer: put the model's beside model.bin"),
+    "another tokenizer": ("sentencepiece.model", b"text", "tokenizer.model"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "message"), MIXED_UP.values(), ids=MIXED_UP)
+def test_a_mixed_up_folder_is_refused_by_name(
+    name: str, content: bytes | None, message: str, text_model: bytes, pieces: list[str], tmp_path: Path
+) -> None:
+    folder = written(KINDS["OpenNMT"], pieces, text_model, tmp_path)
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(CheckpointError) as caught:
+        import_model(folder, tmp_path / "out", format_name="ctranslate2")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
 MODELS = "DRAGOMAN_FOREIGN_MODELS"
 NAMES = {
     "آتزمون": "atzmon", "آتشيسون": "achison", "آرثر": "arther", "أورباك": "orbak",
