@@ -11,9 +11,10 @@ from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.importer import import_model
 from model.decoding.engine import DecodingEngine
 from model.decoding.factory import native_factory, torch_factory
-from model.errors import NativeError
+from model.native.binding import runnable_variants
 from model.request import DecodeRequest
 from tests.model.checkpoint.importing import hugging_face_folders as folders
+from tests.model.native_library import HAS_COMPILER
 
 Values = Mapping[str, object]
 MAX_LENGTH = 14
@@ -80,12 +81,9 @@ def generated(model: PreTrainedModel, sources: Sequence[list[int]], **options: o
 def engines(checkpoint: Checkpoint) -> dict[str, DecodingEngine]:
     never = checkpoint.tokenizer.target_tag_ids
     found = {"torch": torch_factory(checkpoint, "cpu", "float32").make()}
-    try:
-        weights = checkpoint.weights
-        native = native_factory(checkpoint.config, weights, "float32", never_produced=never)
+    if HAS_COMPILER and runnable_variants():
+        native = native_factory(checkpoint.config, checkpoint.weights, "float32", never_produced=never)
         found["native"] = native.make()
-    except NativeError:
-        pass
     return found
 
 
