@@ -38,6 +38,7 @@ _LENGTH = struct.Struct("<Q")
 _MOST_TENSORS = 100_000
 _MOST_NAME_BYTES = 1000
 _MOST_DIMENSIONS = 8
+_MOST_NESTED = 10
 _MOST_UNPACKED_BYTES = 2**33
 _GZIP = ".gz"
 _TYPES: Mapping[int, str] = {
@@ -187,9 +188,18 @@ def read_yaml(content: bytes, where: str, *, as_text: bool = False) -> Mapping[s
         import yaml
     except ModuleNotFoundError:
         raise CheckpointError("Marian models need PyYAML: pip install --editable '.[import]'") from None
-    plain = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    name = "BaseLoader" if as_text else "SafeLoader"
+    loader = getattr(yaml, f"C{name}", getattr(yaml, name))
     try:
-        values = yaml.load(content, plain if as_text else yaml.SafeLoader)  # noqa: S506  # both are safe
+        # Deep nesting crashes PyYAML, and a few aliases can stand for more values than memory holds.
+        depth = 0
+        for token in yaml.scan(content, loader):
+            depth += token.id.endswith(("start>", "[", "{")) - token.id.endswith(("end>", "]", "}"))
+            if depth > _MOST_NESTED or token.id == "<alias>":
+                raise CheckpointError(
+                    f"{where} must be YAML without aliases, nested {_MOST_NESTED} deep at most"
+                )
+        values = yaml.load(content, loader)  # noqa: S506  # both are safe
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
