@@ -1,28 +1,29 @@
 """② Finds the text to translate in plain text, HTML or XML, and ⑧ puts its translation back in place.
 
-Each run of text between two tags is translated by itself, whatever the tags are, and all markup comes back
-unchanged and in its place. So no text is lost and no tag moves, but a sentence with a tag inside is
-translated in parts. Attributes, comments, CDATA sections and elements with `translate="no"` are not
-translated, and neither are scripts, styles and code in HTML.
+The text between two tags is translated by itself. Texts with only inline tags (`<b>`, `<a>`) or untranslated
+inline elements (`<code>`) between them are translated as one run, in which a mark stands for each tag
+(model/text/kept_strings.py). All markup comes back unchanged and in its order.
+Attributes, comments, CDATA sections and elements with `translate="no"` are not translated, and neither are
+scripts, styles and code in HTML.
 """
 
-import dataclasses
 import html
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import zip_longest
 from typing import Protocol, Self
 
 from app.translation.markup_syntax import HTML, MarkupSyntax, closes_itself, has_translate_no
+from model.text.kept_strings import CLOSING_MARK, MARKS, OPENING_MARK
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _NUMBER = re.compile("&#(?:0*(?P<decimal>[0-9]+)|x0*(?P<hexadecimal>[0-9a-f]+));?", re.IGNORECASE)
 # No code point has more digits, and Python refuses to convert thousands of them.
 _MAX_DIGITS = 8
 _ENTITY = re.compile(r"&[^\W\d][\w.-]*;")
-_WORD_ENDS = frozenset(",.;:!?")
+_MARK = re.compile(f"[{MARKS}]")
 
 
 class Layout(Protocol):
@@ -37,9 +38,6 @@ class Layout(Protocol):
 
     def beginning(self, texts: Sequence[str]) -> str:
         """The document up to the end of the last of these texts, which may be fewer than `texts`."""
-
-    def spaced(self) -> Self:
-        """The same document, for translation into a language with spaces between words."""
 
 
 @dataclass(frozen=True)
@@ -61,58 +59,43 @@ class PlainText:
         """Returns the translation so far."""
         return "".join(texts)
 
-    def spaced(self) -> Self:
-        """The same: the spaces between sentences are set elsewhere."""
-        return self
-
 
 @dataclass(frozen=True)
 class Markup:
     """A document cut into markup and runs of text.
 
     Attributes:
-        pieces: The document, in order, as it was written.
-        text_indices: Indices of the pieces that are runs of text.
-        joints: Indices of the runs of text that only inline tags divide from the next run.
-        is_spaced: Whether to put a space between words that only inline tags divide.
+        pieces: The document, in order, as it was written; each with whether it is text.
+        runs: The pieces of each run of text, from the first to before the last index; text at both ends.
     """
 
-    pieces: tuple[str, ...]
-    text_indices: tuple[int, ...]
-    joints: frozenset[int] = frozenset()
-    is_spaced: bool = False
+    pieces: tuple[tuple[str, bool], ...]
+    runs: tuple[tuple[int, int], ...]
 
     @classmethod
     def split(cls, source: str, syntax: MarkupSyntax = HTML) -> Self:
         """Cut a document, which need not be well-formed; the joined pieces equal `source`."""
-        cuts = [(piece, is_text) for piece, is_text in _cut(source, syntax) if piece]
-        pieces = tuple(piece for piece, _ in cuts)
-        indices = tuple(index for index, (_, is_text) in enumerate(cuts) if is_text)
-        joints = (
-            place
-            for place, (left, right) in enumerate(pairwise(indices))
-            if all(syntax.is_inline(piece) for piece in pieces[left + 1 : right])
-        )
-        return cls(pieces, indices, frozenset(joints))
-
-    def spaced(self) -> Self:
-        """The same document, with a space between words that only inline tags divide."""
-        return dataclasses.replace(self, is_spaced=True)
+        pieces = tuple((piece, is_text) for piece, is_text in _cut(source, syntax) if piece)
+        joins = not any(_MARK.search(_resolved(piece)) for piece, is_text in pieces if is_text)
+        runs: list[tuple[int, int]] = []
+        for index, (_, is_text) in enumerate(pieces):
+            if not is_text:
+                continue
+            between = (piece for piece, _ in pieces[runs[-1][1] if runs else 0 : index])
+            if runs and joins and all(map(syntax.is_within_line, between)):
+                runs[-1] = runs[-1][0], index + 1
+            else:
+                runs.append((index, index + 1))
+        return cls(pieces, tuple(runs))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The runs of text, with their character references resolved."""
-        return tuple(_resolved(self.pieces[index]) for index in self.text_indices)
+        """The runs of text, with their character references resolved and marks for their tags."""
+        return tuple("".join(map(_marked, self.pieces[start:end])) for start, end in self.runs)
 
     def rebuild(self, texts: Sequence[str]) -> str:
         """The document with other texts in it; a text that did not change keeps its character references."""
-        pieces = list(self.pieces)
-        if self.is_spaced:
-            texts = self._with_spaces(texts)
-        for index, old, new in zip(self.text_indices, self.texts, texts, strict=True):
-            if new != old:
-                pieces[index] = _escaped(new, pieces[index])
-        return "".join(pieces)
+        return self._with(texts) + self._raw(self.runs[-1][1] if self.runs else 0, len(self.pieces))
 
     def beginning(self, texts: Sequence[str]) -> str:
         """The document up to the end of one of its texts, where elements may be open.
@@ -124,30 +107,42 @@ class Markup:
             texts = texts[:-1]
         if texts and self._may_be_unchanged(len(texts) - 1, texts[-1]):
             texts = texts[:-1]
-        indices = self.text_indices[: len(texts)]
-        pieces = self.pieces[: indices[-1] + 1] if indices else ()
-        return dataclasses.replace(self, pieces=pieces, text_indices=indices).rebuild(texts)
+        return self._with(texts, is_whole=False)
 
-    def _with_spaces(self, texts: Sequence[str]) -> Sequence[str]:
-        """The texts, with a space outside of the element where two texts would otherwise form one word."""
-        spaced = list(texts)
-        for place, (left, right) in enumerate(pairwise(texts)):
-            if place not in self.joints or not _would_join(left, right):
-                continue
-            if self.pieces[self.text_indices[place] + 1].startswith("</"):
-                spaced[place + 1] = " " + spaced[place + 1]
-            else:
-                spaced[place] += " "
-        return spaced
+    def _with(self, texts: Sequence[str], *, is_whole: bool = True) -> str:
+        """The document up to its last text; unless that is whole, tags without a mark in it are missing."""
+        parts, position = [], 0
+        for place, ((start, end), old, new) in enumerate(zip(self.runs, self.texts, texts, strict=False)):
+            parts.append(self._raw(position, start))
+            is_last = place == len(texts) - 1
+            unchanged = self._raw(start, end)
+            parts.append(unchanged if new == old else self._filled(place, new, is_whole or not is_last))
+            position = end
+        return "".join(parts)
+
+    def _raw(self, start: int, end: int) -> str:
+        return "".join(piece for piece, _ in self.pieces[start:end])
+
+    def _filled(self, place: int, text: str, is_whole: bool = False) -> str:
+        """A run with another text: each mark becomes the next tag of the run."""
+        start, end = self.runs[place]
+        before = "".join(piece for piece, is_text in self.pieces[start:end] if is_text)
+        tags = [piece for piece, is_text in self.pieces[start:end] if not is_text]
+        parts = [_escaped(part, before) for part in _MARK.split(text)]
+        marked, unmarked = tags[: len(parts) - 1], tags[len(parts) - 1 :]
+        filled = "".join(part + tag for part, tag in zip_longest(parts, marked, fillvalue=""))
+        return filled + "".join(unmarked) if is_whole else filled
 
     def _may_be_unchanged(self, place: int, beginning: str) -> bool:
-        piece = self.pieces[self.text_indices[place]]
-        return _resolved(piece).startswith(beginning) and not piece.startswith(_escaped(beginning, piece))
+        raw = self._raw(*self.runs[place])
+        return self.texts[place].startswith(beginning) and not raw.startswith(self._filled(place, beginning))
 
 
-def _would_join(left: str, right: str) -> bool:
-    is_end = left[-1:].isalnum() or left[-1:] in _WORD_ENDS
-    return is_end and right[:1].isalnum()
+def _marked(piece: tuple[str, bool]) -> str:
+    text, is_text = piece
+    if is_text:
+        return _resolved(text)
+    return CLOSING_MARK if text.startswith("</") else OPENING_MARK
 
 
 def _resolved(piece: str) -> str:

@@ -83,8 +83,23 @@ _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 )
 _INLINE = frozenset(
-    {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "ins", "kbd"}
-    | {"label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt"}
+    {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins"}
+    | {
+        "kbd",
+        "label",
+        "mark",
+        "q",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "tt",
+    }
     | {"u", "var"}
 )
 
@@ -136,10 +151,10 @@ class MarkupSyntax:
     inline: frozenset[str] = frozenset()
     has_entities: bool = False
 
-    def is_inline(self, tag: str) -> bool:
-        """Whether this is the tag of an inline element."""
-        name = _NAME.match(tag)
-        return name is not None and name[1].lower() in self.inline
+    def is_within_line(self, piece: str) -> bool:
+        """Whether markup is the tag of an inline element, or text that is not translated."""
+        name = _NAME.match(piece)
+        return name[1].lower() in self.inline if name else not piece.startswith("<") and bool(self.inline)
 
     def ignoring(self, names: Iterable[str]) -> Self:
         """The same syntax, with more untranslated elements."""

@@ -9,7 +9,7 @@ from app.translation.request import TranslationRequest
 from app.translation.text_job import TextJob
 from model.errors import ForeignTextError, TextTooLongError
 from model.request import DecodeOptions
-from model.text.languages import Detection, LanguageDetector, gains_spaces, usable_language
+from model.text.languages import Detection, LanguageDetector, usable_language
 from model.translation.document_translation import with_alternatives
 
 # Options of the requested translation, which do not apply to a pivot language on the way.
@@ -75,8 +75,6 @@ class Reader:
                 raise ForeignTextError(field, language, self._catalogue.sources)
         if language == target:
             return TextJob(field=field, layout=layout, detection=detection)
-        if gains_spaces(language, target):
-            layout = layout.spaced()
         route = self._catalogue.route((language, target), request.model)
         options = _options(request, route)
         if not any(map(str.strip, layout.texts)):

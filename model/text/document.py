@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
+from model.text.kept_strings import MARKS
 from model.text.languages import canonical_code, gains_spaces
 from model.text.normalisation import INVISIBLE
 from model.text.sentences import sentence_ends
@@ -29,7 +30,7 @@ _PICTURES = (
 )
 # Signs that are also emoji (Unicode's emoji-data.txt); ℹ would count as a letter.
 _SIGNS = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299"
-_EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}{_SIGNS}]"
+_EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}{_SIGNS}{MARKS}]"
 _KEY = "[0-9#*]"  # before the characters that turn it into a keycap
 _TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of the reversed text
 _LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|[-*+#>•‣◦·–—]++(?=\s))*+")

@@ -9,7 +9,7 @@ otherwise (`3,5 kg` for `3.5 kg`) becomes that of the source.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -40,9 +40,14 @@ _FIGURES = (
     rf"(?<![\w.,])-?\d+(?:[.,]\d+)*(?:\s|(?=[%°€$£]|[a-zµ]))(?-i:{_UNIT})(?!\w)",
     r"(?<!\w)[€$£¥]\d+(?:[.,]\d+)*(?!\w)",
 )
-_KEPT = re.compile(f"(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLACEHOLDERS)}", re.IGNORECASE)
-_HINT = re.compile(r"[{%`<&@$]|://|www\.|\d|[^\x00-\u218f\u2c00-\ud7ff\uf900-\uffff]", re.IGNORECASE)
+OPENING_MARK, CLOSING_MARK = MARKS = "\ue000\ue001"
+"""Characters of private use that stand for a tag inside a sentence: for a closing tag, and for any other."""
+_KEPT = re.compile(f"[{MARKS}]+|(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLACEHOLDERS)}", re.IGNORECASE)
+_HINT = re.compile(rf"[{{%`<&@${MARKS}]|://|www\.|\d|[^\x00-\u218f\u2c00-\ud7ff\uf900-\uffff]", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_BOUNDARY = re.compile(f"\\s|$|(?={_UNSPACED.pattern})")
+_OPENING = "([{<«‹\"'“„‘-–—/"
 _LONGEST = 400
 
 
@@ -51,10 +56,10 @@ class KeptString:
     """A string that is not translated.
 
     Attributes:
-        text: The string.
+        text: The string, or several that follow each other.
         number: The digits that stand for it; empty for a figure.
         place: Where it begins, as a fraction of the rest of the sentence.
-        is_glued: Whether a letter or digit precedes it and follows it without a space between.
+        is_glued: Whether what precedes and what follows it has no space between.
     """
 
     text: str
@@ -72,20 +77,41 @@ def with_numbers(text: str, keep: Sequence[str] = ()) -> tuple[str, tuple[KeptSt
     """
     if not keep and _HINT.search(text) is None:
         return text, ()
-    used, parts, kept, end = set(_NUMBER.findall(text)), [], [], 0
+    matches = list(_matches(text, keep))
+    kept = [KeptString(match[0], "", 0, (False, False)) for match in matches if match["figure"]]
+    used = set(_NUMBER.findall(text))
     numbers = (number for number in _numbers() if number not in used)
-    for match in _matches(text, keep):
-        begin, stop = match.start(), _end(text, match)
-        if match["figure"]:
-            kept.append(KeptString(match[0], "", 0, (False, False)))
-            continue
-        before, after = text[begin - 1 : begin], text[stop : stop + 1]
-        glued = (before.isalnum() or before == ">", after.isalnum() or after == "<")
-        place = begin / max(len(text) - (stop - begin), 1)
-        kept.append(KeptString(text[begin:stop], next(numbers), place, glued))
-        parts += [text[end:begin], " " * glued[0], kept[-1].number, " " * glued[1]]
+    parts, end = [], 0
+    spans = ((match.start(), _end(text, match)) for match in matches if not match["figure"])
+    for begin, stop in _joined(spans):
+        before, behind = text[:begin][-1:], text[stop : stop + 1]
+        is_apart = not before or before.isspace() or before in _OPENING, not behind.isalnum()
+        string = text[begin:stop]
+        place = begin / max(len(text) - len(string), 1)
+        kept.append(KeptString(string, next(numbers), place, _glue(string, *is_apart)))
+        parts += [text[end:begin], "" if is_apart[0] else " ", kept[-1].number, "" if is_apart[1] else " "]
         end = stop
     return "".join([*parts, text[end:]]), tuple(kept)
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the spans, neighbours as one."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in spans:
+        if joined and joined[-1][1] == begin:
+            begin = joined.pop()[0]
+        joined.append((begin, end))
+    return joined
+
+
+def _glue(string: str, is_apart_before: bool, is_apart_behind: bool) -> tuple[bool, bool]:
+    """Returns where no space stands; between two words, a tag is glued to the inside of its element."""
+    is_between_words = not (is_apart_before or is_apart_behind)
+    if is_between_words and string.startswith(("</", CLOSING_MARK)):
+        return True, False
+    if is_between_words and string.startswith(("<", OPENING_MARK)):
+        return False, True
+    return not is_apart_before, not is_apart_behind
 
 
 def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
@@ -145,9 +171,10 @@ def _with_figure(translation: str, string: KeptString) -> str:
 
 
 def _inserted(translation: str, string: KeptString) -> str:
-    """Returns a translation with a string at the word boundary that is nearest to its place."""
+    """Returns a translation with a string at the boundary of words that is nearest to its place."""
     wanted = round(string.place * len(translation))
-    spaces = [match.start() for match in re.finditer(r"\s|$", translation)]
-    place = 0 if wanted == 0 else min(spaces, key=lambda each: abs(each - wanted), default=0)
-    head, tail = translation[:place].rstrip(), translation[place:].lstrip()
-    return " ".join(part for part in (head, string.text, tail) if part)
+    boundaries = (match.start() for match in _BOUNDARY.finditer(translation))
+    place = min((0, *boundaries), key=lambda each: abs(each - wanted))
+    head, tail = translation[:place], translation[place:].lstrip()
+    is_apart = string.text[0] not in MARKS and _UNSPACED.search(translation) is None
+    return (" " if is_apart else "").join(part for part in (head.rstrip(), string.text, tail) if part)

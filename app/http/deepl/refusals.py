@@ -6,7 +6,7 @@ from app.http.body import Values
 from app.http.errors import RequestError
 from model.errors import InputError, TextTooLongError, UnsupportedLanguageError
 
-_TAGS: Final = "every tag splits"
+_TAGS: Final = "the tags of blocks split"
 UNSUPPORTED: Final = {
     "auth_key": "send the key as `Authorization: DeepL-Auth-Key KEY`",
     "custom_instructions": "the models take no instructions",

@@ -70,13 +70,13 @@ class DeepLTranslateRequest(BaseModel):
         "one sentence. By default `1`, in HTML `nonewlines`",
     )
     tag_handling: Literal["html", "xml"] | None = Field(
-        default=None, description="Each text between two tags is translated, markup stays as it is"
+        default=None, description="The text between tags is translated, markup stays as it is"
     )
     ignore_tags: TagNames = Field(
         default=[],
         description=f"Elements that are left alone; a list, or names between commas, at most {_MAX_TAGS}",
     )
-    splitting_tags: TagNames = Field(default=[], description="No effect: every tag splits")
+    splitting_tags: TagNames = Field(default=[], description="No effect: the tags of blocks split")
     preserve_formatting: Switch | None = Field(
         default=None, description="No effect: white space, case and punctuation are kept either way"
     )

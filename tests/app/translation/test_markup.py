@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.translation.markup import Markup
 from app.translation.markup_syntax import HTML, XML, MarkupSyntax
+from model.text.kept_strings import CLOSING_MARK, OPENING_MARK
 
 TAGS = ["<p>", "</p>", "<b>", "</b>", "<b", "<br/>", "<a href='x>y'>", "</"]
 OTHER_MARKUP = [
@@ -34,7 +35,7 @@ PIECES = st.sampled_from([*TAGS, *OTHER_MARKUP, "<", ">", "word", " ", "\n", "é
 @given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from([HTML, XML, XML.ignoring(["p"])]))
 def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> None:
     markup = Markup.split(source, syntax)
-    assert "".join(markup.pieces) == source
+    assert "".join(piece for piece, _ in markup.pieces) == source
     assert markup.rebuild(markup.texts) == source
 
 
@@ -43,7 +44,11 @@ def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> 
     [
         ("plain", ("plain",)),
         ("", ()),
-        ("<p>one <b>two</b>\nthree</p>", ("one ", "two", "\nthree")),
+        ("<p>one <b>two</b>\nthree</p>", ("one {two}\nthree",)),
+        ("<p>one <a href='x'><i>two</i></a> three", ("one {{two}} three",)),
+        ("<p>one <b>two</b> <!-- x -->three<br>four", ("one {two} ", "three", "four")),
+        ("<p>use <code>a<i>b</i></code> or <span translate=no>c</span>.", ("use {{{{}} or {{}.",)),
+        ("<p>one <b>two</b> &#xe000; three", ("one ", "two", " \ue000 three")),
         ("a &lt;b&gt; &eacute; c", ("a <b> é c",)),
         ("<script>x</script>y<style>z</style>", ("y",)),
         ("<style-card>x</style-card><script:a>y</script:a>z", ("x", "y", "z")),
@@ -74,7 +79,8 @@ def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> 
     ],
 )
 def test_texts_of_html(source: str, texts: tuple[str, ...]) -> None:
-    assert Markup.split(source).texts == texts
+    marked = str.maketrans({OPENING_MARK: "{", CLOSING_MARK: "}"}) if "\ue000" not in "".join(texts) else {}
+    assert tuple(text.translate(marked) for text in Markup.split(source).texts) == texts
 
 
 @pytest.mark.parametrize(
@@ -130,25 +136,17 @@ def test_unchanged_texts_keep_their_character_references() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "texts", "whole"),
+    ("text", "rebuilt"),
     [
-        ("我<b>你</b>和<i>他</i>。", ("I", "you", "and", "he", "."), "I <b>you</b> and <i>he</i>."),
-        ("我，<b>你</b>", ("I,", "you"), "I, <b>you</b>"),
-        ("我<b>！</b>", ("I", "!"), "I<b>!</b>"),
-        ("我 <b>你</b>", ("I ", "you"), "I <b>you</b>"),
-        ("<a href=x><b>我</b></a><I\n>你</I>", ("I", "you"), "<a href=x><b>I</b></a><I\n> you</I>"),
-        ("<p>我</p><p>你</p>", ("I", "you"), "<p>I</p><p>you</p>"),
-        ("我<br>你<code>x</code>他", ("I", "you", "he"), "I<br>you<code>x</code>he"),
+        ("Ein {zweites} & drittes", "<p>Ein <b>zweites</b> &amp; drittes"),
+        ("Ein zweites", "<p>Ein zweites<b></b>"),
+        ("}Ein{{ zweites", "<p><b>Ein</b> zweites"),
     ],
 )
-def test_words_get_the_spaces_that_their_language_needs(
-    source: str, texts: tuple[str, ...], whole: str
-) -> None:
-    page = Markup.split(source)
-    assert page.spaced().rebuild(texts) == whole
-    assert len(page.rebuild(texts)) <= len(whole)
-    beginnings = [page.spaced().beginning(texts[:count]) for count in range(len(texts) + 1)]
-    assert all(whole.startswith(beginning) for beginning in beginnings)
+def test_marks_become_the_tags_of_the_run_in_their_order(text: str, rebuilt: str) -> None:
+    page = Markup.split("<p>A <b>second</b> &lt; third")
+    marked = text.translate(str.maketrans({"{": OPENING_MARK, "}": CLOSING_MARK}))
+    assert page.rebuild([marked]) == rebuilt
 
 
 def test_an_entity_that_an_xml_document_declares_stays() -> None:
@@ -159,16 +157,16 @@ def test_an_entity_that_an_xml_document_declares_stays() -> None:
 
 
 def test_a_beginning_ends_with_its_last_text() -> None:
-    page = Markup.split("<p>a</p> <b>b</b><i>c</i>")
-    assert page.texts == ("a", " ", "b", "c")
-    assert [page.beginning(("x", " ", "y", "z")[:count]) for count in range(5)] == [
-        "", "<p>x", "<p>x</p> ", "<p>x</p> <b>y", "<p>x</p> <b>y</b><i>z",
+    page = Markup.split("<p>a</p><div>b</div>c <i>d</i> e")
+    assert page.texts == ("a", "b", f"c {OPENING_MARK}d{CLOSING_MARK} e")
+    assert [page.beginning(("x", "y", f"z {OPENING_MARK}z")[:count]) for count in range(4)] == [
+        "", "<p>x", "<p>x</p><div>y", "<p>x</p><div>y</div>z <i>z",
     ]  # fmt: skip
 
 
-@given(st.lists(PIECES, max_size=12).map("".join), st.booleans(), st.data())
-def test_no_beginning_is_revoked(source: str, is_spaced: bool, data: st.DataObject) -> None:
-    page = Markup.split(source).spaced() if is_spaced else Markup.split(source)
+@given(st.lists(PIECES, max_size=12).map("".join), st.data())
+def test_no_beginning_is_revoked(source: str, data: st.DataObject) -> None:
+    page = Markup.split(source)
     endings = data.draw(st.lists(st.sampled_from(["", "", "x", "&"]), min_size=9, max_size=9))
     texts = [run + endings[index % 9] for index, run in enumerate(page.texts)]
     whole = page.rebuild(texts)

@@ -74,16 +74,16 @@ def test_texts_grow_independently(model: Model) -> None:
 
 
 def test_markup_ends_after_the_certain_text(model: Model) -> None:
-    partial_results = partial_results_of(model, "<p>One.</p> <b>42</b><i>Two. Three.</i>", is_html=True)
+    partial_results = partial_results_of(model, "<p>One.</p> <p>42</p><div>Two. Three.</div>", is_html=True)
     partial_results.grew(0, ids(model, "a & b"))
     assert partial_results.take() == [(0, "<p>A &amp;")]
     partial_results.finished(0, hypotheses(model, "a & b"))
     assert partial_results.take() == [(0, "<p>A &amp; B")]
     partial_results.grew(1, ids(model, "two x"))
-    assert partial_results.take() == [(0, "<p>A &amp; B</p> <b>42</b><i>TWO")]
+    assert partial_results.take() == [(0, "<p>A &amp; B</p> <p>42</p><div>TWO")]
     partial_results.finished(1, hypotheses(model, "two."))
     partial_results.finished(2, hypotheses(model, "three."))
-    assert partial_results.take() == [(0, "<p>A &amp; B</p> <b>42</b><i>TWO. THREE.")]
+    assert partial_results.take() == [(0, "<p>A &amp; B</p> <p>42</p><div>TWO. THREE.")]
 
 
 def test_nothing_is_shown_that_an_unchanged_text_would_revoke(model: Model) -> None:

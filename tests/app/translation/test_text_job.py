@@ -58,10 +58,10 @@ def test_a_text_is_unfinished_if_any_hop_was() -> None:
 
 
 def test_alternatives_fall_back_on_the_best_where_a_run_of_text_has_fewer() -> None:
-    job = job_of("<b>one</b> <i>two</i>", source="en", is_html=True)
+    job = job_of("<p>one</p> <p>two</p>", source="en", is_html=True)
     answer = advance(job, found("un", "le"), found("deux")).answer()
-    assert answer.text == "<b>UN</b> <i>DEUX</i>"
-    assert answer.alternatives == ("<b>LE</b> <i>DEUX</i>",)
+    assert answer.text == "<p>UN</p> <p>DEUX</p>"
+    assert answer.alternatives == ("<p>LE</p> <p>DEUX</p>",)
 
 
 def test_an_unchanged_text_names_no_checkpoint() -> None:
