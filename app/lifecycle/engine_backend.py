@@ -13,9 +13,8 @@ from model.checkpoint.folder import list_checkpoint, load_checkpoint
 from model.checkpoint.manifest import verify_files
 from model.checkpoint.paths import served_folders
 from model.checkpoint.self_test import self_test_sentences
-from model.config import TransformerConfig
+from model.checkpoint.shortlist import SHORTLIST
 from model.decoding.device import (
-    Precision,
     available_cores,
     gpu_memory,
     resolve_device,
@@ -25,7 +24,7 @@ from model.decoding.engine import DecodingEngine
 from model.decoding.factory import EngineFactory, engine_factory
 from model.errors import CheckpointError, ConfigError, NativeError
 from model.native.binding import load_library
-from model.network.parameters import count_parameters, parameter_shapes
+from model.text.tokenizer import TOKENIZER_FILES
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +35,8 @@ _MOST_POSITIONS: Final = {"cpu": 2**17, "cuda": 2**31 - 1}
 _NATIVE_ENCODE_TOKENS: Final = 256
 _TORCH_ENCODE_TOKENS: Final = 2048
 _SHORTLIST: Final = {"auto": None, "on": True, "off": False}
-_NUMBER_BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
+# With the padding, scales and sums of packed weights, as measured.
+_PARAMETER_BYTES: Final = {"float32": 4.6, "bfloat16": 2.2, "float16": 2.2, "int8": 1.15}
 # Memory of a tokenizer by the size of its files, and of the buffers of an engine, as measured.
 _TOKENIZER_FACTOR: Final = 4
 _ENGINE_BYTES: Final = 2**21
@@ -100,13 +100,13 @@ class EngineBackend:
         )
         # In PyTorch, one engine uses all cores.
         count = self.workers if factory.is_native or settings.workers else 1
-        state_bytes = count * _engine_bytes(model.card, factory.position_bytes)
+        engine_bytes = self._engine_bytes(model.card, factory.position_bytes)
         return LoadedModel(
             tokenizer=checkpoint.tokenizer,
             engines=tuple(self._engine(model.card, factory) for _ in range(count)),
             device=factory.device,
             precision=factory.precision,
-            memory_bytes=_memory_bytes(factory.weight_bytes, state_bytes, model.folder),
+            memory_bytes=factory.weight_bytes + count * engine_bytes + _file_bytes(model.folder),
             seconds=time.monotonic() - began,
         )
 
@@ -125,16 +125,17 @@ class EngineBackend:
     def _model(self, folder: Path) -> Model:
         listed = list_checkpoint(folder)
         precision = resolve_precision(self._settings.precision, self._device, is_native=self._is_native)
+        weight_bytes = int(_PARAMETER_BYTES[precision] * listed.num_parameters)
         # Keys and values have 2 bytes a number in the native library.
-        position_bytes = 2 * 2 * listed.config.model_dim * listed.config.num_decoder_layers
-        state_bytes = self.workers * _engine_bytes(listed.card, position_bytes)
+        position_bytes = 2 * 2 * listed.config.heads_dim * listed.config.num_decoder_layers
+        engine_bytes = self.workers * self._engine_bytes(listed.card, position_bytes)
         return Model(
             card=listed.card,
             checksum=listed.checksum,
             device=self._device,
             precision=precision,
             parameters=listed.num_parameters,
-            memory_bytes=_memory_bytes(_weight_bytes(listed.config, precision), state_bytes, folder),
+            memory_bytes=weight_bytes + engine_bytes + _file_bytes(folder),
             folder=folder,
             self_test=self_test_sentences(listed.provenance),
         )
@@ -144,19 +145,25 @@ class EngineBackend:
         return factory.make(
             max_batch_tokens=self._settings.max_batch_tokens or None,
             max_encode_tokens=self._settings.max_encode_tokens or encode_tokens,
-            max_positions=self._max_positions(card, factory),
+            max_positions=self._max_positions(card, factory.position_bytes),
         )
 
-    def _max_positions(self, card: ModelCard, factory: EngineFactory) -> int:
+    def _engine_bytes(self, card: ModelCard, position_bytes: int) -> int:
+        """Memory of an engine: on a CPU with one sentence of the longest length, on a GPU with all state."""
+        is_lazy = self._device == "cpu"
+        positions = _most_positions(card) if is_lazy else self._max_positions(card, position_bytes)
+        return _ENGINE_BYTES + positions * position_bytes
+
+    def _max_positions(self, card: ModelCard, position_bytes: int) -> int:
         """Positions of decoder state that one engine may have.
 
         Raises:
             ConfigError: If not even one sentence fits.
         """
         state_bytes = self._settings.max_state_bytes
-        needed, position_bytes = _most_positions(card), factory.position_bytes
+        needed = _most_positions(card)
         if state_bytes == 0:
-            kind = factory.device.partition(":")[0]
+            kind = self._device.partition(":")[0]
             return max(needed, min(_STATE_BYTES[kind] // position_bytes, _MOST_POSITIONS[kind]))
         share = state_bytes // self._num_listed
         if share < needed * position_bytes:
@@ -173,25 +180,10 @@ def _has_library() -> bool:
     return True
 
 
-def _weight_bytes(config: TransformerConfig, precision: Precision) -> int:
-    """About how many bytes the weights will have; embeddings are in memory once more, in float32."""
-    shapes = parameter_shapes(config)
-    embeddings = {name: shape for name, shape in shapes.items() if "embedding" in name}
-    number_bytes = _NUMBER_BYTES[precision]
-    numbers = number_bytes * count_parameters(shapes)
-    return numbers + _NUMBER_BYTES["float32"] * count_parameters(embeddings)
-
-
-def _memory_bytes(weight_bytes: int, state_bytes: int, folder: Path) -> int:
-    """Memory of a loaded checkpoint: its weights, its tokenizer, and its engines with a sentence each."""
-    tokenizer_files = (path for path in folder.glob("*.model") if path.is_file())
-    tokenizer_bytes = _TOKENIZER_FACTOR * sum(path.stat().st_size for path in tokenizer_files)
-    return weight_bytes + tokenizer_bytes + state_bytes
-
-
-def _engine_bytes(card: ModelCard, position_bytes: int) -> int:
-    """Memory of an engine with one sentence of the longest length."""
-    return _ENGINE_BYTES + _most_positions(card) * position_bytes
+def _file_bytes(folder: Path) -> int:
+    """Memory of a checkpoint's tokenizer and shortlist."""
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
+    return sizes.get(SHORTLIST, 0) + _TOKENIZER_FACTOR * sum(sizes.get(name, 0) for name in TOKENIZER_FILES)
 
 
 def _most_positions(card: ModelCard) -> int:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.remote import JSON, REAL, Live, running, wait_for
+from tests.app.remote import JSON, REAL, Live, running
 from tests.app.test_equivalence_pivot import altered
+from tests.app.test_traffic_live import require
 
 CODES = ("aa", "bb", "cc", "dd", "ee", "ff", "gg", "hh")
 # For three of them: each has two engines of 2 MiB.
@@ -102,21 +103,14 @@ def test_no_request_is_lost_while_models_come_and_go(many: Live, folder: Path, t
                 outcomes[status] += 1
                 assert memory(many) <= LIMIT
 
-    def require(name: str, *, is_there: bool) -> None:
-        def look() -> None:
-            if (name in listed(many)) is not is_there:
-                raise OSError("not yet")
-
-        wait_for(look)
-
     with ThreadPoolExecutor(8) as clients:
         running_clients = [clients.submit(go_on, number) for number in range(8)]
         try:
             add(tiny_checkpoint, folder, "new")
-            require("en-new", is_there=True)
+            require(lambda: "en-new" in listed(many))
             assert ask(many, "new")[0] == 200
             shutil.rmtree(folder / "new")
-            require("en-new", is_there=False)
+            require(lambda: "en-new" not in listed(many))
             assert ask(many, "new")[0] == 400
         finally:
             is_over.set()
@@ -143,14 +137,9 @@ def test_a_damaged_model_is_refused_and_served_once_it_is_whole(many: Live, fold
     assert (found, body["code"]) == (503, "model_unavailable")
     assert str(folder) not in json.dumps(body)
     assert ask(many, "bb")[0] == 200
-    assert any("is corrupt: its SHA-256" in line for line in many.log)
+    require(lambda: any("is corrupt: its SHA-256" in line for line in many.log))
     weights.write_bytes(content)
-
-    def look() -> None:
-        if ask(many, "hh")[0] != 200:
-            raise OSError("not yet")
-
-    wait_for(look)
+    require(lambda: ask(many, "hh")[0] == 200)
 
 
 def test_a_shutdown_loses_no_request_that_waits_for_its_model(folder: Path) -> None:
@@ -160,13 +149,9 @@ def test_a_shutdown_loses_no_request_that_waits_for_its_model(folder: Path) -> N
         except ConnectionRefusedError:
             return 0  # it came after the end
 
-    def look() -> None:
-        if not samples(live)['model_loads_total{outcome="loaded"}']:
-            raise OSError("not yet")
-
     with serving(folder) as live, ThreadPoolExecutor(8) as clients:
         answers = [clients.submit(outcome, code) for code in CODES * 20]
-        wait_for(look)
+        require(lambda: samples(live)['model_loads_total{outcome="loaded"}'] > 0)
         live.process.send_signal(signal.SIGTERM)
         outcomes = Counter(answer.result() for answer in answers)
         assert set(outcomes) <= {200, 503, 0}
