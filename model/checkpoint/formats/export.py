@@ -66,6 +66,8 @@ def describe(checkpoint: Checkpoint, folder: Path, quantization: str) -> None:
 def preparation(checkpoint: Checkpoint) -> str:
     """Describes how a text must be prepared for SentencePiece."""
     settings = checkpoint.tokenizer.settings
+    if settings.is_foreign:
+        return "no control characters"
     steps = [
         "Unicode NFC",
         "no control characters",

@@ -189,7 +189,7 @@ def test_an_exported_checkpoint_comes_back(tiny_checkpoint: Path, tmp_path: Path
 
 @pytest.mark.parametrize("kind", [KINDS[name] for name in ("OpenNMT", "Marian", "NLLB", "T5")])
 def test_an_imported_model_can_be_exported(
-    kind: Kind, text_model: bytes, pieces: list[str], tmp_path: Path
+    kind: Kind, text_model: bytes, pieces: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import_model(written(kind, pieces, text_model, tmp_path), tmp_path / "ours")
     checkpoint = load_checkpoint(tmp_path / "ours")
@@ -208,6 +208,20 @@ def test_an_imported_model_can_be_exported(
     vocabulary = tokenizer.pieces(range(checkpoint.config.target_vocab_size))
     ids = [[vocabulary.index(piece) for piece in result.hypotheses[0][len(prefix) :]] for result in results]
     assert [tokenizer.decode(each) for each in ids] == translated(tmp_path / "ours")
+    readme = (tmp_path / "theirs" / "README.md").read_text(encoding="utf-8")
+    code = (
+        readme.split("```python\n")[1]
+        .split("```")[0]
+        .replace('"."', '"theirs"')
+        .replace('Processor("', 'Processor("theirs/')
+    )
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, list[str]] = {}
+    exec(code, names)
+    source, target = checkpoint.card.pairs[0]
+    ids_ = tokenizer.encode("Good morning.", source_language=source, target_language=target)
+    assert names["tokens"] == tokenizer.source_pieces(ids_)
+    assert names.get("prefix", []) == tokenizer.pieces(tokenizer.target_prefix(source, target))
 
 
 Break = Callable[[bytearray], bytes]
