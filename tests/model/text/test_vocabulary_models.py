@@ -1,5 +1,6 @@
 """Sides without SentencePiece: characters, and the byte pair encoding of subword-nmt."""
 
+import sys
 import time
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from model.errors import TokenizerError
 from model.text.tokenizer import Tokenizer, TokenizerSettings, write_tokenizer
-from model.text.vocabulary_models import SubwordNmtModel
+from model.text.vocabulary_models import MosesWords, SubwordNmtModel
 
 SPECIALS = {"pad": 0, "unk": 1, "bos": 2, "eos": 3}
 NAMES = ["<blank>", "<unk>", "<s>", "</s>"]
@@ -84,6 +85,29 @@ def test_characters_need_no_model_file(tmp_path: Path, space: str) -> None:
     assert tokenizer.encode("</s>d") == [7, 9, 10, 8, 1, 3]
     assert tokenizer.decode([2, 4, 5, 7, 6, 1, 3]) == "xy z"
     assert not tokenizer.can_spell(tokenizer.encode("def"))
+
+
+def test_words_of_moses_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(TokenizerError, match="install sacremoses"):
+        MosesWords("fr")
+
+
+def test_words_of_moses_are_split_and_joined() -> None:
+    pytest.importorskip("sacremoses")
+    words = MosesWords("fr")
+    assert words.split("L’eau, c'est « bon » !") == [
+        "L&apos;",
+        "eau",
+        ",",
+        "c&apos;",
+        "est",
+        "&quot;",
+        "bon",
+        "&quot;",
+        "!",
+    ]
+    assert words.join(["L&apos;", "eau", ",", "oui", "."]) == "L'eau, oui."
 
 
 def test_settings_without_what_they_need_are_refused(tmp_path: Path) -> None:
