@@ -13,7 +13,7 @@ from model.checkpoint.manifest import ORIGIN, write_config, write_errors, write_
 from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
 from model.checkpoint.weights import StorageType
 from model.checkpoint.writing import write_weights
-from model.errors import CheckpointError, ConfigError
+from model.errors import CheckpointError, ConfigError, TranslationError
 from model.files import atomic_folder
 from model.request import DecodeOptions
 from model.text.tokenizer import write_tokenizer
@@ -47,15 +47,32 @@ def import_model(
         ConfigError: If `format_name` is not the name of a format, or `name` is not the name of a model.
     """
     chosen = format_named(format_name) if format_name else _recognised(path)
-    model = cast(Reader, import_module(chosen.module)).read(path, pair)
+    model = _read(chosen, path, pair)
     known: Mapping[str, object] = {"format": chosen.name, **model.origin, **(origin or {})}
     card = _card(model, path, name or model.name, known)
     with write_errors(folder), atomic_folder(folder) as temporary:
-        _write(model, card, temporary, storage)
-        write_provenance(temporary, {ORIGIN: known})
-        checkpoint = load_checkpoint(temporary)
-        if verify:
-            verify(checkpoint)
+        try:
+            _write(model, card, temporary, storage)
+            write_provenance(temporary, {ORIGIN: known})
+            checkpoint = load_checkpoint(temporary)
+            if verify:
+                verify(checkpoint)
+        except CheckpointError as error:
+            # The temporary folder means nothing to a user.
+            raise CheckpointError(str(error).replace(str(temporary), str(path))) from error
+
+
+def _read(chosen: Format, path: Path, pair: Pair | None) -> ForeignModel:
+    try:
+        return cast(Reader, import_module(chosen.module)).read(path, pair)
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    except TranslationError:
+        raise
+    # Readers refuse what they expect to be wrong; a damaged file may also break what they are built on.
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CheckpointError(f"{path} cannot be read as {chosen.title}: {reason}") from error
 
 
 def _recognised(path: Path) -> Format:

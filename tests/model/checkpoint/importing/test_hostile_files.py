@@ -155,6 +155,17 @@ def test_a_search_that_cannot_be_made(
     refused(folder, {"num_beams": "beam"}.get(field, f"`{field}`"))
 
 
+def test_an_unexpected_error_of_a_reader_is_one_line(
+    originals: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("line\nbreak")
+
+    folder = shutil.copytree(originals["marian"], tmp_path / "opus-mt-en-fr")
+    monkeypatch.setattr("model.checkpoint.importing.hugging_face.read", fail)
+    refused(folder, f"{folder} cannot be read as a Hugging Face folder: KeyError: ")
+
+
 def test_parts_of_different_models(originals: dict[str, Path], tmp_path: Path) -> None:
     folder = shutil.copytree(originals["marian"], tmp_path / "opus-mt-en-fr")
     shutil.copyfile(originals["m2m"] / "model.safetensors", folder / "model.safetensors")
