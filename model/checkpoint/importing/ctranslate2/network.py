@@ -173,7 +173,8 @@ class Network:
             CheckpointError: With the first variable that is missing, of another shape, or not part of such a
                 network.
         """
-        used = set()
+        # Older versions hold a tied matrix several times.
+        used = {self._embedding("encoder"), "decoder/embeddings/weight", "decoder/projection/weight"}
         reads = {}
         for name, shape in parameter_shapes(config).items():
             part = self._part(name, config, source, target)

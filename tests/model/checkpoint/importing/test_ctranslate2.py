@@ -15,6 +15,7 @@ import sentencepiece
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.formats.export import export_checkpoint
 from model.checkpoint.importing.ctranslate2 import recognises
+from model.checkpoint.importing.ctranslate2.binary import BinaryModel
 from model.checkpoint.importing.importer import import_model
 from model.errors import CheckpointError
 from model.request import DecodeOptions
@@ -376,3 +377,44 @@ def test_the_first_versions_of_the_format_are_read(name: str, tmp_path: Path) ->
         assert [result.text for result in results] == list(NAMES.values())
         again = theirs.translate_batch([list(text) for text in NAMES], beam_size=size)
         assert ["".join(result.hypotheses[0]) for result in again] == list(NAMES.values())
+
+
+def in_version(version: int, path: Path, added: Mapping[str, np.ndarray]) -> None:
+    """Writes a file of version 6 as an older version had it, with variables in place of config.json."""
+    model = BinaryModel(path)
+    content, names = path.read_bytes(), {}
+    for name, variable in model.variables.items():
+        names.setdefault(id(variable), []).append(name) if version >= 3 else names.update({name: [name]})
+    types = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
+    sizes = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
+    parts, aliases = [], []
+    for first, *others in names.values():
+        variable = model.variables[first]
+        size, count = sizes[variable.dtype], int(np.prod(variable.shape))
+        kind = (types.index(variable.dtype), size * count) if version >= 4 else (size, count)
+        data = content[variable.offset : variable.offset + size * count]
+        head = struct.pack("<B", len(variable.shape)) + np.array(variable.shape, "<u4").tobytes()
+        parts.append(name_bytes(first) + head + struct.pack("<BI", *kind) + data)
+        aliases += [name_bytes(other) + name_bytes(first) for other in others]
+    for name, value in added.items():
+        head = struct.pack("<B", value.ndim) + np.array(value.shape, "<u4").tobytes()
+        parts.append(name_bytes(name) + head + struct.pack("<BI", 1, value.size) + value.tobytes())
+    start = struct.pack("<I", version) + name_bytes("TransformerSpec") + struct.pack("<II", 7, len(parts))
+    end = struct.pack("<I", len(aliases)) + b"".join(aliases) if version >= 3 else b""
+    path.write_bytes(start + b"".join(parts) + end)
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_older_versions_of_the_format_are_read(
+    version: int, text_model: bytes, pieces: list[str], tmp_path: Path
+) -> None:
+    kind = KINDS["Marian"]
+    folder = written(kind, pieces, text_model, tmp_path)
+    added = {"with_source_eos": np.int8(1), "with_target_bos": np.int8(0)}
+    texts = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    added |= {name: np.frombuffer(text.encode(), np.int8) for name, text in texts.items()}
+    in_version(version, folder / "model.bin", {name: np.asarray(value) for name, value in added.items()})
+    (folder / "config.json").write_text('{"layer_norm_epsilon": null}')
+    import_model(folder, tmp_path / "out")
+    assert translated(tmp_path / "out") == by_ctranslate2(folder, text_model, kind)
+    assert load_checkpoint(tmp_path / "out").config.tie == "all"
