@@ -156,3 +156,11 @@ def test_other_files_are_no_packages(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         assert not recognises(tmp_path / name)
     assert not recognises(tmp_path)
+
+
+def test_older_packages_cut_words_by_pairs(text_model: bytes, pieces: list[str], tmp_path: Path) -> None:
+    files = without("sentencepiece.model")(package(KINDS["OpenNMT"], pieces, text_model, tmp_path))
+    merges = b"#version: 0.2\nt h\nth e</w>\n"
+    path = zipped({**files, "translate-en_fr-1_9/bpe.model": merges}, tmp_path / "en_fr.argosmodel")
+    settings = read(path, None).settings
+    assert (settings.pieces, settings.moses_languages) == ("subword_nmt", ("en", "fr"))
