@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
 from app.backend import Backend
-from app.http import errors, pages, routes
+from app.http import errors, libretranslate, pages, routes
 from app.http.deepl import routes as deepl_routes
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
 from app.http.openapi import document
@@ -23,7 +23,7 @@ from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_OPERATIONS = (*routes.OPERATIONS, *deepl_routes.OPERATIONS, *routes.PROBES)
+_OPERATIONS = (*routes.OPERATIONS, *libretranslate.OPERATIONS, *deepl_routes.OPERATIONS, *routes.PROBES)
 
 
 class _Application(FastAPI):

@@ -203,6 +203,11 @@ class AccessSettings(BaseModel):
         description="Requests that one client may send in a sliding window of seconds, minutes, hours or "
         "days: `100/minute`, `5 per 10 seconds`; unlimited by default",
     )
+    suggestions_file: Path | None = Field(
+        default=None,
+        description="File to which `POST /suggest` adds a JSON line for each suggestion; without it "
+        "suggestions are refused",
+    )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Origins of web pages that may call the service, separated by commas, or `*`"
     )

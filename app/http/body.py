@@ -1,4 +1,4 @@
-"""① The body of a request as plain values: strict JSON, or a URL-encoded form.
+"""① The body of a request as plain values: strict JSON, a URL-encoded form, or multipart/form-data.
 
 JSON is refused with duplicate keys, with NaN or Infinity (or 1e999, which would become one), with numbers
 of thousands of digits, with deep nesting, and with many keys, objects or numbers: each costs far more than
@@ -9,10 +9,13 @@ import json
 import math
 import re
 from codecs import BOM_UTF8
+from collections.abc import AsyncGenerator
 from email.message import Message
 from functools import lru_cache
 from typing import Final, NamedTuple, NoReturn
 
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from app.errors import ClientGoneError
@@ -32,8 +35,10 @@ _TEXTS: Final = ("q", "text")
 _OTHER_FIELDS: Final = 32
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
 # A content type with many parameters would keep the event loop busy.
 _MAX_TYPE_CHARACTERS = 256
+_BOUNDARY: Final = re.compile(r"[A-Za-z0-9'()+_,./:=?-]{1,70}")
 _UTF16_OR_32_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
@@ -177,6 +182,62 @@ def _parse_field(name: str, text: str) -> Values:
         raise RequestError("invalid_field", f"`{name}`: input should be a JSON object", name) from None
 
 
+class Upload(NamedTuple):
+    """A file of a multipart body.
+
+    Attributes:
+        name: The name that the client gave it.
+        content: Its bytes.
+    """
+
+    name: str
+    content: bytes
+
+
+async def parse_multipart(body: bytes, content_type: str, max_items: int) -> Values:
+    """Returns the fields of a multipart body, at most one of them a file; the rest is as in a form.
+
+    Raises:
+        RequestError: If it is malformed, holds more fields or files, a field twice, or a text not in UTF-8.
+    """
+    boundary = _header(content_type).get_boundary("")
+    if not _BOUNDARY.fullmatch(boundary):
+        raise invalid_body("the multipart body has no valid boundary")
+    if f"--{boundary}--".encode() not in body:
+        raise invalid_body("the multipart body has no end")
+    # The parser replaces what it cannot decode; Latin-1 decodes everything, and is undone below.
+    headers = Headers({"Content-Type": f'{MULTIPART}; boundary="{boundary}"; charset=latin-1'})
+    most = max_items + _OTHER_FIELDS
+    parser = MultiPartParser(headers, _once(body), max_files=1, max_fields=most, max_part_size=len(body))
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        message = f"the multipart body is malformed, or has more than 1 file or {most} fields"
+        raise invalid_body(message) from error
+    fields: dict[str, list[str]] = {}
+    uploads: Values = {}
+    for name, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            uploads[_utf8(name)] = Upload(_utf8(value.filename or ""), await value.read())
+        elif value or name in _TEXTS:
+            fields.setdefault(_utf8(name), []).append(_utf8(value))
+    await form.close()
+    if fields.keys() & uploads.keys():
+        raise invalid_body("the form holds the same field twice")
+    return {name: _field_value(name, values) for name, values in fields.items()} | uploads
+
+
+async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
+
+
+def _utf8(text: str) -> str:
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        raise RequestError("invalid_utf8", "the form is not valid UTF-8") from None
+
+
 class Body(NamedTuple):
     """A body that was read.
 
@@ -192,7 +253,7 @@ class Body(NamedTuple):
 
 
 async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_query: bool = False) -> Body:
-    """Read a JSON or form body.
+    """Read a JSON, form or multipart body.
 
     Args:
         request: A request whose body has not been read.
@@ -213,6 +274,9 @@ async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_q
     media_type = _media_type(request.headers.get("content-type", ""))
     if sent is None:
         sent = await _read(request, max_bytes)
+    if media_type == MULTIPART:
+        values = await parse_multipart(bytes(sent), request.headers["content-type"], max_items)
+        return Body(values, is_form=True, size=len(sent))
     text = _decode(sent)
     # `curl -d '{...}'` sends JSON as a form; no valid form begins with a brace.
     if media_type == JSON or text.lstrip().startswith("{"):
@@ -222,15 +286,20 @@ async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_q
 
 @lru_cache(maxsize=64)
 def _media_type(content_type: str) -> str:
-    header = Message()
-    header["content-type"] = content_type
+    header = _header(content_type)
     media_type = header.get_content_type() if 0 < len(content_type) <= _MAX_TYPE_CHARACTERS else ""
-    if media_type not in (JSON, FORM):
-        raise RequestError("unsupported_media_type", f"Content-Type must be {JSON} or {FORM}")
+    if media_type not in (JSON, FORM, MULTIPART):
+        raise RequestError("unsupported_media_type", f"Content-Type must be {JSON}, {FORM} or {MULTIPART}")
     charset = header.get_content_charset("utf-8")
     if charset not in ("utf-8", "utf8", "us-ascii"):
         raise RequestError("unsupported_charset", "the body must be UTF-8")
     return media_type
+
+
+def _header(content_type: str) -> Message:
+    header = Message()
+    header["content-type"] = content_type
+    return header
 
 
 async def _read(request: Request, max_bytes: int) -> bytearray:

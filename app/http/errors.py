@@ -57,6 +57,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "key_invalid": 403,
     "keys_unreadable": 503,
     "rate_limited": 429,
+    "suggestions_disabled": 403,
     # The body.
     "unsupported_encoding": 415,
     "unsupported_media_type": 415,

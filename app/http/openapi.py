@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from app.http.body import FORM, JSON
+from app.http.body import FORM, JSON, MULTIPART
 from app.http.errors import ErrorBody, respond
 from app.http.streaming import EVENT_STREAM
 
@@ -48,7 +48,7 @@ _RETRY_AFTER: Final = {
         "schema": {"type": "integer"},
     }
 }
-_NEED_A_KEY: Final = ("/translate", "/detect", "/v2/")
+_NEED_A_KEY: Final = ("/translate", "/detect", "/suggest", "/v2/")
 _SECURITY: Final = {
     "key": {"type": "http", "scheme": "bearer"},
     "deepl": {
@@ -180,7 +180,7 @@ def _describe(operation: Operation, method: str, answer: Mapping[str, Any] | Non
     if operation.parameters:
         described["parameters"] = list(operation.parameters)
     if operation.body is not None:
-        kinds = {JSON: "", FORM: _FORM}
+        kinds = {JSON: "", FORM: _FORM, MULTIPART: _FORM}
         content = {kind: {"schema": _ref(operation.body.__name__ + end)} for kind, end in kinds.items()}
         described["requestBody"] = {"required": True, "content": content}
     if operation.path.startswith(_NEED_A_KEY):

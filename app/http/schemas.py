@@ -41,7 +41,7 @@ Texts = Annotated[
 ]
 
 
-class _Request(BaseModel):
+class RequestFields(BaseModel):
     """Null stands for a field that is not sent, as many typed clients send it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -128,7 +128,7 @@ class Decoding(BaseModel):
     )
 
 
-class TranslateRequest(_Request):
+class TranslateRequest(RequestFields):
     """Texts to translate; a superset of LibreTranslate's request."""
 
     model_config = ConfigDict(
@@ -178,7 +178,7 @@ class TranslateRequest(_Request):
     )
 
 
-class DetectRequest(_Request):
+class DetectRequest(RequestFields):
     """A text whose language is asked for."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"q": "Où est la gare ?"}]})

@@ -70,7 +70,7 @@ _LINGUA_CODES = {"no": "nb"}
 _LETTER = re.compile(r"[^\W\d_]")
 _SYLLABLE = re.compile(r"[^\W\d_]{2}")
 _FEW = 20  # languages whose n-grams of all lengths are loaded
-_TRADITIONAL = dict.fromkeys(("zh-tw", "zh-hk", "zh-mo"), "zh-hant")
+_TRADITIONAL = dict.fromkeys(("zt", "zh-tw", "zh-hk", "zh-mo"), "zh-hant")
 _SAMPLE = 2000
 """Characters that are examined, from the first letter on."""
 

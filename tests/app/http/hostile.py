@@ -154,6 +154,11 @@ FIELDS: dict[str, Case] = {
     "timeout -1": (ask(timeout_ms=-1), (422,)),
 }
 
+
+def _part(disposition: bytes, content: bytes) -> bytes:
+    return b"--a\r\nContent-Disposition: form-data; " + disposition + b"\r\n\r\n" + content + b"\r\n"
+
+
 BODIES: dict[str, Case] = {
     **{
         f"encoding {name}": (post(body, _TYPE | {"Content-Encoding": name.split()[0]}), (415,))
@@ -190,11 +195,28 @@ BODIES: dict[str, Case] = {
         for content_type in (
             "text/plain",
             "application/xml",
-            "multipart/form-data; boundary=a",
             "application/json-patch+json",
             "application",
             ";;;=",
             "application/json; charset=latin-1",
+        )
+    },
+    **{
+        f"multipart {name}": (
+            post(body, {"Content-Type": f"multipart/form-data; boundary={boundary}"}),
+            (400, 422),
+        )
+        for name, boundary, body in (
+            ("JSON", "a", b'{"q":"a","target":"fr"}'),
+            ("without boundary", "", b"--a--"),
+            ("a line break in the boundary", '"a b"', b"--a b--"),
+            ("without an end", "a", _part(b'name="q"', b"a")),
+            ("without names", "a", _part(b"", b"a") + b"--a--\r\n"),
+            ("not UTF-8", "a", _part(b'name="q"', b"\xff") + b"--a--\r\n"),
+            ("many fields", "a", _part(b'name="x"', b"a") * 5_000 + b"--a--\r\n"),
+            ("two files", "a", _part(b'name="q"; filename="x"', b"a") * 2 + b"--a--\r\n"),
+            ("a file for a text", "a", _part(b'name="q"; filename="x"', b"a") + b"--a--\r\n"),
+            ("an endless header", "a", b"--a\r\n" + b"A" * 500_000 + b"\r\n--a--\r\n"),
         )
     },
     "no type": (post(b'{"q":"a","target":"fr"}', {}), (415,)),

@@ -209,6 +209,8 @@ def test_spaces_are_gained_between_a_language_without_and_one_with_them() -> Non
         ("zho_Hant", "zh zh-Hant", "zh-Hant"),
         ("zh-TW", "zh zh-Hant", "zh-Hant"),
         ("zh-TW", "en zh", "zh"),
+        ("zt", "zh zh-Hant", "zh-Hant"),
+        ("zt", "en zh", None),
         ("zho_Hans", "zh zh-Hant", "zh"),
         ("pes", "fa", "fa"),
     ],

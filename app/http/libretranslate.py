@@ -1,0 +1,147 @@
+"""① ⑨ The further paths of LibreTranslate's API: what its web page and its other clients ask for."""
+
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.background import in_background
+from app.http.answers import answered
+from app.http.errors import RequestError
+from app.http.openapi import Operation
+from app.http.request import context_of, receive
+from app.http.schemas import Code, RequestFields, Text
+from app.http.validation import check_lengths
+from model.text.languages import language_name
+
+_TAG: Final = "LibreTranslate"
+# LibreTranslate's default: milliseconds after a key stroke in which its page asks for nothing.
+_FRONTEND_TIMEOUT: Final = 500
+
+
+class FrontendLanguage(BaseModel):
+    """A language that a page shows first."""
+
+    code: str = Field(examples=["auto"])
+    name: str = Field(examples=["Auto Detect"])
+
+
+class FrontendLanguages(BaseModel):
+    """The languages that a page shows first."""
+
+    source: FrontendLanguage
+    target: FrontendLanguage
+
+
+class FrontendSettings(BaseModel):
+    """What a page needs to know of the service."""
+
+    apiKeys: bool = Field(description="Whether there are API keys")
+    keyRequired: bool = Field(description="Whether a request needs one")
+    charLimit: int = Field(description="Most characters of a text")
+    frontendTimeout: int = Field(description="Milliseconds to wait after a key stroke")
+    filesTranslation: bool = Field(description="Whether files are translated")
+    supportedFilesFormat: list[str] = Field(description="Suffixes of these files", examples=[[".txt"]])
+    suggestions: bool = Field(description="Whether suggestions are kept")
+    language: FrontendLanguages
+
+
+class SuggestRequest(RequestFields):
+    """A better translation of a text."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"q": "Hello!", "s": "Salut !", "source": "en", "target": "fr"}]}
+    )
+
+    q: Text = Field(description="The text")
+    s: Text = Field(description="The suggested translation")
+    source: Code = Field(description="Language code of the text")
+    target: Code = Field(description="Language code of the translation")
+
+
+class Suggested(BaseModel):
+    """The suggestion was kept."""
+
+    success: bool
+
+
+_SETTINGS: Final = TypeAdapter(FrontendSettings)
+_SUGGESTED: Final = TypeAdapter(Suggested)
+
+
+async def frontend_settings(request: Request) -> Response:
+    """What a page needs to know of the service, in LibreTranslate's words."""
+    context = context_of(request)
+    settings, catalogue = context.settings, context.service.catalogue
+    target = catalogue.targets(catalogue.sources[0])[0]
+    has_keys = settings.api_keys_file is not None
+    found = FrontendSettings(
+        apiKeys=has_keys,
+        keyRequired=has_keys,
+        charLimit=settings.max_chars,
+        frontendTimeout=_FRONTEND_TIMEOUT,
+        filesTranslation=False,
+        supportedFilesFormat=[],
+        suggestions=settings.suggestions_file is not None,
+        language=FrontendLanguages(
+            source=FrontendLanguage(code="auto", name="Auto Detect"),
+            target=FrontendLanguage(code=target, name=language_name(target)),
+        ),
+    )
+    return answered(_SETTINGS, found)
+
+
+async def suggest(request: Request) -> Response:
+    """Keep a better translation of a text for the operator, where DRAGOMAN_SUGGESTIONS_FILE names a file."""
+    context = context_of(request)
+    received = await receive(request, SuggestRequest, max_items=1)
+    if (path := context.settings.suggestions_file) is None:
+        raise RequestError("suggestions_disabled", "this service keeps no suggestions (SUGGESTIONS_FILE)")
+    body, catalogue = received.body, context.service.catalogue
+    check_lengths([("s", body.s)], context.settings.max_chars)
+    source, target = catalogue.language("source", body.source), catalogue.language("target", body.target)
+    line = json.dumps({"q": body.q, "s": body.s, "source": source, "target": target}, ensure_ascii=False)
+    await in_background(lambda: _append(path, f"{line}\n".encode()))
+    return answered(_SUGGESTED, Suggested(success=True))
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Add a line to a file that only its owner may read; one write, so that processes may share the file."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, line)
+    finally:
+        os.close(file)
+
+
+async def spec(request: Request) -> Response:
+    """The OpenAPI document, under LibreTranslate's name."""
+    return JSONResponse(request.app.openapi())
+
+
+OPERATIONS: Final = (
+    Operation(
+        "/frontend/settings",
+        frontend_settings,
+        "GET",
+        tag=_TAG,
+        summary="Tell a page what the service offers",
+        answer=FrontendSettings,
+        errors=(500, 503),
+    ),
+    Operation(
+        "/suggest",
+        suggest,
+        "POST",
+        tag=_TAG,
+        summary="Suggest a better translation",
+        body=SuggestRequest,
+        answer=Suggested,
+        errors=(400, 401, 403, 413, 415, 422, 429, 500, 503),
+    ),
+    Operation("/spec", spec, "GET", tag=_TAG, summary="The OpenAPI document", answer=dict[str, object]),
+)
