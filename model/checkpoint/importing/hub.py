@@ -11,7 +11,8 @@ from model.errors import CheckpointError, ConfigError
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _FILE = re.compile(r"[\w.+-]+")
 _ALWAYS = (".json", ".spm", ".model", ".vocab", ".txt", ".yml", ".argosmodel")
-_NEVER = ("tokenizer.json", "tf_model.h5")
+_FAST_TOKENIZER = "tokenizer.json"
+"""Needed only where there is no SentencePiece model."""
 _WEIGHTS = (
     re.compile(r"model(-\d+-of-\d+)?\.safetensors"),
     re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin"),
@@ -75,7 +76,9 @@ def _cached(cache: Path, name: str, revision: str) -> Path:
 
 def needed_files(names: Collection[str]) -> list[str]:
     """Returns the files of a model that an import reads: settings, tokenizer, one kind of weights, README."""
-    plain = [name for name in names if _FILE.fullmatch(name) and name not in _NEVER]
+    plain = [name for name in names if _FILE.fullmatch(name)]
+    if any(name.endswith((".spm", ".model")) for name in plain):
+        plain = [name for name in plain if name != _FAST_TOKENIZER]
     weights = (list(filter(kind.fullmatch, plain)) for kind in _WEIGHTS)
     others = [name for name in plain if name.endswith(_ALWAYS) or name == "README.md"]
     return [*others, *next(filter(None, weights), [])]

@@ -3,7 +3,7 @@
 source.spm, target.spm, vocab.json        Marian's: pieces numbered by the vocabulary
 sentencepiece.bpe.model, vocab.json       M2M100's and SMaLL-100's: the same, then a tag for each language
 sentencepiece.bpe.model                   fairseq's (NLLB, mBART): SentencePiece ids + 1, then the tags
-spiece.model                              T5's: SentencePiece ids, then sentinels
+spiece.model, or tokenizer.json           T5's: SentencePiece ids, then sentinels
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from model.checkpoint.formats import DESCRIPTION
 from model.checkpoint.importing.foreign import read_object, refusal
 from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.languages import Readme, all_pairs, chosen_pairs, named_sides
+from model.checkpoint.importing.hugging_face.unigram import TOKENIZER, has_unigram, sentencepiece_model
 from model.errors import CheckpointError
 from model.text.language_codes import bare_tag, language_codes
 from model.text.tokenizer import TokenizerSettings
@@ -37,7 +38,7 @@ class ForeignTokenizer:
 
     Attributes:
         settings: The settings.
-        models: Model files, by our names.
+        models: Model files or their content, by our names.
         vocabularies: The piece of every id, by our names.
         pairs: Translation directions.
         files: The files that were read.
@@ -45,7 +46,7 @@ class ForeignTokenizer:
     """
 
     settings: TokenizerSettings
-    models: Mapping[str, Path]
+    models: Mapping[str, bytes | Path]
     vocabularies: Mapping[str, Sequence[str]]
     pairs: Sequence[Pair]
     files: Sequence[Path] = field(default_factory=tuple)
@@ -90,7 +91,8 @@ def read_tokenizer(request: Request) -> ForeignTokenizer:
         return _exported(request, own) if own and own.get("prepare") == "dragoman" else _marian(request)
     if (folder / _FAIRSEQ).is_file():
         return _m2m(request) if (folder / _VOCABULARY).is_file() else _fairseq(request)
-    if (folder / _T5).is_file():
+    is_t5 = request.config.get("model_type") in ("t5", "mt5")
+    if (folder / _T5).is_file() or (is_t5 and has_unigram(folder)):
         return _t5(request)
     found = "; its tokenizer.json alone is not read" if (folder / "tokenizer.json").is_file() else ""
     raise CheckpointError(f"{folder} must hold {_MARIAN[0]}, {_FAIRSEQ} or {_T5}{found}")
@@ -237,7 +239,9 @@ def _tagged(
 
 def _t5(request: Request) -> ForeignTokenizer:
     folder = request.folder
-    processor = _processor(folder / _T5)
+    path = folder / _T5 if (folder / _T5).is_file() else folder / TOKENIZER
+    model = sentencepiece_model(path) if path.name == TOKENIZER else path
+    processor = _processor(path, None if isinstance(model, Path) else model)
     own = [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]
     tags = _tags(own)
     tasks = _tasks(request.config)
@@ -259,10 +263,10 @@ def _t5(request: Request) -> ForeignTokenizer:
             source_end=[own[request.special_ids["eos"]]],
             prepare="none",
         ),
-        models={_SHARED: folder / _T5},
+        models={_SHARED: model},
         vocabularies={"vocabulary.json": _filled(request, own, request.sizes[0])},
         pairs=pairs,
-        files=[folder / _T5],
+        files=[path],
     )
 
 
@@ -330,9 +334,11 @@ def _present(folder: Path, *names: str) -> list[Path]:
     return [folder / name for name in names if (folder / name).is_file()]
 
 
-def _processor(path: Path) -> sentencepiece.SentencePieceProcessor:
+def _processor(path: Path, model: bytes | None = None) -> sentencepiece.SentencePieceProcessor:
+    """Loads a model file, or the model that a file was converted to."""
     try:
-        return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes() or b"\xff")
+        content = path.read_bytes() if model is None else model
+        return sentencepiece.SentencePieceProcessor(model_proto=content or b"\xff")
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except RuntimeError as error:

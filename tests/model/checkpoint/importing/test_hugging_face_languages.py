@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.importer import import_model
@@ -111,6 +112,22 @@ def test_t5_reads_the_task_in_the_text(tmp_path: Path) -> None:
     assert found.card.pairs == (("en", "de"),)
     assert pieces(found, "en", "de")[0].startswith("\u2581")
     assert "<unk>" in found.tokenizer.settings.source_begin  # the colon
+
+
+def test_t5_as_transformers_5_saves_it(tmp_path: Path) -> None:
+    folder = tmp_path / "t5"
+    folders.t5(folder)
+    expected = imported(folder)
+    original = transformers.T5Tokenizer.from_pretrained(folder, extra_ids=0)
+    original.save_pretrained(folder)
+    (folder / "spiece.model").unlink()
+    found = imported(folder, ("en", "fr"))
+    texts = [*folders.SENTENCES, "the  station ", "What TIME?", "it\u2019s \ufb01ne", "\u99c5"]
+    for text in texts:
+        ids = found.tokenizer.encode(text, source_language="en", target_language="fr")[1:]
+        assert ids == original(text).input_ids
+        assert ids == expected.tokenizer.encode(text, source_language="en", target_language="fr")[1:]
+        assert found.tokenizer.decode(ids) == expected.tokenizer.decode(ids)
 
 
 def opus(folder: Path, settings: Mapping[str, object], tags: Mapping[str, int]) -> None:
