@@ -91,6 +91,8 @@ def read_tokenizer(request: Request) -> ForeignTokenizer:
         return _exported(request, own) if own and own.get("prepare") == "dragoman" else _marian(request)
     if (folder / _FAIRSEQ).is_file():
         return _m2m(request) if (folder / _VOCABULARY).is_file() else _fairseq(request)
+    if request.config.get("model_type") == "mbart" and has_unigram(folder):
+        return _fairseq(request)
     is_t5 = request.config.get("model_type") in ("t5", "mt5")
     if (folder / _T5).is_file() or (is_t5 and has_unigram(folder)):
         return _t5(request)
@@ -178,16 +180,17 @@ def _m2m(request: Request) -> ForeignTokenizer:
         if is_small
         else {"source_begin": [_OF_SOURCE], "target_begin": [_OF_TARGET]}
     )
-    return _tagged(request, pieces, names, frames, files)
+    return _tagged(request, pieces, names, frames, files, folder / _FAIRSEQ)
 
 
 def _fairseq(request: Request) -> ForeignTokenizer:
     folder, settings = request.folder, request.settings()
-    processor = _processor(folder / _FAIRSEQ)
+    path, model, processor = _model(folder, _FAIRSEQ)
     names = _languages(folder)
-    own = [processor.id_to_piece(id_) for id_ in range(3, processor.get_piece_size())]
-    pieces = [*_FAIRSEQ_SPECIALS, *own, *names, "<mask>"]
-    files = [folder / _FAIRSEQ, *_present(folder, _SPECIALS)]
+    own = [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]
+    # A tokenizer.json numbers all pieces itself.
+    pieces = own if path.name == TOKENIZER else [*_FAIRSEQ_SPECIALS, *own[3:], *names, "<mask>"]
+    files = [path, *_present(folder, _SPECIALS)]
     kind = settings.text("tokenizer_class").removesuffix("Fast")
     is_old_mbart = kind == "MBartTokenizer"
     frames: dict[str, Sequence[str]] = {"source_begin": [_OF_SOURCE], "target_begin": [_OF_TARGET]}
@@ -195,7 +198,7 @@ def _fairseq(request: Request) -> ForeignTokenizer:
         frames |= {"source_begin": [], "source_end": ["</s>", _OF_SOURCE]}
     if is_old_mbart:
         frames["target_begin"] = []
-    found = _tagged(request, pieces, names, frames, files)
+    found = _tagged(request, pieces, names, frames, files, model)
     if not is_old_mbart:
         return found
     targets = {target for _, target in found.pairs}
@@ -215,6 +218,7 @@ def _tagged(
     names: Sequence[str],
     frames: Mapping[str, Sequence[str]],
     files: Sequence[Path],
+    model: bytes | Path,
 ) -> ForeignTokenizer:
     """Returns a tokenizer whose languages are the tags that it lists."""
     codes = language_codes(names)
@@ -230,7 +234,7 @@ def _tagged(
             target_begin=frames.get("target_begin", []),
             prepare="none",
         ),
-        models={_SHARED: request.folder / _FAIRSEQ},
+        models={_SHARED: model},
         vocabularies={"vocabulary.json": _filled(request, pieces, request.sizes[0])},
         pairs=pairs,
         files=files,
@@ -239,9 +243,7 @@ def _tagged(
 
 def _t5(request: Request) -> ForeignTokenizer:
     folder = request.folder
-    path = folder / _T5 if (folder / _T5).is_file() else folder / TOKENIZER
-    model = sentencepiece_model(path) if path.name == TOKENIZER else path
-    processor = _processor(path, None if isinstance(model, Path) else model)
+    path, model, processor = _model(folder, _T5)
     own = [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]
     tags = _tags(own)
     tasks = _tasks(request.config)
@@ -332,6 +334,15 @@ def _filled(request: Request, pieces: Sequence[str], rows: int) -> list[str]:
 
 def _present(folder: Path, *names: str) -> list[Path]:
     return [folder / name for name in names if (folder / name).is_file()]
+
+
+def _model(folder: Path, name: str) -> tuple[Path, bytes | Path, sentencepiece.SentencePieceProcessor]:
+    """Returns the file that was read, the model, and the model loaded: of this name, or of tokenizer.json."""
+    path = folder / name if (folder / name).is_file() else folder / TOKENIZER
+    if path.name != TOKENIZER:
+        return path, path, _processor(path)
+    model = sentencepiece_model(path)
+    return path, model, _processor(path, model)
 
 
 def _processor(path: Path, model: bytes | None = None) -> sentencepiece.SentencePieceProcessor:

@@ -130,6 +130,22 @@ def test_t5_as_transformers_5_saves_it(tmp_path: Path) -> None:
         assert found.tokenizer.decode(ids) == expected.tokenizer.decode(ids)
 
 
+def test_mbart_as_transformers_5_saves_it(tmp_path: Path) -> None:
+    folder = tmp_path / "mbart"
+    folder.mkdir()
+    shutil.copyfile(folders.sentencepiece_model(), folder / "sentencepiece.bpe.model")
+    original = transformers.MBart50Tokenizer.from_pretrained(folder, src_lang="en_XX")
+    folders.mbart(folder, vocab_size=len(original))
+    for name in ("sentencepiece.bpe.model", "special_tokens_map.json"):
+        (folder / name).unlink()
+    original.save_pretrained(folder)
+    found = imported(folder, ("en", "fr"))
+    for text in [*folders.SENTENCES, "the  station", "What TIME?", "\u99c5"]:
+        ids = found.tokenizer.encode(text, source_language="en", target_language="fr")
+        assert ids == original(text).input_ids
+    assert found.tokenizer.target_prefix("en", "fr") == (original.convert_tokens_to_ids("fr_XX"),)
+
+
 def opus(folder: Path, settings: Mapping[str, object], tags: Mapping[str, int]) -> None:
     folders.marian(folder)
     vocabulary = json.loads((folder / "vocab.json").read_text())
