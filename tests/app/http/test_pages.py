@@ -38,7 +38,7 @@ async def test_a_page_may_load_nothing_from_elsewhere(client: httpx.AsyncClient,
     assert not re.search(r"<style|\bstyle=|\bon[a-z]+=|<script>", page.text)
 
 
-@pytest.mark.parametrize("path", ["/web/page.js", "/web/docs.js", "/web/page.css"])
+@pytest.mark.parametrize("path", ["/web/page.js", "/web/words.js", "/web/docs.js", "/web/page.css"])
 async def test_scripts_and_styles_use_no_other_host(client: httpx.AsyncClient, path: str) -> None:
     text = (await client.get(path)).text
     assert text
@@ -71,3 +71,14 @@ async def test_the_documentation_is_drawn_from_our_description(client: httpx.Asy
 async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
     response = await client.get(path)
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
+async def test_the_page_has_the_same_words_in_every_language(client: httpx.AsyncClient) -> None:
+    script = (await client.get("/web/words.js")).text
+    blocks = re.findall(r"^  ([a-z]{2}): \{(.*?)^  \},", script, re.MULTILINE | re.DOTALL)
+    names = {language: re.findall(r"(?:^|, |\s)(\w+): \"", block) for language, block in blocks}
+    assert set(names) == {"en", "fr", "de", "es", "zh"}
+    assert all(sorted(each) == sorted(names["en"]) for each in names.values())
+    page = (await client.get("/")).text + (await client.get("/web/page.js")).text
+    used = re.findall(r"data-(?:words|label|hint)=\"(\w+)\"", page) + re.findall(r"words\(\"(\w+)\"\)", page)
+    assert set(used) <= set(names["en"])
