@@ -29,6 +29,12 @@ _VOCABULARY = "vocab.json"
 _SPECIALS = "special_tokens_map.json"
 _SHARED, _SOURCE, _TARGET = "tokenizer.model", "source.model", "target.model"
 _FAIRSEQ_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
+_M2M_LANGUAGES = """
+    af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi
+    hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns
+    oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh
+    zu
+"""  # fmt: skip
 _OF_SOURCE, _OF_TARGET = "{source}", "{target}"
 
 
@@ -169,7 +175,8 @@ def _models(files: Sequence[Path]) -> dict[str, Path]:
 def _m2m(request: Request) -> ForeignTokenizer:
     folder, settings = request.folder, request.settings()
     numbered = read_object(folder / _VOCABULARY)
-    names = _languages(folder)
+    # transformers 5 does not save M2M100's languages.
+    names = _languages(folder, [f"__{code}__" for code in _M2M_LANGUAGES.split()])
     pieces = _ordered(folder / _VOCABULARY, numbered, len(numbered))
     # The file may number the tags itself.
     pieces = [*pieces, *(name for name in names if name not in numbered)]
@@ -297,7 +304,7 @@ def _used(tags: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, str]:
     return {code: piece for code, piece in tags.items() if code in used}
 
 
-def _languages(folder: Path) -> list[str]:
+def _languages(folder: Path, default: Sequence[str] = ()) -> list[str]:
     """Returns the pieces of languages in the order of their ids."""
     for name in (SETTINGS, _SPECIALS):
         values = read_object(folder / name) if (folder / name).is_file() else {}
@@ -306,6 +313,8 @@ def _languages(folder: Path) -> list[str]:
             if isinstance(listed, list) and listed:
                 pieces = [each.get("content") if isinstance(each, dict) else each for each in listed]
                 return [piece for piece in pieces if isinstance(piece, str)]
+    if default:
+        return list(default)
     raise refusal(folder / _SPECIALS, "additional_special_tokens", "the languages in the order of ids", None)
 
 

@@ -74,6 +74,20 @@ def test_m2m100_and_small100(tmp_path: Path, name: str) -> None:
     assert (found[:1], found[-len(ends[1]) :]) == ends
 
 
+def test_m2m100_as_transformers_5_saves_it(tmp_path: Path) -> None:
+    folder, vocabulary = tmp_path / "m2m", tmp_path / "vocab.json"
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *folders.pieces(folders.sentencepiece_model())[3:]]
+    folders.write_json(vocabulary, {piece: id_ for id_, piece in enumerate(pieces)})
+    original = transformers.M2M100Tokenizer(str(vocabulary), str(folders.sentencepiece_model()))
+    folders.m2m(folder, vocab_size=len(pieces) + 108)
+    for name in ("special_tokens_map.json", "tokenizer_config.json", "sentencepiece.bpe.model"):
+        (folder / name).unlink()
+    original.save_pretrained(folder)
+    found = imported(folder, ("en", "zu")).tokenizer
+    assert found.encode("i am", source_language="en", target_language="zu") == original("i am").input_ids
+    assert found.target_prefix("en", "zu") == (original.get_lang_id("zu"),)
+
+
 def test_mbart(tmp_path: Path) -> None:
     folder = tmp_path / "mbart"
     rows = len(folders.pieces(folders.sentencepiece_model())) + 1
