@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from app.backend import Backend
 from app.http import errors, libretranslate, pages, routes
+from app.http.deepl import documents
 from app.http.deepl import routes as deepl_routes
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
 from app.http.openapi import document
@@ -23,7 +24,13 @@ from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_OPERATIONS = (*routes.OPERATIONS, *libretranslate.OPERATIONS, *deepl_routes.OPERATIONS, *routes.PROBES)
+_OPERATIONS = (
+    *routes.OPERATIONS,
+    *libretranslate.OPERATIONS,
+    *deepl_routes.OPERATIONS,
+    *documents.OPERATIONS,
+    *routes.PROBES,
+)
 
 
 class _Application(FastAPI):
@@ -80,6 +87,8 @@ async def _serving(context: Context, backend: Backend | None, connect: Connect) 
     async with AsyncExitStack() as ending:
         if context.tracing is not None:
             ending.push_async_callback(asyncio.to_thread, context.tracing.close)
+        ending.callback(context.files.close)
+        ending.callback(context.file_jobs.close)
         running = ActiveModels(
             connect if backend is None else lambda: backend,
             settings=context.settings,

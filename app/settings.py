@@ -254,6 +254,19 @@ class LimitSettings(BaseModel):
         "fifths of them",
     )
     max_body_bytes: int = Field(default=1_048_576, ge=1024, description="Most bytes of a request body")
+    max_file_bytes: int = Field(
+        default=10_485_760,
+        ge=1024,
+        description="Most bytes of a request with a file; never more than DRAGOMAN_MAX_HELD_BYTES",
+    )
+    max_unpacked_bytes: int = Field(
+        default=67_108_864,
+        ge=1024,
+        description="Most bytes of the parts of a docx, pptx, odt, odp or epub file, unpacked",
+    )
+    file_seconds: float = Field(
+        default=1800.0, ge=1, le=86_400, description="Seconds after which a translated file is deleted"
+    )
     max_items: int = Field(default=256, ge=1, description="Most texts in one request")
     max_chars: int = Field(default=10_000, ge=1, description="Most characters of one text")
     max_queued_tokens: int = Field(
@@ -305,6 +318,11 @@ class LimitSettings(BaseModel):
         if size > others.data.get("max_held_bytes", size):
             raise ValueError("must be at most DRAGOMAN_MAX_HELD_BYTES")
         return size
+
+    @field_validator("max_file_bytes")
+    @classmethod
+    def _held(cls, size: int, others: ValidationInfo) -> int:
+        return min(size, int(others.data.get("max_held_bytes", size)))
 
     @field_validator("request_timeout_ms")
     @classmethod

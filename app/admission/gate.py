@@ -20,7 +20,9 @@ logger = logging.getLogger(__name__)
 Field = tuple[bytes, bytes]
 """A header field: its name in lower case, and its value."""
 
-WORK: Final = frozenset({"/translate", "/detect", "/suggest", "/v2/translate"})
+WORK: Final = frozenset(
+    {"/translate", "/detect", "/suggest", "/translate_file", "/v2/translate", "/v2/document"}
+)
 """Paths whose POST requests need a permit at their head; probes and metrics need none."""
 PERMIT: Final = "permit"
 """Where a request's `scope["state"]` holds its permit."""

@@ -252,7 +252,14 @@ class Body(NamedTuple):
     size: int
 
 
-async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_query: bool = False) -> Body:
+async def read_body(
+    request: Request,
+    *,
+    max_bytes: int,
+    max_items: int,
+    takes_query: bool = False,
+    limit: str = "MAX_BODY_BYTES",
+) -> Body:
     """Read a JSON, form or multipart body.
 
     Args:
@@ -260,6 +267,7 @@ async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_q
         max_bytes: Highest number of bytes.
         max_items: Highest number of repeated form fields.
         takes_query: Whether the query is read as a form if the body is empty.
+        limit: The name of the limit of bytes.
 
     Raises:
         RequestError: If the body is too large, of another type, or not what its type says.
@@ -268,12 +276,12 @@ async def read_body(request: Request, *, max_bytes: int, max_items: int, takes_q
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise RequestError("unsupported_encoding", "the body must come without Content-Encoding")
     query: bytes = request.scope["query_string"] if takes_query else b""
-    sent = await _read(request, max_bytes) if query else None
+    sent = await _read(request, max_bytes, limit) if query else None
     if query and not sent:
         return Body(parse_form(query, max_items), is_form=True, size=0)
     media_type = _media_type(request.headers.get("content-type", ""))
     if sent is None:
-        sent = await _read(request, max_bytes)
+        sent = await _read(request, max_bytes, limit)
     if media_type == MULTIPART:
         values = await parse_multipart(bytes(sent), request.headers["content-type"], max_items)
         return Body(values, is_form=True, size=len(sent))
@@ -302,10 +310,10 @@ def _header(content_type: str) -> Message:
     return header
 
 
-async def _read(request: Request, max_bytes: int) -> bytearray:
+async def _read(request: Request, max_bytes: int, limit: str) -> bytearray:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
-        raise _too_large(max_bytes, f"{int(declared)}, ")
+        raise _too_large(limit, max_bytes, f"{int(declared)}, ")
     body, more_body = bytearray(), True
     while more_body:
         message = await request.receive()
@@ -313,13 +321,13 @@ async def _read(request: Request, max_bytes: int) -> bytearray:
             raise ClientGoneError
         body += message.get("body", b"")
         if len(body) > max_bytes:
-            raise _too_large(max_bytes)
+            raise _too_large(limit, max_bytes)
         more_body = message.get("more_body", False)
     return body
 
 
-def _too_large(max_bytes: int, declared: str = "") -> RequestError:
-    message = f"the body is over the limit MAX_BODY_BYTES: {declared}at most {max_bytes} bytes"
+def _too_large(limit: str, max_bytes: int, declared: str = "") -> RequestError:
+    message = f"the body is over the limit {limit}: {declared}at most {max_bytes} bytes"
     return RequestError("body_too_large", message)
 
 

@@ -36,6 +36,7 @@ from model.errors import (
     TextTooLongError,
     UnsupportedLanguageError,
 )
+from model.text.formats.file_text import FileError
 
 CLIENT_GONE: Final = 499
 """The status that nginx uses; no client gets this answer, but it is counted in the metrics."""
@@ -73,6 +74,8 @@ STATUSES: Final[Mapping[str, int]] = {
     "text_too_long": 413,
     "unsupported_language": 400,
     "unsupported_request": 400,
+    "unsupported_file": 400,
+    "file_not_ready": 503,
     # The state of the service.
     "loading": 503,
     "draining": 503,
@@ -96,6 +99,7 @@ logger = logging.getLogger(__name__)
 _CODES: tuple[tuple[type[Exception], str], ...] = (
     (UnsupportedLanguageError, "unsupported_language"),
     (TextTooLongError, "text_too_long"),
+    (FileError, "unsupported_file"),
     (InputError, "unsupported_request"),
     (ConfigError, "invalid_decoding"),
     (KeyMissingError, "key_missing"),

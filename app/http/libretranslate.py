@@ -14,8 +14,11 @@ from app.http.answers import answered
 from app.http.errors import RequestError
 from app.http.openapi import Operation
 from app.http.request import context_of, receive
-from app.http.schemas import Code, RequestFields, Text
+from app.http.schemas import Code, RequestFields, Text, TranslatedFile, TranslateFileRequest
+from app.http.streaming import while_connected
 from app.http.validation import check_lengths
+from app.translation import files
+from model.text.formats.formats import SUFFIXES, suffix_of
 from model.text.languages import language_name
 
 _TAG: Final = "LibreTranslate"
@@ -70,6 +73,7 @@ class Suggested(BaseModel):
 
 
 _SETTINGS: Final = TypeAdapter(FrontendSettings)
+_FILE: Final = TypeAdapter(TranslatedFile)
 _SUGGESTED: Final = TypeAdapter(Suggested)
 
 
@@ -84,8 +88,8 @@ async def frontend_settings(request: Request) -> Response:
         keyRequired=has_keys,
         charLimit=settings.max_chars,
         frontendTimeout=_FRONTEND_TIMEOUT,
-        filesTranslation=False,
-        supportedFilesFormat=[],
+        filesTranslation=True,
+        supportedFilesFormat=list(SUFFIXES),
         suggestions=settings.suggestions_file is not None,
         language=FrontendLanguages(
             source=FrontendLanguage(code="auto", name="Auto Detect"),
@@ -123,7 +127,67 @@ async def spec(request: Request) -> Response:
     return JSONResponse(request.app.openapi())
 
 
+async def translate_file(request: Request) -> Response:
+    """Translate a file; layout, links, code and time codes stay.
+
+    The answer says where the translated file is. It can be fetched there by the one who knows its name, and
+    is deleted after FILE_SECONDS.
+    """
+    context = context_of(request)
+    received = await receive(request, TranslateFileRequest, texts="", limit="max_file_bytes")
+    body, client = received.body, received.client
+    suffix = suffix_of(body.file.name)
+    work = files.translate_file(
+        context.service,
+        body.file.content,
+        suffix,
+        source=None if body.source.lower() == "auto" else body.source,
+        target=body.target,
+        client=client,
+        deadline=received.deadline,
+        max_unpacked_bytes=context.settings.max_unpacked_bytes,
+    )
+    name = await context.files.add(await while_connected(request, work), suffix, client)
+    return answered(_FILE, TranslatedFile(translatedFileUrl=f"{request.base_url}download_file/{name}"))
+
+
+async def download_file(request: Request) -> Response:
+    """A translated file, under the name that its translation was given."""
+    path = context_of(request).files.path(request.path_params["name"])
+    if path is None:
+        raise RequestError("not_found", "there is no such file, or it was deleted")
+    return file_response(path)
+
+
+def file_response(path: Path) -> Response:
+    """Returns a translated file as one to save, which no browser shows or runs."""
+    content = path.read_bytes()
+    headers = {
+        "Content-Disposition": f'attachment; filename="translation{path.suffix}"',
+        "Cache-Control": "private, no-store",
+    }
+    return Response(content, media_type="application/octet-stream", headers=headers)
+
+
 OPERATIONS: Final = (
+    Operation(
+        "/translate_file",
+        translate_file,
+        "POST",
+        tag=_TAG,
+        summary="Translate a file",
+        body=TranslateFileRequest,
+        answer=TranslatedFile,
+        errors=(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+    ),
+    Operation(
+        "/download_file/{name}",
+        download_file,
+        "GET",
+        tag=_TAG,
+        summary="Fetch a translated file",
+        parameters=({"name": "name", "in": "path", "required": True, "schema": {"type": "string"}},),
+    ),
     Operation(
         "/frontend/settings",
         frontend_settings,

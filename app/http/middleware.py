@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.admission.gate import PERMIT, WORK, Permit
 from app.errors import DrainingError
 from app.http.errors import CLIENT_GONE, RequestError, respond
+from app.http.openapi import ENDPOINT
 from app.http.rejection import WIRE_STATUS, code_of
 from app.http.start_limiter import StartLimiter
 from app.lifecycle.context import Context
@@ -229,7 +230,8 @@ class RequestContextMiddleware:
             await response(scope, receive, request.send)
 
     def _record(self, request: InFlightRequest, scope: Scope) -> None:
-        record = request.close(scope["path"] if scope["path"] in self._endpoints else UNMATCHED)
+        endpoint = scope["state"].get(ENDPOINT, scope["path"])
+        record = request.close(endpoint if endpoint in self._endpoints else UNMATCHED)
         metrics, tracing = self._context.metrics, self._context.tracing
         if request.is_rejected_by_connection:
             metrics.count_rejected(code_of(record.status))

@@ -18,6 +18,8 @@ from app.http.body import FORM, JSON, MULTIPART
 from app.http.errors import ErrorBody, respond
 from app.http.streaming import EVENT_STREAM
 
+ENDPOINT: Final = "endpoint"
+"""Where a request's `scope["state"]` holds the path of its operation, with the names of its parameters."""
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 _DESCRIPTION: Final = (
@@ -48,7 +50,7 @@ _RETRY_AFTER: Final = {
         "schema": {"type": "integer"},
     }
 }
-_NEED_A_KEY: Final = ("/translate", "/detect", "/suggest", "/v2/")
+_NEED_A_KEY: Final = ("/translate", "/detect", "/suggest", "/translate_file", "/v2/")
 _SECURITY: Final = {
     "key": {"type": "http", "scheme": "bearer"},
     "deepl": {
@@ -118,6 +120,7 @@ class Operation(Route):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for this path, also with the error that the endpoint raises."""
         request = Request(scope, receive, send)
+        scope.setdefault("state", {})[ENDPOINT] = self.path
         try:
             if scope["method"] not in self.verbs:
                 raise HTTPException(405, headers={"Allow": ", ".join(self.methods or ())})
@@ -180,7 +183,8 @@ def _describe(operation: Operation, method: str, answer: Mapping[str, Any] | Non
     if operation.parameters:
         described["parameters"] = list(operation.parameters)
     if operation.body is not None:
-        kinds = {JSON: "", FORM: _FORM, MULTIPART: _FORM}
+        kinds = {JSON: "", FORM: _FORM} if "file" not in operation.body.model_fields else {}
+        kinds[MULTIPART] = _FORM
         content = {kind: {"schema": _ref(operation.body.__name__ + end)} for kind, end in kinds.items()}
         described["requestBody"] = {"required": True, "content": content}
     if operation.path.startswith(_NEED_A_KEY):

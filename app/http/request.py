@@ -57,6 +57,7 @@ async def receive(
     texts: str = "q",
     max_items: int | None = None,
     takes_query: bool = False,
+    limit: str = "max_body_bytes",
     prepare: Callable[[Values], Values] = dict,
 ) -> Received[Schema]:
     """Read and check a request of a client that may ask, and does not ask too often.
@@ -66,9 +67,10 @@ async def receive(
     Args:
         request: Its body has not been read.
         schema: What its fields must be.
-        texts: The field that holds its text or texts.
+        texts: The field that holds its text or texts; empty if it has none.
         max_items: Highest number of texts; MAX_ITEMS by default.
         takes_query: Whether the query may stand for an empty body.
+        limit: The setting that says how many bytes the body may have.
         prepare: Is applied to the fields before the schema.
 
     Raises:
@@ -80,13 +82,13 @@ async def receive(
     """
     context = context_of(request)
     max_items = max_items or context.settings.max_items
-    body, client = await read_fields(request, context, max_items, takes_query=takes_query)
+    body, client = await read_fields(request, context, max_items, takes_query=takes_query, limit=limit)
     context.rates.charge(client)
     context.keys.count(client.removeprefix("key:"))
-    if schema.model_fields[texts].annotation is not str:
+    if texts and schema.model_fields[texts].annotation is not str:
         check_count(body.values.get(texts), texts, max_items)
     checked = validate(schema, prepare(body.values), is_form=body.is_form)
-    found = texts_of(getattr(checked, texts), texts)
+    found = texts_of(getattr(checked, texts), texts) if texts else []
     check_lengths(found, context.settings.max_chars)
     fields, contents = zip(*found, strict=True) if found else ((), ())
     deadline = deadline_of(getattr(checked, "timeout_ms", None), context.settings)
@@ -94,7 +96,12 @@ async def receive(
 
 
 async def read_fields(
-    request: Request, context: Context, max_items: int, *, takes_query: bool = False
+    request: Request,
+    context: Context,
+    max_items: int,
+    *,
+    takes_query: bool = False,
+    limit: str = "max_body_bytes",
 ) -> tuple[Body, str]:
     """Read the body of a request that holds a permit, and tell whose it is.
 
@@ -103,13 +110,15 @@ async def read_fields(
         AccessDeniedError: If the client has no valid key. If the body holds no fields, its head must have it.
         RequestError: If the body cannot be read.
     """
-    max_bytes = context.settings.max_body_bytes
+    max_bytes = getattr(context.settings, limit)
     state = request.scope["state"]
     if PERMIT not in state:
         size = _size(request, max_bytes)
         state[PERMIT] = context.gate.admit(_client_by_head(request, context), size)
     try:
-        body = await read_body(request, max_bytes=max_bytes, max_items=max_items, takes_query=takes_query)
+        body = await read_body(
+            request, max_bytes=max_bytes, max_items=max_items, takes_query=takes_query, limit=limit.upper()
+        )
     except RequestError as refusal:
         # The part of a body that was not read may still hold a key.
         if refusal.code != "body_too_large":

@@ -9,11 +9,14 @@ from pydantic import (
     Discriminator,
     Field,
     GetJsonSchemaHandler,
+    PlainValidator,
     Tag,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from app.http.body import Upload
 from model.translation.quality_checks import Kind
 
 Detail = Literal["scores", "tokens", "alignment", "degeneration"]
@@ -176,6 +179,32 @@ class TranslateRequest(RequestFields):
         ge=1,
         description="Deadline of this request, milliseconds; at most MAX_TIMEOUT_MS",
     )
+
+
+def _uploaded(value: object) -> Upload:
+    if not isinstance(value, Upload):
+        raise PydanticCustomError("no_file", "Input should be a file in multipart/form-data")
+    return value
+
+
+File = Annotated[Upload, PlainValidator(_uploaded), WithJsonSchema({"type": "string", "format": "binary"})]
+
+
+class TranslateFileRequest(RequestFields):
+    """A file to translate."""
+
+    file: File = Field(description="The file; the suffix of its name says what it is")
+    source: Code = Field(default="auto", description="Language code, or `auto` to detect it")
+    target: Code = Field(description="Language code")
+    timeout_ms: int | None = Field(
+        default=None, ge=1, description="Deadline of this request, milliseconds; at most MAX_TIMEOUT_MS"
+    )
+
+
+class TranslatedFile(BaseModel):
+    """Where the translated file is, for some time."""
+
+    translatedFileUrl: str
 
 
 class DetectRequest(RequestFields):

@@ -13,6 +13,7 @@ from app.lifecycle.phase import Lifecycle
 from app.lifecycle.watchdog import Watchdog
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
+from app.translation.files import FileJobs, FileStore
 from app.translation.service import TranslationService
 from model.errors import ConfigError
 
@@ -34,6 +35,8 @@ class Context:
         watchdog: Whether the engines make progress.
         usage: Characters translated, by client.
         tracing: Where traces go; None if traces are off.
+        files: Translated files.
+        file_jobs: Files that are translated in the background.
     """
 
     settings: Settings
@@ -45,10 +48,14 @@ class Context:
     watchdog: Watchdog = field(init=False)
     usage: Usage = field(default_factory=Usage)
     tracing: "Tracing | None" = None
+    files: FileStore = field(init=False)
+    file_jobs: FileJobs = field(init=False)
     _service: TranslationService | None = None
 
     def __post_init__(self) -> None:
         self.watchdog = Watchdog(self.settings.watchdog_seconds, self.metrics)
+        self.files = FileStore(self.settings.max_held_bytes, self.settings.file_seconds)
+        self.file_jobs = FileJobs(self.files, self.settings.max_held_bytes, self.settings.file_seconds)
         self.metrics.watch_keys(lambda: self.keys.uses)
 
     @classmethod

@@ -4,7 +4,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 
 import deepl
@@ -51,10 +50,6 @@ def test_what_is_not_supported_is_refused_by_name(live: Live, wish: dict[str, ob
 def test_what_has_no_path_here_is_not_found(live: Live) -> None:
     client = connect(live)
     for attempt in (
-        lambda: client.rephrase_text("one", target_lang="EN-GB"),
-        lambda: client.translate_document(
-            BytesIO(b"a" * 200_000), BytesIO(), target_lang="FR", filename="a.txt"
-        ),
         lambda: client.list_multilingual_glossaries(),
         lambda: client.create_glossary("mine", "EN", "FR", {"one": "un"}),
     ):

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from app.http.schemas import Code, Text, Texts
+from app.http.schemas import Code, File, Text, Texts
 
 MAX_TEXTS: Final = 50
 """Most texts of one request, as at DeepL."""
@@ -91,6 +91,47 @@ class DeepLTranslateRequest(BaseModel):
     )
     enable_beta_languages: Switch | None = Field(default=None, description="No effect: there are none")
     show_billed_characters: Switch = Field(default=False, description="Add `billed_characters`")
+
+
+class DeepLDocumentRequest(BaseModel):
+    """A file to translate."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: File = Field(description="The file; the suffix of its name says what it is")
+    filename: Text | None = Field(default=None, description="Its name, where the file has none")
+    target_lang: Code = Field(description="Language code; of `EN-GB` only the `EN` counts")
+    source_lang: Code | None = Field(default=None, description="Language code; detected if none")
+    output_format: Text | None = Field(default=None, description="Suffix of the result: that of the file")
+    formality: Literal["default", "prefer_more", "prefer_less"] | None = Field(
+        default=None, description="No effect: the models have one register"
+    )
+    enable_beta_languages: Switch | None = Field(default=None, description="No effect: there are none")
+
+
+class DeepLDocumentKey(BaseModel):
+    """Shows whose document it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    document_key: Text = Field(max_length=100, description="As the upload was answered")
+
+
+class DeepLDocument(BaseModel):
+    """A file that was sent."""
+
+    document_id: str
+    document_key: str
+
+
+class DeepLDocumentStatus(BaseModel):
+    """How far the translation of a file is."""
+
+    document_id: str
+    status: Literal["queued", "translating", "done", "error"]
+    seconds_remaining: int | None = Field(default=None, description="While it is translated: an estimate")
+    billed_characters: int | None = Field(default=None, description="When it is done; nothing is billed")
+    error_message: str | None = Field(default=None, description="Why it failed")
 
 
 class DeepLLanguagesRequest(BaseModel):

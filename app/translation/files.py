@@ -1,0 +1,287 @@
+"""② ⑨ Files: their texts are translated in portions, and the translated files are kept for a while."""
+
+import asyncio
+import math
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from app.admission.quota import Quota
+from app.background import in_background
+from app.errors import OverloadedError
+from app.translation.markup_syntax import HTML
+from app.translation.request import TranslationRequest
+from app.translation.service import TranslationService
+from model.text.formats.file_text import FileText
+from model.text.formats.formats import read_file
+
+# A portion is queued as one request: small enough for the other clients, large enough for full batches.
+_PORTION_CHARACTERS: Final = 4_000
+_PORTION_TEXTS: Final = 64
+# What a job takes beside its file: little, but not nothing.
+_MAX_JOBS: Final = 1_024
+_SAMPLE_CHARACTERS: Final = 2_000
+_TAG: Final = re.compile("<[^>]*>")
+_FIELD: Final = "file"
+
+
+async def translate_file(
+    service: TranslationService,
+    content: bytes,
+    suffix: str,
+    *,
+    source: str | None,
+    target: str,
+    client: str,
+    deadline: float,
+    max_unpacked_bytes: int,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> bytes:
+    """Translate a file.
+
+    Args:
+        service: Translates its texts.
+        content: Its bytes.
+        suffix: Says what it is.
+        source: Its language; None detects it from its beginning.
+        target: Language to translate into.
+        client: Name of the client.
+        deadline: When the result becomes worthless, seconds of the monotonic clock.
+        max_unpacked_bytes: Most bytes of the parts of an archive.
+        progress: Is told after each portion the characters that are done, and all.
+
+    Raises:
+        InputError: If the file, a language or pair cannot be served.
+        UnavailableError: If there is no capacity for it now.
+        DeadlinePassedError: If the deadline came first.
+    """
+    file = await in_background(partial(read_file, suffix, content, max_unpacked_bytes))
+    if source is None:
+        source = await _source(service, file, client, deadline)
+    total, translations = sum(map(len, file.texts)), list[str]()
+    progress(0, total)
+    # Languages are checked even if there is nothing to translate.
+    for texts in list(_portions(file.texts)) or [("",)]:
+        request = TranslationRequest(
+            texts=tuple(texts),
+            fields=(_FIELD,) * len(texts),
+            source=source,
+            target=target,
+            deadline=deadline,
+            client=client,
+            markup=HTML if file.is_markup else None,
+            splitting="across_lines" if file.joins_lines else "sentences",
+        )
+        translations += [answer.text for answer in await service.translate(request)]
+        progress(sum(map(len, file.texts[: len(translations)])), total)
+    return await in_background(partial(file.rebuild, translations[: len(file.texts)]))
+
+
+async def _source(service: TranslationService, file: FileText, client: str, deadline: float) -> str:
+    sample = ""
+    for text in file.texts:
+        sample += _TAG.sub(" ", text[: 10 * _SAMPLE_CHARACTERS]) + "\n" if file.is_markup else f"{text}\n"
+        if len(sample) > _SAMPLE_CHARACTERS:
+            break
+    found = await service.detect(sample, client, deadline)
+    return found[0].language
+
+
+def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    begin, size = 0, 0
+    for place, text in enumerate(texts):
+        if place > begin and (place - begin == _PORTION_TEXTS or size + len(text) > _PORTION_CHARACTERS):
+            yield texts[begin:place]
+            begin, size = place, 0
+        size += len(text)
+    if begin < len(texts):
+        yield texts[begin:]
+
+
+class FileStore:
+    """Translated files under names that cannot be guessed, in a private folder, for some seconds.
+
+    Its methods are for the event loop only.
+
+    Args:
+        max_bytes: Most bytes of all files.
+        seconds: How long a file is kept.
+    """
+
+    def __init__(self, max_bytes: int, seconds: float) -> None:
+        self._bytes = Quota(max_bytes)
+        self._seconds = seconds
+        self._folder: Path | None = None
+        self._expiries: dict[str, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
+
+    async def add(self, content: bytes, suffix: str, client: str) -> str:
+        """Keep a file.
+
+        Returns:
+            Its name.
+
+        Raises:
+            OverloadedError: If the files, or those of the client, have too many bytes.
+        """
+        if not self._bytes.fits(len(content), client):
+            raise OverloadedError(int(self._seconds) or 1)
+        self._bytes.take(len(content), client)
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="dragoman-"))
+        name = secrets.token_urlsafe(24) + suffix
+        path = self._folder / name
+        expiry = asyncio.get_running_loop().call_later(self._seconds, self.remove, name)
+        self._expiries[name] = expiry, partial(self._bytes.take, -len(content), client)
+        try:
+            await in_background(partial(_write, path, content))
+        except BaseException:
+            self.remove(name)
+            raise
+        return name
+
+    def path(self, name: str) -> Path | None:
+        """Returns where a file is; None if there is none of this name."""
+        return self._folder / name if self._folder is not None and name in self._expiries else None
+
+    def remove(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        if (kept := self._expiries.pop(name, None)) is None:
+            return
+        expiry, give_back = kept
+        expiry.cancel()
+        give_back()
+        if self._folder is not None:
+            (self._folder / name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Delete all files."""
+        for name in list(self._expiries):
+            self.remove(name)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+@dataclass(eq=False)
+class FileJob:
+    """A file that is translated in the background.
+
+    Attributes:
+        key: Which only its client knows.
+        suffix: Of its name.
+        began: When it was started, seconds of the monotonic clock.
+        done: Characters that are translated.
+        total: All characters.
+        name: Where the result is in the store; None before it is done.
+        failure: Why there is no result; None if there is, or may be.
+    """
+
+    key: str
+    suffix: str
+    began: float
+    done: int = 0
+    total: int = 0
+    name: str | None = None
+    failure: Exception | None = None
+
+    def progress(self, done: int, total: int) -> None:
+        """Note how many characters are translated."""
+        self.done, self.total = done, total
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is, or was, a result."""
+        return self.name is not None
+
+    @property
+    def seconds_left(self) -> int:
+        """About how long it will take, at least 1."""
+        spent = time.monotonic() - self.began
+        return math.ceil(spent / self.done * (self.total - self.done)) + 1 if self.done else 1
+
+
+class FileJobs:
+    """The files that are translated in the background; for the event loop only.
+
+    Args:
+        store: Where results are kept.
+        max_bytes: Most bytes of the files in progress.
+        seconds: How long a job is known.
+    """
+
+    def __init__(self, store: FileStore, max_bytes: int, seconds: float) -> None:
+        self._store = store
+        self._seconds = seconds
+        self._bytes = Quota(max_bytes)
+        self._jobs: dict[str, FileJob] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(
+        self,
+        work: Callable[[FileJob], Coroutine[object, object, bytes]],
+        suffix: str,
+        client: str,
+        size: int,
+    ) -> tuple[str, FileJob]:
+        """Start to translate a file.
+
+        Args:
+            work: Translates it, and tells its job the progress.
+            suffix: Of its name.
+            client: Name of the client.
+            size: Bytes of the file.
+
+        Returns:
+            The name of the job, and the job.
+
+        Raises:
+            OverloadedError: If there are too many jobs, in total or of this client.
+        """
+        if not self._bytes.fits(size, client) or len(self._jobs) >= _MAX_JOBS:
+            raise OverloadedError(5)
+        name = secrets.token_urlsafe(24)
+        job = FileJob(secrets.token_urlsafe(24), suffix, time.monotonic())
+        self._bytes.take(size, client)
+        self._jobs[name] = job
+        task = asyncio.create_task(self._run(job, work, client))
+        self._tasks[name] = task
+        task.add_done_callback(lambda _: self._bytes.take(-size, client))
+        asyncio.get_running_loop().call_later(self._seconds, self._forget, name)
+        return name, job
+
+    async def _run(
+        self, job: FileJob, work: Callable[[FileJob], Coroutine[object, object, bytes]], client: str
+    ) -> None:
+        try:
+            job.name = await self._store.add(await work(job), job.suffix, client)
+        except Exception as failure:
+            job.failure = failure
+
+    def find(self, name: str, key: str) -> FileJob | None:
+        """Returns a job; None if there is none of this name and key."""
+        job = self._jobs.get(name)
+        return job if job is not None and secrets.compare_digest(job.key.encode(), key.encode()) else None
+
+    def close(self) -> None:
+        """Cancel all jobs."""
+        for name in list(self._jobs):
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._jobs.pop(name, None)
+        if (task := self._tasks.pop(name, None)) is not None:
+            task.cancel()

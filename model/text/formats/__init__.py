@@ -1,0 +1,1 @@
+"""Files whose text is translated and whose layout stays: plain text, Markdown, HTML, subtitles, archives."""

@@ -1,0 +1,204 @@
+"""Archives of XML: docx, pptx, odt, odp and epub. Only the text of paragraphs changes, and no byte beside it.
+
+Nothing in an archive is executed, and no XML parser reads it, so that entities cannot grow and no other file
+is opened. Parts without text are copied as they are.
+"""
+
+import html
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from model.errors import TextTooLongError
+from model.text.formats.file_text import FileError, FileText
+
+_MAX_PARTS: Final = 5_000
+_WORD_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
+_SLIDES = re.compile(r"ppt/(?:slides|notesSlides)/[^/]+\.xml")
+_OPEN_DOCUMENT = re.compile(r"(?:content|styles)\.xml")
+_PAGES = re.compile(r".+\.(?:x?html?)", re.IGNORECASE)
+# Word's and PowerPoint's paragraphs (`p`), texts (`t`), and what stands between texts like a character.
+_OFFICE = re.compile(
+    r"<(?P<end>/?)[wa]:(?:p(?=[\s/>])[^>]*?(?P<empty>/?)>|(?P<cut>tab|br|cr|fld|footnoteReference)(?=[\s/>])[^>]*>)"
+    r"|<[wa]:t(?:\s[^>]*)?(?<!/)>(?P<text>[^<]*)</[wa]:t>"
+)
+_ODF_PARAGRAPH = re.compile(
+    r"<text:(p|h)(?=[\s>])[^>]*(?<!/)>(?P<inner>(?:(?!<text:(?:p|h)[\s>]).)*?)</text:\1>", re.DOTALL
+)
+_ODF_TAG = re.compile(r"<[^>]*>")
+_ODF_UNTRANSLATED = re.compile(
+    r"<(text:note-citation|office:annotation|text:s|text:tab)\b.*?(?:</\1>|/>)", re.DOTALL
+)
+_RUN = re.compile(r'<b id="(\d+)">|</b>')
+_MACROS = re.compile(r"vbaProject|(?:^|/)(?:Basic|Scripts)/", re.IGNORECASE)
+
+
+@dataclass
+class _Paragraph:
+    """The runs of text of a paragraph, each with its place in the part.
+
+    Attributes:
+        runs: Start, end and source of each run, as XML.
+    """
+
+    runs: list[tuple[int, int, str]] = field(default_factory=list)
+
+    @property
+    def markup(self) -> str:
+        """The paragraph as HTML: an element for each run, if there are several."""
+        if len(self.runs) == 1:
+            return self.runs[0][2]
+        return "".join(f'<b id="{place}">{text}</b>' for place, (_, _, text) in enumerate(self.runs))
+
+    def replacements(self, markup: str) -> Iterator[tuple[int, int, str]]:
+        """The runs with their translations, as XML."""
+        texts = [""] * len(self.runs)
+        current, position = 0, 0
+        for tag in _RUN.finditer(markup) if len(texts) > 1 else ():
+            texts[current] += markup[position : tag.start()]
+            position = tag.end()
+            current = int(tag[1]) if tag[1] else current
+        texts[current] += markup[position:]
+        for (start, end, _), text in zip(self.runs, texts, strict=True):
+            yield start, end, html.escape(html.unescape(text), quote=False)
+
+
+def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
+    opened: list[_Paragraph] = []
+    for found in _OFFICE.finditer(part):
+        if found["text"] is not None:
+            if opened and found["text"]:
+                opened[-1].runs.append((*found.span("text"), found["text"]))
+        elif found["cut"]:
+            # A line break or a tab divides a paragraph into two texts.
+            if opened and opened[-1].runs:
+                yield opened.pop()
+                opened.append(_Paragraph())
+        elif found["end"]:
+            if opened:
+                yield opened.pop()
+        elif not found["empty"]:
+            opened.append(_Paragraph())
+    yield from opened
+
+
+def _odf_paragraphs(part: str) -> Iterator[_Paragraph]:
+    for found in _ODF_PARAGRAPH.finditer(part):
+        paragraph, position = _Paragraph(), found.start("inner")
+        kept = [each.span() for each in _ODF_UNTRANSLATED.finditer(part, *found.span("inner"))]
+        tags = [each.span() for each in _ODF_TAG.finditer(part, *found.span("inner"))]
+        for start, end in [*sorted({*kept, *tags}), (found.end("inner"), found.end("inner"))]:
+            if start > position:
+                paragraph.runs.append((position, start, part[position:start]))
+            position = max(position, end)
+        yield paragraph
+
+
+def _file_text(
+    content: bytes,
+    parts: re.Pattern[str],
+    max_bytes: int,
+    paragraphs: Callable[[str], Iterator[_Paragraph]] | None,
+) -> FileText:
+    """Returns the texts of the parts of an archive; a part is one HTML text where `paragraphs` is None."""
+    archive = _opened(content, max_bytes)
+    found: list[tuple[str, str, list[_Paragraph]]] = []
+    texts: list[str] = []
+    for name in filter(parts.fullmatch, archive.namelist()):
+        part = _xml(archive.read(name))
+        several = [each for each in paragraphs(part) if _has_text(each)] if paragraphs else []
+        texts.extend([each.markup for each in several] if paragraphs else [part])
+        found.append((name, part, several))
+
+    def rebuild(translations: Sequence[str]) -> bytes:
+        remaining = iter(translations)
+        changed: dict[str, bytes] = {}
+        for name, part, several in found:
+            new = [each for paragraph in several for each in paragraph.replacements(next(remaining))]
+            changed[name] = (_replaced(part, new) if paragraphs else next(remaining)).encode()
+        return _written(archive, changed)
+
+    return FileText(tuple(texts), rebuild, is_markup=True, joins_lines=True)
+
+
+def _has_text(paragraph: _Paragraph) -> bool:
+    return any(not text.isspace() for _, _, text in paragraph.runs)
+
+
+def _replaced(part: str, new: Sequence[tuple[int, int, str]]) -> str:
+    pieces, position = [], 0
+    for start, end, text in sorted(new):
+        pieces += [part[position:start], text]
+        position = end
+    return "".join([*pieces, part[position:]])
+
+
+def _opened(content: bytes, max_bytes: int) -> zipfile.ZipFile:
+    """Returns an archive whose parts, unpacked, are within a limit; sizes it declares are checked on reading.
+
+    Raises:
+        FileError: If it is no archive, is encrypted or holds macros.
+        TextTooLongError: If it is over the limit.
+    """
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+        infos = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        raise FileError("is not an archive, as its name says") from None
+    size = sum(info.file_size for info in infos)
+    if len(infos) > _MAX_PARTS:
+        raise FileError(f"holds too many parts: at most {_MAX_PARTS}")
+    if size > max_bytes:
+        raise TextTooLongError("file", "MAX_UNPACKED_BYTES", max_bytes, size)
+    if len({info.filename for info in infos}) < len(infos):
+        raise FileError("holds two parts of one name")
+    if any(info.flag_bits & 1 for info in infos):
+        raise FileError("is encrypted")
+    if any(_MACROS.search(info.filename) for info in infos):
+        raise FileError("holds macros")
+    return archive
+
+
+def _xml(content: bytes) -> str:
+    text = content.decode("utf-8-sig", errors="strict")
+    if "<!ENTITY" in text:
+        raise FileError("declares entities")
+    return text
+
+
+def _written(archive: zipfile.ZipFile, changed: dict[str, bytes]) -> bytes:
+    """Returns the archive with some parts changed, in the same order and compression."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as target:
+        for info in archive.infolist():
+            target.writestr(info, changed.get(info.filename) or archive.read(info), info.compress_type)
+    return buffer.getvalue()
+
+
+def archived(suffix: str, content: bytes, max_bytes: int) -> FileText:
+    """Returns the texts of a docx, pptx, odt, odp or epub file.
+
+    Raises:
+        FileError: If it cannot be read, or its parts have more than `max_bytes` unpacked.
+    """
+    parts, paragraphs = ARCHIVES[suffix]
+    try:
+        return _file_text(content, parts, max_bytes, paragraphs)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError, EOFError, NotImplementedError):
+        raise FileError("is damaged") from None
+    except Exception as error:
+        if type(error).__module__ in ("zlib", "lzma"):
+            raise FileError("is damaged") from None
+        raise
+
+
+ARCHIVES: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Iterator[_Paragraph]] | None]]] = {
+    ".docx": (_WORD_PARTS, _office_paragraphs),
+    ".pptx": (_SLIDES, _office_paragraphs),
+    ".odt": (_OPEN_DOCUMENT, _odf_paragraphs),
+    ".odp": (_OPEN_DOCUMENT, _odf_paragraphs),
+    ".epub": (_PAGES, None),
+}

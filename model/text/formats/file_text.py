@@ -1,0 +1,76 @@
+"""The texts of a file, and how to rebuild the file from their translations."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from model.errors import InputError
+
+
+class FileError(InputError):
+    """A file that is not what its name says, or cannot be translated.
+
+    Args:
+        reason: Why not, as the end of a sentence.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"`file` {reason}", "file")
+
+
+@dataclass(frozen=True)
+class FileText:
+    """The texts of a file.
+
+    Attributes:
+        texts: What is translated, in order.
+        rebuild: Makes the file from one translation for each text.
+        is_markup: Whether the texts are HTML.
+        joins_lines: Whether a line break within a text ends no sentence.
+    """
+
+    texts: tuple[str, ...]
+    rebuild: Callable[[Sequence[str]], bytes]
+    is_markup: bool = False
+    joins_lines: bool = False
+
+
+def decoded(content: bytes) -> str:
+    """Returns the text of a file in UTF-8, or in UTF-16 with a byte order mark.
+
+    Raises:
+        FileError: If it is neither.
+    """
+    is_wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    try:
+        text = content.decode("utf-16" if is_wide else "utf-8")
+    except UnicodeDecodeError:
+        raise FileError("must be in UTF-8") from None
+    if "\0" in text:
+        raise FileError("must be a text, but holds NUL characters")
+    return text
+
+
+def of_pieces(pieces: Iterable[tuple[str, bool]], *, joins_lines: bool = False) -> FileText:
+    """Returns the texts of a file that was cut into pieces, each with whether it is translated."""
+    cut = tuple((piece, is_text and not piece.isspace()) for piece, is_text in pieces if piece)
+
+    def rebuild(texts: Sequence[str]) -> bytes:
+        remaining = iter(texts)
+        return "".join(next(remaining) if is_text else piece for piece, is_text in cut).encode()
+
+    return FileText(tuple(piece for piece, is_text in cut if is_text), rebuild, joins_lines=joins_lines)
+
+
+_PARAGRAPH_END = re.compile(r"((?:\r?\n[ \t]*){2,})")
+
+
+def plain_text(content: bytes) -> FileText:
+    """Returns the paragraphs of a plain text; line breaks stay where they are."""
+    parts = _PARAGRAPH_END.split(decoded(content))
+    return of_pieces((part, place % 2 == 0) for place, part in enumerate(parts))
+
+
+def html(content: bytes) -> FileText:
+    """Returns an HTML document as one text."""
+    return FileText((decoded(content),), lambda texts: texts[0].encode(), is_markup=True, joins_lines=True)

@@ -1,0 +1,173 @@
+"""Markdown: the text of paragraphs, headings, items and cells; code, links' addresses and layout stay."""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from model.text.formats.file_text import FileText, decoded
+
+_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"[ \t>]*(?:[-*+] +|\d+[.)] +)?(`{3,}|~{3,})")
+# Quotes, bullets, numbers, boxes to tick, headings, footnotes.
+_PREFIX = re.compile(
+    r"(?:[ \t]*>[ \t]?)*[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)*"
+    r"(?:\#{1,6}[ \t]+|\[\^[^\]\n]+\]:[ \t]*)?"
+)
+_QUOTE = re.compile(r"(?:[ \t]*>[ \t]?)*[ \t]*")
+# Rules, underlines of headings, rows between a table's head and body, addresses of links, comments, tags.
+_NO_TEXT = re.compile(
+    r"[ \t>]*(?:[-=*_ \t]*|[|:\- \t]+|\[[^\]\n^][^\]\n]*\]:[ \t]*\S.*|<!--.*-->|</?[A-Za-z][^>]*>"
+    r"|!\[\]\([^)]*\))[ \t]*"
+)
+_RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_CELL_END = re.compile(r"((?<!\\)\|)")
+_HARD_BREAK = re.compile(r"(?: {2,}|\\)$")
+_INLINE = re.compile(
+    r"""
+    (?P<text>\\. | (?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`) | <[^<>\s][^<>]*> | https?://[^\s)\]>]+)
+    | (?P<open>!?\[)(?=[^\[\]]*\](?:\(|\[))
+    | (?P<close>\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:"[^"]*"|'[^']*'))?\) | \]\[[^\[\]]*\])
+    | (?P<mark>\*\*\*|\*\*|\*|~~|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w))
+    """,
+    re.VERBOSE,
+)
+_TAG = re.compile(r'<([ab]) id="(\d+)">|</([ab])>')
+
+
+def markdown(content: bytes) -> FileText:
+    """Returns the paragraphs, headings, items and cells of a Markdown file, their inline marks as tags."""
+    pieces = [each if isinstance(each, str) else Inline(*each) for each in _pieces(decoded(content))]
+    texts = tuple(piece.markup for piece in pieces if isinstance(piece, Inline))
+
+    def rebuild(translations: Sequence[str]) -> bytes:
+        remaining = iter(translations)
+        return "".join(
+            piece if isinstance(piece, str) else piece.restored(next(remaining)) for piece in pieces
+        ).encode()
+
+    return FileText(texts, rebuild, is_markup=True, joins_lines=True)
+
+
+@dataclass
+class Inline:
+    """A text with inline marks: emphasis becomes `<b>`, links become `<a>`.
+
+    Attributes:
+        source: The text as it was written.
+        in_cell: Whether it is a cell of a table.
+        markup: The text as HTML.
+    """
+
+    source: str
+    in_cell: bool = False
+    markup: str = ""
+    _marks: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        found = [each for each in _INLINE.finditer(self.source) if not each["text"]]
+        position = 0
+        for tag, mark in sorted(self._tags(found), key=lambda item: item[1].start()):
+            self.markup += html.escape(self.source[position : mark.start()], quote=False) + tag
+            position = mark.end()
+        self.markup += html.escape(self.source[position:], quote=False)
+
+    def _tags(self, found: Sequence[re.Match[str]]) -> Iterator[tuple[str, re.Match[str]]]:
+        """The tags of marks that come in pairs, properly nested; other marks are text."""
+        opened: list[re.Match[str]] = []
+        for mark in found:
+            wanted = ("[", "![") if mark["close"] else (mark[0],)
+            begun = [place for place, each in enumerate(opened) if each[0] in wanted and not mark["open"]]
+            if begun:
+                start = opened[begun[-1]]
+                del opened[begun[-1] :]
+                name = "a" if mark["close"] else "b"
+                yield f'<{name} id="{len(self._marks)}">', start
+                yield f"</{name}>", mark
+                self._marks.append((start[0], mark[0]))
+            elif not mark["close"]:
+                opened.append(mark)
+
+    def restored(self, markup: str) -> str:
+        """Returns a translation of `markup` with the marks of the source."""
+        opened: list[int] = []
+
+        def mark(tag: re.Match[str]) -> str:
+            if tag[2]:
+                opened.append(int(tag[2]))
+                return f"\0{self._marks[opened[-1]][0]}\0"
+            return f"\0{self._marks[opened.pop()][1]}\0" if opened else ""
+
+        parts = _TAG.sub(mark, markup).split("\0")
+        text = "".join(part if place % 2 else html.unescape(part) for place, part in enumerate(parts))
+        return re.sub(r"(?<!\\)\|", r"\\|", text) if self.in_cell and "|" not in self.source else text
+
+
+def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
+    """The file in order: what stays as strings, texts as tuples with whether they are cells."""
+    front = _FRONT_MATTER.match(source)
+    if front:
+        yield front[0]
+        source = source[front.end() :]
+    fence, is_after_blank, in_list, in_table = "", True, False, False
+    paragraph: list[str] = []
+    lines = source.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        text = line.rstrip("\r\n")
+        following = lines[number + 1] if number + 1 < len(lines) else ""
+        opening = _FENCE.match(text)
+        is_code = bool(fence) or (is_after_blank and not in_list and text.startswith(("    ", "\t")))
+        begins_table = "|" in text and "|" in following and bool(_RULE.fullmatch(following.rstrip()))
+        in_table = bool(text.strip()) and (in_table or begins_table)
+        is_kept = is_code or bool(opening) or not text.strip() or bool(_NO_TEXT.fullmatch(text))
+        prefix = _PREFIX.match(text)
+        start = prefix[0] if prefix else ""
+        if is_kept or in_table or start.strip(" \t>") or (paragraph and _is_alone(paragraph[-1])):
+            yield from _joined(paragraph)
+            paragraph = []
+        if opening and (not fence or (opening[1].startswith(fence) and not text.strip(" \t>`~"))):
+            fence = "" if fence else opening[1]
+        if is_kept:
+            in_list = in_list and (not text.strip() or text[:1] in " \t")
+            yield line
+        elif in_table:
+            for place, cell in enumerate(_CELL_END.split(line)):
+                yield from _trimmed(cell, in_cell=True) if place % 2 == 0 else (cell,)
+        else:
+            paragraph.append(line)
+            in_list = bool(re.match(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]", text)) or (
+                in_list and (not is_after_blank or text[:1] in " \t")
+            )
+        is_after_blank = not text.strip()
+    yield from _joined(paragraph)
+
+
+def _is_alone(line: str) -> bool:
+    """Whether a line is a heading or ends with a break, so that the next line does not go on with it."""
+    return bool(re.match(r"[ \t>]*\#{1,6}[ \t]", line) or _HARD_BREAK.search(line.rstrip("\r\n")))
+
+
+def _joined(paragraph: Sequence[str]) -> Iterator[str | tuple[str, bool]]:
+    """The lines of a paragraph as one text; each line after the first may be indented or quoted."""
+    if not paragraph:
+        return
+    first, *others = paragraph
+    prefix = _PREFIX.match(first)
+    start = prefix[0] if prefix else ""
+    yield start
+    rest = [line[match.end() :] for line in others if (match := _QUOTE.match(line))]
+    joined = " ".join(line.rstrip("\r\n") for line in [first[len(start) :], *rest])
+    end = paragraph[-1][len(paragraph[-1].rstrip("\r\n")) :]
+    yield from _trimmed(joined + end)
+
+
+def _trimmed(text: str, *, in_cell: bool = False) -> Iterator[str | tuple[str, bool]]:
+    """A text without the white space, hard break and closing hashes around it, which stay."""
+    core = re.sub(r"(?:\\|[ \t]+#+[ \t]*)?\s*\Z", "", text).lstrip()
+    if not core:
+        yield text
+        return
+    start = text.index(core)
+    yield text[:start]
+    yield core, in_cell
+    yield text[start + len(core) :]

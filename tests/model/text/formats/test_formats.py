@@ -1,0 +1,196 @@
+"""Files come back with their layout, whatever the translations."""
+
+import io
+import re
+import zipfile
+
+import pytest
+
+from model.errors import TextTooLongError
+from model.text.formats.file_text import FileError
+from model.text.formats.formats import SUFFIXES, read_file, suffix_of
+
+MARKDOWN = """---
+title: x
+---
+# Hello *world* ##
+
+Read the [manual](docs/x.md "t") now, **it is _very_ good**
+and `code_x`.\x20\x20
+Hard break. Q & A <br>
+
+- item one
+  1. [ ] nested [two][ref] a_b_c
+
+```py
+code = 1
+```
+
+    indented
+
+| a | b |
+|---|:-:|
+| **one** | two |
+
+> quoted
+
+Title
+=====
+[ref]: http://x
+![alt text](pic_1.png)
+"""
+
+SRT = """1
+00:00:01,000 --> 00:00:02,000
+<i>Hello there,
+my friend.</i>
+
+2
+00:00:03,000 --> 00:00:04,000
+- Yes.
+"""
+
+
+def shout(text: str) -> str:
+    """Upper case outside of tags and entities."""
+    return re.sub(
+        r"<[^>]*>|&\w+;|[^<&]+", lambda part: part[0] if part[0][0] in "<&" else part[0].upper(), text
+    )
+
+
+def shouted(suffix: str, content: bytes) -> bytes:
+    file = read_file(suffix, content, 10**6)
+    return file.rebuild([shout(text) if file.is_markup else text.upper() for text in file.texts])
+
+
+def test_markdown_keeps_code_addresses_and_layout() -> None:
+    expected = MARKDOWN.upper().replace("\nAND `", " AND `")
+    for kept in (
+        "---\ntitle: x\n---",
+        'docs/x.md "t"',
+        "[ref]",
+        "code = 1",
+        "```py",
+        "    indented",
+        "pic_1.png",
+    ):
+        expected = expected.replace(kept.upper(), kept)
+    expected = expected.replace("[ref]: HTTP://X", "[ref]: http://x")
+    assert shouted(".md", MARKDOWN.encode()).decode() == expected
+
+
+def test_markdown_is_read_in_whole_sentences() -> None:
+    texts = read_file(".md", MARKDOWN.encode(), 0).texts
+    assert (
+        'Read the <a id="0">manual</a> now, <b id="2">it is <b id="1">very</b> good</b> and `code_x`.'
+        in texts
+    )
+    assert 'nested <a id="0">two</a> a_b_c' in texts
+
+
+@pytest.mark.parametrize(
+    "source", ["", "\n", "**", "[a](", "`a", "| a", "```\nx", "a ** b * c_", "> ", "- ", "#"]
+)
+def test_markdown_that_is_odd_comes_back(source: str) -> None:
+    file = read_file(".md", source.encode(), 0)
+    assert file.rebuild(file.texts).decode() == source
+
+
+def test_subtitles_keep_times_and_lines() -> None:
+    assert read_file(".srt", SRT.encode(), 0).texts == ("Hello there, my friend.", "Yes.")
+    assert shouted(".srt", SRT.encode()).decode() == SRT.replace(
+        "Hello there,\nmy friend.", "HELLO THERE,\nMY FRIEND."
+    ).replace("Yes", "YES")
+    vtt = "WEBVTT\n\nNOTE a note\n\nintro\n00:01.000 --> 00:02.000 align:start\n<v Ann>Hello.</v>\n"
+    assert shouted(".vtt", vtt.encode()).decode() == vtt.replace("Hello", "HELLO")
+    with pytest.raises(FileError):
+        read_file(".srt", b"no times", 0)
+
+
+def test_plain_text_keeps_its_blanks() -> None:
+    text = "one\r\ntwo\r\n\r\n  three \n\n\n"
+    assert read_file(".txt", text.encode(), 0).texts == ("one\r\ntwo", "three ")
+    assert shouted(".txt", text.encode()).decode() == text.upper()
+    assert shouted(".txt", text.encode("utf-16")).decode() == text.upper()
+    for content in (b"\xff", b"a\0b"):
+        with pytest.raises(FileError):
+            read_file(".txt", content, 0)
+
+
+def archive(**parts: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, part in parts.items():
+            file.writestr(name.replace("__", "/").replace("_xml", ".xml").replace("_xhtml", ".xhtml"), part)
+    return buffer.getvalue()
+
+
+def parts(content: bytes) -> dict[str, str]:
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        assert file.testzip() is None
+        return {name: file.read(name).decode() for name in file.namelist()}
+
+
+WORD = (
+    '<w:document><w:body><w:p><w:pPr><w:pStyle w:val="H"/></w:pPr><w:r><w:t>Hello </w:t></w:r>'
+    '<w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">Q &amp; A</w:t></w:r></w:p><w:p/>'
+    "<w:p><w:r><w:t>one</w:t><w:tab/><w:t>two</w:t></w:r></w:p></w:body></w:document>"
+)
+TEXT = (
+    '<office:text><text:h>Head</text:h><text:p>one <text:span a="b">bold</text:span>'
+    "<text:s/>x</text:p></office:text>"
+)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "name", "part", "words"),
+    [
+        (".docx", "word__document_xml", WORD, ("Hello", "one", "two")),
+        (".pptx", "ppt__slides__slide1_xml", WORD.replace("w:", "a:"), ("Hello", "one", "two")),
+        (".odt", "content_xml", TEXT, ("Head", "one", "bold", "x<")),
+        (".epub", "OEBPS__a_xhtml", "<html><body><p>one <b>two</b></p></body></html>", ("one", "two")),
+    ],
+)
+def test_archives_change_in_their_text_alone(
+    suffix: str, name: str, part: str, words: tuple[str, ...]
+) -> None:
+    content = archive(mimetype="as it was", **{name: part})
+    expected = part
+    for word in words:
+        expected = expected.replace(word, word.upper())
+    found = parts(shouted(suffix, content))
+    assert list(found.values()) == ["as it was", expected]
+    assert found.keys() == parts(content).keys()
+
+
+def test_runs_of_a_paragraph_are_one_text() -> None:
+    file = read_file(".docx", archive(word__document_xml=WORD), 10**6)
+    assert file.texts == ('<b id="0">Hello </b><b id="1">Q &amp; A</b>', "one", "two")
+    moved = file.rebuild(['<b id="1">B</b> <b id="0">a < &gt;</b>', "1", "2"])
+    assert "<w:t>a &lt; &gt;</w:t>" in parts(moved)["word/document.xml"]
+
+
+def test_what_is_no_archive_or_too_large_is_refused() -> None:
+    bomb = archive(word__document_xml="a" * 1_000_000)
+    with pytest.raises(TextTooLongError, match="MAX_UNPACKED_BYTES: 1000000"):
+        read_file(".docx", bomb, 999_999)
+    entities = archive(word__document_xml='<!DOCTYPE a [<!ENTITY b "c">]>')
+    macros = archive(word__vbaProject="x")
+    for content in (
+        b"",
+        b"PK",
+        WORD.encode(),
+        bomb[:-30],
+        entities,
+        macros,
+        bomb.replace(b"word", b"wurd", 1),
+    ):
+        with pytest.raises(FileError):
+            read_file(".docx", content, 10**7)
+
+
+def test_other_suffixes_are_refused() -> None:
+    assert [suffix_of(f"a.b{suffix.upper()}") for suffix in SUFFIXES] == list(SUFFIXES)
+    for name in ("a.exe", "a", "", ".md", "a.docm"):
+        with pytest.raises(FileError):
+            suffix_of(name)
