@@ -15,7 +15,8 @@ from model.errors import ConfigError
 
 # New connections that the system queues.
 _BACKLOG: Final = 2048
-_SETTLING_SECONDS: Final = 0.05
+# Iterations of the event loop after which asyncio has set up a connection that it accepted.
+_SETTLING_ITERATIONS: Final = 4
 # How long descriptors count as scarce after one was lacking, and the time between two connections meanwhile:
 # closing a connection takes some iterations of the event loop, and the few descriptors must last that long.
 _SCARCE_SECONDS: Final = 10.0
@@ -39,6 +40,14 @@ class Listener(socket.socket):
     _scarce_until = -math.inf
     _not_before = -math.inf
 
+    def pause(self) -> None:
+        """Accept no connection until `resume`."""
+        self._not_before = math.inf
+
+    def resume(self) -> None:
+        """Accept connections again."""
+        self._not_before = -math.inf
+
     def accept(self) -> "tuple[socket.socket, Any]":
         """Accept the next connection.
 
@@ -61,7 +70,7 @@ class Listener(socket.socket):
         return accepted
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> Listener:
     """Returns a listening socket.
 
     Raises:
@@ -88,27 +97,37 @@ def lengthen_queue(listener: socket.socket) -> None:
     listener.listen(_BACKLOG)
 
 
-async def accept_queued(listeners: Sequence[socket.socket], seconds: float) -> bool:
+async def accept_queued(listeners: Sequence[Listener], seconds: float) -> bool:
     """Shorten the queues of new connections to one, and wait until they are empty: closing would reset them.
+
+    The caller closes the listeners at once, before the event loop goes on.
 
     Args:
         listeners: Listening sockets that connections are accepted from.
         seconds: The longest wait.
 
     Returns:
-        Whether all queued connections were accepted.
+        Whether all queued connections were accepted and set up.
     """
     for listener in listeners:
         listener.listen(0)
-    try:
-        async with asyncio.timeout(seconds):
-            while select.select(listeners, (), (), 0)[0]:
-                await asyncio.sleep(0)
-        # asyncio needs its server for some more iterations, to set up the connections that it has accepted.
-        await asyncio.sleep(_SETTLING_SECONDS)
-    except TimeoutError:
-        return False
-    return True
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for listener in listeners:
+            listener.pause()
+        for _ in range(_SETTLING_ITERATIONS):
+            await asyncio.sleep(0)
+        if not _are_queued(listeners):
+            return True
+        for listener in listeners:
+            listener.resume()
+        while _are_queued(listeners) and time.monotonic() < until:
+            await asyncio.sleep(0)
+    return False
+
+
+def _are_queued(listeners: Sequence[Listener]) -> bool:
+    return bool(select.select(listeners, (), (), 0)[0])
 
 
 def claim_descriptors() -> int:

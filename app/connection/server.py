@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.connection.limits import ConnectionLimit
-from app.connection.listening import accept_queued, claim_descriptors, lengthen_queue, listen
+from app.connection.listening import Listener, accept_queued, claim_descriptors, lengthen_queue, listen
 from app.connection.protocol import Protocol
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
@@ -35,7 +35,7 @@ _SWITCH_SECONDS = 0.0005
 _GRACE_SECONDS = 5
 _URGENT_SECONDS = 1
 # Clients that connected just before the listener closed have sent their request within this time.
-_LATE_SECONDS = 0.2
+_LATE_SECONDS = 0.5
 # Accepting a connection takes about a tenth of a millisecond.
 _ACCEPTED_PER_ITERATION = 16
 # Longest time for accepting the connections that are queued at the end.
@@ -64,7 +64,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close; clients that connected just before are still told that the service shuts down."""
-        if not await accept_queued(sockets or (), _QUEUE_SECONDS):
+        if not await accept_queued(cast(list[Listener], sockets or []), _QUEUE_SECONDS):
             logger.warning("some connections were not accepted in time")
         for server in self.servers:
             server.close()
