@@ -26,7 +26,8 @@ from model.text.formats.formats import read_file
 # A portion is queued as one request: small enough for the other clients, large enough for full batches.
 _PORTION_CHARACTERS: Final = 4_000
 _PORTION_TEXTS: Final = 64
-# What a job takes beside its file: little, but not nothing.
+# Bytes that the smallest file counts as, so that many small files cannot fill a disk.
+_LEAST_COST: Final = 4_096
 _MAX_JOBS: Final = 1_024
 _SAMPLE_CHARACTERS: Final = 2_000
 _TAG: Final = re.compile("<[^>]*>")
@@ -131,15 +132,16 @@ class FileStore:
         Raises:
             OverloadedError: If the files, or those of the client, have too many bytes.
         """
-        if not self._bytes.fits(len(content), client):
+        cost = max(len(content), _LEAST_COST)
+        if not self._bytes.fits(cost, client):
             raise OverloadedError(int(self._seconds) or 1)
-        self._bytes.take(len(content), client)
+        self._bytes.take(cost, client)
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="dragoman-"))
         name = secrets.token_urlsafe(24) + suffix
         path = self._folder / name
         expiry = asyncio.get_running_loop().call_later(self._seconds, self.remove, name)
-        self._expiries[name] = expiry, partial(self._bytes.take, -len(content), client)
+        self._expiries[name] = expiry, partial(self._bytes.take, -cost, client)
         try:
             await in_background(partial(_write, path, content))
         except BaseException:
@@ -181,6 +183,7 @@ class FileJob:
     """A file that is translated in the background.
 
     Attributes:
+        client: Name of its client.
         key: Which only its client knows.
         suffix: Of its name.
         began: When it was started, seconds of the monotonic clock.
@@ -190,6 +193,7 @@ class FileJob:
         failure: Why there is no result; None if there is, or may be.
     """
 
+    client: str
     key: str
     suffix: str
     began: float
@@ -227,6 +231,7 @@ class FileJobs:
         self._store = store
         self._seconds = seconds
         self._bytes = Quota(max_bytes)
+        self._count = Quota(_MAX_JOBS)
         self._jobs: dict[str, FileJob] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -251,23 +256,22 @@ class FileJobs:
         Raises:
             OverloadedError: If there are too many jobs, in total or of this client.
         """
-        if not self._bytes.fits(size, client) or len(self._jobs) >= _MAX_JOBS:
+        if not (self._bytes.fits(size, client) and self._count.fits(1, client)):
             raise OverloadedError(5)
         name = secrets.token_urlsafe(24)
-        job = FileJob(secrets.token_urlsafe(24), suffix, time.monotonic())
+        job = FileJob(client, secrets.token_urlsafe(24), suffix, time.monotonic())
         self._bytes.take(size, client)
+        self._count.take(1, client)
         self._jobs[name] = job
-        task = asyncio.create_task(self._run(job, work, client))
+        task = asyncio.create_task(self._run(job, work))
         self._tasks[name] = task
         task.add_done_callback(lambda _: self._bytes.take(-size, client))
         asyncio.get_running_loop().call_later(self._seconds, self._forget, name)
         return name, job
 
-    async def _run(
-        self, job: FileJob, work: Callable[[FileJob], Coroutine[object, object, bytes]], client: str
-    ) -> None:
+    async def _run(self, job: FileJob, work: Callable[[FileJob], Coroutine[object, object, bytes]]) -> None:
         try:
-            job.name = await self._store.add(await work(job), job.suffix, client)
+            job.name = await self._store.add(await work(job), job.suffix, job.client)
         except Exception as failure:
             job.failure = failure
 
@@ -282,6 +286,7 @@ class FileJobs:
             self._forget(name)
 
     def _forget(self, name: str) -> None:
-        self._jobs.pop(name, None)
+        if (job := self._jobs.pop(name, None)) is not None:
+            self._count.take(-1, job.client)
         if (task := self._tasks.pop(name, None)) is not None:
             task.cancel()

@@ -23,8 +23,15 @@ _PAGES = re.compile(r".+\.(?:x?html?)", re.IGNORECASE)
 # Word's and PowerPoint's paragraphs (`p`), texts (`t`), and what stands between texts like a character.
 _OFFICE = re.compile(
     r"<(?P<end>/?)[wa]:(?:p(?=[\s/>])[^>]*?(?P<empty>/?)>|(?P<cut>tab|br|cr|fld|footnoteReference)(?=[\s/>])[^>]*>)"
-    r"|<[wa]:t(?:\s[^>]*)?(?<!/)>(?P<text>[^<]*)</[wa]:t>"
+    r"|(?P<tag><[wa]:t(?:\s[^>]*)?(?<!/)>)(?P<text>[^<]*)</[wa]:t>"
 )
+# What may stand between two runs of one format: Word divides runs by sessions and spelling.
+_NOISE = re.compile(
+    r"</?[wa]:[rt](?=[\s>])[^>]*>|<w:(?:proofErr|bookmarkStart|bookmarkEnd|lang|noProof|lastRenderedPageBreak)"
+    r"(?=[\s/>])[^>]*/>| (?:lang|altLang|dirty|err)=\"[^\"]*\""
+)
+_NO_FORMAT = re.compile(r"<([wa]:rPr)\s*(?:/>|></\1>)")
+_MAX_FORMAT: Final = 4_000
 _ODF_PARAGRAPH = re.compile(
     r"<text:(p|h)(?=[\s>])[^>]*(?<!/)>(?P<inner>(?:(?!<text:(?:p|h)[\s>]).)*?)</text:\1>", re.DOTALL
 )
@@ -42,16 +49,24 @@ class _Paragraph:
 
     Attributes:
         runs: Start, end and source of each run, as XML.
+        tags: The start tag that the first places of some runs hold, and which the translation needs too.
+        joined: Places of runs that go on with the format of the run before.
     """
 
     runs: list[tuple[int, int, str]] = field(default_factory=list)
+    tags: dict[int, str] = field(default_factory=dict)
+    joined: set[int] = field(default_factory=set)
 
     @property
     def markup(self) -> str:
         """The paragraph as HTML: an element for each run, if there are several."""
-        if len(self.runs) == 1:
-            return self.runs[0][2]
-        return "".join(f'<b id="{place}">{text}</b>' for place, (_, _, text) in enumerate(self.runs))
+        texts: dict[int, str] = {}
+        for place, (_, _, text) in enumerate(self.runs):
+            first = next(reversed(texts)) if place in self.joined else place
+            texts[first] = texts.get(first, "") + text
+        if len(texts) == 1:
+            return texts[0]
+        return "".join(f'<b id="{place}">{text}</b>' for place, text in texts.items())
 
     def replacements(self, markup: str) -> Iterator[tuple[int, int, str]]:
         """The runs with their translations, as XML."""
@@ -62,8 +77,12 @@ class _Paragraph:
             position = tag.end()
             current = int(tag[1]) if tag[1] else current
         texts[current] += markup[position:]
-        for (start, end, _), text in zip(self.runs, texts, strict=True):
-            yield start, end, html.escape(html.unescape(text), quote=False)
+        for place, ((start, end, _), text) in enumerate(zip(self.runs, texts, strict=True)):
+            tag = self.tags.get(place, "")
+            if tag.startswith("<w") and text != text.strip() and "xml:space" not in tag:
+                # Word drops white space at the ends of a run otherwise.
+                tag = f'{tag[:-1]} xml:space="preserve">'
+            yield start, end, tag + html.escape(html.unescape(text), quote=False)
 
 
 def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
@@ -71,7 +90,7 @@ def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
     for found in _OFFICE.finditer(part):
         if found["text"] is not None:
             if opened and found["text"]:
-                opened[-1].runs.append((*found.span("text"), found["text"]))
+                _add(opened[-1], part, found)
         elif found["cut"]:
             # A line break or a tab divides a paragraph into two texts.
             if opened and opened[-1].runs:
@@ -83,6 +102,29 @@ def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
         elif not found["empty"]:
             opened.append(_Paragraph())
     yield from opened
+
+
+def _add(paragraph: _Paragraph, part: str, found: re.Match[str]) -> None:
+    """Add a run of text; it is joined to the run before if only noise and the same format lie between."""
+    place = len(paragraph.runs)
+    if paragraph.runs:
+        begin, end, _ = paragraph.runs[-1]
+        between = _clean(part[end : found.start()])
+        if between == _format(part, found.start()) == _format(part, begin):
+            paragraph.joined.add(place)
+    paragraph.tags[place] = found["tag"]
+    paragraph.runs.append((found.start(), found.end("text"), found["text"]))
+
+
+def _format(part: str, position: int) -> str:
+    """The format of the run whose text begins at a position."""
+    low = max(position - _MAX_FORMAT, 0)
+    begin = max(part.rfind(start, low, position) for start in ("<w:r>", "<w:r ", "<a:r>", "<a:r "))
+    return _clean(part[max(begin, low) : position])
+
+
+def _clean(xml: str) -> str:
+    return _NO_FORMAT.sub("", _NOISE.sub("", xml))
 
 
 def _odf_paragraphs(part: str) -> Iterator[_Paragraph]:

@@ -100,6 +100,9 @@ class Inline:
 
         parts = _TAG.sub(mark, markup).split("\0")
         text = "".join(part if place % 2 else html.unescape(part) for place, part in enumerate(parts))
+        for emphasis in {start for start, end in self._marks if start == end}:
+            # Marks around nothing would be read as other marks.
+            text = text.replace(2 * emphasis, "") if 2 * emphasis not in self.source else text
         return re.sub(r"(?<!\\)\|", r"\\|", text) if self.in_cell and "|" not in self.source else text
 
 

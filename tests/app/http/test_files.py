@@ -133,3 +133,9 @@ async def test_documents_are_refused_by_name(client: httpx.AsyncClient) -> None:
     refused = await client.post("/v2/write/rephrase", json={"text": ["a"]})
     assert (refused.status_code, refused.json()["code"]) == (400, "unsupported_request")
     assert "rephras" in refused.json()["message"]
+
+
+async def test_one_client_cannot_take_all_of_the_disk(serve: Serve) -> None:
+    async with serve(max_held_bytes=5 * 4096, max_body_bytes=4096) as client:
+        statuses = [(await translated(client, "a.txt", b"one")).status_code for _ in range(5)]
+    assert statuses == [200, 200, 200, 200, 503]

@@ -132,7 +132,8 @@ def parts(content: bytes) -> dict[str, str]:
 
 
 WORD = (
-    '<w:document><w:body><w:p><w:pPr><w:pStyle w:val="H"/></w:pPr><w:r><w:t>Hello </w:t></w:r>'
+    '<w:document><w:body><w:p><w:pPr><w:pStyle w:val="H"/></w:pPr><w:r>'
+    '<w:t xml:space="preserve">Hello </w:t></w:r>'
     '<w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">Q &amp; A</w:t></w:r></w:p><w:p/>'
     "<w:p><w:r><w:t>one</w:t><w:tab/><w:t>two</w:t></w:r></w:p></w:body></w:document>"
 )
@@ -167,7 +168,27 @@ def test_runs_of_a_paragraph_are_one_text() -> None:
     file = read_file(".docx", archive(word__document_xml=WORD), 10**6)
     assert file.texts == ('<b id="0">Hello </b><b id="1">Q &amp; A</b>', "one", "two")
     moved = file.rebuild(['<b id="1">B</b> <b id="0">a < &gt;</b>', "1", "2"])
-    assert "<w:t>a &lt; &gt;</w:t>" in parts(moved)["word/document.xml"]
+    assert ">a &lt; &gt;</w:t>" in parts(moved)["word/document.xml"]
+
+
+def test_runs_of_one_format_are_one_run() -> None:
+    runs = ("Good", " morn", "ing", ", friend")
+    bold = "<w:rPr><w:b/></w:rPr>"
+    cut = "</w:t></w:r><w:proofErr w:type='x'/><w:r w:rsidR='1'>"
+    part = (
+        f"<w:p><w:r><w:t>{runs[0]}{cut}<w:rPr><w:lang w:val='en'/></w:rPr><w:t xml:space='preserve'>{runs[1]}"
+        f"{cut}<w:t>{runs[2]}{cut}{bold}<w:t>{runs[3]}</w:t></w:r></w:p>"
+    )
+    file = read_file(".docx", archive(word__document_xml=part), 10**6)
+    assert file.texts == ('<b id="0">Good morning</b><b id="3">, friend</b>',)
+    found = parts(file.rebuild(['<b id="0">Bonjour </b><b id="3">ami</b>']))["word/document.xml"]
+    assert re.findall(r"<w:t[^>]*>([^<]*)<", found) == ["Bonjour ", "", "", "ami"]
+    assert '<w:t xml:space="preserve">Bonjour </w:t>' in found
+
+
+def test_emphasis_of_nothing_is_dropped() -> None:
+    file = read_file(".md", b"Close the **window** now.", 0)
+    assert file.rebuild(['Ferme<b id="0"></b> ici.']) == b"Ferme ici."
 
 
 def test_what_is_no_archive_or_too_large_is_refused() -> None:
