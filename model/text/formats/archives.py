@@ -72,10 +72,10 @@ class _Paragraph:
         """The runs with their translations, as XML."""
         texts = [""] * len(self.runs)
         current, position = 0, 0
-        for tag in _RUN.finditer(markup) if len(texts) > 1 else ():
-            texts[current] += markup[position : tag.start()]
-            position = tag.end()
-            current = int(tag[1]) if tag[1] else current
+        for mark in _RUN.finditer(markup) if len(texts) > 1 else ():
+            texts[current] += markup[position : mark.start()]
+            position = mark.end()
+            current = int(mark[1]) if mark[1] else current
         texts[current] += markup[position:]
         for place, ((start, end, _), text) in enumerate(zip(self.runs, texts, strict=True)):
             tag = self.tags.get(place, "")
