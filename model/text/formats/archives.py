@@ -22,20 +22,20 @@ _OPEN_DOCUMENT = re.compile(r"(?:content|styles)\.xml")
 _PAGES = re.compile(r".+\.(?:x?html?)", re.IGNORECASE)
 # Word's and PowerPoint's paragraphs (`p`), texts (`t`), and what stands between texts like a character.
 _OFFICE = re.compile(
-    r"<(?P<end>/?)[wa]:(?:p(?=[\s/>])[^>]*?(?P<empty>/?)>|(?P<cut>tab|br|cr|fld|footnoteReference)(?=[\s/>])[^>]*>)"
-    r"|(?P<tag><[wa]:t(?:\s[^>]*)?(?<!/)>)(?P<text>[^<]*)</[wa]:t>"
+    r"<(?P<end>/?)[wa]:(?:p(?=[\s/>])[^<>]*?(?P<empty>/?)>|(?P<cut>tab|br|cr|fld|footnoteReference)(?=[\s/>])[^<>]*>)"
+    r"|(?P<tag><[wa]:t(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]*)</[wa]:t>"
 )
 # What may stand between two runs of one format: Word divides runs by sessions and spelling.
 _NOISE = re.compile(
-    r"</?[wa]:[rt](?=[\s>])[^>]*>|<w:(?:proofErr|bookmarkStart|bookmarkEnd|lang|noProof|lastRenderedPageBreak)"
-    r"(?=[\s/>])[^>]*/>| (?:lang|altLang|dirty|err)=\"[^\"]*\""
+    r"</?[wa]:[rt](?=[\s>])[^<>]*>|<w:(?:proofErr|bookmarkStart|bookmarkEnd|lang|noProof|lastRenderedPageBreak)"
+    r"(?=[\s/>])[^<>]*/>| (?:lang|altLang|dirty|err)=\"[^\"]*\""
 )
 _NO_FORMAT = re.compile(r"<([wa]:rPr)\s*(?:/>|></\1>)")
 _MAX_FORMAT: Final = 4_000
 _ODF_PARAGRAPH = re.compile(
-    r"<text:(p|h)(?=[\s>])[^>]*(?<!/)>(?P<inner>(?:(?!<text:(?:p|h)[\s>]).)*?)</text:\1>", re.DOTALL
+    r"<text:(p|h)(?=[\s>])[^<>]*(?<!/)>(?P<inner>(?:(?!<text:(?:p|h)[\s>]).)*?)</text:\1>", re.DOTALL
 )
-_ODF_TAG = re.compile(r"<[^>]*>")
+_ODF_TAG = re.compile(r"<[^<>]*>")
 _ODF_UNTRANSLATED = re.compile(
     r"<(text:note-citation|office:annotation|text:s|text:tab)\b.*?(?:</\1>|/>)", re.DOTALL
 )
@@ -120,7 +120,8 @@ def _format(part: str, position: int) -> str:
     """The format of the run whose text begins at a position."""
     low = max(position - _MAX_FORMAT, 0)
     begin = max(part.rfind(start, low, position) for start in ("<w:r>", "<w:r ", "<a:r>", "<a:r "))
-    return _clean(part[max(begin, low) : position])
+    # A text outside of a run has a format of its own.
+    return _clean(part[begin:position]) if begin >= 0 else f"at {position}"
 
 
 def _clean(xml: str) -> str:

@@ -32,6 +32,8 @@ _INLINE = re.compile(
     """,
     re.VERBOSE,
 )
+# Marks that may be open at once: looking through all of them would take quadratic time.
+_MAX_OPEN = 16
 _TAG = re.compile(r'<([ab]) id="(\d+)">|</([ab])>')
 
 
@@ -87,6 +89,7 @@ class Inline:
                 self._marks.append((start[0], mark[0]))
             elif not mark["close"]:
                 opened.append(mark)
+                del opened[:-_MAX_OPEN]
 
     def restored(self, markup: str) -> str:
         """Returns a translation of `markup` with the marks of the source."""

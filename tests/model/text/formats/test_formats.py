@@ -215,3 +215,18 @@ def test_other_suffixes_are_refused() -> None:
     for name in ("a.exe", "a", "", ".md", "a.docm"):
         with pytest.raises(FileError):
             suffix_of(name)
+
+
+@pytest.mark.parametrize("piece", ["[a](", "![](", "*a ", "`a", "](x(y)", "|-|-\n", "> ", "<a ", "<!--"])
+def test_hostile_markdown_takes_linear_time(piece: str) -> None:
+    """In quadratic time one of these would take half a minute."""
+    file = read_file(".md", (piece * (100_000 // len(piece))).encode(), 0)
+    assert file.rebuild(file.texts)
+
+
+@pytest.mark.parametrize("piece", ["<w:p>", "<w:p ", "<w:t>", "<text:p>", "<text:p ", "<text:p><text:s "])
+def test_hostile_archives_take_linear_time(piece: str) -> None:
+    part = piece * (100_000 // len(piece))
+    for suffix, name in ((".docx", "word__document_xml"), (".odt", "content_xml")):
+        file = read_file(suffix, archive(**{name: part}), 10**6)
+        assert parts(file.rebuild(file.texts)).popitem()[1] == part
