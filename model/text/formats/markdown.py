@@ -68,11 +68,11 @@ class Inline:
 
     def __post_init__(self) -> None:
         found = [each for each in _INLINE.finditer(self.source) if not each["text"]]
-        position = 0
+        parts, position = list[str](), 0
         for tag, mark in sorted(self._tags(found), key=lambda item: item[1].start()):
-            self.markup += html.escape(self.source[position : mark.start()], quote=False) + tag
+            parts += [html.escape(self.source[position : mark.start()], quote=False), tag]
             position = mark.end()
-        self.markup += html.escape(self.source[position:], quote=False)
+        self.markup = "".join([*parts, html.escape(self.source[position:], quote=False)])
 
     def _tags(self, found: Sequence[re.Match[str]]) -> Iterator[tuple[str, re.Match[str]]]:
         """The tags of marks that come in pairs, properly nested; other marks are text."""
