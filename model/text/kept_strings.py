@@ -46,6 +46,9 @@ _KEPT = re.compile(f"[{MARKS}]+|(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLAC
 _HINT = re.compile(rf"[{{%`<&@${MARKS}]|://|www\.|\d|[^\x00-\u218f\u2c00-\ud7ff\uf900-\uffff]", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_EMPTY_ELEMENT = re.compile(
+    rf"(?P<word>{_UNSPACED.pattern}{{1,2}}|(?:(?!{_UNSPACED.pattern})\w)++)(?P<space>\s*){OPENING_MARK}\s*{CLOSING_MARK}(?P<behind>\s?)"
+)
 _BOUNDARY = re.compile(f"\\s|$|(?={_UNSPACED.pattern})")
 _OPENING = "([{<«‹\"'“„‘-–—/"
 _LONGEST = 400
@@ -124,7 +127,13 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
     for string in kept:
         put_back = _in_place_of_number if string.number else _with_figure
         translation = put_back(translation, string)
-    return translation
+    has_empty_element = any(OPENING_MARK + CLOSING_MARK in string.text for string in kept)
+    return translation if has_empty_element else _EMPTY_ELEMENT.sub(_around_word, translation)
+
+
+def _around_word(empty: re.Match[str]) -> str:
+    """Puts the marks of an element that lost its text around the word before them."""
+    return OPENING_MARK + empty["word"] + CLOSING_MARK + (empty["behind"] or empty["space"])
 
 
 def _in_place_of_number(translation: str, string: KeptString) -> str:

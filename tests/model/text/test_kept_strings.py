@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.kept_strings import with_kept_strings, with_numbers
+from model.text.kept_strings import CLOSING_MARK, OPENING_MARK, with_kept_strings, with_numbers
 from model.text.normalisation import clean
 
 
@@ -55,6 +55,22 @@ def test_strings_to_keep_are_found_and_put_back(text: str, found: list[str]) -> 
 def test_each_string_comes_back_once(source: str, translation: str, expected: str) -> None:
     _, kept = with_numbers(source)
     assert with_kept_strings(translation, kept) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("Close the {window} now.", "Ferme la fenêtre 217 348 maintenant.", "Ferme la {fenêtre} maintenant."),
+        ("点击{这里}", "点这里 217 348", "点{这里} "),
+        ("Close it {} now.", "Ferme-le 217 maintenant.", "Ferme-le {} maintenant."),
+    ],
+)
+def test_an_element_without_text_goes_around_the_word_before_it(
+    source: str, translation: str, expected: str
+) -> None:
+    marks = str.maketrans({"{": OPENING_MARK, "}": CLOSING_MARK})
+    _, kept = with_numbers(source.translate(marks))
+    assert with_kept_strings(translation, kept) == expected.translate(marks)
 
 
 def test_strings_that_a_caller_names_are_kept() -> None:
