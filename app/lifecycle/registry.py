@@ -338,7 +338,8 @@ class ModelRegistry:
         if not entry.uses and entry.loading is None:
             if entry.model.loaded is not None:
                 self._drop(entry, "removed")
-            del self._entries[entry.model]
+            # A request that waited for memory may have ended with a model that was removed before.
+            self._entries.pop(entry.model, None)
 
     def _drop(self, entry: _Entry, reason: EvictionReason) -> asyncio.Future[None]:
         """Take a model without leases out of memory.

@@ -30,7 +30,7 @@ _PORTION_TEXTS: Final = 64
 _LEAST_COST: Final = 4_096
 _MAX_JOBS: Final = 1_024
 _SAMPLE_CHARACTERS: Final = 2_000
-_TAG: Final = re.compile("<[^>]*>")
+_TAG: Final = re.compile("<[^<>]*>")
 _FIELD: Final = "file"
 
 
@@ -135,9 +135,9 @@ class FileStore:
         cost = max(len(content), _LEAST_COST)
         if not self._bytes.fits(cost, client):
             raise OverloadedError(int(self._seconds) or 1)
-        self._bytes.take(cost, client)
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="dragoman-"))
+        self._bytes.take(cost, client)
         name = secrets.token_urlsafe(24) + suffix
         path = self._folder / name
         expiry = asyncio.get_running_loop().call_later(self._seconds, self.remove, name)
@@ -273,6 +273,8 @@ class FileJobs:
         try:
             job.name = await self._store.add(await work(job), job.suffix, job.client)
         except Exception as failure:
+            # Its frames would keep the file.
+            failure.__traceback__ = failure.__context__ = failure.__cause__ = None
             job.failure = failure
 
     def find(self, name: str, key: str) -> FileJob | None:

@@ -128,6 +128,8 @@ class Markup:
         start, end = self.runs[place]
         before = "".join(piece for piece, is_text in self.pieces[start:end] if is_text)
         tags = [piece for piece, is_text in self.pieces[start:end] if not is_text]
+        if not tags:  # characters of private use in the text are no marks
+            return _escaped(text, before)
         parts = [_escaped(part, before) for part in _MARK.split(text)]
         marked, unmarked = tags[: len(parts) - 1], tags[len(parts) - 1 :]
         filled = "".join(part + tag for part, tag in zip_longest(parts, marked, fillvalue=""))

@@ -98,6 +98,7 @@ async function translate() {
   const { signal } = running;
   remember();
   if (!text.value.trim() || !target.value) {
+    form.ariaBusy = "false";
     show("");
     say("");
     return;
@@ -128,8 +129,9 @@ async function showAnswer(signal) {
     if (signal.aborted) return;
     if (name === "error") throw refusalOf(content);
     if (name === "partial") show(content.translatedText);
-    else finish(content, began);
+    else return finish(content, began);
   }
+  if (!signal.aborted) throw new TypeError("the stream ended early");
 }
 
 function finish(answer, began) {
@@ -196,6 +198,7 @@ async function copyText(content, message) {
 
 text.addEventListener("input", () => {
   clearTimeout(timer);
+  running.abort();
   say("");
   timer = setTimeout(translate, PAUSE);
 });

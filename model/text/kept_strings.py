@@ -31,8 +31,10 @@ _PLACEHOLDERS = (
     r"%(?:\d{1,2}\$|\([\w.]{1,60}\))?[-+#0]?\d{0,3}(?:\.\d{1,2})?(?:l{0,2}[dux]|[sfegcb@]|i(?!\w))(?![a-z])",
     r"</?[a-z][a-z0-9:-]{0,30}(?:\s[^<>\n]{0,300})?/?>",
     r"&(?:[a-z]{2,31}\d?|#\d{1,7}|#x[0-9a-f]{1,6});",
-    r"\b[a-z]{2}\d{2}(?: ?[a-z0-9]{4}){3,7}(?: ?[a-z0-9]{1,3})?\b",  # IBAN
-    r"[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff][\u200d\ufe0e\ufe0f\U0001f000-\U0001faff]*",
+    r"(?-i:\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b)",  # IBAN
+    r"[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+    r"[\u200d\ufe0e\ufe0f\U0001f000-\U0001faff\U000e0020-\U000e007f]*",
+    r"[0-9#*]\ufe0f?\u20e3",
 )
 _UNIT = r"(?:km/h|mph|kWh|[kcmµn]?m[²³]?|[kmµ]?g|[kMGT]?B|[km]?[VWA]|[kMG]?Hz|ml|°[CF]|px|%|[€$£¥])"
 _FIGURES = (
@@ -43,8 +45,11 @@ _FIGURES = (
 OPENING_MARK, CLOSING_MARK = MARKS = "\ue000\ue001"
 """Characters of private use that stand for a tag inside a sentence: for a closing tag, and for any other."""
 _KEPT = re.compile(f"[{MARKS}]+|(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLACEHOLDERS)}", re.IGNORECASE)
-_HINT = re.compile(rf"[{{%`<&@${MARKS}]|://|www\.|\d|[^\x00-\u218f\u2c00-\ud7ff\uf900-\uffff]", re.IGNORECASE)
+_HINT = re.compile(
+    rf"[{{%`<&@${MARKS}]|://|www\.|\d|\u20e3|[^\x00-\u218f\u2c00-\ud7ff\uf900-\uffff]", re.IGNORECASE
+)
 _NUMBER = re.compile(r"\d+")
+_FEW = 683
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _EMPTY_ELEMENT = re.compile(
     rf"(?P<word>{_UNSPACED.pattern}{{1,2}}|(?:(?!{_UNSPACED.pattern})\w)++)(?P<space>\s*){OPENING_MARK}\s*{CLOSING_MARK}(?P<behind>\s?)"
@@ -82,7 +87,7 @@ def with_numbers(text: str, keep: Sequence[str] = ()) -> tuple[str, tuple[KeptSt
         return text, ()
     matches = list(_matches(text, keep))
     kept = [KeptString(match[0], "", 0, (False, False)) for match in matches if match["figure"]]
-    used = set(_NUMBER.findall(text))
+    used = {*_NUMBER.findall(text), *("".join(_NUMBER.findall(string.text)) for string in kept)}
     numbers = (number for number in _numbers() if number not in used)
     parts, end = [], 0
     spans = ((match.start(), _end(text, match)) for match in matches if not match["figure"])
@@ -117,6 +122,11 @@ def _glue(string: str, is_apart_before: bool, is_apart_behind: bool) -> tuple[bo
     return not is_apart_before, not is_apart_behind
 
 
+def without_kept_strings(text: str) -> str:
+    """Returns a text without placeholders and the like, which say nothing of its language."""
+    return text if _HINT.search(text) is None else _KEPT.sub(" ", text)
+
+
 def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
     """Returns a translation in which each string stands once, in place of its number.
 
@@ -146,9 +156,15 @@ def _in_place_of_number(translation: str, string: KeptString) -> str:
 def _matches(text: str, keep: Sequence[str]) -> Iterator[re.Match[str]]:
     pattern = _KEPT
     if keep:
-        listed = "|".join(re.escape(each) for each in sorted(keep, key=len, reverse=True))
-        pattern = re.compile(f"(?<!\\w)(?:{listed})(?!\\w)|{_KEPT.pattern}", re.IGNORECASE)
+        listed = "|".join(map(_whole, sorted(keep, key=len, reverse=True)))
+        pattern = re.compile(f"{listed}|{_KEPT.pattern}", re.IGNORECASE)
     return (match for match in pattern.finditer(text) if len(match[0]) <= _LONGEST)
+
+
+def _whole(string: str) -> str:
+    """Returns a pattern for a string, as whole words where its language has spaces between words."""
+    is_word = [edge.isalnum() and _UNSPACED.match(edge) is None for edge in (string[:1], string[-1:])]
+    return r"(?<!\w)" * is_word[0] + re.escape(string) + r"(?!\w)" * is_word[1]
 
 
 def _end(text: str, match: re.Match[str]) -> int:
@@ -164,8 +180,9 @@ def _end(text: str, match: re.Match[str]) -> int:
 
 
 def _numbers() -> Iterator[str]:
-    """Yields numbers of three digits that do not look like years, prices or a sequence."""
-    return (str(217 + 131 * i % 683) for i in count())
+    """Yields numbers of three digits that do not look like years, prices or a sequence; then longer ones."""
+    yield from (str(217 + 131 * i % _FEW) for i in range(_FEW))
+    yield from map(str, count(1000))
 
 
 def _with_figure(translation: str, string: KeptString) -> str:

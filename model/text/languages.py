@@ -7,6 +7,7 @@ from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from model.text.common_words import reweighted
+from model.text.kept_strings import without_kept_strings
 from model.text.language_codes import SHORT_CODES
 from model.text.normalisation import clean
 
@@ -187,6 +188,7 @@ class LanguageDetector:
         letters of other languages only, the likeliest of those precedes. A detector of one language is
         certain about any text with letters.
         """
+        text = without_kept_strings(text[: 2 * _SAMPLE]) + text[2 * _SAMPLE :]
         letter = _LETTER.search(text)
         sample = clean(text[letter.start() :][:_SAMPLE]) if letter else ""
         confidences = self._confidences(sample) if letter else {}

@@ -4,7 +4,7 @@ from typing import Final
 
 from app.http.body import Values
 from app.http.errors import RequestError
-from model.errors import InputError, TextTooLongError, UnsupportedLanguageError
+from model.errors import ForeignTextError, InputError, TextTooLongError, UnsupportedLanguageError
 
 _TAGS: Final = "the tags of blocks split"
 UNSUPPORTED: Final = {
@@ -45,7 +45,7 @@ def supported(values: Values) -> Values:
 
 def renamed(error: InputError) -> InputError:
     """Returns the same error with the names that fields and languages have in DeepL's API."""
-    if isinstance(error, UnsupportedLanguageError):
+    if isinstance(error, UnsupportedLanguageError) and not isinstance(error, ForeignTextError):
         codes = [code.upper() for code in error.allowed]
         return UnsupportedLanguageError(f"{error.field}_lang", error.code, codes)
     if isinstance(error, TextTooLongError) and error.field == "q":

@@ -8,7 +8,7 @@ import html
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,10 +37,16 @@ _ODF_PARAGRAPH = re.compile(
 )
 _ODF_TAG = re.compile(r"<[^<>]*>")
 _ODF_UNTRANSLATED = re.compile(
-    r"<(text:note-citation|office:annotation|text:s|text:tab)\b.*?(?:</\1>|/>)", re.DOTALL
+    r"<(text:note-citation|office:annotation|text:s|text:tab)(?=[\s/>])[^<>]*"
+    r"(?:(?<=/)>|(?<!/)>(?:(?!</?\1[\s/>]).)*+</\1>)",
+    re.DOTALL,
 )
 _RUN = re.compile(r'<b id="(\d+)">|</b>')
 _MACROS = re.compile(r"vbaProject|(?:^|/)(?:Basic|Scripts)/", re.IGNORECASE)
+
+
+Archive = Mapping[str, tuple[zipfile.ZipInfo, bytes]]
+"""The parts of an archive by name, in their order."""
 
 
 @dataclass
@@ -147,11 +153,11 @@ def _file_text(
     paragraphs: Callable[[str], Iterator[_Paragraph]] | None,
 ) -> FileText:
     """Returns the texts of the parts of an archive; a part is one HTML text where `paragraphs` is None."""
-    archive = _opened(content, max_bytes)
+    archive = _unpacked(content, max_bytes)
     found: list[tuple[str, str, list[_Paragraph]]] = []
     texts: list[str] = []
-    for name in filter(parts.fullmatch, archive.namelist()):
-        part = _xml(archive.read(name))
+    for name in filter(parts.fullmatch, archive):
+        part = _xml(archive[name][1])
         several = [each for each in paragraphs(part) if _has_text(each)] if paragraphs else []
         texts.extend([each.markup for each in several] if paragraphs else [part])
         found.append((name, part, several))
@@ -179,8 +185,8 @@ def _replaced(part: str, new: Sequence[tuple[int, int, str]]) -> str:
     return "".join([*pieces, part[position:]])
 
 
-def _opened(content: bytes, max_bytes: int) -> zipfile.ZipFile:
-    """Returns an archive whose parts, unpacked, are within a limit; sizes it declares are checked on reading.
+def _unpacked(content: bytes, max_bytes: int) -> Archive:
+    """Returns the parts of an archive, which together are within a limit.
 
     Raises:
         FileError: If it is no archive, is encrypted or holds macros.
@@ -202,7 +208,18 @@ def _opened(content: bytes, max_bytes: int) -> zipfile.ZipFile:
         raise FileError("is encrypted")
     if any(_MACROS.search(info.filename) for info in infos):
         raise FileError("holds macros")
-    return archive
+    if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in infos):
+        raise FileError("is packed in another way than by deflate")
+    return {info.filename: (info, _part(archive, info)) for info in infos}
+
+
+def _part(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    # `read` of the archive would unpack everything before it compares the size with the one that is declared.
+    with archive.open(info) as part:
+        content = part.read(info.file_size + 1)
+    if len(content) != info.file_size:
+        raise FileError("is damaged")
+    return content
 
 
 def _xml(content: bytes) -> str:
@@ -212,12 +229,12 @@ def _xml(content: bytes) -> str:
     return text
 
 
-def _written(archive: zipfile.ZipFile, changed: dict[str, bytes]) -> bytes:
+def _written(archive: Archive, changed: dict[str, bytes]) -> bytes:
     """Returns the archive with some parts changed, in the same order and compression."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as target:
-        for info in archive.infolist():
-            target.writestr(info, changed.get(info.filename) or archive.read(info), info.compress_type)
+        for name, (info, part) in archive.items():
+            target.writestr(info, changed.get(name) or part, info.compress_type)
     return buffer.getvalue()
 
 
@@ -230,7 +247,7 @@ def archived(suffix: str, content: bytes, max_bytes: int) -> FileText:
     parts, paragraphs = ARCHIVES[suffix]
     try:
         return _file_text(content, parts, max_bytes, paragraphs)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError, EOFError, NotImplementedError):
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, EOFError, NotImplementedError):
         raise FileError("is damaged") from None
     except Exception as error:
         if type(error).__module__ in ("zlib", "lzma"):

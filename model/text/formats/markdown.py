@@ -17,7 +17,7 @@ _PREFIX = re.compile(
 _QUOTE = re.compile(r"(?:[ \t]*>[ \t]?)*[ \t]*")
 # Rules, underlines of headings, rows between a table's head and body, addresses of links, comments, tags.
 _NO_TEXT = re.compile(
-    r"[ \t>]*(?:[-=*_ \t]*|[|:\- \t]+|\[[^\]\n^][^\]\n]*\]:[ \t]*\S.*|<!--.*-->|</?[A-Za-z][^>]*>"
+    r"[ \t>]*+(?:[-=*_ \t]*+|[|:\- \t]++|\[[^\]\n^][^\]\n]*\]:[ \t]*\S.*|<!--.*-->|</?[A-Za-z][^>]*>"
     r"|!\[\]\([^)]*\))[ \t]*"
 )
 _RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")

@@ -242,3 +242,8 @@ def test_character_references_are_resolved(spelt: str, text: str) -> None:
 
 def controls(text: str) -> set[str]:
     return {character for character in text if unicodedata.category(character) == "Cc"}
+
+
+def test_characters_of_private_use_stay() -> None:
+    page = Markup.split("<p>Open \ue000 menu</p>")
+    assert page.rebuild(["Ouvrez \ue000 le menu"]) == "<p>Ouvrez \ue000 le menu</p>"

@@ -88,3 +88,30 @@ def test_any_text_is_read_and_put_back(text: str, lost: bool) -> None:
         assert all(translation.count(string.text) >= 1 for string in kept if string.number)
     else:
         assert with_kept_strings(read, kept).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_text_may_hold_every_number_and_a_thousand_placeholders() -> None:
+    text = " ".join(map(str, range(217, 900))) + " {x}" * 1000
+    read, kept = with_numbers(text)
+    assert len({string.number for string in kept if string.number}) == 1000
+    assert with_kept_strings(read, kept) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "keep", "found"),
+    [
+        ("我喜欢张伟和北京", ["张伟"], ["张伟"]),
+        ("The MP40 guns in room AB12 will open soon", [], []),
+        ("{name} is 2.17 m tall", [], ["2.17 m", "{name}"]),
+        (
+            "🏴\U000e0067\U000e0062\U000e007f and 1\ufe0f\u20e3",
+            [],
+            ["🏴\U000e0067\U000e0062\U000e007f", "1\ufe0f\u20e3"],
+        ),
+    ],
+)
+def test_what_is_kept_has_a_number_of_its_own(text: str, keep: list[str], found: list[str]) -> None:
+    read, kept = with_numbers(text, keep)
+    assert [string.text for string in kept] == found
+    assert "217" not in {string.number for string in kept if "2.17 m" in found}
+    assert with_kept_strings(read, kept) == text

@@ -217,3 +217,10 @@ def test_spaces_are_gained_between_a_language_without_and_one_with_them() -> Non
 )
 def test_a_code_means_a_known_one(code: str, known: str, meant: str | None) -> None:
     assert known_code(code, known.split()) == meant
+
+
+@pytest.mark.parametrize(
+    "text", ["Merci user_name@example.com", "Bonjour {first_name} !", "Merci https://example.com/welcome"]
+)
+def test_kept_strings_say_nothing_of_the_language(detector: LanguageDetector, text: str) -> None:
+    assert detector.detect(text)[0].language == "fr"

@@ -2,6 +2,7 @@
 
 import io
 import re
+import tracemalloc
 import zipfile
 
 import pytest
@@ -217,7 +218,22 @@ def test_other_suffixes_are_refused() -> None:
             suffix_of(name)
 
 
-@pytest.mark.parametrize("piece", ["[a](", "![](", "*a ", "`a", "](x(y)", "|-|-\n", "> ", "<a ", "<!--"])
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_an_archive_that_declares_less_than_it_holds_is_refused(method: int) -> None:
+    buffer, size = io.BytesIO(), 50_000_000
+    with zipfile.ZipFile(buffer, "w", method) as target:
+        target.writestr("word/document.xml", b"a" * size)
+    declared = buffer.getvalue().replace(size.to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    tracemalloc.start()
+    with pytest.raises(FileError):
+        read_file(".docx", declared, 10**6)
+    assert tracemalloc.get_traced_memory()[1] < size // 4
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "piece", ["[a](", "![](", "*a ", "`a", "](x(y)", "|-|-\n", "> ", "<a ", "<!--", "a\n" + " " * 3000 + "x"]
+)
 def test_hostile_markdown_takes_linear_time(piece: str) -> None:
     """In quadratic time one of these would take half a minute."""
     file = read_file(".md", (piece * (100_000 // len(piece))).encode(), 0)
