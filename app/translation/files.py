@@ -20,6 +20,7 @@ from app.errors import OverloadedError
 from app.translation.markup_syntax import HTML
 from app.translation.request import TranslationRequest
 from app.translation.service import TranslationService
+from model.errors import TextTooLongError
 from model.text.formats.file_text import FileText
 from model.text.formats.formats import read_file
 
@@ -81,7 +82,11 @@ async def translate_file(
             markup=HTML if file.is_markup else None,
             splitting="across_lines" if file.joins_lines else "sentences",
         )
-        translations += [answer.text for answer in await service.translate(request)]
+        try:
+            answers = await service.translate(request)
+        except TextTooLongError as error:
+            raise TextTooLongError(_FIELD, error.limit_name, error.limit, error.value) from None
+        translations += [answer.text for answer in answers]
         progress(sum(map(len, file.texts[: len(translations)])), total)
     return await in_background(partial(file.rebuild, translations[: len(file.texts)]))
 

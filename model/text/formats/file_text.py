@@ -62,12 +62,12 @@ def of_pieces(pieces: Iterable[tuple[str, bool]], *, joins_lines: bool = False) 
     return FileText(tuple(piece for piece, is_text in cut if is_text), rebuild, joins_lines=joins_lines)
 
 
-_PARAGRAPH_END = re.compile(r"((?:\r?\n[ \t]*){2,})")
+_LINE_END = re.compile(r"((?:\r?\n[ \t]*)+)")
 
 
 def plain_text(content: bytes) -> FileText:
-    """Returns the paragraphs of a plain text; line breaks stay where they are."""
-    parts = _PARAGRAPH_END.split(decoded(content))
+    """Returns the lines of a plain text; line breaks stay where they are."""
+    parts = _LINE_END.split(decoded(content))
     return of_pieces((part, place % 2 == 0) for place, part in enumerate(parts))
 
 

@@ -110,7 +110,7 @@ def test_subtitles_keep_times_and_lines() -> None:
 
 def test_plain_text_keeps_its_blanks() -> None:
     text = "one\r\ntwo\r\n\r\n  three \n\n\n"
-    assert read_file(".txt", text.encode(), 0).texts == ("one\r\ntwo", "three ")
+    assert read_file(".txt", text.encode(), 0).texts == ("one", "two", "three ")
     assert shouted(".txt", text.encode()).decode() == text.upper()
     assert shouted(".txt", text.encode("utf-16")).decode() == text.upper()
     for content in (b"\xff", b"a\0b"):
