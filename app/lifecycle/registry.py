@@ -209,6 +209,7 @@ class ModelRegistry:
         except asyncio.CancelledError:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
+                self._serve_waiting()
             elif not waiter.granted.cancelled() and waiter.granted.exception() is None:
                 self.end(entries)
             raise
@@ -350,6 +351,8 @@ class ModelRegistry:
         model = entry.model
         loaded = [model.loaded] if model.loaded is not None else []
         model.loaded = None
+        if entry.idling is not None:
+            entry.idling.cancel()
         self._metrics.count_eviction(reason)
         self._metrics.show_models(self.models)
         logger.info("model dropped", extra={"model": model.card.name, "reason": reason})

@@ -207,6 +207,23 @@ async def test_a_request_that_gives_up_waiting_for_memory_leaves_nothing(backend
         assert backend.log == ["+ab", "-ab", "+cd"]
 
 
+async def test_a_request_that_gives_up_does_not_hold_up_the_next(
+    backend: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.lifecycle.registry._PATIENCE_SECONDS", 0.05)
+    async with (
+        registry_of(backend, max_bytes=200) as registry,
+        registry.lease(named(registry, "ab"), math.inf),
+    ):
+        starving = asyncio.create_task(use(registry, "bc", "cd", seconds=0.2))
+        await asyncio.sleep(0.1)
+        behind = asyncio.create_task(use(registry, "de"))
+        with pytest.raises(DeadlinePassedError):
+            await starving
+        async with asyncio.timeout(5):
+            await behind
+
+
 async def test_memory_that_is_always_in_use_is_given_to_the_one_that_has_waited_longest(
     backend: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
