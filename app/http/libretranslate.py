@@ -130,7 +130,7 @@ async def spec(request: Request) -> Response:
 async def translate_file(request: Request) -> Response:
     """Translate a file; layout, links, code and time codes stay.
 
-    The answer says where the translated file is. It can be fetched there by the one who knows its name, and
+    The answer says where the translated file is. Clients that know its name can fetch it there, and
     is deleted after FILE_SECONDS.
     """
     context = context_of(request)

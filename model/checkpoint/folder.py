@@ -194,14 +194,7 @@ def list_checkpoint(folder: Path | str) -> ListedCheckpoint:
         CheckpointError: If the folder is missing or incomplete, a file has another size than provenance.json
             says, or the description is invalid.
     """
-    folder = Path(folder)
-    try:
-        _check_presence(folder)
-        check_format_version(folder)
-    except CheckpointError as error:
-        if advice := import_advice(folder):
-            raise CheckpointError(advice) from error
-        raise
+    folder = _recognised(Path(folder))
     records = list_files(folder)
     require_listed(folder, (CONFIG, SETTINGS_FILE), records)
     config, card = read_config(folder)
@@ -215,15 +208,8 @@ def list_checkpoint(folder: Path | str) -> ListedCheckpoint:
     )
 
 
-def load_checkpoint(folder: Path | str) -> Checkpoint:
-    """Reads and verifies a checkpoint folder.
-
-    Raises:
-        CheckpointError: If the folder is missing, incomplete, corrupt, of an unknown format or of another
-        shape
-            than config.json says, holds NaN, or has a tokenizer of another vocabulary.
-    """
-    folder = Path(folder)
+def _recognised(folder: Path) -> Path:
+    """Returns a folder that looks like a checkpoint; the error tells how to import another format."""
     try:
         _check_presence(folder)
         check_format_version(folder)
@@ -231,6 +217,17 @@ def load_checkpoint(folder: Path | str) -> Checkpoint:
         if advice := import_advice(folder):
             raise CheckpointError(advice) from error
         raise
+    return folder
+
+
+def load_checkpoint(folder: Path | str) -> Checkpoint:
+    """Reads and verifies a checkpoint folder.
+
+    Raises:
+        CheckpointError: If the folder is missing, incomplete, corrupt, of an unknown format or of another
+            shape than config.json says, holds NaN, or has a tokenizer of another vocabulary.
+    """
+    folder = _recognised(Path(folder))
     records = read_records(folder)
     verified_when_read = weight_files(folder, records)
     for name in records.keys() - set(verified_when_read):

@@ -1,4 +1,4 @@
-"""Models that are loaded by their first request, over HTTP: who waits, who does not, and what clients see."""
+"""Models that are loaded by their first request, over HTTP: which requests wait, and what clients see."""
 
 import asyncio
 import json

@@ -80,8 +80,8 @@ def test_the_number_type_to_store_weights_in(model: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("origin", "environment", "message"),
     [
-        ("nobody/nothing", {}, "dragoman: cannot get nobody/nothing from http://"),
-        ("nobody/nothing", {"HF_HUB_OFFLINE": "1"}, "dragoman: cannot get nobody/nothing from http://"),
+        ("example/missing", {}, "dragoman: cannot get example/missing from http://"),
+        ("example/missing", {"HF_HUB_OFFLINE": "1"}, "dragoman: cannot get example/missing from http://"),
         ("nothing", {}, "dragoman: nothing does not exist"),
     ],
 )

@@ -134,7 +134,7 @@ def translated(folder: Path, *, source: str = "en", target: str = "fr") -> list[
 
 
 def by_ctranslate2(folder: Path, model: bytes, kind: Kind) -> list[str]:
-    """What a user of CTranslate2 gets, who puts the right pieces around those of a sentence."""
+    """Returns what CTranslate2 gives for sentences within the pieces that the model expects."""
     translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     tokens = [[*kind.begin, *processor.encode(text, out_type=str), *kind.end] for text in TEXTS]
