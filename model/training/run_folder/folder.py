@@ -19,7 +19,6 @@ runs/NAME/
 import fcntl
 import logging
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.paths import good_checkpoint, is_run_folder
@@ -55,78 +54,27 @@ class FolderLock:
         self._close()
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    """Paths of the parts of a run's folder.
+    """Paths of the parts of a run's folder, which the module describes.
 
-    Attributes:
+    Args:
         root: The folder itself.
     """
 
-    root: Path
-
-    @property
-    def foreign_parts(self) -> list[Path]:
-        """Existing files that a run would overwrite, in a folder where no run ever began."""
-        parts = (
-            self.config,
-            self.data,
-            self.tokenizer,
-            self.state,
-            self.log,
-            self.checkpoints,
-            self.translations,
-            self.report,
-            self.tensorboard,
-            self.provenance,
-        )
-        there = [part for part in parts if part.exists() or part.is_symlink()]
-        return [] if self._is_locked_once or is_run_folder(self.root) else there
-
-    @property
-    def _is_locked_once(self) -> bool:
-        """Whether a run began here; a run's lock is empty, other files of that name may not be."""
-        return self.lock.is_file() and not self.lock.stat().st_size
-
-    @property
-    def config(self) -> Path:
-        """The merged configuration."""
-        return self.root / "config.json"
-
-    @property
-    def lock(self) -> Path:
-        """Locked by the process that trains."""
-        return self.root / "lock"
-
-    @property
-    def data(self) -> Path:
-        """Memory-mapped token ids."""
-        return self.root / "data"
-
-    @property
-    def tokenizer(self) -> Path:
-        """The tokenizer's files."""
-        return self.root / "tokenizer"
-
-    @property
-    def state(self) -> Path:
-        """The newest state."""
-        return self.root / "state"
-
-    @property
-    def log(self) -> Path:
-        """The log of updates and validations."""
-        return self.root / "log.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Checkpoint folders."""
-        return self.root / "checkpoints"
-
-    @property
-    def best_checkpoint(self) -> Path:
-        """The checkpoint with the best score so far."""
-        return self.checkpoints / "best"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.lock = root / "lock"
+        self.config = root / "config.json"
+        self.data = root / "data"
+        self.tokenizer = root / "tokenizer"
+        self.state = root / "state"
+        self.log = root / "log.jsonl"
+        self.checkpoints = root / "checkpoints"
+        self.best_checkpoint = self.checkpoints / "best"
+        self.translations = root / "translations"
+        self.report = root / "report"
+        self.tensorboard = root / "tensorboard"
+        self.provenance = root / "provenance.json"
 
     @property
     def good_checkpoint(self) -> Path | None:
@@ -134,24 +82,14 @@ class RunFolder:
         return good_checkpoint(self.root)
 
     @property
-    def translations(self) -> Path:
-        """Translations of the first and the best validation."""
-        return self.root / "translations"
-
-    @property
-    def report(self) -> Path:
-        """The HTML page and its pictures."""
-        return self.root / "report"
-
-    @property
-    def tensorboard(self) -> Path:
-        """TensorBoard's events."""
-        return self.root / "tensorboard"
-
-    @property
-    def provenance(self) -> Path:
-        """Data, code, steps, scores, time, machine."""
-        return self.root / "provenance.json"
+    def foreign_parts(self) -> list[Path]:
+        """Existing files that a run would overwrite, in a folder where no run ever began."""
+        # A run's lock is empty; other files of that name may not be.
+        has_runs_lock = self.lock.is_file() and not self.lock.stat().st_size
+        if has_runs_lock or is_run_folder(self.root):
+            return []
+        parts = (path for path in vars(self).values() if path.parent == self.root and path != self.lock)
+        return [part for part in parts if part.exists() or part.is_symlink()]
 
 
 def lock_folder(folder: RunFolder) -> FolderLock:
