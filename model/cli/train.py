@@ -105,7 +105,7 @@ def _option(section: str, name: str, hint: object, default: object, text: str) -
 def _value_type(hint: object) -> "ValueType":
     if names := choices(hint):
         return click.Choice(names)
-    kinds, _ = value_kinds(hint)
+    kinds = value_kinds(hint)
     return next((kind for annotation, kind in _TYPES.items() if annotation in kinds), _TomlValue())
 
 

@@ -5,17 +5,19 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from model.validators import require, require_choice, require_integer, require_number
+import pydantic
+
+from model.training.config.fields import STRICT, Count, Share
+from model.validators import require
 
 logger = logging.getLogger(__name__)
 
 ScheduleForm = Literal["inverse_sqrt", "noam", "cosine", "constant"]
-_FORMS = ("inverse_sqrt", "noam", "cosine", "constant")
 # A learning rate meant for another form makes Noam's curve about a thousand times too low.
 _LOWEST_NOAM_FACTOR = 0.02
 
 
-@dataclass(frozen=True, kw_only=True)
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=STRICT)
 class ScheduleConfig:
     """How the learning rate changes from step to step (s, counted from 1; w: warm-up steps).
 
@@ -29,15 +31,13 @@ class ScheduleConfig:
     """
 
     form: ScheduleForm = "inverse_sqrt"
-    warmup_steps: int = 1000
-    total_steps: int = 0
-    minimum_ratio: float = 0.1
+    warmup_steps: Count = 1000
+    total_steps: Count = 0
+    minimum_ratio: Share = 0.1
 
     def __post_init__(self) -> None:
-        require_choice("form", self.form, _FORMS)
-        require_integer("warmup_steps", self.warmup_steps, 1 if self.form == "noam" else 0)
-        require_integer("total_steps", self.total_steps, 0)
-        require_number("minimum_ratio", self.minimum_ratio, 0, 1)
+        warms_up = self.form != "noam" or self.warmup_steps > 0
+        require(warms_up, "warmup_steps", "at least 1 for noam", self.warmup_steps)
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ def decay_groups(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
 def build_optimiser(network: nn.Module, config: OptimisationConfig) -> torch.optim.AdamW:
     """AdamW over all weights; `fused` updates all of them in one kernel, on CPU and CUDA."""
     decay, keep = decay_groups(network)
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": decay, "weight_decay": config.weight_decay},
         {"params": keep, "weight_decay": 0.0},
     ]

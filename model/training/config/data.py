@@ -1,14 +1,17 @@
 """Configuration of the data: corpora, cleaning, vocabulary, batches, augmentation. No torch."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from model.validators import require, require_choice, require_flag, require_integer, require_number
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from model.training.config.fields import STRICT, Count, Number, Positive, Seed, Share
+from model.validators import require
 
 CorpusFormat = Literal["auto", "tsv", "aligned", "json", "jsonl"]
-VocabularyKind = Literal["unigram", "bpe", "word", "char"]
+VocabularySize = Annotated[int, Field(ge=8, le=1_000_000)]
+Rate = Annotated[Number, Field(ge=0, le=100)]
 
-CORPUS_FORMATS: tuple[CorpusFormat, ...] = ("auto", "tsv", "aligned", "json", "jsonl")
 AUGMENTATION_KINDS = (
     "no_final_stop",
     "capitals",
@@ -19,10 +22,9 @@ AUGMENTATION_KINDS = (
     "joined",
     "copied",
 )
-VOCABULARY_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe", "word", "char")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class CorpusConfig:
     """One file, or two aligned files, of parallel text; gzip or plain, with line ends LF or CRLF.
 
@@ -46,9 +48,9 @@ class CorpusConfig:
     target_language: str
     format: CorpusFormat = "auto"
     target_path: str | None = None
-    source_column: int = 0
-    target_column: int = 1
-    weight: float = 1.0
+    source_column: Count = 0
+    target_column: Count = 1
+    weight: Annotated[Number, Field(gt=0, le=1000)] = 1.0
     bidirectional: bool = False
 
     def __post_init__(self) -> None:
@@ -58,17 +60,12 @@ class CorpusConfig:
             require(bool(getattr(self, name)), name, "a language code", getattr(self, name))
         differ = self.source_language != self.target_language
         require(differ, "target_language", "different from source_language", self.target_language)
-        require_choice("format", self.format, CORPUS_FORMATS)
         aligned = self.format == "aligned"
         require(not aligned or self.target_path is not None, "target_path", "given for aligned files", None)
         paired = self.target_path is None or self.format in ("auto", "aligned")
         require(paired, "target_path", f"left out for format {self.format}", self.target_path)
-        require_integer("source_column", self.source_column, 0)
-        require_integer("target_column", self.target_column, 0)
         distinct = self.source_column != self.target_column
         require(distinct, "target_column", "different from source_column", self.target_column)
-        require_number("weight", self.weight, 0, 1000, open_minimum=True)
-        require_flag("bidirectional", self.bidirectional)
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
@@ -77,7 +74,7 @@ class CorpusConfig:
         return (forward, forward[::-1]) if self.bidirectional else (forward,)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class CleaningConfig:
     """Which pairs are dropped; dropped pairs are counted by reason.
 
@@ -91,22 +88,15 @@ class CleaningConfig:
         check_script: Drop pairs with a side that is not in the script of its language.
     """
 
-    max_length_tokens: int = 256
-    max_length_words: int = 200
-    max_length_ratio: float = 4.0
+    max_length_tokens: Annotated[int, Field(ge=3)] = 256
+    max_length_words: Positive = 200
+    max_length_ratio: Annotated[Number, Field(ge=1)] = 4.0
     deduplicate: bool = True
     drop_copies: bool = True
     check_script: bool = True
 
-    def __post_init__(self) -> None:
-        require_integer("max_length_tokens", self.max_length_tokens, 3)
-        require_integer("max_length_words", self.max_length_words, 1)
-        require_number("max_length_ratio", self.max_length_ratio, 1)
-        for name in ("deduplicate", "drop_copies", "check_script"):
-            require_flag(name, getattr(self, name))
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class VocabularyConfig:
     """How text becomes token ids.
 
@@ -128,37 +118,27 @@ class VocabularyConfig:
         reuse: Folder of a tokenizer to copy; every other field is then ignored.
     """
 
-    kind: VocabularyKind = "unigram"
-    size: int = 8000
-    target_size: int | None = None
+    kind: Literal["unigram", "bpe", "word", "char"] = "unigram"
+    size: VocabularySize = 8000
+    target_size: VocabularySize | None = None
     shared: bool = True
-    character_coverage: float = 0.9995
+    character_coverage: Annotated[Number, Field(ge=0.5, le=1)] = 0.9995
     byte_fallback: bool = True
-    minimum_frequency: int = 1
+    minimum_frequency: Positive = 1
     lowercase: bool = False
     required_characters: str = ""
     split_digits: bool = False
     separate_punctuation: bool = False
-    max_sentences: int = 2_000_000
+    max_sentences: Positive = 2_000_000
     reuse: str | None = None
 
     def __post_init__(self) -> None:
-        require_choice("kind", self.kind, VOCABULARY_KINDS)
-        require_integer("size", self.size, 8, 1_000_000)
-        if self.target_size is not None:
-            require_integer("target_size", self.target_size, 8, 1_000_000)
-            require(
-                not self.shared, "target_size", "left out where one vocabulary is shared", self.target_size
-            )
-        require_number("character_coverage", self.character_coverage, 0.5, 1)
-        require_integer("minimum_frequency", self.minimum_frequency, 1)
-        require_integer("max_sentences", self.max_sentences, 1)
+        has_one_size = self.target_size is None or not self.shared
+        require(has_one_size, "target_size", "left out where one vocabulary is shared", self.target_size)
         require(self.reuse != "", "reuse", "the folder of a tokenizer, or left out", self.reuse)
-        for name in ("shared", "byte_fallback", "split_digits", "lowercase", "separate_punctuation"):
-            require_flag(name, getattr(self, name))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class BatchConfig:
     """How pairs are grouped into batches.
 
@@ -174,24 +154,15 @@ class BatchConfig:
         target_piece_dropout: Probability of cutting a target piece.
     """
 
-    max_tokens: int = 4096
-    max_sentences: int | None = None
-    pool_size: int = 1_000_000
-    prefetch: int = 8
-    piece_dropout: float = 0.0
-    target_piece_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_integer("max_tokens", self.max_tokens, 4)
-        if self.max_sentences is not None:
-            require_integer("max_sentences", self.max_sentences, 1)
-        require_integer("pool_size", self.pool_size, 1)
-        require_integer("prefetch", self.prefetch, 0)
-        for name in ("piece_dropout", "target_piece_dropout"):
-            require_number(name, getattr(self, name), 0, 1)
+    max_tokens: Annotated[int, Field(ge=4)] = 4096
+    max_sentences: Positive | None = None
+    pool_size: Positive = 1_000_000
+    prefetch: Count = 8
+    piece_dropout: Share = 0.0
+    target_piece_dropout: Share = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class AugmentationConfig:
     """Altered copies that are added to the clean pairs, so that a network learns what users type.
 
@@ -214,21 +185,16 @@ class AugmentationConfig:
         seed: Of all choices, below 2⁶³; the same pair has the same copies.
     """
 
-    no_final_stop: float = 0.0
-    capitals: float = 0.0
-    capitalised: float = 0.0
-    lowercase: float = 0.0
-    plain_letters: float = 0.0
-    typing_errors: float = 0.0
-    joined: float = 0.0
-    copied: float = 0.0
-    words: float = 0.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for kind in (*AUGMENTATION_KINDS, "words"):
-            require_number(kind, getattr(self, kind), 0, 100)
-        require_integer("seed", self.seed, 0, 2**63 - 1)
+    no_final_stop: Rate = 0.0
+    capitals: Rate = 0.0
+    capitalised: Rate = 0.0
+    lowercase: Rate = 0.0
+    plain_letters: Rate = 0.0
+    typing_errors: Rate = 0.0
+    joined: Rate = 0.0
+    copied: Rate = 0.0
+    words: Rate = 0.0
+    seed: Seed = 0
 
     @property
     def rates(self) -> dict[str, float]:

@@ -1,60 +1,54 @@
-"""Builds configuration classes from plain values, and reads their documentation from docstrings."""
+"""Types of configuration values, which pydantic checks, and the documentation of the fields."""
 
 import dataclasses
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import ConfigDict, Field, ValidationError
 
 from model.errors import ConfigError
 from model.validators import require
 
 T = TypeVar("T")
 
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+"""Of every configuration class: no value is converted, no other field accepted."""
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Number = float | int
+"""A number as the file has it: fingerprints of data tell 2 from 2.0."""
+Share = Annotated[Number, Field(ge=0, le=1)]
 
-def build(cls: type[T], values: object, section: str) -> T:
-    """An instance of a configuration class from a table of plain values.
+
+def build(make: Callable[..., T], values: object, section: str) -> T:
+    """An instance of a configuration class from a table of plain values, by their names.
 
     Raises:
         ConfigError: If a key is unknown or missing, or a value is refused; its field is `section.key`.
     """
     require(isinstance(values, Mapping), section, "a table", values)
     table: dict[str, Any] = dict(values)  # type: ignore[call-overload]
-    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    hints = get_type_hints(cls)
-    for name, value in table.items():
-        require(name in fields, f"{section}.{name}", "one of " + ", ".join(fields), value)
-        table[name] = _checked(f"{section}.{name}", hints[name], value)
-    for name, field in fields.items():
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        require(name in table or not required, f"{section}.{name}", "given", None)
     try:
-        return cls(**table)
+        return make(**table)
     except ConfigError as error:
         raise ConfigError(f"{section}.{error.field}", error.requirement, error.value) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        name, value = str(first["loc"][0]), first["input"]
+        requirement = first["msg"].removeprefix("Input should be ")
+        if first["type"] == "missing":
+            requirement, value = "given", None
+        elif first["type"] == "unexpected_keyword_argument":
+            requirement = "one of " + ", ".join(field.name for field in dataclasses.fields(make))  # type: ignore[arg-type]
+        raise ConfigError(f"{section}.{name}", requirement, value) from error
 
 
-def _checked(name: str, hint: object, value: object) -> object:
-    """Refuse a value of another type than the annotation; the classes check ranges themselves."""
-    kinds, optional = value_kinds(hint)
-    if value is None and optional:
-        return value
-    if str in kinds:
-        require(isinstance(value, str), name, "text", value)
-    if int in kinds or float in kinds:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        require(is_number, name, "a number", value)
-    if bool in kinds:
-        require(isinstance(value, bool), name, "true or false", value)
-    if tuple in kinds:
-        require(isinstance(value, (list, tuple)), name, "a list", value)
-        return tuple(value)  # type: ignore[arg-type]
-    return value
-
-
-def value_kinds(hint: object) -> tuple[set[object], bool]:
-    """The types that an annotation allows, without None, and whether it allows None."""
+def value_kinds(hint: object) -> set[object]:
+    """The types that an annotation allows, without None."""
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     kinds: set[object] = set()
     for option in options:
@@ -62,7 +56,7 @@ def value_kinds(hint: object) -> tuple[set[object], bool]:
             kinds |= {type(choice) for choice in get_args(option)}
         else:
             kinds.add(get_origin(option) or option)
-    return kinds - {NoneType}, NoneType in kinds
+    return kinds - {NoneType}
 
 
 def choices(hint: object) -> tuple[str, ...]:

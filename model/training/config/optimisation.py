@@ -1,11 +1,18 @@
 """ⓔ Configuration of the objective and the optimiser. No torch."""
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from model.validators import require_integer, require_number
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from model.training.config.fields import STRICT, Count, Number, Positive
+
+Decay = Annotated[Number, Field(ge=0, le=0.99999)]
+AboveZero = Annotated[Number, Field(gt=0)]
+FromZero = Annotated[Number, Field(ge=0)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class ObjectiveConfig:
     """What training minimises.
 
@@ -17,15 +24,11 @@ class ObjectiveConfig:
             values double time and memory.
     """
 
-    label_smoothing: float = 0.1
-    r_drop: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_number("label_smoothing", self.label_smoothing, 0, 0.99)
-        require_number("r_drop", self.r_drop, 0, 1000)
+    label_smoothing: Annotated[Number, Field(ge=0, le=0.99)] = 0.1
+    r_drop: Annotated[Number, Field(ge=0, le=1000)] = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class OptimisationConfig:
     """How the weights are updated.
 
@@ -44,23 +47,12 @@ class OptimisationConfig:
         average_last: Validate and save the mean of the weights at the last n validations; 0 disables it.
     """
 
-    learning_rate: float = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.98
-    epsilon: float = 1e-9
-    weight_decay: float = 0.01
-    clip_norm: float = 1.0
-    accumulate: int = 1
-    ema_decay: float = 0.0
-    average_last: int = 0
-
-    def __post_init__(self) -> None:
-        require_number("learning_rate", self.learning_rate, 0, open_minimum=True)
-        require_number("beta1", self.beta1, 0, 0.99999)
-        require_number("beta2", self.beta2, 0, 0.99999)
-        require_number("epsilon", self.epsilon, 0, open_minimum=True)
-        require_number("weight_decay", self.weight_decay, 0)
-        require_number("clip_norm", self.clip_norm, 0)
-        require_integer("accumulate", self.accumulate, 1)
-        require_number("ema_decay", self.ema_decay, 0, 0.99999)
-        require_integer("average_last", self.average_last, 0)
+    learning_rate: AboveZero = 1e-3
+    beta1: Decay = 0.9
+    beta2: Decay = 0.98
+    epsilon: AboveZero = 1e-9
+    weight_decay: FromZero = 0.01
+    clip_norm: FromZero = 1.0
+    accumulate: Positive = 1
+    ema_decay: Decay = 0.0
+    average_last: Count = 0

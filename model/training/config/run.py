@@ -1,18 +1,19 @@
 """Configuration of a run: folder, length, device, validation, model card. No torch."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from model.checkpoint.weights import NUMPY_TYPES, StorageType
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from model.checkpoint.weights import StorageType
 from model.evaluation import Metric
-from model.validators import require, require_choice, require_flag, require_integer, require_number
+from model.training.config.fields import STRICT, Count, Number, Positive, Seed
+from model.validators import require
 
 Precision = Literal["float32", "bfloat16", "float16"]
-Device = Literal["auto", "cpu", "cuda"]
-_MOST_THREADS = 1024
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class RunConfig:
     """One run: its folder, length and device. The first limit that is reached ends it.
 
@@ -37,16 +38,16 @@ class RunConfig:
     """
 
     folder: str = "runs/run"
-    seed: int = 1
-    max_steps: int = 0
-    max_minutes: float = 0.0
-    max_epochs: int = 0
-    save_every: int = 500
-    log_every: int = 20
+    seed: Seed = 1
+    max_steps: Count = 0
+    max_minutes: Annotated[Number, Field(ge=0)] = 0.0
+    max_epochs: Count = 0
+    save_every: Positive = 500
+    log_every: Positive = 20
     start_from: str | None = None
-    device: Device = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Precision = "float32"
-    threads: int = 0
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
     compile: bool = False
     checkpoint_precision: StorageType = "float32"
     plots: bool = True
@@ -55,23 +56,11 @@ class RunConfig:
     def __post_init__(self) -> None:
         require(bool(self.folder), "folder", "a path", self.folder)
         require(self.start_from != "", "start_from", "the folder of a checkpoint", self.start_from)
-        require_integer("seed", self.seed, 0, 2**63 - 1)
-        require_integer("threads", self.threads, 0, _MOST_THREADS)
-        for name in ("max_steps", "max_epochs"):
-            require_integer(name, getattr(self, name), 0)
-        require_number("max_minutes", self.max_minutes, 0)
         limited = self.max_steps or self.max_minutes or self.max_epochs
         require(bool(limited), "max_steps", "above 0 (or max_minutes, or max_epochs)", self.max_steps)
-        require_integer("save_every", self.save_every, 1)
-        require_integer("log_every", self.log_every, 1)
-        require_choice("device", self.device, ("auto", "cpu", "cuda"))
-        require_choice("precision", self.precision, ("float32", "bfloat16", "float16"))
-        require_choice("checkpoint_precision", self.checkpoint_precision, tuple(NUMPY_TYPES))
-        for name in ("compile", "plots", "tensorboard"):
-            require_flag(name, getattr(self, name))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class ValidationConfig:
     """How the network is validated, and which checkpoints are kept.
 
@@ -86,24 +75,17 @@ class ValidationConfig:
         batch_tokens: Most tokens of a batch that measures the loss.
     """
 
-    every: int = 1000
+    every: Positive = 1000
     metric: Metric = "bleu"
-    patience: int = 0
-    keep_best: int = 0
-    max_sentences: int = 0
-    samples: int = 3
-    heat_maps: int = 1
-    batch_tokens: int = 8192
-
-    def __post_init__(self) -> None:
-        require_choice("metric", self.metric, ("bleu", "chrf"))
-        require_integer("every", self.every, 1)
-        for name in ("patience", "keep_best", "max_sentences", "samples", "heat_maps"):
-            require_integer(name, getattr(self, name), 0)
-        require_integer("batch_tokens", self.batch_tokens, 4)
+    patience: Count = 0
+    keep_best: Count = 0
+    max_sentences: Count = 0
+    samples: Count = 3
+    heat_maps: Count = 1
+    batch_tokens: Annotated[int, Field(ge=4)] = 8192
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class CardConfig:
     """The model card of the checkpoints.
 
@@ -116,9 +98,5 @@ class CardConfig:
 
     name: str = "dragoman"
     version: str = "1"
-    max_source_length: int = 256
-    max_target_length: int = 256
-
-    def __post_init__(self) -> None:
-        require_integer("max_source_length", self.max_source_length, 2)
-        require_integer("max_target_length", self.max_target_length, 1)
+    max_source_length: Annotated[int, Field(ge=2)] = 256
+    max_target_length: Positive = 256

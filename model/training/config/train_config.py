@@ -193,12 +193,10 @@ class TrainConfig:
             require(name in sections, name, "one of " + ", ".join(sorted(sections)), values[name])
         require(bool(values.get("corpora")), "corpora", "given, at least one", values.get("corpora"))
         lists = {name: _corpora(name, values.get(name, [])) for name in LISTS}
-        classes = {f.name: f.default_factory for f in dataclasses.fields(cls)} | {"run": RunConfig}
-        single: dict[str, object] = {
-            name: build(cast(type, classes[name]), values.get(name, {}), name)
-            for name in sections.difference(LISTS, ["network"])
-        }
-        return cls(**lists, **single, network=_network(values.get("network", {})))  # type: ignore[arg-type]
+        makers: dict[str, Any] = {f.name: f.default_factory for f in dataclasses.fields(cls)}
+        makers |= {"run": RunConfig, "network": _network, "decoding": _decoding}
+        single = {name: build(makers[name], values.get(name, {}), name) for name in sections - set(LISTS)}
+        return cls(**lists, **single)  # type: ignore[arg-type]
 
 
 def _corpora(name: str, entries: object) -> tuple[CorpusConfig, ...]:
@@ -206,11 +204,12 @@ def _corpora(name: str, entries: object) -> tuple[CorpusConfig, ...]:
     return tuple(build(CorpusConfig, e, f"{name}[{i}]") for i, e in enumerate(cast(list[Values], entries)))
 
 
-def _network(section: object) -> NetworkConfig:
-    require(isinstance(section, Mapping), "network", "a table", section)
-    overrides = dict(cast(Values, section))
-    chosen = overrides.pop("preset", "small")
-    return build(NetworkConfig, {"preset": chosen, "overrides": overrides}, "network")
+def _network(*, preset: str = "small", **overrides: object) -> NetworkConfig:
+    return NetworkConfig(preset=preset, overrides=overrides)
+
+
+def _decoding(**values: object) -> DecodeOptions:
+    return DecodeOptions.from_dict(values)
 
 
 def _plain(value: object) -> object:

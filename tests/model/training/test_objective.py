@@ -5,9 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.errors import ConfigError
 from model.network.transformer import Transformer
-from model.training.config.optimisation import ObjectiveConfig
 from model.training.objective import (
     Smoothing,
     SummedLoss,
@@ -242,8 +240,3 @@ def test_updates_use_it_where_it_is_asked_for(tmp_path: Path) -> None:
     plain, off, on = losses
     assert plain == off
     assert on[0] > plain[0] + 1
-
-
-def test_a_negative_strength_is_refused() -> None:
-    with pytest.raises(ConfigError, match="`r_drop` must be a number at least 0"):
-        ObjectiveConfig(r_drop=-1.0)
