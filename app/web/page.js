@@ -36,9 +36,9 @@ const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * s
 /** The JSON body of an answer; what a proxy says instead of the service is not shown. */
 async function answerOf(response) {
   const body = await response.json().catch(() => null);
-  if (!body) throw new Refusal(`${words("broken")} (${response.status}).`);
-  if (!response.ok) throw refusalOf(body);
-  return body;
+  if (response.ok && body instanceof Object) return body;
+  if (typeof body?.error === "string") throw refusalOf(body);
+  throw new Refusal(`${words("broken")} (${response.status}).`);
 }
 
 function refusalOf({ error, code }) {
@@ -167,10 +167,16 @@ function fail(error) {
 
 function remember() {
   if (target.value && target.value !== localStorage.target) localStorage.former = localStorage.target ?? "";
-  Object.assign(localStorage, { source: source.value, target: target.value, text: text.value, key: key.value });
+  Object.assign(localStorage, { source: source.value, target: target.value, text: text.value, apiKey: key.value });
   const isLong = text.value.length > maxCharacters;
   count.textContent = text.value ? `${text.value.length}${maxCharacters < Infinity ? ` / ${maxCharacters}` : ""}` : "";
   count.classList.toggle("failed", isLong);
+}
+
+/** Translate anew; what is shown is in the wrong language. */
+function changeLanguage() {
+  show("");
+  translate();
 }
 
 /** Exchange the languages and the texts, where the way back exists, and translate. */
@@ -188,7 +194,7 @@ function readLink() {
   const linked = new URLSearchParams(location.hash.slice(1));
   text.value = linked.get("text") ?? localStorage.text ?? "";
   for (const name of ["source", "target"]) if (linked.has(name)) localStorage[name] = linked.get(name);
-  key.value = localStorage.key ?? "";
+  key.value = localStorage.apiKey ?? "";
 }
 
 async function copyText(content, message) {
@@ -207,9 +213,9 @@ text.addEventListener("keydown", (event) => {
 });
 source.addEventListener("change", () => {
   offerTargets();
-  translate();
+  changeLanguage();
 });
-target.addEventListener("change", translate);
+target.addEventListener("change", changeLanguage);
 key.addEventListener("change", translate);
 swap.addEventListener("click", swapLanguages);
 clear.addEventListener("click", () => {

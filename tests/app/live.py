@@ -6,6 +6,7 @@ Options are environment variables, as for the real one:
 - `DOUBLE_GATE`: A file; a step does not end before that exists.
 - `DOUBLE_PATIENCE`: Seconds that a slow client is given.
 - `DOUBLE_POISON`: A word that makes a step raise.
+- `DOUBLE_PAIRS`: What it translates, such as `en-fr,fr-en`.
 """
 
 import os
@@ -31,7 +32,9 @@ if __name__ == "__main__":
     protocol._SECONDS = float(os.environ.get("DOUBLE_PATIENCE", protocol._SECONDS))
     settings = Settings(_env_file=None)
     set_up_logs(settings.log_level)
-    backend = DoubleBackend(workers=settings.workers or 1)
+    pairs = os.environ.get("DOUBLE_PAIRS", "en-fr,fr-en").split(",")
+    directions = tuple((pair[:2], pair[3:]) for pair in pairs)
+    backend = DoubleBackend(("tiny", directions), workers=settings.workers or 1)
     backend.seconds = float(os.environ.get("DOUBLE_SECONDS", "0"))
     gate = Path(os.environ["DOUBLE_GATE"]) if "DOUBLE_GATE" in os.environ else None
     backend.rest = lambda seconds: rest(seconds, gate)
