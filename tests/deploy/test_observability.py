@@ -113,7 +113,9 @@ def test_every_alert_says_what_to_do() -> None:
     assert {rule["alert"] for rule in RULES if "alert" in rule} <= set(re.findall(r"Dragoman\w+", guide))
 
 
-needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool is missing; the Debian package prometheus has it"
+)
 
 
 @needs_promtool
