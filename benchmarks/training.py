@@ -38,9 +38,10 @@ from model.training.config.run import Precision, RunConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, plan_epoch
 from model.training.data.token_store import Lengths
-from model.training.device import tune_cpu
+from model.training.distributed.device import tune_cpu
+from model.training.optimisation.optimiser import build_optimiser
+from model.training.optimisation.step import Updater, autocast, sequence_loss
 from model.training.report.utilisation import measured_peak, operations_of_pair, wait_for
-from model.training.step import Updater, autocast, build_optimiser, sequence_loss
 
 WARM_UP = 2
 """Batches that are trained on before any is timed."""

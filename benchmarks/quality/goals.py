@@ -27,11 +27,11 @@ from model.evaluation.tuning import keep_best_search, searches, translate_with, 
 from model.training.config.data import CorpusConfig
 from model.training.config.files import load_train_config, merged, read_config_files
 from model.training.config.train_config import LISTS, TrainConfig
-from model.training.device import tuned_cpu
+from model.training.distributed.device import tuned_cpu
 from model.training.report.provenance import plain_config
 from model.training.run import open_run
 from model.training.run_folder.folder import RunFolder
-from model.training.validation import held_out_texts
+from model.training.validation.validator import held_out_texts
 from model.translation.translator import Translator
 
 ROOT = Path(__file__).parents[2]

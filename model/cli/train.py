@@ -138,7 +138,7 @@ def _train(
     files: tuple[Path, ...], options: dict[str, object], *, resume: bool, world: "World | None"
 ) -> None:
     config = load_train_config(files, nested(options))
-    from model.training.device import tuned_cpu
+    from model.training.distributed.device import tuned_cpu
     from model.training.distributed.world import SINGLE_PROCESS
     from model.training.run import open_run
 

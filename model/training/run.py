@@ -18,18 +18,18 @@ from model.training.config.train_config import TrainConfig, require_one_vocabula
 from model.training.data.batches import BatchStream
 from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data
-from model.training.device import choose_device, require_batches_for_all, require_precision
+from model.training.distributed.device import choose_device, require_batches_for_all, require_precision
 from model.training.distributed.world import SINGLE_PROCESS, World
+from model.training.optimisation.step import Updater
 from model.training.report.provenance import RunDescription, describe_data
 from model.training.report.utilisation import measured_peak
 from model.training.run_folder.folder import FolderLock, RunFolder, lock_folder
 from model.training.run_folder.resume_checks import is_resumable
 from model.training.run_folder.state import seed_everything
 from model.training.run_folder.writer import RunWriter
-from model.training.step import Updater
 from model.training.trainer import EndReason, Hook, Trainer
-from model.training.validation import Validator
-from model.training.validation_decoder import new_decoder
+from model.training.validation.decoder import new_decoder
+from model.training.validation.validator import Validator
 from model.training.warm_start import require_start, start_from
 
 logger = logging.getLogger(__name__)

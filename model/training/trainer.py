@@ -12,14 +12,14 @@ from model.errors import DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import BatchStream
 from model.training.distributed.world import SINGLE_PROCESS, World
+from model.training.optimisation.step import Update, Updater
+from model.training.optimisation.weight_averages import WeightAverages
 from model.training.report.progress import Measurements
 from model.training.report.provenance import Position
 from model.training.run_folder.folder import RunFolder
 from model.training.run_folder.state import capture_random_state, load_run_state, restore_random_state
 from model.training.run_folder.writer import RunWriter
-from model.training.step import Update, Updater
-from model.training.validation import EarlyStopping, Validator
-from model.training.weight_averages import WeightAverages
+from model.training.validation.validator import EarlyStopping, Validator
 
 EndReason = Literal["max_steps", "max_minutes", "max_epochs", "early_stopping", "interrupted"]
 _END_REASONS: tuple[EndReason, ...] = get_args(EndReason)

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.engines.weights import SHAPES
 from benchmarks.training import operations, pair_batches, usual_lengths
 from model.network.transformer import Transformer
-from model.training.step import sequence_loss
+from model.training.optimisation.step import sequence_loss
 from tests.benchmarks.commands import run
 
 CONFIG = SHAPES["tiny"]

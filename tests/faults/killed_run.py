@@ -14,9 +14,9 @@ from typing import Any
 
 from model import files
 from model.training.data.batches import Batch
+from model.training.optimisation.step import Update, Updater
 from model.training.run import open_run
 from model.training.run_folder import state
-from model.training.step import Update, Updater
 from tests.model.training.tiny_runs import tiny_run
 
 SECTIONS: dict[str, dict[str, Any]] = {

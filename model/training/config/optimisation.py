@@ -1,12 +1,14 @@
-"""ⓔ Configuration of the objective and the optimiser. No torch."""
+"""ⓔ Configuration of the objective, the optimiser and the learning rate. No torch."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from model.training.config.fields import STRICT, Count, Number, Positive
+from model.training.config.fields import STRICT, Count, Number, Positive, Share
+from model.validators import require
 
+ScheduleForm = Literal["inverse_sqrt", "noam", "cosine", "constant"]
 Decay = Annotated[Number, Field(ge=0, le=0.99999)]
 AboveZero = Annotated[Number, Field(gt=0)]
 FromZero = Annotated[Number, Field(ge=0)]
@@ -56,3 +58,26 @@ class OptimisationConfig:
     accumulate: Positive = 1
     ema_decay: Decay = 0.0
     average_last: Count = 0
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ScheduleConfig:
+    """How the learning rate changes from step to step (s, counted from 1; w: warm-up steps).
+
+    Attributes:
+        form: `inverse_sqrt`: peak × sqrt(w / s); `noam`: factor × model_dim^−½ × min(s^−½, s × w^−1.5)
+            (Vaswani et al. 2017, eq. 3), where optimisation.learning_rate is the factor;
+            `cosine`: from the peak down to minimum_ratio × peak at total_steps; `constant`: the peak.
+        warmup_steps: Steps over which the rate rises linearly from 0.
+        total_steps: End of the cosine; 0 takes run.max_steps.
+        minimum_ratio: Floor of the cosine, as a share of the peak.
+    """
+
+    form: ScheduleForm = "inverse_sqrt"
+    warmup_steps: Count = 1000
+    total_steps: Count = 0
+    minimum_ratio: Share = 0.1
+
+    def __post_init__(self) -> None:
+        warms_up = self.form != "noam" or self.warmup_steps > 0
+        require(warms_up, "warmup_steps", "at least 1 for noam", self.warmup_steps)

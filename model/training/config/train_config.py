@@ -19,9 +19,9 @@ from model.training.config.data import (
     VocabularyConfig,
 )
 from model.training.config.fields import build
-from model.training.config.optimisation import ObjectiveConfig, OptimisationConfig
+from model.training.config.optimisation import ObjectiveConfig, OptimisationConfig, ScheduleConfig
 from model.training.config.run import CardConfig, RunConfig, ValidationConfig
-from model.training.schedule import Schedule, ScheduleConfig
+from model.training.optimisation.schedule import Schedule
 from model.validators import require
 
 Values = Mapping[str, Any]

@@ -17,7 +17,7 @@ from model.training.data.token_store import PairDataset
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
 from model.training.run_folder.folder import RunFolder
-from model.training.validation import held_out_texts
+from model.training.validation.validator import held_out_texts
 
 logger = logging.getLogger(__name__)
 

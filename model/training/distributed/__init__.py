@@ -1,4 +1,4 @@
-"""Training on several processes: their collective operations, with and without torch.distributed."""
+"""The device of a run, and the processes that train together on several."""
 
 import os
 

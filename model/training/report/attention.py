@@ -14,7 +14,7 @@ from model.text.scripts import count_words
 from model.text.tokenizer import Tokenizer
 from model.training.report.curves import families_for
 from model.training.report.run_record import RunRecord
-from model.training.validation import Row
+from model.training.validation.validator import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from model.errors import DivergenceError
 from model.training.config.run import RunConfig
-from model.training.step import Update
+from model.training.optimisation.step import Update
 
 logger = logging.getLogger(__name__)
 

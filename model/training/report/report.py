@@ -24,7 +24,7 @@ from model.training.report.translations import (
     write_by_length,
 )
 from model.training.run_folder.folder import RunFolder
-from model.training.validation import TranslatedText
+from model.training.validation.validator import TranslatedText
 
 logger = logging.getLogger(__name__)
 

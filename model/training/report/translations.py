@@ -17,7 +17,7 @@ from model.evaluation.scores import TranslationScores, bleu_metric, score_transl
 from model.files import write_text_atomically
 from model.text.scripts import count_words
 from model.training.report.curves import write_picture
-from model.training.validation import Row, TranslatedText
+from model.training.validation.validator import Row, TranslatedText
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

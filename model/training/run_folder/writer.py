@@ -23,7 +23,7 @@ from model.training.report.translations import KeptTranslations, Translations
 from model.training.run_folder.checkpoint_retention import CheckpointRetention
 from model.training.run_folder.folder import RunFolder
 from model.training.run_folder.state import RunState, save_run_state
-from model.training.validation import ValidationResult
+from model.training.validation.validator import ValidationResult
 
 logger = logging.getLogger(__name__)
 

@@ -55,7 +55,7 @@ def config(tmp_path: Path) -> Path:
 
 STOPS_AT_STEP_12 = """
 import os, signal
-from model.training.step import Updater
+from model.training.optimisation.step import Updater
 
 def update(self, step, batches):
     if step == 12:

@@ -12,8 +12,8 @@ from model.text.tokenizer import Tokenizer
 from model.training.config.data import BatchConfig
 from model.training.data.batches import BatchStream
 from model.training.data.token_store import PairDataset
+from model.training.optimisation.step import Update, sequence_loss
 from model.training.run import Run, open_run
-from model.training.step import Update, sequence_loss
 from model.training.warm_start import start_from
 from tests.model.training.tiny_runs import tiny_run
 

@@ -10,7 +10,7 @@ from model.native.operators import Operators
 from model.network.native_ops.attention import attend_sentences
 from model.network.native_ops.projection import project
 from model.network.native_ops.residual import add_dropped, dropped, norm_beside
-from model.training.objective import Smoothing, label_smoothed_loss
+from model.training.optimisation.objective import Smoothing, label_smoothed_loss
 
 WIDTH = 64
 

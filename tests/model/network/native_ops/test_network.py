@@ -7,7 +7,7 @@ from torch import Tensor
 from model.native.operators import Operators
 from model.network.native_ops import loading
 from model.network.transformer import Transformer
-from model.training.objective import Smoothing, label_smoothed_loss
+from model.training.optimisation.objective import Smoothing, label_smoothed_loss
 from tests.model.tiny_networks import tiny_config
 
 SHAPES: dict[str, dict[str, object]] = {

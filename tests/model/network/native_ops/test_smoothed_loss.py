@@ -6,7 +6,7 @@ from torch import Tensor
 
 from model.native.operators import Operators
 from model.network.native_ops import loading
-from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss
+from model.training.optimisation.objective import Smoothing, SummedLoss, label_smoothed_loss
 
 PAD = 3
 

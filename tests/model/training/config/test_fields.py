@@ -9,10 +9,9 @@ from model.errors import ConfigError
 from model.request import DecodeOptions
 from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig, VocabularyConfig
 from model.training.config.fields import build, choices, field_docs, value_kinds
-from model.training.config.optimisation import ObjectiveConfig, OptimisationConfig
+from model.training.config.optimisation import ObjectiveConfig, OptimisationConfig, ScheduleConfig
 from model.training.config.run import CardConfig, RunConfig, ValidationConfig
 from model.training.config.train_config import TrainConfig
-from model.training.schedule import ScheduleConfig
 
 CLASSES = [
     BatchConfig,

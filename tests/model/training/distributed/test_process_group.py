@@ -42,7 +42,7 @@ ALWAYS = 1 - 1e-9
 
 STOPS_AT_STEP_6 = """
 import os, signal
-from model.training.step import Updater
+from model.training.optimisation.step import Updater
 
 def update(self, step, batches):
     if step == 6 and (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0"):

@@ -7,8 +7,8 @@ import torch
 
 from model.errors import DivergenceError
 from model.training.config.run import RunConfig
+from model.training.optimisation.step import Update
 from model.training.report.progress import Measurements, Progress, completed_share, time_left
-from model.training.step import Update
 
 
 def update(loss: float, norm: float = 1.0, rate: float = 0.1) -> Update:

@@ -14,7 +14,7 @@ from model.training.report.report import report_if_possible, write_report
 from model.training.report.translations import KeptTranslations, Translations
 from model.training.run import Run, open_run
 from model.training.run_folder.folder import RunFolder
-from model.training.validation import TranslatedText
+from model.training.validation.validator import TranslatedText
 from tests.model.training.tiny_runs import tiny_run, tiny_values
 
 HOSTILE = "<script>alert('x')</script> & \"quotes\""

@@ -13,7 +13,7 @@ from model.training.report.translations import (
     worst,
     write_by_length,
 )
-from model.training.validation import TranslatedText
+from model.training.validation.validator import TranslatedText
 
 
 def translations(step: int) -> Translations:

@@ -5,7 +5,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from model.network.transformer import Transformer
 from model.training.report.utilisation import measured_peak, operations_of_batch, operations_of_pair
 from tests.model.tiny_networks import ids, tiny_config
-from tests.model.training.test_step import batch
+from tests.model.training.optimisation.test_step import batch
 
 SHAPE = tiny_config(attention_dropout=0.0)
 

@@ -28,8 +28,8 @@ from model.training.config.run import Precision
 from model.training.data.batches import Batch
 from model.training.data.corpus import read_pairs
 from model.training.distributed.world import SINGLE_PROCESS, World
-from model.training.step import autocast, sequence_loss
-from model.training.validation_decoder import NewDecoder, ValidationDecoder
+from model.training.optimisation.step import autocast, sequence_loss
+from model.training.validation.decoder import NewDecoder, ValidationDecoder
 
 
 @dataclass(frozen=True)

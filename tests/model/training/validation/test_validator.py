@@ -13,7 +13,8 @@ from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
-from model.training.validation import (
+from model.training.validation.decoder import NewDecoder, new_decoder
+from model.training.validation.validator import (
     DirectionResult,
     EarlyStopping,
     Row,
@@ -22,7 +23,6 @@ from model.training.validation import (
     Validator,
     held_out_texts,
 )
-from model.training.validation_decoder import NewDecoder, new_decoder
 from tests.model.tiny_networks import tiny_config
 from tests.model.training.parallel_text import made_up_pairs, write_corpus
 

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from model.config import TransformerConfig
 from model.errors import DivergenceError
-from model.training.config.optimisation import OptimisationConfig
 from model.training.config.run import Precision
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch
-from model.training.device import require_precision
+from model.training.distributed.device import require_precision
 from model.training.distributed.world import SINGLE_PROCESS, World
-from model.training.objective import Smoothing, SummedLoss, label_smoothed_loss, r_drop_loss
+from model.training.optimisation.objective import Smoothing, SummedLoss, label_smoothed_loss, r_drop_loss
+from model.training.optimisation.optimiser import build_optimiser
+from model.training.optimisation.schedule import Schedule
 from model.training.report.utilisation import operations_of_batch
-from model.training.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -194,34 +194,3 @@ class Updater:
                 self.optimiser.state[weight] = {k: v.to(weight.device) for k, v in saved.items()}
         if values["scaler"]:
             self._scaler.load_state_dict(values["scaler"])
-
-
-def decay_groups(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
-    """The weights with weight decay, and those without.
-
-    Biases, norms and embeddings do not decay: it would not regularise them. A tied output projection is an
-    embedding.
-    """
-    embeddings = {id(m.weight) for m in network.modules() if isinstance(m, nn.Embedding)}
-    decay: list[Tensor] = []
-    keep: list[Tensor] = []
-    for weight in network.parameters():
-        if weight.requires_grad:
-            (decay if weight.ndim >= 2 and id(weight) not in embeddings else keep).append(weight)
-    return decay, keep
-
-
-def build_optimiser(network: nn.Module, config: OptimisationConfig) -> torch.optim.AdamW:
-    """AdamW over all weights; `fused` updates all of them in one kernel, on CPU and CUDA."""
-    decay, keep = decay_groups(network)
-    groups: list[dict[str, Any]] = [
-        {"params": decay, "weight_decay": config.weight_decay},
-        {"params": keep, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
-        lr=config.learning_rate,
-        betas=(config.beta1, config.beta2),
-        eps=config.epsilon,
-        fused=True,
-    )

@@ -1,7 +1,8 @@
 import pytest
 
 from model.errors import ConfigError
-from model.training.schedule import Schedule, ScheduleConfig, ScheduleForm
+from model.training.config.optimisation import ScheduleConfig, ScheduleForm
+from model.training.optimisation.schedule import Schedule
 
 WARMUP, PEAK, DIM = 400, 2e-3, 512
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from model.training.config.optimisation import OptimisationConfig
-from model.training.weight_averages import WeightAverages, weights_of
+from model.training.optimisation.weight_averages import WeightAverages, weights_of
 
 
 def network(value: float = 0.0) -> nn.Linear:

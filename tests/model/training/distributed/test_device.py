@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.errors import ConfigError
-from model.training.device import choose_device, require_batches_for_all, tuned_cpu
+from model.training.distributed.device import choose_device, require_batches_for_all, tuned_cpu
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.run import open_run
 from tests.model.training.tiny_runs import tiny_run

@@ -3,41 +3,14 @@
 import logging
 import math
 from dataclasses import dataclass
-from typing import Literal
 
-import pydantic
-
-from model.training.config.fields import STRICT, Count, Share
+from model.training.config.optimisation import ScheduleConfig
 from model.validators import require
 
 logger = logging.getLogger(__name__)
 
-ScheduleForm = Literal["inverse_sqrt", "noam", "cosine", "constant"]
 # A learning rate meant for another form makes Noam's curve about a thousand times too low.
 _LOWEST_NOAM_FACTOR = 0.02
-
-
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=STRICT)
-class ScheduleConfig:
-    """How the learning rate changes from step to step (s, counted from 1; w: warm-up steps).
-
-    Attributes:
-        form: `inverse_sqrt`: peak × sqrt(w / s); `noam`: factor × model_dim^−½ × min(s^−½, s × w^−1.5)
-            (Vaswani et al. 2017, eq. 3), where optimisation.learning_rate is the factor;
-            `cosine`: from the peak down to minimum_ratio × peak at total_steps; `constant`: the peak.
-        warmup_steps: Steps over which the rate rises linearly from 0.
-        total_steps: End of the cosine; 0 takes run.max_steps.
-        minimum_ratio: Floor of the cosine, as a share of the peak.
-    """
-
-    form: ScheduleForm = "inverse_sqrt"
-    warmup_steps: Count = 1000
-    total_steps: Count = 0
-    minimum_ratio: Share = 0.1
-
-    def __post_init__(self) -> None:
-        warms_up = self.form != "noam" or self.warmup_steps > 0
-        require(warms_up, "warmup_steps", "at least 1 for noam", self.warmup_steps)
 
 
 @dataclass(frozen=True)

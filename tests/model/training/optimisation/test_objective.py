@@ -6,16 +6,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from model.network.transformer import Transformer
-from model.training.objective import (
+from model.training.optimisation.objective import (
     Smoothing,
     SummedLoss,
     label_smoothed_loss,
     r_drop_loss,
     symmetric_divergence,
 )
-from model.training.step import Updater
+from model.training.optimisation.step import Updater
 from tests.model.tiny_networks import noise, tiny_config
-from tests.model.training.test_step import batch
+from tests.model.training.optimisation.test_step import batch
 from tests.model.training.tiny_runs import tiny_run
 
 PAD, VOCAB = 0, 11
@@ -178,7 +178,7 @@ def test_value_and_gradient_are_those_of_both_divergences() -> None:
 
 def test_many_rows_are_as_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = symmetric_divergence(noise(12, 11), LABELS, SMOOTHING)
-    monkeypatch.setattr("model.training.objective._DIVERGENCE_ROWS", 4)
+    monkeypatch.setattr("model.training.optimisation.objective._DIVERGENCE_ROWS", 4)
     torch.testing.assert_close(symmetric_divergence(noise(12, 11), LABELS, SMOOTHING), whole)
 
 

@@ -4,7 +4,7 @@ import torch
 from model.errors import NativeError
 from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
-from model.training.validation_decoder import ValidationDecoder, new_decoder
+from model.training.validation.decoder import ValidationDecoder, new_decoder
 from tests.model.tiny_networks import tiny_config
 
 REQUESTS = [
@@ -28,7 +28,7 @@ def without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise NativeError("not here")
 
-    monkeypatch.setattr("model.training.validation_decoder.native_factory", refuse)
+    monkeypatch.setattr("model.training.validation.decoder.native_factory", refuse)
 
 
 def test_natively_the_same_translations_as_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""Validation during a run: held-out text is translated and scored."""
