@@ -12,8 +12,8 @@ from app.http.answers import Detections, answered, description, detected, transl
 from app.http.openapi import Operation
 from app.http.request import Received, context_of, receive
 from app.http.streaming import answer, while_connected
-from app.translation.markup_syntax import HTML
 from app.translation.request import TranslationRequest
+from model.text.formats.markup_syntax import HTML
 from model.text.languages import language_name
 
 _LANGUAGES: Final = TypeAdapter(list[schemas.Language])

@@ -17,12 +17,12 @@ from typing import Final
 from app.admission.quota import Quota
 from app.background import in_background
 from app.errors import OverloadedError
-from app.translation.markup_syntax import HTML
 from app.translation.request import TranslationRequest
 from app.translation.service import TranslationService
 from model.errors import TextTooLongError
 from model.text.formats.file_text import FileText
 from model.text.formats.formats import read_file
+from model.text.formats.markup_syntax import HTML
 
 # A portion is queued as one request: small enough for the other clients, large enough for full batches.
 _PORTION_CHARACTERS: Final = 4_000

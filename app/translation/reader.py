@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 
 from app.translation.catalogue import Catalogue, Route
-from app.translation.markup import Layout, Markup, PlainText
 from app.translation.request import TranslationRequest
 from app.translation.text_job import TextJob
 from model.errors import ForeignTextError, TextTooLongError
 from model.request import DecodeOptions
+from model.text.formats.markup import Layout, Markup, PlainText
 from model.text.languages import Detection, LanguageDetector, usable_language
 from model.translation.document_translation import with_alternatives
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.translation.catalogue import Route
-from app.translation.markup_syntax import MarkupSyntax
 from model.text.document import Splitting
+from model.text.formats.markup_syntax import MarkupSyntax
 from model.text.languages import Detection
 from model.text.tokenizer import Tokenizer
 from model.translation.result import SentenceTranslation

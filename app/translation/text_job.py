@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Self
 
 from app.translation.catalogue import Hop, Route
-from app.translation.markup import Layout
 from app.translation.request import Answer
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Splitting
+from model.text.formats.markup import Layout
 from model.text.languages import Detection
 from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer

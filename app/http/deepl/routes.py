@@ -17,10 +17,10 @@ from app.http.request import Received, client_of, context_of, read_fields, recei
 from app.http.streaming import while_connected
 from app.http.validation import validate
 from app.lifecycle.context import Context
-from app.translation.markup_syntax import HTML, XML, MarkupSyntax
 from app.translation.request import Answer, TranslationRequest
 from model.errors import InputError
 from model.text.document import Splitting
+from model.text.formats.markup_syntax import HTML, XML, MarkupSyntax
 
 _SPLITTING: Final[dict[str, Splitting]] = {"0": "none", "1": "sentences", "nonewlines": "across_lines"}
 _MARKUP: Final[dict[str | None, MarkupSyntax | None]] = {None: None, "html": HTML, "xml": XML}

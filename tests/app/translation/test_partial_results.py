@@ -6,12 +6,12 @@ import pytest
 
 from app.backend import Model
 from app.translation.catalogue import Catalogue
-from app.translation.markup_syntax import HTML
 from app.translation.partial_results import PartialResults
 from app.translation.reader import Reader
 from app.translation.request import TranslationRequest
 from app.translation.text_job import TextJob
 from model.request import Hypothesis
+from model.text.formats.markup_syntax import HTML
 from tests.app.double import DoubleBackend
 
 

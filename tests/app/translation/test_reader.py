@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import pytest
 
 from app.translation.catalogue import Catalogue
-from app.translation.markup_syntax import HTML, MarkupSyntax
 from app.translation.reader import Reader
 from app.translation.request import TranslationRequest
 from app.translation.text_job import TextJob
 from model.errors import ConfigError, InputError, TextTooLongError, UnsupportedLanguageError
 from model.text.document import Splitting
+from model.text.formats.markup_syntax import HTML, MarkupSyntax
 from tests.app.double import DoubleBackend
 
 BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"), ("fr", "en"))))

@@ -3,12 +3,12 @@
 import pytest
 
 from app.translation.catalogue import Catalogue
-from app.translation.markup_syntax import HTML
 from app.translation.reader import Reader
 from app.translation.request import TranslationRequest
 from app.translation.text_job import TextJob
 from model.errors import DecodingError, TextTooLongError
 from model.request import Hypothesis
+from model.text.formats.markup_syntax import HTML
 from tests.app.double import DoubleBackend
 
 BACKEND = DoubleBackend(("de-en", (("de", "en"),)), ("en-fr", (("en", "fr"),)))

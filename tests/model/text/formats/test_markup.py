@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.translation.markup import Markup
-from app.translation.markup_syntax import HTML, XML, MarkupSyntax
+from model.text.formats.markup import Markup
+from model.text.formats.markup_syntax import HTML, XML, MarkupSyntax
 from model.text.kept_strings import CLOSING_MARK, OPENING_MARK
 
 TAGS = ["<p>", "</p>", "<b>", "</b>", "<b", "<br/>", "<a href='x>y'>", "</"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol, Self
 
-from app.translation.markup_syntax import HTML, MarkupSyntax, closes_itself, has_translate_no
+from model.text.formats.markup_syntax import HTML, MarkupSyntax, closes_itself, has_translate_no
 from model.text.kept_strings import CLOSING_MARK, MARKS, OPENING_MARK
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from app.translation.markup import Markup
-from app.translation.markup_syntax import ENDED_BY, closes_itself, has_translate_no
+from model.text.formats.markup import Markup
+from model.text.formats.markup_syntax import ENDED_BY, closes_itself, has_translate_no
 
 
 @pytest.mark.parametrize(
