@@ -257,7 +257,7 @@ def reference_translations(checkpoint: Checkpoint, load: Workload) -> list[str]:
     help="Precision of all services; in float32 their answers must be equal.",
 )
 @click.option("--search", default="greedy", type=click.Choice(list(SEARCHES)), help="How.")
-@click.option("--null-backend", is_flag=True, help="Also ours with an engine that returns the source.")
+@click.option("--null-backend", is_flag=True, help="Also ours with an engine that answers at once.")
 @device_option
 @timing_options
 def main(

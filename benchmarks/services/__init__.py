@@ -74,7 +74,7 @@ def echo_service() -> ServiceSpec:
 
 
 def null_service(checkpoint: Path) -> ServiceSpec:
-    """Ours, with an engine that gives the source back at once."""
+    """Ours, with an engine that answers at once."""
     command = _module("null_backend", f"--checkpoint={checkpoint}")
     return ServiceSpec(name=f"{OURS}, nothing decoded", command=command, translates=False)
 

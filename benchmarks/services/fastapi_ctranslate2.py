@@ -28,7 +28,7 @@ class Request(BaseModel):
     q: str
     source: str
     target: str
-    decoding: dict[str, str | int]
+    decoding: dict[str, str | int] = {}
 
 
 class Answer(BaseModel):

@@ -7,6 +7,7 @@ from model.text.languages import canonical_code
 
 _DOTTED_AND_DOTLESS_I = frozenset({"tr", "az"})
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_SMALL_LETTER = re.compile("[a-z]")
 _ALWAYS_SMALL = str.maketrans("", "", "ßºª")
 _LONG_WORD = 4  # letters; shorter ones alone are as often abbreviations
 _CAPITALISED_NOUNS = frozenset({"de", "lb"})
@@ -29,7 +30,7 @@ def is_in_capitals(sentence: str) -> bool:
 
     It has two words in capitals or one of four letters, and no letter that is lower case or caseless.
     """
-    if any(
+    if _SMALL_LETTER.search(sentence) or any(
         letter.islower() or unicodedata.category(letter) == "Lo"
         for letter in sentence.translate(_ALWAYS_SMALL)
     ):

@@ -31,6 +31,9 @@ _PICTURES = (
 # Signs that are also emoji (Unicode's emoji-data.txt); ℹ would count as a letter.
 _SIGNS = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299"
 _EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}{_SIGNS}{MARKS}]"
+# Most sentences begin with a letter and end with a mark, with nothing around them.
+_PLAIN_FIRST = re.compile("[A-Za-z]")
+_PLAIN_LAST = re.compile("[!-~]")
 _KEY = "[0-9#*]"  # before the characters that turn it into a keycap
 _TRAILING = re.compile(rf"(?:\u20e3\ufe0f?{_KEY}|{_EDGE})*+")  # of the reversed text
 _LEADING = re.compile(rf"(?:{_KEY}\ufe0f?\u20e3|{_EDGE}|[-*+#>•‣◦·–—]++(?=\s))*+")
@@ -133,6 +136,8 @@ def _ends(text: str, language: str, splitting: Splitting) -> Iterator[int]:
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
     """Returns a span without what surrounds its words; None if it has no letter."""
+    if _PLAIN_FIRST.match(text, start, end) and _PLAIN_LAST.match(text, end - 1, end):
+        return start, end
     start += _length(_LEADING, text[start:end])
     part = text[start:end]
     end -= _length(_TRAILING, part[::-1])

@@ -45,9 +45,8 @@ _FIGURES = (
 OPENING_MARK, CLOSING_MARK = MARKS = "\ue000\ue001"
 """Characters of private use that stand for a tag inside a sentence: for a closing tag, and for any other."""
 _KEPT = re.compile(f"[{MARKS}]+|(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLACEHOLDERS)}", re.IGNORECASE)
-_HINT = re.compile(
-    rf"[{{%`<&@${MARKS}]|://|www\.|\d|\u20e3|[^\x00-\u218f\u2c00-\ud7ff\uf900-\uffff]", re.IGNORECASE
-)
+# A class of characters is searched six times as fast as alternatives; MARKS are in its last range but one.
+_HINT = re.compile(r"[{%`<&@$\d\u20e3\u2190-\u2bff\ud800-\uf8ff\U00010000-\U0010ffff]")
 _NUMBER = re.compile(r"\d+")
 _FEW = 683
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -83,7 +82,7 @@ def with_numbers(text: str, keep: Sequence[str] = ()) -> tuple[str, tuple[KeptSt
         text: A sentence.
         keep: Further strings to keep.
     """
-    if not keep and _HINT.search(text) is None:
+    if not (keep or _may_hold_strings(text)):
         return text, ()
     matches = list(_matches(text, keep))
     kept = [KeptString(match[0], "", 0, (False, False)) for match in matches if match["figure"]]
@@ -100,6 +99,11 @@ def with_numbers(text: str, keep: Sequence[str] = ()) -> tuple[str, tuple[KeptSt
         parts += [text[end:begin], "" if is_apart[0] else " ", kept[-1].number, "" if is_apart[1] else " "]
         end = stop
     return "".join([*parts, text[end:]]), tuple(kept)
+
+
+def _may_hold_strings(text: str) -> bool:
+    """Returns whether a text may hold a string to keep; most texts do not."""
+    return _HINT.search(text) is not None or "://" in text or "www." in text.lower()
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -124,7 +128,7 @@ def _glue(string: str, is_apart_before: bool, is_apart_behind: bool) -> tuple[bo
 
 def without_kept_strings(text: str) -> str:
     """Returns a text without placeholders and the like, which say nothing of its language."""
-    return text if _HINT.search(text) is None else _KEPT.sub(" ", text)
+    return _KEPT.sub(" ", text) if _may_hold_strings(text) else text
 
 
 def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
@@ -137,8 +141,9 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
     for string in kept:
         put_back = _in_place_of_number if string.number else _with_figure
         translation = put_back(translation, string)
-    has_empty_element = any(OPENING_MARK + CLOSING_MARK in string.text for string in kept)
-    return translation if has_empty_element else _EMPTY_ELEMENT.sub(_around_word, translation)
+    if OPENING_MARK not in translation or any(OPENING_MARK + CLOSING_MARK in each.text for each in kept):
+        return translation
+    return _EMPTY_ELEMENT.sub(_around_word, translation)
 
 
 def _around_word(empty: re.Match[str]) -> str:

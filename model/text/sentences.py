@@ -31,7 +31,7 @@ def sentence_ends(line: str, language: str) -> list[int]:
         line: Any text without line breaks.
         language: Canonical code; an unknown language is split by English rules.
     """
-    readable = _SURROGATE.sub("\ufffd", line)
+    readable = line if line.isascii() else _SURROGATE.sub("\ufffd", line)
     return [end for end in _candidates(readable, language) if not _continues(readable, end, language)]
 
 

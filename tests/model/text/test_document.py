@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.text import document as module
 from model.text.document import Document, Splitting
 
 LANGUAGES = ["en", "fr", "de", "es", "cs", "zh", "ja", "zh-Hans", "qqq", ""]
@@ -219,3 +220,11 @@ def test_sentences_can_become_gaps(text: str, data: st.DataObject) -> None:
     assert some.sentences == tuple(compress(document.sentences, kept))
     assert len(some.gaps) == len(some.sentences) + 1
     assert some.rebuild(some.sentences) == text
+
+
+@given(st.text(st.sampled_from("aZ1#*-. !\u20e3\ufe0f🙂\u00a0\x7fℹ你é") | st.characters(), max_size=12))
+def test_a_span_with_plain_ends_is_not_trimmed(text: str) -> None:
+    start = module._length(module._LEADING, text)
+    end = len(text) - module._length(module._TRAILING, text[start:][::-1])
+    expected = (start, end) if any(map(str.isalpha, text[start:end])) else None
+    assert module._trimmed(text, 0, len(text)) == expected

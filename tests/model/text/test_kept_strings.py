@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.text import kept_strings
 from model.text.kept_strings import CLOSING_MARK, OPENING_MARK, with_kept_strings, with_numbers
 from model.text.normalisation import clean
 
@@ -115,3 +116,33 @@ def test_what_is_kept_has_a_number_of_its_own(text: str, keep: list[str], found:
     assert [string.text for string in kept] == found
     assert "217" not in {string.number for string in kept if "2.17 m" in found}
     assert with_kept_strings(read, kept) == text
+
+
+PARTS = [
+    "a",
+    " ",
+    "1",
+    ".",
+    ":",
+    "/",
+    "w",
+    "W",
+    "www.",
+    "://",
+    "@",
+    "{",
+    "}",
+    "%d",
+    "<b>",
+    "&amp;",
+    "`",
+    "€",
+    "🙂",
+]
+
+
+@given(
+    text=st.lists(st.sampled_from([*PARTS, "\u20e3", "٣", OPENING_MARK, "é"]) | st.characters()).map("".join)
+)
+def test_the_quick_look_misses_no_string_to_keep(text: str) -> None:
+    assert kept_strings._may_hold_strings(text) or kept_strings._KEPT.search(text) is None
