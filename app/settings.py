@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.admission.rates import parse_rate
+from model.text.formats.formats import MAX_UNPACKED_BYTES
 
 ENV_PREFIX = "DRAGOMAN_"
 # An origin as browsers send it: ASCII, and without the default port.
@@ -260,7 +261,7 @@ class LimitSettings(BaseModel):
         description="Most bytes of a request with a file; never more than DRAGOMAN_MAX_HELD_BYTES",
     )
     max_unpacked_bytes: int = Field(
-        default=67_108_864,
+        default=MAX_UNPACKED_BYTES,
         ge=1024,
         description="Most bytes of the parts of a docx, pptx, odt, odp or epub file, unpacked",
     )

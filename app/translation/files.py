@@ -3,7 +3,6 @@
 import asyncio
 import math
 import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -20,9 +19,7 @@ from app.errors import OverloadedError
 from app.translation.request import TranslationRequest
 from app.translation.service import TranslationService
 from model.errors import TextTooLongError
-from model.text.formats.file_text import FileText
 from model.text.formats.formats import read_file
-from model.text.formats.markup_syntax import HTML
 
 # A portion is queued as one request: small enough for the other clients, large enough for full batches.
 _PORTION_CHARACTERS: Final = 4_000
@@ -30,8 +27,6 @@ _PORTION_TEXTS: Final = 64
 # Bytes that the smallest file counts as, so that many small files cannot fill a disk.
 _LEAST_COST: Final = 4_096
 _MAX_JOBS: Final = 1_024
-_SAMPLE_CHARACTERS: Final = 2_000
-_TAG: Final = re.compile("<[^<>]*>")
 _FIELD: Final = "file"
 
 
@@ -65,9 +60,10 @@ async def translate_file(
         UnavailableError: If there is no capacity for it now.
         DeadlinePassedError: If the deadline came first.
     """
-    file = await in_background(partial(read_file, suffix, content, max_unpacked_bytes))
+    file = await in_background(partial(read_file, suffix, content, target, max_unpacked_bytes))
     if source is None:
-        source = await _source(service, file, client, deadline)
+        found = await service.detect(file.sample, client, deadline)
+        source = found[0].language
     total, translations = sum(map(len, file.texts)), list[str]()
     progress(0, total)
     # Languages are checked even if there is nothing to translate.
@@ -79,8 +75,8 @@ async def translate_file(
             target=target,
             deadline=deadline,
             client=client,
-            markup=HTML if file.is_markup else None,
-            splitting="across_lines" if file.joins_lines else "sentences",
+            markup=file.markup,
+            splitting=file.splitting,
         )
         try:
             answers = await service.translate(request)
@@ -89,16 +85,6 @@ async def translate_file(
         translations += [answer.text for answer in answers]
         progress(sum(map(len, file.texts[: len(translations)])), total)
     return await in_background(partial(file.rebuild, translations[: len(file.texts)]))
-
-
-async def _source(service: TranslationService, file: FileText, client: str, deadline: float) -> str:
-    sample = ""
-    for text in file.texts:
-        sample += _TAG.sub(" ", text[: 10 * _SAMPLE_CHARACTERS]) + "\n" if file.is_markup else f"{text}\n"
-        if len(sample) > _SAMPLE_CHARACTERS:
-            break
-    found = await service.detect(sample, client, deadline)
-    return found[0].language
 
 
 def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:

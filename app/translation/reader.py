@@ -8,7 +8,7 @@ from app.translation.request import TranslationRequest
 from app.translation.text_job import TextJob
 from model.errors import ForeignTextError, TextTooLongError
 from model.request import DecodeOptions
-from model.text.formats.markup import Layout, Markup, PlainText
+from model.text.formats.markup import layout_of
 from model.text.languages import Detection, LanguageDetector, usable_language
 from model.translation.document_translation import with_alternatives
 
@@ -66,7 +66,7 @@ class Reader:
     def _plan_text(
         self, request: TranslationRequest, text: str, field: str, source: str | None, target: str
     ) -> TextJob:
-        layout: Layout = Markup.split(text, request.markup) if request.markup else PlainText(text)
+        layout = layout_of(text, request.markup)
         detection, language = None, source
         if language is None:
             detection = self._detect_for(request, target, " ".join(layout.texts))

@@ -1,9 +1,10 @@
 """`dragoman translate`: translates lines, a document or a corpus, from a file or standard input."""
 
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -19,6 +20,7 @@ from model.cli.options import (
 )
 from model.cli.resumable_output import HashedLines, ResumableOutput
 from model.cli.text_files import STANDARD, LineForm, is_file_of, read_lines, written
+from model.text.formats.formats import FORMATTED, read_file, suffix_of
 
 if TYPE_CHECKING:
     from model.checkpoint.card import Pair
@@ -84,10 +86,14 @@ def translate(
     is kept. Large files are streamed. Input in gzip format is decompressed, and an output whose name
     ends in .gz is compressed.
 
+    A FILE whose name ends in .docx, .pptx, .odt, .odp, .epub, .html, .htm, .md, .srt, .vtt, .xliff or
+    .xlf becomes a file of the same format, in which layout, links and code stay.
+
     \b
     Examples:
       echo "Good morning." | dragoman translate --source en --target fr
       dragoman translate -s en -t fr --beam-size 8 book.txt -o livre.txt
+      dragoman translate -s en -t fr letter.docx -o lettre.docx
       dragoman translate -s en -t fr mono.en.gz --pairs --skip-long --resume -o pairs.tsv.gz
     """
     form = LineForm(column, pairs)
@@ -101,8 +107,16 @@ def translate(
     if unfinished is not None and unfinished.is_complete:
         click.echo(f"{output} is complete already", err=True)
         return
+    # Standard input may have no name.
+    suffix = PurePath(str(getattr(file, "name", ""))).suffix.lower()
+    is_formatted = suffix in FORMATTED and not (document or pairs or column or resume or skip_long)
+    if is_formatted and output != STANDARD and PurePath(output).suffix.lower() != suffix:
+        raise Misuse(f"--output must end in {suffix}, as FILE does, but is {output}")
     translator = setup.load()
     options = translator.card.options(decoding) if decoding else None
+    if is_formatted:
+        _translate_file(translator, Path(file.name), output, languages, options, progress)
+        return
     lines = read_lines(file)
     sample = list(lines if document else islice(lines, 1 if file.isatty() else _SAMPLE_LINES))
     pair = languages.resolve(
@@ -124,6 +138,28 @@ def translate(
     if job.cut:
         those = "sentences" if document else _counted(job.cut)
         click.echo(f"{those} ended by the length limit", err=True)
+
+
+def _translate_file(
+    translator: "Translator",
+    file: Path,
+    output: str,
+    languages: Languages,
+    options: "DecodeOptions | None",
+    shows_progress: bool | None,
+) -> None:
+    """Translates a file whose format is kept."""
+    sample = read_file(suffix_of(file.name), file.read_bytes(), "").sample
+    source, target = languages.resolve(translator.card, sample)
+    with progress_bar("sentences", wanted=shows_progress) as bar:
+        buffer = io.BytesIO()
+        translations = translator.translate_file(
+            file, buffer, source=source, target=target, options=options, progress=bar.update
+        )
+    with written(output) as result:
+        result.write(buffer.getvalue())
+    if not all(translation.is_finished for translation in translations):
+        click.echo("sentences ended by the length limit", err=True)
 
 
 @dataclass(frozen=True)

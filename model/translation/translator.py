@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from threading import Event, Lock
-from typing import Self, overload
+from typing import BinaryIO, Self, overload
 
 from model.checkpoint.card import ModelCard
 from model.checkpoint.folder import Checkpoint, load_checkpoint
@@ -19,6 +20,9 @@ from model.decoding.factory import EngineFactory, engine_factory
 from model.decoding.runner import Result
 from model.errors import TextTooLongError, TranslationError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.text.document import Splitting
+from model.text.formats.formats import read_file, suffix_of
+from model.text.formats.markup import layout_of
 from model.text.tokenizer import Tokenizer
 from model.translation.document_translation import (
     DocumentTranslation,
@@ -173,6 +177,7 @@ class Translator:
         options: DecodeOptions | None = None,
         fields: Sequence[str] | None = None,
         too_long: Callable[[str], object] | None = None,
+        splitting: Splitting = "sentences",
         progress: Progress | None = None,
     ) -> Translation: ...
 
@@ -186,6 +191,7 @@ class Translator:
         options: DecodeOptions | None = None,
         fields: Sequence[str] | None = None,
         too_long: Callable[[str], object] | None = None,
+        splitting: Splitting = "sentences",
         progress: Progress | None = None,
     ) -> list[Translation]: ...
 
@@ -198,6 +204,7 @@ class Translator:
         options: DecodeOptions | None = None,
         fields: Sequence[str] | None = None,
         too_long: Callable[[str], object] | None = None,
+        splitting: Splitting = "sentences",
         progress: Progress | None = None,
     ) -> Translation | list[Translation]:
         """Translates one text or several texts of any length; all their sentences share batches.
@@ -213,6 +220,7 @@ class Translator:
             fields: A name for each text in error messages; None names them `q[0]`, `q[1]`, ….
             too_long: Called with the name of each text that has a sentence over the checkpoint's limit. The
                 translation of such a text is only the line breaks at its end. None raises an error instead.
+            splitting: Where the sentences of a text end.
             progress: Called with the number of sentences done since the last call.
 
         Returns:
@@ -233,6 +241,7 @@ class Translator:
                 options=options,
                 fields=fields,
                 too_long=too_long,
+                splitting=splitting,
                 progress=progress,
             )
             return translation
@@ -243,6 +252,7 @@ class Translator:
             card=self.card,
             pair=pair,
             options=options or self.card.decoding,
+            splitting=splitting,
         )
         documents = []
         for text, field in zip(texts, fields or _default_fields(len(texts)), strict=True):
@@ -258,6 +268,53 @@ class Translator:
         if self.retries and options is None:
             sentences = self._improved(sentences)
         return rebuild_all(documents, sentences)
+
+    def translate_file(
+        self,
+        file: Path | str,
+        output: Path | str | BinaryIO,
+        *,
+        source: str,
+        target: str,
+        options: DecodeOptions | None = None,
+        progress: Progress | None = None,
+    ) -> list[Translation]:
+        """Translates a file; its layout, links, code and formats stay.
+
+        Args:
+            file: A file whose suffix is one of `model.text.formats.formats.SUFFIXES`, such as `.docx`.
+            output: Where the translated file is written, in the same format.
+            source: Language code.
+            target: Language code.
+            options: How to decode; None uses the checkpoint's defaults.
+            progress: Called with the number of sentences done since the last call.
+
+        Returns:
+            The translations of the file's texts, in order.
+
+        Raises:
+            InputError: If the file is not what its suffix says; otherwise as `translate`.
+        """
+        content = read_file(suffix_of(Path(file).name), Path(file).read_bytes(), target)
+        layouts = [layout_of(text, content.markup) for text in content.texts]
+        texts = [text for layout in layouts for text in layout.texts]
+        translations = self.translate(
+            texts,
+            source=source,
+            target=target,
+            options=options,
+            fields=["file"] * len(texts),
+            splitting=content.splitting,
+            progress=progress,
+        )
+        remaining = iter(translations)
+        rebuilt = [layout.rebuild(list(islice(remaining, len(layout.texts)))) for layout in layouts]
+        translated = content.rebuild(rebuilt)
+        if isinstance(output, str | Path):
+            Path(output).write_bytes(translated)
+        else:
+            output.write(translated)
+        return translations
 
     def decode(
         self, requests: Sequence[DecodeRequest], *, progress: Progress | None = None

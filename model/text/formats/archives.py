@@ -14,6 +14,7 @@ from typing import Final
 
 from model.errors import TextTooLongError
 from model.text.formats.file_text import FileError, FileText
+from model.text.formats.markup_syntax import HTML
 
 _MAX_PARTS: Final = 5_000
 _WORD_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
@@ -170,7 +171,7 @@ def _file_text(
             changed[name] = (_replaced(part, new) if paragraphs else next(remaining)).encode()
         return _written(archive, changed)
 
-    return FileText(tuple(texts), rebuild, is_markup=True, joins_lines=True)
+    return FileText(tuple(texts), rebuild, markup=HTML, joins_lines=True)
 
 
 def _has_text(paragraph: _Paragraph) -> bool:

@@ -3,8 +3,14 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from model.errors import InputError
+from model.text.document import Splitting
+from model.text.formats.markup_syntax import HTML, MarkupSyntax
+
+_SAMPLE_CHARACTERS: Final = 2_000
+_TAG = re.compile("<[^<>]*>")
 
 
 class FileError(InputError):
@@ -25,14 +31,29 @@ class FileText:
     Attributes:
         texts: What is translated, in order.
         rebuild: Makes the file from one translation for each text.
-        is_markup: Whether the texts are HTML.
+        markup: Syntax of the texts; None if they are plain.
         joins_lines: Whether a line break within a text ends no sentence.
     """
 
     texts: tuple[str, ...]
     rebuild: Callable[[Sequence[str]], bytes]
-    is_markup: bool = False
+    markup: MarkupSyntax | None = None
     joins_lines: bool = False
+
+    @property
+    def splitting(self) -> Splitting:
+        """Where the sentences of a text end."""
+        return "across_lines" if self.joins_lines else "sentences"
+
+    @property
+    def sample(self) -> str:
+        """The beginning of the texts without their markup, to detect their language."""
+        sample = ""
+        for text in self.texts:
+            sample += _TAG.sub(" ", text[: 10 * _SAMPLE_CHARACTERS]) + "\n" if self.markup else f"{text}\n"
+            if len(sample) > _SAMPLE_CHARACTERS:
+                break
+        return sample
 
 
 def decoded(content: bytes) -> str:
@@ -73,4 +94,4 @@ def plain_text(content: bytes) -> FileText:
 
 def html(content: bytes) -> FileText:
     """Returns an HTML document as one text."""
-    return FileText((decoded(content),), lambda texts: texts[0].encode(), is_markup=True, joins_lines=True)
+    return FileText((decoded(content),), lambda texts: texts[0].encode(), markup=HTML, joins_lines=True)

@@ -8,6 +8,7 @@ from model.text.formats.archives import ARCHIVES, archived
 from model.text.formats.file_text import FileError, FileText, html, plain_text
 from model.text.formats.markdown import markdown
 from model.text.formats.subtitles import subtitles
+from model.text.formats.xliff import xliff
 
 _TEXT_FORMATS: Final[Mapping[str, Callable[[bytes], FileText]]] = {
     ".txt": plain_text,
@@ -17,8 +18,13 @@ _TEXT_FORMATS: Final[Mapping[str, Callable[[bytes], FileText]]] = {
     ".srt": subtitles,
     ".vtt": subtitles,
 }
-SUFFIXES: Final = (*_TEXT_FORMATS, *ARCHIVES)
+_XLIFF: Final = (".xliff", ".xlf")
+SUFFIXES: Final = (*_TEXT_FORMATS, *ARCHIVES, *_XLIFF)
 """Suffixes of the files that can be translated."""
+FORMATTED: Final = tuple(suffix for suffix in SUFFIXES if suffix != ".txt")
+"""Suffixes of the files that are more than lines of text."""
+MAX_UNPACKED_BYTES: Final = 67_108_864
+"""Most bytes of the parts of an archive, where no other limit is set."""
 
 
 def suffix_of(name: str) -> str:
@@ -33,12 +39,15 @@ def suffix_of(name: str) -> str:
     return suffix
 
 
-def read_file(suffix: str, content: bytes, max_unpacked_bytes: int) -> FileText:
+def read_file(
+    suffix: str, content: bytes, target: str, max_unpacked_bytes: int = MAX_UNPACKED_BYTES
+) -> FileText:
     """Returns the texts of a file.
 
     Args:
         suffix: One of SUFFIXES.
         content: Its bytes.
+        target: Code of the language that it is translated into, for files that name it.
         max_unpacked_bytes: Most bytes of the parts of an archive.
 
     Raises:
@@ -46,4 +55,6 @@ def read_file(suffix: str, content: bytes, max_unpacked_bytes: int) -> FileText:
     """
     if suffix in ARCHIVES:
         return archived(suffix, content, max_unpacked_bytes)
+    if suffix in _XLIFF:
+        return xliff(content, target)
     return _TEXT_FORMATS[suffix](content)

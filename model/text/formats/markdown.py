@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from model.text.formats.file_text import FileText, decoded
+from model.text.formats.markup_syntax import HTML
 
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"[ \t>]*(?:[-*+] +|\d+[.)] +)?(`{3,}|~{3,})")
@@ -48,7 +49,7 @@ def markdown(content: bytes) -> FileText:
             piece if isinstance(piece, str) else piece.restored(next(remaining)) for piece in pieces
         ).encode()
 
-    return FileText(texts, rebuild, is_markup=True, joins_lines=True)
+    return FileText(texts, rebuild, markup=HTML, joins_lines=True)
 
 
 @dataclass

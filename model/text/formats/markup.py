@@ -140,6 +140,11 @@ class Markup:
         return self.texts[place].startswith(beginning) and not raw.startswith(self._filled(place, beginning))
 
 
+def layout_of(text: str, syntax: MarkupSyntax | None) -> Layout:
+    """Returns the layout of a text; plain text has no syntax."""
+    return Markup.split(text, syntax) if syntax else PlainText(text)
+
+
 def _marked(piece: tuple[str, bool]) -> str:
     text, is_text = piece
     if is_text:

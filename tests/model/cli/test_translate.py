@@ -281,3 +281,24 @@ def test_progress_counts_sentences_as_they_are_done(run: Run, monkeypatch: pytes
 def test_options_that_contradict_each_other_are_a_misuse(run: Run, wrong: list[str]) -> None:
     result = run("translate", "-s", "en", "-t", "fr", *wrong, stdin="Thank you.")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+
+
+def test_a_file_with_a_format_keeps_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.md").write_text("# Thank you.\n\n```\nThank you.\n```\n")
+    arguments = ("translate", "-s", "en", "-t", "fr", tmp_path / "in.md")
+    result = run(*arguments, "-o", tmp_path / "out.md", "--progress")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "sentences" in result.stderr
+    assert (tmp_path / "out.md").read_text() == "# Merci.\n\n```\nThank you.\n```\n"
+    assert run(*arguments).stdout == "# Merci.\n\n```\nThank you.\n```\n"
+    assert run(*arguments, "--document").stdout.count("Merci.") == 2
+
+
+def test_the_output_has_the_format_of_the_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.md").write_text("Thank you.\n")
+    result = run("translate", "-s", "en", "-t", "fr", tmp_path / "in.md", "-o", tmp_path / "out.docx")
+    assert (result.exit_code, "must end in .md" in result.stderr) == (2, True)
+    (tmp_path / "in.docx").write_text("Thank you.\n")
+    result = run("translate", "-s", "en", "-t", "fr", tmp_path / "in.docx", "-o", tmp_path / "out.docx")
+    assert (result.exit_code, result.stderr) == (1, "dragoman: `file` is not an archive, as its name says\n")
+    assert not (tmp_path / "out.docx").exists()

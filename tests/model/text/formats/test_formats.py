@@ -60,8 +60,8 @@ def shout(text: str) -> str:
 
 
 def shouted(suffix: str, content: bytes) -> bytes:
-    file = read_file(suffix, content, 10**6)
-    return file.rebuild([shout(text) if file.is_markup else text.upper() for text in file.texts])
+    file = read_file(suffix, content, "fr", 10**6)
+    return file.rebuild([shout(text) if file.markup else text.upper() for text in file.texts])
 
 
 def test_markdown_keeps_code_addresses_and_layout() -> None:
@@ -81,7 +81,7 @@ def test_markdown_keeps_code_addresses_and_layout() -> None:
 
 
 def test_markdown_is_read_in_whole_sentences() -> None:
-    texts = read_file(".md", MARKDOWN.encode(), 0).texts
+    texts = read_file(".md", MARKDOWN.encode(), "fr", 0).texts
     assert (
         'Read the <a id="0">manual</a> now, <b id="2">it is <b id="1">very</b> good</b> and `code_x`.'
         in texts
@@ -93,29 +93,29 @@ def test_markdown_is_read_in_whole_sentences() -> None:
     "source", ["", "\n", "**", "[a](", "`a", "| a", "```\nx", "a ** b * c_", "> ", "- ", "#"]
 )
 def test_markdown_that_is_odd_comes_back(source: str) -> None:
-    file = read_file(".md", source.encode(), 0)
+    file = read_file(".md", source.encode(), "fr", 0)
     assert file.rebuild(file.texts).decode() == source
 
 
 def test_subtitles_keep_times_and_lines() -> None:
-    assert read_file(".srt", SRT.encode(), 0).texts == ("Hello there, my friend.", "Yes.")
+    assert read_file(".srt", SRT.encode(), "fr", 0).texts == ("Hello there, my friend.", "Yes.")
     assert shouted(".srt", SRT.encode()).decode() == SRT.replace(
         "Hello there,\nmy friend.", "HELLO THERE,\nMY FRIEND."
     ).replace("Yes", "YES")
     vtt = "WEBVTT\n\nNOTE a note\n\nintro\n00:01.000 --> 00:02.000 align:start\n<v Ann>Hello.</v>\n"
     assert shouted(".vtt", vtt.encode()).decode() == vtt.replace("Hello", "HELLO")
     with pytest.raises(FileError):
-        read_file(".srt", b"no times", 0)
+        read_file(".srt", b"no times", "fr", 0)
 
 
 def test_plain_text_keeps_its_blanks() -> None:
     text = "one\r\ntwo\r\n\r\n  three \n\n\n"
-    assert read_file(".txt", text.encode(), 0).texts == ("one", "two", "three ")
+    assert read_file(".txt", text.encode(), "fr", 0).texts == ("one", "two", "three ")
     assert shouted(".txt", text.encode()).decode() == text.upper()
     assert shouted(".txt", text.encode("utf-16")).decode() == text.upper()
     for content in (b"\xff", b"a\0b"):
         with pytest.raises(FileError):
-            read_file(".txt", content, 0)
+            read_file(".txt", content, "fr", 0)
 
 
 def archive(**parts: str) -> bytes:
@@ -166,7 +166,7 @@ def test_archives_change_in_their_text_alone(
 
 
 def test_runs_of_a_paragraph_are_one_text() -> None:
-    file = read_file(".docx", archive(word__document_xml=WORD), 10**6)
+    file = read_file(".docx", archive(word__document_xml=WORD), "fr", 10**6)
     assert file.texts == ('<b id="0">Hello </b><b id="1">Q &amp; A</b>', "one", "two")
     moved = file.rebuild(['<b id="1">B</b> <b id="0">a < &gt;</b>', "1", "2"])
     assert ">a &lt; &gt;</w:t>" in parts(moved)["word/document.xml"]
@@ -180,7 +180,7 @@ def test_runs_of_one_format_are_one_run() -> None:
         f"<w:p><w:r><w:t>{runs[0]}{cut}<w:rPr><w:lang w:val='en'/></w:rPr><w:t xml:space='preserve'>{runs[1]}"
         f"{cut}<w:t>{runs[2]}{cut}{bold}<w:t>{runs[3]}</w:t></w:r></w:p>"
     )
-    file = read_file(".docx", archive(word__document_xml=part), 10**6)
+    file = read_file(".docx", archive(word__document_xml=part), "fr", 10**6)
     assert file.texts == ('<b id="0">Good morning</b><b id="3">, friend</b>',)
     found = parts(file.rebuild(['<b id="0">Bonjour </b><b id="3">ami</b>']))["word/document.xml"]
     assert re.findall(r"<w:t[^>]*>([^<]*)<", found) == ["Bonjour ", "", "", "ami"]
@@ -188,14 +188,14 @@ def test_runs_of_one_format_are_one_run() -> None:
 
 
 def test_emphasis_of_nothing_is_dropped() -> None:
-    file = read_file(".md", b"Close the **window** now.", 0)
+    file = read_file(".md", b"Close the **window** now.", "fr", 0)
     assert file.rebuild(['Ferme<b id="0"></b> ici.']) == b"Ferme ici."
 
 
 def test_what_is_no_archive_or_too_large_is_refused() -> None:
     bomb = archive(word__document_xml="a" * 1_000_000)
     with pytest.raises(TextTooLongError, match="MAX_UNPACKED_BYTES: 1000000"):
-        read_file(".docx", bomb, 999_999)
+        read_file(".docx", bomb, "fr", 999_999)
     entities = archive(word__document_xml='<!DOCTYPE a [<!ENTITY b "c">]>')
     macros = archive(word__vbaProject="x")
     for content in (
@@ -208,7 +208,7 @@ def test_what_is_no_archive_or_too_large_is_refused() -> None:
         bomb.replace(b"word", b"wurd", 1),
     ):
         with pytest.raises(FileError):
-            read_file(".docx", content, 10**7)
+            read_file(".docx", content, "fr", 10**7)
 
 
 def test_other_suffixes_are_refused() -> None:
@@ -226,7 +226,7 @@ def test_an_archive_that_declares_less_than_it_holds_is_refused(method: int) -> 
     declared = buffer.getvalue().replace(size.to_bytes(4, "little"), (100).to_bytes(4, "little"))
     tracemalloc.start()
     with pytest.raises(FileError):
-        read_file(".docx", declared, 10**6)
+        read_file(".docx", declared, "fr", 10**6)
     assert tracemalloc.get_traced_memory()[1] < size // 4
     tracemalloc.stop()
 
@@ -236,7 +236,7 @@ def test_an_archive_that_declares_less_than_it_holds_is_refused(method: int) -> 
 )
 def test_hostile_markdown_takes_linear_time(piece: str) -> None:
     """In quadratic time one of these would take half a minute."""
-    file = read_file(".md", (piece * (100_000 // len(piece))).encode(), 0)
+    file = read_file(".md", (piece * (100_000 // len(piece))).encode(), "fr", 0)
     assert file.rebuild(file.texts)
 
 
@@ -244,5 +244,5 @@ def test_hostile_markdown_takes_linear_time(piece: str) -> None:
 def test_hostile_archives_take_linear_time(piece: str) -> None:
     part = piece * (100_000 // len(piece))
     for suffix, name in ((".docx", "word__document_xml"), (".odt", "content_xml")):
-        file = read_file(suffix, archive(**{name: part}), 10**6)
+        file = read_file(suffix, archive(**{name: part}), "fr", 10**6)
         assert parts(file.rebuild(file.texts)).popitem()[1] == part

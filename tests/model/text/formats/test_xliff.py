@@ -1,0 +1,82 @@
+"""XLIFF: sources become targets; everything else stays."""
+
+import re
+
+import pytest
+
+from model.text.formats.file_text import FileError
+from model.text.formats.formats import read_file
+from tests.model.text.formats.test_formats import shouted
+
+FIRST = """<?xml version="1.0"?>
+<xliff version="1.2"><file original="a" source-language="en"><body>
+  <trans-unit id="1">
+    <source>Hello, <g id="1">you</g> &amp; me<x id="2"/>.</source>
+  </trans-unit>
+  <trans-unit id="2" translate="no"><source>code</source></trans-unit>
+  <trans-unit id="3"><source>Yes.</source><target state="final">Ja.</target></trans-unit>
+  <trans-unit id="4"><source>No.</source><target state="new"/></trans-unit>
+  <trans-unit id="5"><source>On <bpt id="1">&lt;b></bpt>now</source><seg-source>On</seg-source>
+    <alt-trans><source>x</source><target>y</target></alt-trans></trans-unit>
+  <!-- <trans-unit id="6"><source>hidden</source></trans-unit> -->
+  <group translate="no"><trans-unit id="7"><source>a</source></trans-unit>
+    <trans-unit id="8" translate="yes"><source>b</source><target>b</target></trans-unit></group>
+</body></file></xliff>
+"""
+SECOND = """<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">
+<x:file id="f"><x:unit id="u"><m:matches xmlns:m="y"><m:match><x:source>n</x:source></m:match></m:matches>
+<x:segment><x:source>Good <x:pc id="1">day</x:pc></x:source></x:segment>
+<x:ignorable><x:source> </x:source></x:ignorable>
+</x:unit></x:file></x:xliff>
+"""
+
+
+def test_sources_of_version_1_become_targets() -> None:
+    expected = FIRST.replace('"en"', '"en" target-language="fr"')
+    for before, after in (
+        ('me<x id="2"/>.</source>', '\n    <target>HELLO, <g id="1">YOU</g> &amp; ME<x id="2"/>.</target>'),
+        ("On</seg-source>", '<target>ON <bpt id="1">&lt;B></bpt>NOW</target>'),
+    ):
+        expected = expected.replace(before, before + after)
+    expected = expected.replace('<target state="new"/>', '<target state="translated">NO.</target>')
+    expected = expected.replace("<target>b<", "<target>B<")
+    assert shouted(".xlf", FIRST.encode()).decode() == expected
+    # What was translated now stays as it is.
+    assert read_file(".xlf", expected.encode(), "de").texts == ()
+    assert read_file(".xlf", expected.encode(), "de").rebuild(()).decode() == expected
+
+
+def test_sources_of_version_2_become_targets() -> None:
+    expected = SECOND.replace('srcLang="en"', 'srcLang="en" trgLang="fr"')
+    target = '<x:target>GOOD <x:pc id="1">DAY</x:pc></x:target>'
+    expected = expected.replace("</x:source></x:segment>", f"</x:source>{target}</x:segment>")
+    assert shouted(".xliff", SECOND.encode()).decode() == expected
+
+
+def test_sentences_continue_over_elements_within_a_line() -> None:
+    from model.text.formats.markup import layout_of
+
+    file = read_file(".xlf", FIRST.encode(), "fr")
+    assert len(layout_of(file.texts[0], file.markup).texts) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"<html></html>", b"<!-- <xliff> -->", b"<xliff>\xff", b"<xliff"])
+def test_other_files_are_refused(content: bytes) -> None:
+    with pytest.raises(FileError):
+        read_file(".xlf", content, "fr")
+
+
+def test_entities_are_refused() -> None:
+    with pytest.raises(FileError, match="entities"):
+        read_file(".xlf", b'<!DOCTYPE a [<!ENTITY b "c">]><xliff></xliff>', "fr")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<!--", "<source>", "<trans-unit><source>", "<target ", "</target>", "<trans-unit>", "<![CDATA["],
+)
+def test_hostile_files_take_linear_time(piece: str) -> None:
+    """In quadratic time one of these would take minutes."""
+    content = "<xliff>" + piece * (300_000 // len(piece))
+    file = read_file(".xlf", content.encode(), "fr")
+    assert re.sub(r' target-language="fr"', "", file.rebuild(file.texts).decode()) == content
