@@ -10,6 +10,7 @@ from model.request import Hypothesis
 from model.text.scripts import stable_prefix
 from model.text.tokenizer import Tokenizer
 from model.translation.document_translation import DocumentTranslation
+from model.translation.result import finished_text
 
 
 class PartialResults:
@@ -42,22 +43,22 @@ class PartialResults:
 
     def grew(self, index: int, token_ids: Sequence[int]) -> None:
         """See ResultListener."""
-        self._grow(index, token_ids, is_finished=False)
+        self._grow(index, token_ids)
 
     def finished(self, index: int, hypotheses: Sequence[Hypothesis]) -> None:
         """See ResultListener."""
         if hypotheses:
-            self._grow(index, hypotheses[0].token_ids, is_finished=True)
+            self._grow(index, hypotheses[0].token_ids, hypotheses[0])
 
     def take(self) -> list[tuple[int, str]]:
         """The texts that have grown since the last call: the index, and all that is certain of the text."""
         grown = ((index, result.take()) for index, result in self._results.items())
         return [(index, text) for index, text in grown if text is not None]
 
-    def _grow(self, index: int, token_ids: Sequence[int], *, is_finished: bool) -> None:
+    def _grow(self, index: int, token_ids: Sequence[int], finished: Hypothesis | None = None) -> None:
         result, place = self._places[index]
         if result is not None:
-            result.grow(place, token_ids, is_finished=is_finished)
+            result.grow(place, token_ids, finished)
             self.changed.set()
 
 
@@ -65,7 +66,7 @@ class _PartialResult:
     """The certain part of one text.
 
     Sentences are decoded in parallel, but shown in order: the finished ones, and the beginning of the next
-    one. A sentence with a string to keep is only shown at its end, as it gets the string then.
+    one. A sentence with tags or a string to keep is only shown at its end, as it gets them then.
     """
 
     def __init__(self, job: TextJob, tokenizer: Tokenizer) -> None:
@@ -74,16 +75,16 @@ class _PartialResult:
         self._sources = job.sources
         self._target = job.target
         self._token_ids: dict[int, Sequence[int]] = {}
-        self._finished: set[int] = set()
+        self._finished: dict[int, Hypothesis] = {}
         self._texts: list[str] = []
         self._shown = ""
         self._has_grown = False
 
-    def grow(self, place: int, token_ids: Sequence[int], *, is_finished: bool) -> None:
-        """Record that a sentence begins with these tokens, or is finished and consists of them."""
+    def grow(self, place: int, token_ids: Sequence[int], finished: Hypothesis | None) -> None:
+        """Record that a sentence begins with these tokens, and its translation if it is finished."""
         self._token_ids[place] = token_ids
-        if is_finished:
-            self._finished.add(place)
+        if finished is not None:
+            self._finished[place] = finished
         self._has_grown = True
 
     def take(self) -> str | None:
@@ -99,15 +100,13 @@ class _PartialResult:
 
     def _certain(self) -> list[str]:
         while (place := len(self._texts)) in self._finished:
-            self._texts.append(self._sources[place].finish(self._decode(place), self._target))
-        if place not in self._token_ids or self._sources[place].kept:
+            text = finished_text(self._sources[place], self._finished[place], self._target, self._tokenizer)
+            self._texts.append(text)
+        if place not in self._token_ids or self._sources[place].kept or self._sources[place].tags:
             return self._texts
-        beginning = stable_prefix(self._decode(place))
+        beginning = stable_prefix(self._tokenizer.decode(self._token_ids[place]))
         text = self._sources[place].restore_casing(beginning, self._target)
         return [*self._texts, text] if text else self._texts
-
-    def _decode(self, place: int) -> str:
-        return self._tokenizer.decode(self._token_ids[place])
 
 
 def _beginning(job: TextJob, texts: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from model.errors import ForeignTextError, TextTooLongError
 from model.request import DecodeOptions
 from model.text.formats.markup import layout_of
 from model.text.languages import Detection, LanguageDetector, usable_language
+from model.text.tags import without_tags
 from model.translation.document_translation import with_alternatives
 
 # Options of the requested translation, which do not apply to a pivot language on the way.
@@ -69,7 +70,8 @@ class Reader:
         layout = layout_of(text, request.markup)
         detection, language = None, source
         if language is None:
-            detection = self._detect_for(request, target, " ".join(layout.texts))
+            text, _ = without_tags(" ".join(layout.texts))
+            detection = self._detect_for(request, target, text)
             language = detection.language
             if language not in self._catalogue.languages:
                 raise ForeignTextError(field, language, self._catalogue.sources)

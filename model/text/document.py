@@ -4,7 +4,7 @@
 
 Only sentences are translated. Gaps come back unchanged: white space, line breaks, invisible characters, emoji
 and list bullets at the edges of sentences, and text without letters (an enumeration's `1.`, `---`, 42, 🙂).
-A line break ends a sentence, unless the splitting says otherwise.
+A line break ends a sentence, unless the splitting says otherwise. Tags change nothing (`model.text.tags`).
 """
 
 import dataclasses
@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from model.text.kept_strings import MARKS
 from model.text.languages import canonical_code, gains_spaces
 from model.text.normalisation import INVISIBLE
 from model.text.sentences import sentence_ends
+from model.text.tags import distributed, without_tags
 
 Splitting = Literal["sentences", "across_lines", "none"]
 """Where sentences end: at punctuation and line breaks; only at punctuation; only at the end of the text."""
@@ -30,7 +30,7 @@ _PICTURES = (
 )
 # Signs that are also emoji (Unicode's emoji-data.txt); ℹ would count as a letter.
 _SIGNS = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299"
-_EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}{_SIGNS}{MARKS}]"
+_EDGE = f"[{re.escape(INVISIBLE)}{_PICTURES}{_SIGNS}]"
 # Most sentences begin with a letter and end with a mark, with nothing around them.
 _PLAIN_FIRST = re.compile("[A-Za-z]")
 _PLAIN_LAST = re.compile("[!-~]")
@@ -64,7 +64,11 @@ class Document:
             splitting: Where its sentences end. A line break inside a sentence is part of the sentence.
         """
         language = canonical_code(language)
+        text, tags = without_tags(text)
         spans = list(_sentence_spans(text, language, splitting))
+        if tags:
+            sentences, gaps = distributed(text, tags, spans)
+            return cls(language=language, sentences=sentences, gaps=gaps)
         ends = [0, *(end for _, end in spans)]
         starts = [*(start for start, _ in spans), len(text)]
         return cls(

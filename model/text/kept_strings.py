@@ -1,4 +1,4 @@
-"""③ ⑦ Strings that a translation repeats letter for letter: placeholders, tags, code, addresses, figures.
+"""③ ⑦ Strings that a translation repeats letter for letter: placeholders, code, addresses, figures.
 
 The network reads a number of three digits in place of a placeholder, because networks copy numbers, and the
 translation gets the string back in place of the number. If the network has lost the number, the string is
@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+
+from model.text.tags import KEPT_TAG
 
 # Addresses with Latin letters beyond ASCII are not matched, as only their ASCII part would be.
 _END = r"(?![À-ɏ\u0300-\u036f])"
@@ -42,17 +44,12 @@ _FIGURES = (
     rf"(?<![\w.,])-?\d+(?:[.,]\d+)*(?:\s|(?=[%°€$£]|[a-zµ]))(?-i:{_UNIT})(?!\w)",
     r"(?<!\w)[€$£¥]\d+(?:[.,]\d+)*(?!\w)",
 )
-OPENING_MARK, CLOSING_MARK = MARKS = "\ue000\ue001"
-"""Characters of private use that stand for a tag inside a sentence: for a closing tag, and for any other."""
-_KEPT = re.compile(f"[{MARKS}]+|(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLACEHOLDERS)}", re.IGNORECASE)
-# A class of characters is searched six times as fast as alternatives; MARKS are in its last range but one.
+_KEPT = re.compile(f"{KEPT_TAG}|(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLACEHOLDERS)}", re.IGNORECASE)
+# A class of characters is searched six times as fast as alternatives.
 _HINT = re.compile(r"[{%`<&@$\d\u20e3\u2190-\u2bff\ud800-\uf8ff\U00010000-\U0010ffff]")
 _NUMBER = re.compile(r"\d+")
 _FEW = 683
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-_EMPTY_ELEMENT = re.compile(
-    rf"(?P<word>{_UNSPACED.pattern}{{1,2}}|(?:(?!{_UNSPACED.pattern})\w)++)(?P<space>\s*){OPENING_MARK}\s*{CLOSING_MARK}(?P<behind>\s?)"
-)
 _BOUNDARY = re.compile(f"\\s|$|(?={_UNSPACED.pattern})")
 _OPENING = "([{<«‹\"'“„‘-–—/"
 _LONGEST = 400
@@ -119,9 +116,9 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def _glue(string: str, is_apart_before: bool, is_apart_behind: bool) -> tuple[bool, bool]:
     """Returns where no space stands; between two words, a tag is glued to the inside of its element."""
     is_between_words = not (is_apart_before or is_apart_behind)
-    if is_between_words and string.startswith(("</", CLOSING_MARK)):
+    if is_between_words and string.startswith("</"):
         return True, False
-    if is_between_words and string.startswith(("<", OPENING_MARK)):
+    if is_between_words and string.startswith("<"):
         return False, True
     return not is_apart_before, not is_apart_behind
 
@@ -141,14 +138,7 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
     for string in kept:
         put_back = _in_place_of_number if string.number else _with_figure
         translation = put_back(translation, string)
-    if OPENING_MARK not in translation or any(OPENING_MARK + CLOSING_MARK in each.text for each in kept):
-        return translation
-    return _EMPTY_ELEMENT.sub(_around_word, translation)
-
-
-def _around_word(empty: re.Match[str]) -> str:
-    """Puts the marks of an element that lost its text around the word before them."""
-    return OPENING_MARK + empty["word"] + CLOSING_MARK + (empty["behind"] or empty["space"])
+    return translation
 
 
 def _in_place_of_number(translation: str, string: KeptString) -> str:
@@ -207,5 +197,5 @@ def _inserted(translation: str, string: KeptString) -> str:
     boundaries = (match.start() for match in _BOUNDARY.finditer(translation))
     place = min((0, *boundaries), key=lambda each: abs(each - wanted))
     head, tail = translation[:place], translation[place:].lstrip()
-    is_apart = string.text[0] not in MARKS and _UNSPACED.search(translation) is None
+    is_apart = _UNSPACED.search(translation) is None
     return (" " if is_apart else "").join(part for part in (head.rstrip(), string.text, tail) if part)

@@ -4,6 +4,7 @@ To a network, `HELLO` and `Hello` are unrelated pieces, and training text has fe
 such a sentence is read in lower case, and its translation is written in capitals.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from model.text.casing import (
 )
 from model.text.kept_strings import KeptString, with_kept_strings, with_numbers
 from model.text.normalisation import clean
+from model.text.tags import Tag, without_tags
 from model.text.tokenizer import Tokenizer
 
 Casing = Literal["unchanged", "capitals", "capital_initial"]
@@ -30,11 +32,12 @@ class SourceSentence:
     """A sentence of a source text, cleaned and tokenised once.
 
     Attributes:
-        text: The sentence as it stands in the text.
+        text: The sentence as it stands in the text, without tags.
         cleaned: The sentence after `clean`.
         ids: The token ids that the network reads.
         casing: How the casing of `ids` differs from that of the sentence.
         kept: Strings that its translation must repeat, and the numbers that `ids` have in their place.
+        tags: The tags that stood in it, which its translation gets too (`model.text.tag_placement`).
     """
 
     text: str
@@ -42,6 +45,7 @@ class SourceSentence:
     ids: tuple[int, ...]
     casing: Casing = "unchanged"
     kept: tuple[KeptString, ...] = ()
+    tags: tuple[Tag, ...] = ()
 
     @classmethod
     def read(cls, text: str, pair: tuple[str, str], tokenizer: Tokenizer, keep: Sequence[str] = ()) -> Self:
@@ -53,11 +57,19 @@ class SourceSentence:
         neither form, stay.
 
         Args:
-            text: The sentence as it stands in the text.
+            text: The sentence as it stands in the text, with its tags.
             pair: Codes of its language and of the target language.
             tokenizer: The checkpoint's tokenizer.
             keep: Strings that are not translated, in addition to placeholders and the like.
         """
+        text, tags = without_tags(text)
+        sentence = cls._without_tags(text, pair, tokenizer, keep)
+        return dataclasses.replace(sentence, tags=tags) if tags else sentence
+
+    @classmethod
+    def _without_tags(
+        cls, text: str, pair: tuple[str, str], tokenizer: Tokenizer, keep: Sequence[str]
+    ) -> Self:
         source, target = pair
         encode = partial(tokenizer.encode, source_language=source, target_language=target)
         cleaned = clean(text)
@@ -87,7 +99,7 @@ class SourceSentence:
         return translation
 
     def finish(self, translation: str, language: str) -> str:
-        """Returns a whole translation in the casing of the sentence and with its kept strings.
+        """Returns a whole translation in the casing of the sentence and with its kept strings, without tags.
 
         Args:
             translation: Text that was decoded for `ids`.

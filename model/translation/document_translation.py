@@ -69,10 +69,11 @@ class DocumentTranslation:
             TextTooLongError: If a sentence has more tokens than `card.max_source_length`.
         """
         source, target = pair
+        if source == target:
+            return cls(Document(language=source, sentences=(), gaps=(text,)), target, (), ())
         document = Document.split(text, source, splitting)
         began = time.monotonic()
-        texts = () if source == target else document.sentences
-        sentences = [SourceSentence.read(sentence, pair, tokenizer, keep) for sentence in texts]
+        sentences = [SourceSentence.read(each, pair, tokenizer, keep) for each in document.sentences]
         encode_seconds = time.monotonic() - began
         spelt = [tokenizer.can_spell(sentence.ids) for sentence in sentences]
         if not all(spelt):
@@ -82,10 +83,11 @@ class DocumentTranslation:
         if longest > card.max_source_length:
             raise TextTooLongError(field, "max_source_length", card.max_source_length, longest)
         start_ids = tokenizer.target_prefix(source, target) if sentences else ()
+        aligned = dataclasses.replace(options, return_alignment=True)
         requests = (
             DecodeRequest(
                 sentence.ids,
-                _bounded(options, len(sentence.ids), card.max_target_length),
+                _bounded(aligned if sentence.tags else options, len(sentence.ids), card.max_target_length),
                 start_ids=start_ids,
             )
             for sentence in sentences

@@ -7,6 +7,8 @@ from typing import Self
 from model.errors import DecodingError
 from model.request import DecodeRequest, Hypothesis
 from model.text.source_sentence import SourceSentence
+from model.text.tag_placement import Side, set_tags
+from model.text.tags import without_tags
 from model.text.tokenizer import Tokenizer
 from model.translation.quality_checks import Kind, diagnose
 
@@ -35,7 +37,7 @@ class SentenceTranslation:
         target: Code of the target language.
         request: What the decoder was asked.
         hypotheses: The decoder's result, best first, at least one.
-        texts: Text of each hypothesis, with the casing and the addresses of the source.
+        texts: Text of each hypothesis, with the casing, the kept strings and the tags of the source.
         diagnosis: Why the translation looked broken; None if it did not.
     """
 
@@ -62,15 +64,14 @@ class SentenceTranslation:
         """
         if not result:
             raise DecodingError("the search found no translation of a sentence")
-        texts = tuple(
-            sentence.finish(tokenizer.decode(hypothesis.token_ids), target) for hypothesis in result
-        )
-        kind = diagnose(sentence.cleaned, request.source_ids, result[0], texts[0])
+        texts = tuple(finished_text(sentence, hypothesis, target, tokenizer) for hypothesis in result)
+        best, _ = without_tags(texts[0]) if sentence.tags else (texts[0], ())
+        kind = diagnose(sentence.cleaned, request.source_ids, result[0], best)
         return cls(sentence, target, request, tuple(result), texts, Diagnosis(kind) if kind else None)
 
     @property
     def source(self) -> str:
-        """The sentence as it stands in the text."""
+        """The sentence as it stands in the text, without tags."""
         return self.sentence.text
 
     @property
@@ -82,6 +83,23 @@ class SentenceTranslation:
     def text(self) -> str:
         """Text of the best hypothesis."""
         return self.texts[0]
+
+
+def finished_text(sentence: SourceSentence, hypothesis: Hypothesis, target: str, tokenizer: Tokenizer) -> str:
+    """Returns the text of a translation, with the casing, the kept strings and the tags of its source.
+
+    Args:
+        sentence: The source.
+        hypothesis: The translation, with its alignment if the source has tags.
+        target: Code of the target language.
+        tokenizer: The checkpoint's tokenizer.
+    """
+    text = sentence.finish(tokenizer.decode(hypothesis.token_ids), target)
+    if not sentence.tags:
+        return text
+    source = Side(sentence.text, tokenizer.source_pieces(sentence.ids))
+    translation = Side(text, tokenizer.pieces(hypothesis.token_ids))
+    return set_tags(sentence.tags, source, translation, hypothesis.alignment or ())
 
 
 class Translation(str):

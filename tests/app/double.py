@@ -269,12 +269,14 @@ class DoubleEngine:
 
 
 def _hypothesis(request: DecodeRequest, rank: int, finished: bool, circles: bool) -> Hypothesis:
-    """The source itself; hypothesis n repeats its first word n more times."""
+    """The source itself, aligned with itself; hypothesis n repeats its first word n more times."""
     ids = request.source_ids[:-1]
     ids = (*ids, *ids[-1:] * 5) if circles else ids
     ids = (*ids[:1] * rank, *ids)
     width = len(request.source_ids)
-    alignment = tuple((1 / width,) * width for _ in ids) if request.options.return_alignment else None
+    sources = (min(max(place - rank, 0), width - 1) for place in range(len(ids)))
+    rows = (tuple(float(each == source) for each in range(width)) for source in sources)
+    alignment = tuple(rows) if request.options.return_alignment else None
     return Hypothesis(
         token_ids=ids,
         score=-0.5 - rank,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from model.checkpoint.card import Pair
+from model.text.formats.markup import Markup
 from model.translation.quality_checks import diagnose
 from model.translation.result import Translation
 from model.translation.translator import Translator
@@ -154,3 +155,30 @@ def without_kept(text: str, asked: Input) -> str:
     for kept in kept_parts(asked):
         text = text.replace(kept, "")
     return text
+
+
+TAGGED = (
+    ("en", "fr", "I <b>love</b> you."),
+    ("en", "de", "She gave <i>her brother</i> a <b>new book</b>."),
+    ("en", "es", "<p><b>Good morning</b>, how are <em>you</em>?</p>"),
+    ("fr", "en", "La <b>voiture <i>rouge</i></b> est très <img src=x>rapide."),
+)
+
+
+def test_tags_do_not_change_the_wording() -> None:
+    translator = Translator.load(EMBEDDED, device="cpu")
+    tag = re.compile("<[^>]*>")
+    found = []
+    for source, target, text in TAGGED:
+        page = Markup.split(text)
+        marked = translator.translate(page.texts, source=source, target=target)
+        plain = translator.translate(tag.sub("", text), source=source, target=target)
+        result = page.rebuild(marked)
+        assert tag.sub("", result) == plain
+        assert sorted(tag.findall(result)) == sorted(tag.findall(text))
+        found.append(result)
+    assert found[:3] == [
+        "Je <b>t'aime</b>.",
+        "Sie hat <i>ihr Bruder</i> ein <b>neues Buch</b> gegeben.",
+        "<p><b>Buenos días</b>, ¿cómo <em>estás</em>?</p>",
+    ]

@@ -1,8 +1,8 @@
 """② Finds the text to translate in plain text, HTML or XML, and ⑧ puts its translation back in place.
 
 The text between two tags is translated by itself. Texts with only inline tags (`<b>`, `<a>`) or untranslated
-inline elements (`<code>`) between them are translated as one run, in which a mark stands for each tag
-(model/text/kept_strings.py). All markup comes back unchanged and in its order.
+inline elements (`<code>`) between them are translated as one run, in which a character stands for each of
+these (model/text/tags.py). All markup comes back unchanged.
 Attributes, comments, CDATA sections and elements with `translate="no"` are not translated, and neither are
 scripts, styles and code in HTML.
 """
@@ -10,20 +10,19 @@ scripts, styles and code in HTML.
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from enum import Enum, auto
 from typing import Protocol, Self
 
 from model.text.formats.markup_syntax import HTML, MarkupSyntax, closes_itself, has_translate_no
-from model.text.kept_strings import CLOSING_MARK, MARKS, OPENING_MARK
+from model.text.tags import ANY_TAG, MAX_NUMBER, closing_tag, kept_tag, opening_tag, point_tag
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _NUMBER = re.compile("&#(?:0*(?P<decimal>[0-9]+)|x0*(?P<hexadecimal>[0-9a-f]+));?", re.IGNORECASE)
 # No code point has more digits, and Python refuses to convert thousands of them.
 _MAX_DIGITS = 8
 _ENTITY = re.compile(r"&[^\W\d][\w.-]*;")
-_MARK = re.compile(f"[{MARKS}]")
 
 
 class Layout(Protocol):
@@ -60,38 +59,51 @@ class PlainText:
         return "".join(texts)
 
 
+class Kind(Enum):
+    """What a piece of a document is."""
+
+    TEXT = auto()
+    MARKUP = auto()
+    """A tag, comment or section, or what is not translated and is no part of a line of text."""
+    KEPT = auto()
+    """An inline element that is not translated, or a reference to an entity that the document declares."""
+
+
+Piece = tuple[str, Kind]
+
+
 @dataclass(frozen=True)
 class Markup:
     """A document cut into markup and runs of text.
 
     Attributes:
-        pieces: The document, in order, as it was written; each with whether it is text.
+        pieces: The document, in order, as it was written; each with what it is.
         runs: The pieces of each run of text, from the first to before the last index; text at both ends.
+        marks: The character that stands for each piece of a run that is no text, by index.
     """
 
-    pieces: tuple[tuple[str, bool], ...]
+    pieces: tuple[Piece, ...]
     runs: tuple[tuple[int, int], ...]
+    marks: Mapping[int, str]
 
     @classmethod
     def split(cls, source: str, syntax: MarkupSyntax = HTML) -> Self:
         """Cut a document, which need not be well-formed; the joined pieces equal `source`."""
-        pieces = tuple((piece, is_text) for piece, is_text in _cut(source, syntax) if piece)
-        joins = not any(_MARK.search(_resolved(piece)) for piece, is_text in pieces if is_text)
-        runs: list[tuple[int, int]] = []
-        for index, (_, is_text) in enumerate(pieces):
-            if not is_text:
-                continue
-            between = (piece for piece, _ in pieces[runs[-1][1] if runs else 0 : index])
-            if runs and joins and all(map(syntax.is_within_line, between)):
-                runs[-1] = runs[-1][0], index + 1
-            else:
-                runs.append((index, index + 1))
-        return cls(pieces, tuple(runs))
+        pieces = tuple((piece, kind) for piece, kind in _cut(source, syntax) if piece)
+        # In a document with characters of private use, none stands for a tag.
+        joins = not any(ANY_TAG.search(_resolved(piece)) for piece, kind in pieces if kind is Kind.TEXT)
+        runs = (
+            list(_runs(pieces, syntax))
+            if joins
+            else [(index, index + 1) for index, (_, kind) in enumerate(pieces) if kind is Kind.TEXT]
+        )
+        marks = {index: mark for start, end in runs for index, mark in _marks(pieces, start, end, syntax)}
+        return cls(pieces, tuple(runs), marks)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The runs of text, with their character references resolved and marks for their tags."""
-        return tuple("".join(map(_marked, self.pieces[start:end])) for start, end in self.runs)
+        """The runs of text, with their character references resolved and a character for each tag."""
+        return tuple("".join(map(self._marked, range(start, end))) for start, end in self.runs)
 
     def rebuild(self, texts: Sequence[str]) -> str:
         """The document with other texts in it; a text that did not change keeps its character references."""
@@ -107,33 +119,31 @@ class Markup:
             texts = texts[:-1]
         if texts and self._may_be_unchanged(len(texts) - 1, texts[-1]):
             texts = texts[:-1]
-        return self._with(texts, is_whole=False)
+        return self._with(texts)
 
-    def _with(self, texts: Sequence[str], *, is_whole: bool = True) -> str:
-        """The document up to its last text; unless that is whole, tags without a mark in it are missing."""
+    def _with(self, texts: Sequence[str]) -> str:
+        """The document up to its last text."""
         parts, position = [], 0
         for place, ((start, end), old, new) in enumerate(zip(self.runs, self.texts, texts, strict=False)):
             parts.append(self._raw(position, start))
-            is_last = place == len(texts) - 1
-            unchanged = self._raw(start, end)
-            parts.append(unchanged if new == old else self._filled(place, new, is_whole or not is_last))
+            parts.append(self._raw(start, end) if new == old else self._filled(place, new))
             position = end
         return "".join(parts)
+
+    def _marked(self, index: int) -> str:
+        return self.marks.get(index) or _resolved(self.pieces[index][0])
 
     def _raw(self, start: int, end: int) -> str:
         return "".join(piece for piece, _ in self.pieces[start:end])
 
-    def _filled(self, place: int, text: str, is_whole: bool = False) -> str:
-        """A run with another text: each mark becomes the next tag of the run."""
-        start, end = self.runs[place]
-        before = "".join(piece for piece, is_text in self.pieces[start:end] if is_text)
-        tags = [piece for piece, is_text in self.pieces[start:end] if not is_text]
-        if not tags:  # characters of private use in the text are no marks
+    def _filled(self, place: int, text: str) -> str:
+        """A run with another text."""
+        indices = range(*self.runs[place])
+        before = "".join(self.pieces[index][0] for index in indices if index not in self.marks)
+        tags = {self.marks[index]: self.pieces[index][0] for index in indices if index in self.marks}
+        if not tags:  # characters of private use in the text are no tags
             return _escaped(text, before)
-        parts = [_escaped(part, before) for part in _MARK.split(text)]
-        marked, unmarked = tags[: len(parts) - 1], tags[len(parts) - 1 :]
-        filled = "".join(part + tag for part, tag in zip_longest(parts, marked, fillvalue=""))
-        return filled + "".join(unmarked) if is_whole else filled
+        return ANY_TAG.sub(lambda mark: tags.get(mark[0], ""), _escaped(text, before))
 
     def _may_be_unchanged(self, place: int, beginning: str) -> bool:
         raw = self._raw(*self.runs[place])
@@ -145,11 +155,46 @@ def layout_of(text: str, syntax: MarkupSyntax | None) -> Layout:
     return Markup.split(text, syntax) if syntax else PlainText(text)
 
 
-def _marked(piece: tuple[str, bool]) -> str:
-    text, is_text = piece
-    if is_text:
-        return _resolved(text)
-    return CLOSING_MARK if text.startswith("</") else OPENING_MARK
+def _runs(pieces: Sequence[Piece], syntax: MarkupSyntax) -> Iterator[tuple[int, int]]:
+    """Yields the runs of text: between their texts and kept elements, there are only tags within a line."""
+    start = end = 0
+    has_text = False
+    for index, (piece, kind) in enumerate(pieces):
+        if kind is Kind.MARKUP and syntax.is_within_line(piece):
+            continue
+        if kind is Kind.MARKUP or index - start > MAX_NUMBER:
+            if has_text:
+                yield start, end
+            start, end, has_text = index, index, False
+        if kind is not Kind.MARKUP:
+            start = start if end > start else index
+            end, has_text = index + 1, has_text or kind is Kind.TEXT
+    if has_text:
+        yield start, end
+
+
+def _marks(pieces: Sequence[Piece], start: int, end: int, syntax: MarkupSyntax) -> Iterator[tuple[int, str]]:
+    """Yields the character for each tag of a run, with the index of the piece."""
+    opened: list[tuple[str, int]] = []
+    for index, (piece, kind) in enumerate(pieces[start:end], start):
+        number, tag = index - start, syntax.tag.match(piece)
+        if kind is Kind.KEPT:
+            yield index, kept_tag(number)
+        elif kind is Kind.TEXT or tag is None:
+            continue
+        elif tag["closing"]:
+            place = max(
+                (i for i, (name, _) in enumerate(opened) if name == tag["name"].lower()), default=None
+            )
+            if place is not None:
+                number = opened[place][1]
+                del opened[place:]
+            yield index, closing_tag(number)
+        elif tag["name"].lower() in syntax.void or closes_itself(tag["attributes"]):
+            yield index, point_tag(number)
+        else:
+            opened.append((tag["name"].lower(), number))
+            yield index, opening_tag(number)
 
 
 def _resolved(piece: str) -> str:
@@ -174,33 +219,42 @@ def _escaped(text: str, before: str) -> str:
     )
 
 
-def _cut(source: str, syntax: MarkupSyntax) -> Iterator[tuple[str, bool]]:
-    """The source in pieces, each with whether it is text to translate."""
+def _cut(source: str, syntax: MarkupSyntax) -> Iterator[Piece]:
+    """Yields the source in pieces, some of them empty; an untranslated element is one piece."""
     scope = _UntranslatedScope(syntax)
-    position = 0
+    position = start = 0
     # No tag starts after the last >; searching there for the end of one would take quadratic time.
     for tag in syntax.tag.finditer(source, 0, source.rfind(">") + 1):
         if tag["endless"]:
             break
-        yield from _runs(source[position : tag.start()], syntax, is_text=not scope.is_open)
-        yield tag[0], False
+        was_open = scope.is_open
+        if not was_open:
+            yield from _texts(source[position : tag.start()], syntax)
+            start = tag.start()
         scope.pass_tag(tag)
         position = tag.end()
+        if not scope.is_open:
+            element = source[start:position]
+            is_kept = was_open and syntax.is_within_line(element)
+            yield element, Kind.KEPT if is_kept else Kind.MARKUP
+    if scope.is_open:
+        yield source[start:], Kind.MARKUP
+        return
     section = syntax.section.search(source, position)
     end = section.start() if section else len(source)
-    yield from _runs(source[position:end], syntax, is_text=not scope.is_open)
-    yield source[end:], False
+    yield from _texts(source[position:end], syntax)
+    yield source[end:], Kind.MARKUP
 
 
-def _runs(text: str, syntax: MarkupSyntax, *, is_text: bool) -> Iterator[tuple[str, bool]]:
-    """The pieces between two tags; references to entities that the document declares are not text."""
+def _texts(text: str, syntax: MarkupSyntax) -> Iterator[Piece]:
+    """Yields the text between two tags; references to entities that the document declares are no text."""
     position = 0
-    for reference in _ENTITY.finditer(text) if is_text and syntax.has_entities else ():
+    for reference in _ENTITY.finditer(text) if syntax.has_entities else ():
         if html.unescape(reference[0]) == reference[0]:
-            yield text[position : reference.start()], True
-            yield reference[0], False
+            yield text[position : reference.start()], Kind.TEXT
+            yield reference[0], Kind.KEPT
             position = reference.end()
-    yield text[position:], is_text
+    yield text[position:], Kind.TEXT
 
 
 class _UntranslatedScope:

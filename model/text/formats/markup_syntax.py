@@ -83,8 +83,9 @@ _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 )
 _INLINE = frozenset(
-    {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins"}
+    {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img"}
     | {
+        "ins",
         "kbd",
         "label",
         "mark",
@@ -100,7 +101,7 @@ _INLINE = frozenset(
         "time",
         "tt",
     }
-    | {"u", "var"}
+    | {"u", "var", "wbr"}
 )
 
 
@@ -152,9 +153,9 @@ class MarkupSyntax:
     has_entities: bool = False
 
     def is_within_line(self, piece: str) -> bool:
-        """Whether markup is the tag of an inline element, or text that is not translated."""
+        """Whether markup is the tag of an inline element, or begins with one."""
         name = _NAME.match(piece)
-        return name[1].lower() in self.inline if name else not piece.startswith("<") and bool(self.inline)
+        return name is not None and name[1].lower() in self.inline
 
     def ignoring(self, names: Iterable[str]) -> Self:
         """The same syntax, with more untranslated elements."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from model.text.normalisation import clean
 from model.text.source_sentence import SourceSentence
+from model.text.tags import without_tags
 from model.text.tokenizer import Tokenizer, TokenizerSettings
 
 BOS, EOS = 1, 2
@@ -105,6 +106,7 @@ def test_what_was_read_is_what_the_tokenizer_makes_of_the_raw_text(
 ) -> None:
     tokenizer = Tokenizer.load(tiny_tokenizer_folder)
     found = SourceSentence.read(text, ("en", "fr"), tokenizer)
+    without, _ = without_tags(text)
     if found.casing == "unchanged" and not found.kept:
-        assert found.ids == tuple(tokenizer.encode(text, target_language="fr"))
-    assert found.cleaned == clean(text)
+        assert found.ids == tuple(tokenizer.encode(without, target_language="fr"))
+    assert found.cleaned == clean(without)
