@@ -129,25 +129,23 @@ def open_run(
         if config.run.start_from is not None and not resuming:
             require_start(Path(config.run.start_from), config.network)
         seed_everything(config.run.seed)
-        with world.main_process_first():
-            data = prepare_data(config, folder, keep_tokenizer=resuming, writes=world.is_first)
-            described = _described_data(config, data) if world.is_first else {}
-        world.require_same("data", json.dumps(data.fingerprints))
+        data = _shared_data(config, folder, world, resuming=resuming)
         shape = network_config(config, data.tokenizer)
         network = _first_network(config, shape, data.tokenizer, resuming=resuming).to(device)
         world.broadcast(list(network.parameters()))
-        batches = _batches(config, shape, data, device, world)
+        batches = _batches(config, data, device, world)
         peak = measured_peak(device, config.run.precision)
         validator = _validator(config, shape, data, device, world)
         writer = None
         if world.is_first:
-            writer = RunWriter(
-                folder,
-                RunDescription(config=config, data=described, device=device, processes=world.size, peak=peak),
-                shape=shape,
-                text=data.fingerprints,
-                resuming=resuming,
+            described = RunDescription(
+                config=config,
+                data=_described_data(config, data),
+                device=device,
+                processes=world.size,
+                peak=peak,
             )
+            writer = RunWriter(folder, described, shape=shape, text=data.fingerprints, resuming=resuming)
         logger.info("%s parameters on %s", f"{network.num_parameters():,}", device)
         trainer = Trainer(
             config,
@@ -198,6 +196,14 @@ def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConf
     return shape
 
 
+def _shared_data(config: TrainConfig, folder: RunFolder, world: World, *, resuming: bool) -> PreparedData:
+    """The data, which the first process prepares before the others open it."""
+    with world.main_process_first():
+        data = prepare_data(config, folder, keep_tokenizer=resuming, writes=world.is_first)
+    world.require_same("data", json.dumps(data.fingerprints))
+    return data
+
+
 def _described_data(config: TrainConfig, data: PreparedData) -> dict[str, object]:
     return {
         "train": describe_data(config.corpora),
@@ -222,16 +228,13 @@ def _first_network(
     return network
 
 
-def _batches(
-    config: TrainConfig, shape: TransformerConfig, data: PreparedData, device: torch.device, world: World
-) -> BatchStream:
+def _batches(config: TrainConfig, data: PreparedData, device: torch.device, world: World) -> BatchStream:
     return BatchStream(
         data.pairs,
         config.batches,
         seed=config.run.seed,
         rank=world.rank,
         world_size=world.size,
-        decoder_start_id=shape.decoder_start_id,
         dropout=PieceDropouts.of(data.tokenizer, config.batches, seed=config.run.seed),
         device=device,
     )

@@ -15,9 +15,13 @@ from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.optimisation.step import Update, Updater
 from model.training.optimisation.weight_averages import WeightAverages
 from model.training.report.progress import Measurements
-from model.training.report.provenance import Position
 from model.training.run_folder.folder import RunFolder
-from model.training.run_folder.state import capture_random_state, load_run_state, restore_random_state
+from model.training.run_folder.state import (
+    Position,
+    capture_random_state,
+    load_run_state,
+    restore_random_state,
+)
 from model.training.run_folder.writer import RunWriter
 from model.training.validation.validator import EarlyStopping, Validator
 
@@ -213,11 +217,11 @@ class Trainer:
             TrainingError: If there is none, it cannot be read, or it lacks something.
             CorpusError: If the data, or the order of the batches, has changed.
         """
-        state = load_run_state(self._folder.state)
+        step, tensors, values = load_run_state(self._folder.state)
         try:
-            self._restore(dict(state.tensors), dict(state.values))
+            self._restore(tensors, values)
             if self._writer is not None:
-                self._writer.resume(state.step, self.position.validated_step, state.values)
+                self._writer.resume(step, self.position.validated_step, values)
         except (KeyError, TypeError) as error:
             place = self._folder.state
             raise TrainingError(f"the run's state {place} is of another layout: {error}") from error

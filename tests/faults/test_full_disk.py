@@ -64,5 +64,5 @@ def test_the_last_good_state_and_checkpoint_stay_whole(tmp_path: Path) -> None:
         assert "kept" in told.splitlines()[-1], victim
         for part in ("state", "checkpoints"):
             assert files_of(folder / "run" / part) == files_of(tmp_path / "finished/run" / part), victim
-        assert load_run_state(folder / "run/state").step == 8
+        assert load_run_state(folder / "run/state")[0] == 8
         assert load_checkpoint(folder / "run/checkpoints/last").provenance["steps"] == 8

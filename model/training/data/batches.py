@@ -242,7 +242,6 @@ class BatchStream(Iterator[Batch]):
         seed: Of the order.
         rank: This process among `world_size`; it works on every `world_size`-th batch of an epoch.
         world_size: Processes that share an epoch.
-        decoder_start_id: First decoder input; the tokenizer's BOS if None.
         dropout: Varies the segmentation into pieces from epoch to epoch. Batches are planned with the
             lengths that it may give, and stay within their budget.
         device: Where batches are needed; they reach a GPU from page-locked memory.
@@ -259,7 +258,6 @@ class BatchStream(Iterator[Batch]):
         seed: int,
         rank: int = 0,
         world_size: int = 1,
-        decoder_start_id: int | None = None,
         dropout: PieceDropouts = _NO_DROPOUT,
         device: torch.device = _CPU,
     ) -> None:
@@ -273,9 +271,9 @@ class BatchStream(Iterator[Batch]):
         lengths = (sources.lengths, targets.lengths)
         self._planner = EpochPlanner(dataset, config, lengths=lengths, seed=seed)
         self._maker = _BatchMaker(
-            sources,
-            targets,
-            decoder_start_id=dataset.index.bos_id if decoder_start_id is None else decoder_start_id,
+            sources=sources,
+            targets=targets,
+            decoder_start_id=dataset.index.bos_id,
             pad_id=dataset.index.pad_id,
             rank=rank,
             world_size=world_size,
@@ -347,39 +345,29 @@ def _batches_from(planner: EpochPlanner, maker: "_BatchMaker", epoch: int, first
             yield maker.make(groups[index], current, index)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _BatchMaker:
     """Pads ids and shifts targets, for batches of this process."""
 
-    def __init__(
-        self,
-        sources: VariedRows,
-        targets: VariedRows,
-        *,
-        decoder_start_id: int,
-        pad_id: int,
-        rank: int,
-        world_size: int,
-        pins: bool,
-    ) -> None:
-        self._sources = sources
-        self._targets = targets
-        self._decoder_start_id = decoder_start_id
-        self._pad_id = pad_id
-        self._rank = rank
-        self._world_size = world_size
-        self._pins = pins
+    sources: VariedRows
+    targets: VariedRows
+    decoder_start_id: int
+    pad_id: int
+    rank: int
+    world_size: int
+    pins: bool
 
     def make(self, pairs: Indices, epoch: int, index: int) -> Batch:
-        if index % self._world_size != self._rank:
+        if index % self.world_size != self.rank:
             return self._outline(pairs, epoch, index)
-        sources, targets = self._sources.rows(pairs, epoch), self._targets.rows(pairs, epoch)
-        labels_NT = targets.padded(self._pad_id)
-        decoder_input_NT = np.full_like(labels_NT, self._decoder_start_id)
+        sources, targets = self.sources.rows(pairs, epoch), self.targets.rows(pairs, epoch)
+        labels_NT = targets.padded(self.pad_id)
+        decoder_input_NT = np.full_like(labels_NT, self.decoder_start_id)
         decoder_input_NT[:, 1:] = labels_NT[:, :-1]
         # In shorter rows the shift leaves EOS where the label is padding; turn it into padding.
-        decoder_input_NT[:, 1:][labels_NT[:, 1:] == self._pad_id] = self._pad_id
+        decoder_input_NT[:, 1:][labels_NT[:, 1:] == self.pad_id] = self.pad_id
         batch = Batch(
-            source_NS=torch.from_numpy(sources.padded(self._pad_id)),
+            source_NS=torch.from_numpy(sources.padded(self.pad_id)),
             decoder_input_NT=torch.from_numpy(decoder_input_NT),
             labels_NT=torch.from_numpy(labels_NT),
             num_source_tokens=len(sources.tokens),
@@ -387,11 +375,11 @@ class _BatchMaker:
             epoch=epoch,
             index=index,
         )
-        return batch.pin_memory() if self._pins else batch
+        return batch.pin_memory() if self.pins else batch
 
     def _outline(self, pairs: Indices, epoch: int, index: int) -> Batch:
         """A batch that another process works on."""
-        sources, targets = self._sources.lengths_of(pairs, epoch), self._targets.lengths_of(pairs, epoch)
+        sources, targets = self.sources.lengths_of(pairs, epoch), self.targets.lengths_of(pairs, epoch)
         labels_NT = torch.empty(len(pairs), int(targets.max()), dtype=torch.int64, device="meta")
         return Batch(
             source_NS=torch.empty(len(pairs), int(sources.max()), dtype=torch.int64, device="meta"),

@@ -13,7 +13,6 @@ from model.errors import DivergenceError
 from model.training.config.run import Precision
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch
-from model.training.distributed.device import require_precision
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.optimisation.objective import Smoothing, SummedLoss, label_smoothed_loss, r_drop_loss
 from model.training.optimisation.optimiser import build_optimiser
@@ -70,7 +69,7 @@ class Updater:
         world: The processes that share an update's batches.
 
     Raises:
-        ConfigError: If the precision does not fit the device, or a cosine has no end.
+        ConfigError: If a cosine has no end.
     """
 
     def __init__(
@@ -81,8 +80,6 @@ class Updater:
         device: torch.device,
         world: World = SINGLE_PROCESS,
     ) -> None:
-        precision = config.run.precision
-        require_precision(precision, device)
         self.network = network
         self.optimiser = build_optimiser(network, config.optimisation)
         self.schedule = Schedule(
@@ -92,7 +89,7 @@ class Updater:
         self._forward = (
             cast(nn.Module, torch.compile(network, dynamic=True)) if config.run.compile else network
         )
-        self._scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
+        self._scaler = torch.amp.GradScaler(device.type, enabled=config.run.precision == "float16")
         self._passes = 2 if config.objective.r_drop else 1
         self._shape = shape
         self._config = config

@@ -172,15 +172,6 @@ def draw_attention(record: RunRecord, count: int, folder: Path) -> list[Attentio
 
 def _candidates(record: RunRecord, pair: str) -> list[Row]:
     """Translated sentences of a direction, those with readable heat maps first."""
-    kept = [
-        row for text in (record.best.texts if record.best else ()) if text.pair == pair for row in text.rows()
-    ]
-    translated = [row for row in kept or _samples(record, pair) if row.translation]
+    texts = record.best.texts if record.best else ()
+    translated = [row for text in texts if text.pair == pair for row in text.rows() if row.translation]
     return sorted(translated, key=lambda row: count_words(row.source) not in _EASY_TO_SEE)
-
-
-def _samples(record: RunRecord, pair: str) -> list[Row]:
-    """The samples in the log of a run that kept no translations."""
-    best = record.best_validation
-    direction = best["directions"].get(pair, {}) if best else {}
-    return [Row(**sample) for sample in direction.get("samples", ())]

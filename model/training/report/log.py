@@ -3,25 +3,15 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from model.errors import ConfigError
 from model.files import write_text_atomically
 
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
 Event = Mapping[str, Any]
-
-
-class Scalars(Protocol):
-    """The part of TensorBoard's writer that is used."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
-        """Add a point to a curve."""
-
-    def flush(self) -> None:
-        """Write buffered points."""
-
-    def close(self) -> None:
-        """Close the file."""
 
 
 class RunLog:
@@ -32,7 +22,7 @@ class RunLog:
         scalars: Receives every number of every event as well.
     """
 
-    def __init__(self, file: Path, scalars: Scalars | None = None) -> None:
+    def __init__(self, file: Path, scalars: "SummaryWriter | None" = None) -> None:
         self._file = file
         self._scalars = scalars
 
@@ -76,7 +66,7 @@ class RunLog:
                     yield json.loads(line)
 
 
-def tensorboard_writer(folder: Path) -> Scalars:
+def tensorboard_writer(folder: Path) -> "SummaryWriter":
     """A TensorBoard writer.
 
     Raises:
@@ -86,5 +76,4 @@ def tensorboard_writer(folder: Path) -> Scalars:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ConfigError("run.tensorboard", "false unless dragoman[train] is installed", True) from error
-    writer: Scalars = SummaryWriter(str(folder))
-    return writer
+    return SummaryWriter(str(folder))

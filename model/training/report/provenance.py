@@ -17,28 +17,10 @@ import model
 from model.training.config.data import CorpusConfig
 from model.training.config.train_config import LISTS, TrainConfig
 from model.training.data.corpus import corpus_files
+from model.training.run_folder.state import Position
 
 _SOURCE = Path(model.__file__).resolve().parents[1]
 """The root of the checkout, or the folder that the package is installed in."""
-
-
-@dataclass
-class Position:
-    """How far a run is; saved and restored with its state.
-
-    Attributes:
-        step: Updates done.
-        epoch: Passes over the data, with the fraction of the current one.
-        tokens: Source and target tokens trained on.
-        seconds: Training time, over all resumptions.
-        validated_step: Step of the newest validation.
-    """
-
-    step: int = 0
-    epoch: float = 0.0
-    tokens: int = 0
-    seconds: float = 0.0
-    validated_step: int = 0
 
 
 def describe_data(corpora: Sequence[CorpusConfig]) -> list[dict[str, object]]:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,13 +13,10 @@ from model.training.report.attention import draw_attention
 from model.training.report.curves import write_curves
 from model.training.report.run_record import RunRecord, summarise
 from model.training.report.translations import (
-    LengthBucket,
     SentenceHistory,
-    most_improved,
-    most_worsened,
+    remarkable,
     score_by_length,
     sentence_histories,
-    worst,
     write_by_length,
 )
 from model.training.run_folder.folder import RunFolder
@@ -69,42 +65,30 @@ def _render(record: RunRecord, place: Path, attention: int) -> str:
         lstrip_blocks=True,
     )
     environment.filters["place"] = lambda path: path.relative_to(place).as_posix()
-    buckets = {text.pair: score_by_length(text) for text in (record.best.texts if record.best else ())}
+    texts = record.best.texts if record.best else ()
+    buckets = {text.pair: score_by_length(text) for text in texts}
+    length_pictures = {name: place / "by-length" / f"{each}.png" for each, name in METRIC_NAMES.items()}
+    for metric, picture in zip(METRIC_NAMES, length_pictures.values(), strict=True) if buckets else ():
+        write_by_length(buckets, metric, picture)
     return environment.get_template(PAGE).render(
         record=record,
         metric_names=METRIC_NAMES,
         facts=summarise(record),
         curves=write_curves(record.events, place / "curves"),
         by_length=buckets,
-        length_pictures=_length_pictures(buckets, place / "by-length"),
-        sentences=_sentences(record),
+        length_pictures=length_pictures,
+        sentences={text.pair: remarkable(_histories(record, text), _SHOWN) for text in texts},
         attention=draw_attention(record, attention, place / "attention"),
         configuration=json.dumps(record.config, indent=2, ensure_ascii=False),
     )
 
 
-def _length_pictures(buckets: dict[str, tuple[LengthBucket, ...]], folder: Path) -> dict[str, Path]:
-    pictures = {}
-    for metric, name in METRIC_NAMES.items() if buckets else ():
-        pictures[name] = folder / f"{metric}.png"
-        write_by_length(buckets, metric, pictures[name])
-    return pictures
-
-
-def _sentences(record: RunRecord) -> dict[str, dict[str, Sequence[SentenceHistory]]]:
-    """Remarkable sentences by direction and kind."""
-    return {text.pair: _remarkable(record, text) for text in (record.best.texts if record.best else ())}
-
-
-def _remarkable(record: RunRecord, after: TranslatedText) -> dict[str, Sequence[SentenceHistory]]:
+def _histories(record: RunRecord, after: TranslatedText) -> list[SentenceHistory]:
+    """The sentences of a direction in the best validation, and in the first one if that was another."""
     is_later = record.first is not None and record.best is not None and record.first.step < record.best.step
-    earlier = {text.pair: text for text in record.first.texts} if record.first and is_later else {}
-    histories = sentence_histories(earlier.get(after.pair), after)
-    return {
-        "Worst": worst(histories, _SHOWN),
-        "Most improved": most_improved(histories, _SHOWN),
-        "Worsened": most_worsened(histories, _SHOWN),
-    }
+    texts = record.first.texts if record.first and is_later else ()
+    before = next((text for text in texts if text.pair == after.pair), None)
+    return sentence_histories(before, after)
 
 
 def report_if_possible(folder: RunFolder) -> None:

@@ -151,19 +151,14 @@ def sentence_histories(before: TranslatedText | None, after: TranslatedText) -> 
     ]
 
 
-def worst(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
-    """The sentences with the lowest chrF, lowest first."""
-    return sorted(histories, key=lambda each: each.after.chrf)[:count]
-
-
-def most_improved(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
-    """The sentences whose chrF rose most."""
-    return sorted((each for each in histories if each.gain > 0), key=lambda each: -each.gain)[:count]
-
-
-def most_worsened(histories: Sequence[SentenceHistory], count: int) -> list[SentenceHistory]:
-    """The sentences whose chrF fell most."""
-    return sorted((each for each in histories if each.gain < 0), key=lambda each: each.gain)[:count]
+def remarkable(histories: Sequence[SentenceHistory], count: int) -> dict[str, list[SentenceHistory]]:
+    """At most `count` sentences each: those with the lowest chrF, and those whose chrF rose or fell most."""
+    gained = sorted(histories, key=lambda each: each.gain)
+    return {
+        "Worst": sorted(histories, key=lambda each: each.after.chrf)[:count],
+        "Most improved": [each for each in reversed(gained) if each.gain > 0][:count],
+        "Worsened": [each for each in gained if each.gain < 0][:count],
+    }
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from model.training.data.batches import Batch
 
 _FORWARD_AND_BACKWARD = 3
 """The backward pass of a matrix product takes two products of the same size."""
-_SIDES = {"cpu": 512, "cuda": 8192}
+SIDES = {"cpu": 512, "cuda": 8192}
 """Sides of matrices that are multiplied at full speed: they fit a cache, or fill a GPU."""
 _TRIES = 8
 
@@ -50,7 +50,7 @@ def measured_peak(device: torch.device, precision: str) -> float:
 
     Takes less than a tenth of a second.
     """
-    side, numbers = _SIDES[device.type], getattr(torch, precision)
+    side, numbers = SIDES[device.type], getattr(torch, precision)
     generator = torch.Generator(device).manual_seed(0)  # leaves the run's generators untouched
     one, other = (torch.randn(side, side, device=device, generator=generator).to(numbers) for _ in range(2))
     return 2 * side**3 / min(_seconds(lambda: one @ other, device) for _ in range(_TRIES))

@@ -27,6 +27,25 @@ _FORMAT_VERSION = 1
 """Version of the layout of both files; a state without a version has this one."""
 
 
+@dataclass
+class Position:
+    """How far a run is; saved and restored with its state.
+
+    Attributes:
+        step: Updates done.
+        epoch: Passes over the data, with the fraction of the current one.
+        tokens: Source and target tokens trained on.
+        seconds: Training time, over all resumptions.
+        validated_step: Step of the newest validation.
+    """
+
+    step: int = 0
+    epoch: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+    validated_step: int = 0
+
+
 def seed_everything(seed: int) -> None:
     """Seed Python's, NumPy's and torch's generators (CPU and GPU)."""
     random.seed(seed)
@@ -62,45 +81,30 @@ def restore_random_state(tensors: Mapping[str, Tensor], plain: Mapping[str, Any]
     np.random.set_state(("MT19937", keys, plain["numpy"]["pos"], *plain["numpy"]["gauss"]))
 
 
-@dataclass(frozen=True)
-class RunState:
-    """A state of a run.
+def save_run_state(
+    folder: Path, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, object]
+) -> None:
+    """Replace the state in `folder`.
 
-    Attributes:
+    Args:
+        folder: Of the state.
         step: Updates done.
         tensors: By name; no two share memory.
         values: The rest, for JSON.
-    """
-
-    step: int
-    tensors: Mapping[str, Tensor]
-    values: Mapping[str, object]
-
-
-def save_run_state(folder: Path, state: RunState) -> None:
-    """Replace the state in `folder`.
 
     Raises:
         TrainingError: If it cannot be written (a full disk); the earlier state is kept.
     """
     try:
         with atomic_folder(folder) as unfinished:
-            _write(unfinished, state)
-    except OSError as error:
-        kept = _describe_kept(folder)
+            save_file({n: t.detach().cpu().contiguous() for n, t in tensors.items()}, unfinished / _TENSORS)
+            described = {"format_version": _FORMAT_VERSION, "step": step, **values}
+            (unfinished / _VALUES).write_text(json.dumps(described, ensure_ascii=False), encoding="utf-8")
+    except (OSError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise TrainingError(
-            f"cannot save the state of step {state.step}: {error.strerror}; {kept}"
+            f"cannot save the state of step {step}: {reason}; {_describe_kept(folder)}"
         ) from error
-
-
-def _write(folder: Path, state: RunState) -> None:
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
-    try:
-        save_file(tensors, folder / _TENSORS)
-    except SafetensorError as error:
-        raise OSError(str(error)) from error
-    values = {"format_version": _FORMAT_VERSION, "step": state.step, **state.values}
-    (folder / _VALUES).write_text(json.dumps(values, ensure_ascii=False), encoding="utf-8")
 
 
 def _describe_kept(folder: Path) -> str:
@@ -114,8 +118,8 @@ def has_run_state(folder: Path) -> bool:
     return (folder / _VALUES).is_file()
 
 
-def load_run_state(folder: Path) -> RunState:
-    """Read a state.
+def load_run_state(folder: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
+    """Read a state: its step, tensors and values.
 
     Raises:
         TrainingError: If there is none, it cannot be read, or another release wrote it.
@@ -131,7 +135,7 @@ def load_run_state(folder: Path) -> RunState:
         tensors = load_file(folder / _TENSORS)
     except (OSError, SafetensorError) as error:
         raise TrainingError(f"the run's state {folder / _TENSORS} cannot be read: {error}") from error
-    return RunState(step=step, tensors=tensors, values=values)
+    return step, tensors, values
 
 
 def load_state_values(folder: Path) -> dict[str, Any]:

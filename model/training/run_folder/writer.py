@@ -17,12 +17,12 @@ from model.errors import TrainingError
 from model.files import write_text_atomically
 from model.training.report.log import Event, RunLog, tensorboard_writer
 from model.training.report.progress import Progress
-from model.training.report.provenance import Position, RunDescription
+from model.training.report.provenance import RunDescription
 from model.training.report.report import report_if_possible
 from model.training.report.translations import KeptTranslations, Translations
 from model.training.run_folder.checkpoint_retention import CheckpointRetention
 from model.training.run_folder.folder import RunFolder
-from model.training.run_folder.state import RunState, save_run_state
+from model.training.run_folder.state import Position, save_run_state
 from model.training.validation.validator import ValidationResult
 
 logger = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ class RunWriter:
         """
         kept = {str(step): score for step, score in self._retention.scores.items()}
         values = {**values, "text": dict(self._text), "shelf": kept}
-        save_run_state(self._folder.state, RunState(step, tensors, values))
+        save_run_state(self._folder.state, step, tensors, values)
 
     def resume(self, step: int, validated_step: int, values: Mapping[str, Any]) -> None:
         """Return to a saved state: forget what was logged and translated after it."""

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -19,33 +18,24 @@ from model.translation.translator import decode_in_parallel
 logger = logging.getLogger(__name__)
 
 
-class ValidationDecoder(Protocol):
-    """Translates with the weights of one validation."""
-
-    @property
-    def name(self) -> str:
-        """Library and precision, for the log."""
-
-    def decode(self, requests: Sequence[DecodeRequest]) -> list[Result]:
-        """The hypotheses of each request, or the error why there are none."""
-
-    def close(self) -> None:
-        """Free its memory."""
-
-
 @dataclass(frozen=True)
-class EngineDecoder:
-    """Engines that decode in parallel; see ValidationDecoder."""
+class ValidationDecoder:
+    """Translates with the weights of one validation, on engines that decode in parallel.
+
+    Attributes:
+        name: Library and precision, for the log.
+        engines: Engines over the same weights.
+    """
 
     name: str
     engines: Sequence[DecodingEngine]
 
     def decode(self, requests: Sequence[DecodeRequest]) -> list[Result]:
-        """See ValidationDecoder."""
+        """The hypotheses of each request, or the error why there are none."""
         return decode_in_parallel(self.engines, requests)
 
     def close(self) -> None:
-        """See ValidationDecoder."""
+        """Free the memory of the engines."""
         for engine in self.engines:
             engine.close()
 
@@ -71,11 +61,11 @@ def new_decoder(network: Transformer, *, never_produced: Collection[int] = ()) -
         except NativeError as reason:
             logger.info("validating with PyTorch, not natively: %s", reason)
     name = f"torch {str(network.output.weight.dtype).removeprefix('torch.')}"
-    return EngineDecoder(name, [torch_engine(network, device=device, never_produced=never_produced)])
+    return ValidationDecoder(name, [torch_engine(network, device=device, never_produced=never_produced)])
 
 
 def _native(network: Transformer, never_produced: Collection[int]) -> ValidationDecoder:
     weights = dict(network.named_parameters())
     factory = native_factory(network.config, weights, "float32", never_produced=never_produced)
     num_engines = min(available_cores(), torch.get_num_threads())
-    return EngineDecoder("native float32", [factory.make() for _ in range(num_engines)])
+    return ValidationDecoder("native float32", [factory.make() for _ in range(num_engines)])

@@ -314,7 +314,7 @@ def test_divergence_names_the_step_and_keeps_what_was_good(
     with pytest.raises(DivergenceError, match=message):
         run.run()
     assert "ended by divergence" in (run.folder.report / "index.html").read_text()
-    assert load_run_state(run.folder.state).step == kept_step
+    assert load_run_state(run.folder.state)[0] == kept_step
     assert all(tensor.isfinite().all() for tensor in state_of(run).values())
 
 

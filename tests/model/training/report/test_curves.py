@@ -40,11 +40,6 @@ def test_throughput_is_drawn_over_time_where_the_journal_has_the_time(tmp_path: 
     assert {"Throughput", "Throughput over time"} <= set(write_curves(updates, tmp_path))
 
 
-def test_directions_may_come_and_go(tmp_path: Path) -> None:
-    later = {**VALIDATION, "step": 4, "directions": {"en-de": {"bleu": 1.0, "chrf": 2.0}}}
-    assert "BLEU" in write_curves([VALIDATION, later], tmp_path)
-
-
 # Of a private area, where no installed font has anything; a script of matplotlib's own symbol fonts.
 NOWHERE, SYMBOL = "\U0010fffd", "\u23b4"
 

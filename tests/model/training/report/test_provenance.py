@@ -1,7 +1,5 @@
 import hashlib
-import importlib.metadata
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,13 +8,11 @@ import torch
 
 from model.training.report import provenance as module
 from model.training.report.provenance import (
-    Position,
     RunDescription,
     code_version,
     describe_data,
-    describe_machine,
 )
-from tests.embedded import ROOT
+from model.training.run_folder.state import Position
 from tests.model.training.tiny_runs import tiny_run
 
 CPU = torch.device("cpu")
@@ -53,34 +49,6 @@ def test_everything_to_know_and_no_place_or_corpus_text(tmp_path: Path) -> None:
         "directions": {"en-fr": {"bleu": 30.0, "bleu_signature": "s"}},
     }
     assert described["config"]["run"]["seed"] == 5  # type: ignore[index]
-
-
-def test_code_and_machine_are_named() -> None:
-    assert code_version()["package"]
-    assert describe_machine(CPU)["torch"] == torch.__version__
-
-
-def test_the_commit_is_that_of_the_checkout_which_the_tests_run_from() -> None:
-    code_version.cache_clear()
-    if not (ROOT / ".git").exists() or shutil.which("git") is None:
-        assert code_version()["commit"] is None
-        return
-    head = subprocess.run(
-        ["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    )
-    assert (code_version()["commit"] or "").removesuffix("-dirty") == head.stdout.strip()
-
-
-def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", missing)
-    code_version.cache_clear()
-    try:
-        assert code_version()["package"] is None
-    finally:
-        code_version.cache_clear()
 
 
 def test_a_commit_is_that_of_our_own_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

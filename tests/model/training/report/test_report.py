@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from model.errors import TrainingError
 from model.training.report.report import report_if_possible, write_report
 from model.training.report.translations import KeptTranslations, Translations
 from model.training.run import Run, open_run
@@ -135,11 +134,6 @@ def test_a_run_without_held_out_text(tmp_path: Path) -> None:
     run = open_run(type(tiny_run(tmp_path)).from_dict({**values, "validation_corpora": []}))
     run.run()
     assert "Nothing has been validated." in Page(run.folder.report / "index.html").text
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"is not the folder of a run: it has no config\.json"):
-        write_report(RunFolder(tmp_path))
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:

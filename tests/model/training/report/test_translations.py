@@ -6,11 +6,9 @@ from model.training.report.translations import (
     KeptTranslations,
     Moment,
     Translations,
-    most_improved,
-    most_worsened,
+    remarkable,
     score_by_length,
     sentence_histories,
-    worst,
     write_by_length,
 )
 from model.training.validation.validator import TranslatedText
@@ -32,10 +30,6 @@ def kept(tmp_path: Path) -> KeptTranslations:
     for step, is_best in ((10, True), (20, True), (30, False)):
         made.keep(translations(step), is_best=is_best)
     return made
-
-
-def test_nothing_is_kept_at_first(tmp_path: Path) -> None:
-    assert steps(KeptTranslations(tmp_path)) == {"first": None, "best": None}
 
 
 def test_the_first_and_the_best_are_kept(kept: KeptTranslations) -> None:
@@ -76,16 +70,12 @@ def test_each_sentence_is_scored_now_and_before() -> None:
 
 
 def test_the_worst_and_those_that_changed_most() -> None:
-    histories = sentence_histories(BEFORE, AFTER)
-    assert [each.source for each in worst(histories, 2)] == ["deux", "trois"]
-    assert [each.source for each in most_improved(histories, 5)] == ["un", "trois"]
-    assert [each.source for each in most_worsened(histories, 5)] == ["deux"]
-
-
-def test_without_a_past_nothing_has_changed() -> None:
-    histories = sentence_histories(None, AFTER)
-    assert [each.before for each in histories] == [None, None, None]
-    assert most_improved(histories, 5) == most_worsened(histories, 5) == []
+    found = remarkable(sentence_histories(BEFORE, AFTER), 2)
+    assert {kind: [each.source for each in histories] for kind, histories in found.items()} == {
+        "Worst": ["deux", "trois"],
+        "Most improved": ["un", "trois"],
+        "Worsened": ["deux"],
+    }
 
 
 def test_sentences_are_recognised_not_counted() -> None:

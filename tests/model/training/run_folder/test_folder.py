@@ -12,14 +12,6 @@ from model.training.run_folder.folder import RunFolder
 from tests.model.training.tiny_runs import tiny_run
 
 
-def test_a_good_checkpoint_is_the_best_else_the_last(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    assert folder.good_checkpoint is None
-    for name in ("last", "best"):
-        (folder.checkpoints / name).mkdir(parents=True)
-        assert folder.good_checkpoint == folder.checkpoints / name
-
-
 @pytest.mark.parametrize(("content", "is_ours"), [("", True), ("package-lock 1\n", False)])
 def test_a_lock_file_of_another_program_is_no_run(tmp_path: Path, content: str, is_ours: bool) -> None:
     (tmp_path / "lock").write_text(content)
@@ -65,13 +57,6 @@ def test_files_that_no_run_has_written_are_not_overwritten(tmp_path: Path) -> No
             open_run(tiny_run(tmp_path, run={"folder": str(tmp_path)}), resume=resume)
     assert [file.read_text() for file in others] == ["mine"] * 3
     assert not (tmp_path / "lock").exists()
-
-
-def test_files_that_are_in_no_runs_way_may_be_there(tmp_path: Path) -> None:
-    """Such as the training file, or where the shell writes the log."""
-    (tmp_path / "recipe.toml").write_text("mine")
-    open_run(tiny_run(tmp_path, run={"folder": str(tmp_path)})).run()
-    assert (tmp_path / "recipe.toml").read_text() == "mine"
 
 
 def test_a_run_that_failed_early_can_begin_again_in_its_folder(tmp_path: Path) -> None:

@@ -17,10 +17,6 @@ def check(folder: Path, **changes: dict[str, Any]) -> None:
     check_unchanged(tiny_run(folder).to_dict(), tiny_run(folder, **changes).to_dict())
 
 
-def test_the_same_configuration_resumes(tmp_path: Path) -> None:
-    check(tmp_path)
-
-
 def test_limits_intervals_and_validation_may_change(tmp_path: Path) -> None:
     check(
         tmp_path,
@@ -73,13 +69,6 @@ def test_corpora_may_move_but_not_change_their_meaning(tmp_path: Path) -> None:
         check_unchanged(begun, now)
 
 
-def test_another_number_of_corpora_is_refused(tmp_path: Path) -> None:
-    begun, now = tiny_run(tmp_path).to_dict(), tiny_run(tmp_path).to_dict()
-    now["corpora"] = now["corpora"] * 2
-    with pytest.raises(ConfigError, match="corpora"):
-        check_unchanged(begun, now)
-
-
 @pytest.mark.parametrize(("name", "which"), [("train.tsv", "train"), ("valid.tsv", "validation")])
 def test_other_text_does_not_resume_and_replaces_nothing(copied_run: Path, name: str, which: str) -> None:
     root = copied_run / "run"
@@ -109,3 +98,10 @@ def test_a_process_that_sees_other_text_makes_nothing_of_it(tmp_path: Path) -> N
         prepare_data(config, folder, writes=False)
     assert text_fingerprints(tiny_run(tmp_path), folder) != prepared.fingerprints
     assert PairDataset(folder.data / "train").index.fingerprint == prepared.fingerprints["train"]
+
+
+def test_another_number_of_corpora_is_refused(tmp_path: Path) -> None:
+    begun, now = tiny_run(tmp_path).to_dict(), tiny_run(tmp_path).to_dict()
+    now["corpora"] = now["corpora"] * 2
+    with pytest.raises(ConfigError, match="corpora"):
+        check_unchanged(begun, now)

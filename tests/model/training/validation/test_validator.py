@@ -17,7 +17,6 @@ from model.training.validation.decoder import NewDecoder, new_decoder
 from model.training.validation.validator import (
     DirectionResult,
     EarlyStopping,
-    Row,
     TranslatedText,
     ValidationResult,
     Validator,
@@ -171,13 +170,6 @@ def test_a_better_score_starts_the_count_again() -> None:
     assert stopping.exhausted
 
 
-def test_no_patience_never_stops() -> None:
-    stopping = EarlyStopping(patience=0)
-    for score in range(100, 0, -1):
-        stopping.record(score)
-    assert not stopping.exhausted
-
-
 def test_held_out_text_is_grouped_by_direction_and_bounded(tmp_path: Path) -> None:
     both = write_corpus(tmp_path / "a.tsv", 5, bidirectional=True)
     one = write_corpus(tmp_path / "b.tsv", 5, seed=1)
@@ -188,11 +180,6 @@ def test_held_out_text_is_grouped_by_direction_and_bounded(tmp_path: Path) -> No
     assert len(forward.sources) == 2
     assert backward.sources == forward.references[:2]
     assert len(held_out_texts([one], max_sentences=0)[0].sources) == 5
-
-
-def test_a_row_is_one_sentence() -> None:
-    text = TranslatedText("en", "fr", ("one", "two"), ("un", "deux"), ("un", "de"))
-    assert list(text.rows()) == [Row("one", "un", "un"), Row("two", "deux", "de")]
 
 
 def test_the_bound_is_of_a_direction_however_many_corpora_it_has(tmp_path: Path) -> None:
