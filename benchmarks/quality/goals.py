@@ -4,10 +4,12 @@ python -m benchmarks.quality.goals multi30k-de-en --data FOLDER --output runs/be
 python -m benchmarks.quality.goals tatoeba-en-fr --data FOLDER --set run.compile=true
 """
 
+import json
 import logging
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,10 @@ from model.checkpoint.card import Pair
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.manifest import record_evaluation
 from model.cli.tune import LENGTH_PENALTIES
-from model.errors import ConfigError
 from model.evaluation.scores import score_translations
 from model.evaluation.tuning import keep_best_search, searches, translate_with, try_searches
 from model.training.config.data import CorpusConfig
-from model.training.config.files import load_train_config, merged, read_config_files
+from model.training.config.files import load_train_config, merged
 from model.training.config.train_config import LISTS, TrainConfig
 from model.training.distributed.device import tuned_cpu
 from model.training.report.provenance import plain_config
@@ -117,43 +118,39 @@ def goals_of(name: str) -> tuple[Goal, ...]:
     return tuple(goal for goal in GOALS if goal.model == model)
 
 
-def read_changes(files: Sequence[Path], assignments: Sequence[str]) -> dict[str, Any]:
-    """Sections of TOML files, then `section.name=value` (a bare word is text), later ones over earlier ones.
+def assigned(assignments: Sequence[str]) -> dict[str, Any]:
+    """Sections with the values of `section.name=value`; a bare word is text, later values replace earlier.
 
     Raises:
-        click.UsageError: If one of them cannot be read.
+        click.UsageError: If one of them is no assignment.
     """
-    try:
-        changes = read_config_files(files)
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from error
+    changes: dict[str, Any] = {}
     for assignment in assignments:
-        changes = merged(changes, _assigned(assignment))
+        name, equals, value = assignment.partition("=")
+        for text in (assignment, f"{name} = {json.dumps(value)}") if equals else ():
+            with suppress(tomllib.TOMLDecodeError):
+                changes = merged(changes, tomllib.loads(text))
+                break
+        else:
+            raise click.UsageError(f"{assignment!r} must be section.name=value")
     return changes
 
 
-def _assigned(assignment: str) -> dict[str, Any]:
-    name, equals, value = assignment.partition("=")
-    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-    for text in (assignment, f'{name} = "{quoted}"') if equals else ():
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError:
-            continue
-    raise click.UsageError(f"{assignment!r} must be section.name=value")
-
-
 def read_recipe(
-    file: Path, changes: Mapping[str, Any], *, data: Path | None = None, folder: Path | None = None
+    files: Sequence[Path],
+    changes: Mapping[str, Any],
+    *,
+    data: Path | None = None,
+    folder: Path | None = None,
 ) -> TrainConfig:
-    """A training file with changes; its corpora in `data/` are those of another folder, if one is given.
+    """Training files with changes; corpora in `data/` are those of another folder, if one is given.
 
     Raises:
         ConfigError: If the configuration cannot work.
     """
     if folder is not None:
         changes = merged(changes, {"run": {"folder": str(folder)}})
-    values = load_train_config([file], changes).to_dict()
+    values = load_train_config(files, changes).to_dict()
     for corpus in (corpus for name in LISTS for corpus in values[name] if data is not None):
         for name in ("path", "target_path"):
             place = Path(corpus[name] or "").resolve()
@@ -189,8 +186,8 @@ def main(
     """
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("model").setLevel(logging.INFO)
-    changes = read_changes(files, assignments)
-    config = read_recipe(goals_of(name)[0].recipe, changes, data=data, folder=folder)
+    recipes = [goals_of(name)[0].recipe, *files]
+    config = read_recipe(recipes, assigned(assignments), data=data, folder=folder)
     goals = trained_goals(name, config.pairs)
     report = Report(f"goals-{config.card.name}", plain_config(config), [torch.get_num_threads()])
     folders = RunFolder(Path(config.run.folder))
@@ -240,18 +237,15 @@ def tune(folder: Path, config: TrainConfig, *, device: str, sentences: int = 0) 
 
 
 def score(folder: Path, goals: Sequence[Goal], data: Path, *, device: str) -> list[Evaluation]:
-    """Each goal's evaluation, kept in the checkpoint.
+    """Each goal's evaluation, recorded in the checkpoint.
 
     The text goes through the decoder as a user's does, sentence by sentence, with second attempts.
     """
     translator = Translator.load(folder, device=device)
-    known = load_checkpoint(folder).provenance.get("evaluations")
-    evaluations: dict[str, Evaluation] = dict(known) if isinstance(known, dict) else {}
-    for goal in goals:
-        if evaluations.get(goal.name, {}).get("checksum") != translator.checksum:
-            evaluations[goal.name] = _evaluation(translator, goal, data)
-            record_evaluation(folder, goal.name, evaluations[goal.name])
-    return [evaluations[goal.name] for goal in goals]
+    evaluations = {goal.name: _evaluation(translator, goal, data) for goal in goals}
+    for name, evaluation in evaluations.items():
+        record_evaluation(folder, name, evaluation)
+    return list(evaluations.values())
 
 
 def _evaluation(translator: Translator, goal: Goal, data: Path) -> Evaluation:
@@ -275,7 +269,6 @@ def _evaluation(translator: Translator, goal: Goal, data: Path) -> Evaluation:
         "length_penalty": translator.card.decoding.length_penalty,
         "precision": translator.precision,
         "device": translator.device,
-        "checksum": translator.checksum,
     }
 
 

@@ -26,19 +26,10 @@ def load_train_config(files: Sequence[Path], options: Mapping[str, Any]) -> Trai
     Raises:
         ConfigError: If a file cannot be read, or as TrainConfig.from_dict.
     """
-    return TrainConfig.from_dict(merged(read_config_files(files), options))
-
-
-def read_config_files(files: Sequence[Path]) -> Values:
-    """The merged values of the files, with resolved paths.
-
-    Raises:
-        ConfigError: If one of them cannot be read.
-    """
     values: Values = {}
     for file in files:
         values = merged(values, anchored(_read_toml(file), file.parent))
-    return values
+    return TrainConfig.from_dict(merged(values, options))
 
 
 def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:

@@ -15,11 +15,10 @@ from benchmarks.quality.goals import (
     ROOT,
     UNFINISHED,
     Goal,
+    assigned,
     goals_of,
     main,
-    read_changes,
     read_recipe,
-    train,
     trained_goals,
 )
 from model.checkpoint.folder import load_checkpoint
@@ -100,7 +99,6 @@ def test_one_command_given_again_until_it_is_done(
     assert set(evaluations) == {"multi30k-de-en", "multi30k-en-de"}
     with monkeypatch.context() as patched:
         patched.setattr("benchmarks.quality.goals.try_searches", None)
-        patched.setattr("benchmarks.quality.goals.score_translations", None)
         again = call(tmp_path, data)
     assert again.exit_code == 0, again.output + str(again.exception)
     tables = [result.stdout[result.stdout.index("### Goals") :] for result in (done, again)]
@@ -130,22 +128,6 @@ def test_a_run_for_one_direction_is_scored_in_that_one_under_its_own_name(tmp_pa
     assert scored == ["multi30k-en-de"]
 
 
-def test_the_load_before_is_not_that_of_the_training(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load = 0.25
-
-    def train_and_be_busy(*given: Any) -> object:
-        nonlocal load
-        load = 9.0
-        return train(*given)
-
-    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
-    monkeypatch.setattr("benchmarks.quality.goals.train", train_and_be_busy)
-    done = call(tmp_path, data, "--with", one_way(tmp_path), goal="multi30k-en-de")
-    assert "Load average before and after: 0.2 and 9.0." in done.stdout
-
-
 def test_a_goal_that_the_run_does_not_train_is_refused_before_any_training(
     tmp_path: Path, data: Path
 ) -> None:
@@ -157,24 +139,10 @@ def test_a_goal_that_the_run_does_not_train_is_refused_before_any_training(
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.name)
 def test_a_recipe_trains_the_direction_and_never_sees_the_test(goal: Goal) -> None:
-    config = read_recipe(goal.recipe, {})
+    config = read_recipe([goal.recipe], {})
     assert (goal.source, goal.target) in config.pairs
     read = {corpus.path for corpus in (*config.corpora, *config.validation_corpora)}
     assert not any(path.endswith(test) for path in read for test in goal.test)
-
-
-def test_a_goal_stands_for_the_whole_model() -> None:
-    names = ["multi30k-de-en", "multi30k-en-de"]
-    assert [[goal.name for goal in goals_of(name)] for name in names] == [names, names]
-    assert [goal.name for goal in goals_of("tatoeba-zh-en")] == ["tatoeba-en-zh", "tatoeba-zh-en"]
-
-
-def test_names_are_different() -> None:
-    assert len({goal.name for goal in GOALS}) == len(GOALS) == 12
-
-
-def test_the_name_of_a_model_is_that_of_one_of_its_goals() -> None:
-    assert {goal.model for goal in GOALS} <= {goal.name for goal in GOALS}
 
 
 def test_a_goal_stands_for_those_of_its_model_that_are_trained_and_for_none_without_itself() -> None:
@@ -197,14 +165,14 @@ LAID_OVER = {"multi30k": "cpu-multi30k.toml", "tatoeba": "cpu-tatoeba.toml"}
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_works_as_it_is_and_on_a_cpu(recipe: Path) -> None:
     assert len(RECIPES) == 6
-    config = read_recipe(recipe, {})
+    config = read_recipe([recipe], {})
     assert config.card.name == recipe.stem
     assert Path(config.run.folder) == ROOT / "runs" / "goals" / recipe.stem
     assert config.corpora[0].path.startswith(str(ROOT / "data"))
     assert config.corpora[0].bidirectional
     assert config.validation_corpora[0].bidirectional
     other = recipe.with_name(LAID_OVER[recipe.stem.partition("-")[0]])
-    smaller = read_recipe(recipe, read_changes([other], []))
+    smaller = read_recipe([recipe, other], {})
     assert smaller.run.max_minutes > 0
     assert smaller.network.overrides["model_dim"] <= config.network.overrides["model_dim"]
 
@@ -213,8 +181,7 @@ def test_the_run_that_goes_on_reads_what_the_script_before_it_writes() -> None:
     goals = ROOT / "examples" / "goals"
     first, again = goals / "cpu-multi30k.toml", goals / "cpu-multi30k-again.toml"
     before, after = (
-        read_recipe(goals / "multi30k-en-de.toml", read_changes(files, []))
-        for files in ([first], [first, again])
+        read_recipe([goals / "multi30k-en-de.toml", *files], {}) for files in ([first], [first, again])
     )
     assert after.pairs == (("en", "de"),)
     assert after.network == before.network
@@ -225,7 +192,7 @@ def test_the_run_that_goes_on_reads_what_the_script_before_it_writes() -> None:
 
 
 def test_data_and_run_may_lie_elsewhere(tmp_path: Path) -> None:
-    config = read_recipe(RECIPES[0], {}, data=tmp_path / "d", folder=tmp_path / "r")
+    config = read_recipe(RECIPES[:1], {}, data=tmp_path / "d", folder=tmp_path / "r")
     assert config.corpora[0].path == str(tmp_path / "d" / "multi30k" / "train.en.gz")
     assert config.corpora[0].target_path == str(tmp_path / "d" / "multi30k" / "train.de.gz")
     assert config.run.folder == str(tmp_path / "r")
@@ -234,30 +201,16 @@ def test_data_and_run_may_lie_elsewhere(tmp_path: Path) -> None:
 def test_a_corpus_that_is_not_in_the_data_folder_stays(tmp_path: Path) -> None:
     corpora = [{"path": "/far/x.tsv", "source_language": "en", "target_language": "de"}]
     changes = {"corpora": corpora, "validation_corpora": []}
-    assert read_recipe(RECIPES[0], changes, data=tmp_path).corpora[0].path == "/far/x.tsv"
+    assert read_recipe(RECIPES[:1], changes, data=tmp_path).corpora[0].path == "/far/x.tsv"
 
 
-def test_later_changes_win_value_by_value(tmp_path: Path) -> None:
-    (tmp_path / "one.toml").write_text("[run]\nmax_steps = 5\nseed = 2\n[network]\nmodel_dim = 64\n")
-    changes = read_changes([tmp_path / "one.toml"], ["run.max_steps=7", "run.device=cpu", "run.compile=true"])
-    assert changes == {
-        "run": {"max_steps": 7, "seed": 2, "device": "cpu", "compile": True},
-        "network": {"model_dim": 64},
+def test_values_are_set_by_name() -> None:
+    assert assigned(["run.max_steps=5", "run.max_steps=7", "run.device=cpu", "run.compile=true"]) == {
+        "run": {"max_steps": 7, "device": "cpu", "compile": True}
     }
-
-
-def test_paths_of_a_file_that_is_laid_over_are_relative_to_it(tmp_path: Path) -> None:
-    (tmp_path / "one.toml").write_text('[run]\nfolder = "runs/x"\n')
-    assert read_changes([tmp_path / "one.toml"], []) == {"run": {"folder": str(tmp_path / "runs" / "x")}}
 
 
 @pytest.mark.parametrize("wrong", ["run.max_steps", "run max_steps=1 2"])
 def test_what_is_no_assignment_is_refused(wrong: str) -> None:
     with pytest.raises(click.UsageError, match=r"must be section\.name=value"):
-        read_changes([], [wrong])
-
-
-def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
-    (tmp_path / "x.toml").write_text("[[")
-    with pytest.raises(click.UsageError, match=r"x\.toml"):
-        read_changes([tmp_path / "x.toml"], [])
+        assigned([wrong])
