@@ -24,14 +24,13 @@ from benchmarks.harness.texts import random_sentences
 from benchmarks.harness.timing import median, take_turns, timed
 from model.config import TransformerConfig
 from model.request import DecodeOptions
-from model.training.report.utilisation import wait_for
+from model.training.report.utilisation import SIDES, measured_peak, wait_for
 
 _SHORT, _LONG = 4, 28
 _SENTENCES = 32
 _BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
 _FIELD = ("dragoman-native-float32", "dragoman-native-bfloat16", "dragoman-native-int8", "ctranslate2-int8")
 _GPU_FIELD = ("dragoman-graphs-bfloat16", "dragoman-torch-bfloat16", "ctranslate2-bfloat16")
-_SIDES = {"cpu": 512, "cuda": 8192}
 _TRIES = 15
 _BYTES_A_TRY = 2**26
 _METHOD = (
@@ -108,15 +107,12 @@ def measure_limits(amounts: Sequence[int], precisions: Sequence[str], device: st
 
 
 def _product_rate(precision: str, device: torch.device) -> float:
-    """Rate of square matrices, on a CPU within the second cache; int8 products are summed in int32."""
-    side = _SIDES[device.type]
-    if precision == "int8":
-        left, right = (
-            torch.randint(-100, 100, (side, side), dtype=torch.int8, device=device) for _ in range(2)
-        )
-        return 2 * side**3 / _least_seconds(lambda: torch._int_mm(left, right), device)
-    one, other = (torch.randn(side, side, device=device).to(getattr(torch, precision)) for _ in range(2))
-    return 2 * side**3 / _least_seconds(lambda: one @ other, device)
+    """Rate of large square matrices; int8 products are summed in int32."""
+    if precision != "int8":
+        return measured_peak(device, precision)
+    side = SIDES[device.type]
+    one, other = (torch.randint(-100, 100, (side, side), dtype=torch.int8, device=device) for _ in range(2))
+    return 2 * side**3 / _least_seconds(lambda: torch._int_mm(one, other), device)
 
 
 def _read_rate(amount: int, device: torch.device) -> float:

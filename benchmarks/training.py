@@ -41,7 +41,7 @@ from model.training.data.token_store import Lengths
 from model.training.distributed.device import tune_cpu
 from model.training.optimisation.optimiser import build_optimiser
 from model.training.optimisation.step import Updater, autocast, sequence_loss
-from model.training.report.utilisation import measured_peak, operations_of_pair, wait_for
+from model.training.report.utilisation import measured_peak, operations_of_batch, wait_for
 
 WARM_UP = 2
 """Batches that are trained on before any is timed."""
@@ -209,7 +209,7 @@ def measure(
             loss=losses[name],
             is_wrong=not math.isclose(losses[name], expected, rel_tol=_TOLERANCE),
             tokens=[batch.num_source_tokens + batch.num_target_tokens for batch in rounds],
-            operations=[operations(SHAPES[shape], batch) for batch in batches[WARM_UP:]],
+            operations=[operations_of_batch(SHAPES[shape], batch) for batch in batches[WARM_UP:]],
             peak=peaks[trainer.precision],
             seconds=timings[name],
             ratio=None
@@ -226,13 +226,6 @@ def _updates(trainer: Trainer, batches: Sequence[Batch], device: torch.device) -
         wait_for(device)
 
     return lambda current: timed(lambda: update(current))
-
-
-def operations(config: TransformerConfig, batch: Batch) -> float:
-    """Multiplications and additions of a step's matrix products, pair by pair, without padding."""
-    sources = (batch.source_NS != config.pad_id).sum(-1).tolist()
-    targets = (batch.labels_NT != config.pad_id).sum(-1).tolist()
-    return sum(operations_of_pair(config, *lengths) for lengths in zip(sources, targets, strict=True))
 
 
 def pair_batches(

@@ -3,13 +3,9 @@
 from pathlib import Path
 
 import pytest
-import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.engines.weights import SHAPES
-from benchmarks.training import operations, pair_batches, usual_lengths
-from model.network.transformer import Transformer
-from model.training.optimisation.step import sequence_loss
+from benchmarks.training import pair_batches, usual_lengths
 from tests.benchmarks.commands import run
 
 CONFIG = SHAPES["tiny"]
@@ -41,17 +37,6 @@ def test_there_are_as_many_as_asked_for_and_the_same_for_the_same_seed(count: in
     )
     assert len(first) == count
     assert first[-1].source_NS.equal(second[-1].source_NS)
-
-
-def test_products_are_counted_as_pytorch_counts_them() -> None:
-    # All of one length: no padding, which we leave out and PyTorch does not.
-    lengths = torch.full((40,), 9).int().numpy(), torch.full((40,), 7).int().numpy()
-    (batch,) = pair_batches(CONFIG, 1, max_tokens=640, seed=1, lengths=lengths)[0]
-    network = Transformer(CONFIG)
-    with FlopCounterMode(display=False) as counter:
-        sequence_loss(network.train(), batch, CONFIG, 0.1).smoothed.backward()
-    # The loss computes its gradient in the forward pass; a causal half of attention is all that differs.
-    assert operations(CONFIG, batch) == pytest.approx(counter.get_total_flops(), rel=0.03)
 
 
 def test_trainers_begin_with_the_same_loss(tmp_path: Path) -> None:
