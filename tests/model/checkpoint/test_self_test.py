@@ -18,7 +18,6 @@ from model.checkpoint.self_test import (
     plain_sentences,
     require_self_test,
     self_test_sentences,
-    similarity,
 )
 from model.errors import CheckpointError
 from model.request import DecodeRequest, Hypothesis
@@ -55,11 +54,6 @@ def test_other_translations_are_refused_by_direction() -> None:
     golden = (sentence("Où est la gare ?"), sentence("Where is it?", "fr", "en"))
     with pytest.raises(CheckpointError, match="self-test sentences fr-en are translated otherwise"):
         require_self_test(golden, ["Où est la gare ?", "é é é zut zut"])
-
-
-def test_similarity_is_between_nothing_and_all() -> None:
-    assert similarity("abc", "abc") == similarity("", "") == 1
-    assert similarity("abc", "xyz") == similarity("abc", "") == 0
 
 
 def test_a_network_is_sure_where_no_token_has_a_rival() -> None:

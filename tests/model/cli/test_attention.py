@@ -1,6 +1,5 @@
 """`dragoman attention`: pictures for each sentence, and one line where there can be none."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -40,9 +39,3 @@ def test_a_text_without_a_sentence_is_refused(run: Run, tmp_path: Path, text: st
         "dragoman: nothing to draw: no TEXT has a sentence to translate\n",
     )
     assert not (tmp_path / "maps").exists()
-
-
-def test_pictures_need_no_display(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DISPLAY", raising=False)
-    assert run("attention", "-s", "en", "-t", "fr", "-o", tmp_path, "Thank you.").exit_code == 0
-    assert "matplotlib.pyplot" not in sys.modules

@@ -32,11 +32,6 @@ def test_the_report_for_people(run: Run, tiny_checkpoint: Path) -> None:
     assert "  model_dim: 32" in lines
 
 
-def test_a_folder_that_holds_just_one_will_do(run: Run, tiny_checkpoint: Path, tmp_path: Path) -> None:
-    (tmp_path / "only").symlink_to(tiny_checkpoint)
-    assert run("inspect", tmp_path).stdout == run("inspect", tiny_checkpoint).stdout != ""
-
-
 def test_damage_is_refused_by_name(run: Run, tiny_checkpoint: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "copy")
     with (folder / "model.safetensors").open("ab") as file:

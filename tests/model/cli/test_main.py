@@ -43,10 +43,6 @@ def test_summaries_are_whole_sentences(run: Run) -> None:
     assert " ".join(words.split()) in " ".join(listed.split())
 
 
-def test_examples_keep_their_lines(run: Run) -> None:
-    assert "\n    dragoman translate -s en -t fr --beam-size 8 book.txt" in run("translate", "--help").output
-
-
 def test_the_service_s_command_comes_by_entry_point() -> None:
     assert "serve" in metadata.entry_points(group="dragoman.commands").names
     command = main.get_command(click.Context(main), "serve")

@@ -44,18 +44,6 @@ def test_other_files_inputs_and_what_is_around_them_stay(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_folder_that_holds_files_of_no_checkpoint_is_named(
-    run: Run, tiny_checkpoint: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "pegasus"}')
-    result = run("grow", tiny_checkpoint, "--encoder-layers", "3", "-o", tmp_path)
-    assert (
-        f"a new or an empty folder, a checkpoint or an export, but {tmp_path} holds other files"
-        in result.stderr
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
-
-
 def test_an_empty_folder_and_another_checkpoint_are_replaced(
     run: Run, tiny_checkpoint: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -70,12 +58,6 @@ def test_an_export_is_replaced(run: Run, tiny_checkpoint: Path, tmp_path: Path, 
     export = ("export", tiny_checkpoint, "--format", "ctranslate2", "-o", tmp_path / "out")
     assert run(*export).exit_code == 0
     assert run(*export, "--quantization", quantization).exit_code == 0
-
-
-@pytest.mark.parametrize("command", ["average", "grow", "export"])
-def test_the_help_says_what_may_be_replaced(run: Run, command: str) -> None:
-    shown = " ".join(run(command, "--help").output.split())
-    assert "new or empty, or a checkpoint or an export to replace; not the input" in shown
 
 
 @pytest.mark.parametrize("wanted", [None, True, False])

@@ -9,48 +9,20 @@ from pathlib import Path
 import pytest
 
 from model.cli.train import nested, train_options
+from model.training.config.train_config import TrainConfig
 from tests.model.cli.conftest import Run
 from tests.model.training.parallel_text import write_corpus
+from tests.model.training.several_processes import write_toml
+from tests.model.training.tiny_runs import tiny_values
 from tests.model.training.waiting import PATIENCE_SECONDS, saved_step, wait_for_step
-
-TINY = """
-[[corpora]]
-path = "train.tsv"
-source_language = "en"
-target_language = "fr"
-
-[vocabulary]
-kind = "char"
-size = 64
-byte_fallback = false
-
-[batches]
-max_tokens = 800
-
-[network]
-model_dim = 16
-num_heads = 2
-num_encoder_layers = 1
-num_decoder_layers = 1
-ffn_dim = 16
-
-[run]
-folder = "run"
-max_steps = 20
-save_every = 5
-log_every = 1
-device = "cpu"
-threads = 1
-plots = false
-"""
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    write_corpus(tmp_path / "train.tsv", 60)
-    file = tmp_path / "tiny.toml"
-    file.write_text(TINY)
-    return file
+    steps = {"max_steps": 20, "save_every": 5, "log_every": 1, "threads": 1}
+    values = tiny_values(tmp_path, run=steps) | {"validation_corpora": []}
+    write_toml(TrainConfig.from_dict(values), tmp_path / "tiny.toml")
+    return tmp_path / "tiny.toml"
 
 
 STOPS_AT_STEP_12 = """

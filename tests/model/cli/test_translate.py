@@ -54,12 +54,6 @@ def test_the_input_is_no_output(run: Run, tmp_path: Path, options: list[str]) ->
     assert (tmp_path / "in").read_text() == "Thank you.\n" * 3000
 
 
-def test_devices_and_pipes_may_be_both(run: Run, tmp_path: Path) -> None:
-    assert run("translate", "-s", "en", "-t", "fr", "/dev/null", "-o", "/dev/null").exit_code == 0
-    (tmp_path / "in").write_text("Thank you.\n")
-    assert run("translate", "-s", "en", "-t", "fr", tmp_path / "in", "-o", "/dev/null").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("text", "translation"),
     [("Where is the station?", "Où est la gare ?"), ("Où est la gare ?", "Where is the station?")],

@@ -53,13 +53,6 @@ def test_the_best_search_becomes_the_default_of_a_sound_checkpoint(folder: Path,
     assert kept == {key: value for key, value in before.provenance.items() if key != "files"}
 
 
-def test_where_and_in_what_to_compute_is_told_as_everywhere() -> None:
-    told = " ".join(tune("--help").stdout.split())
-    for name, values in (("device", "auto|cpu|cuda"), ("precision", "auto|float32|bfloat16|float16|int8")):
-        assert f"--{name} {values}" in told
-        assert f"env var: DRAGOMAN_{name.upper()};" in told
-
-
 def test_of_equal_searches_the_present_one_stays(folder: Path, corpus: Path) -> None:
     present = load_checkpoint(folder).card.decoding
     result = tune(

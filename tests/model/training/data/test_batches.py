@@ -3,7 +3,6 @@ import json
 import threading
 from collections.abc import Iterator
 from itertools import count, islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,13 +68,6 @@ def test_same_seed_gives_the_same_batches_and_another_epoch_others() -> None:
     assert first != epoch
     groups, later = ({frozenset(batch) for batch in batches} for batches in (first, epoch))
     assert len(groups & later) < 0.1 * len(groups), "pairs meet others, too"
-
-
-def test_long_and_short_batches_are_mixed() -> None:
-    plan = plan_epoch(SOURCES, TARGETS, EVEN, BatchConfig(max_tokens=2048), [0, 0])
-    longest = np.array([SOURCES[batch].max() for batch in plan.batches])
-    halves = np.array_split(longest, 2)
-    assert abs(halves[0].mean() - halves[1].mean()) < 0.2 * longest.mean()
 
 
 def test_weights_say_how_often_a_pair_is_drawn() -> None:
@@ -160,11 +152,6 @@ def test_an_epoch_has_every_directed_pair_once(dataset: PairDataset) -> None:
     assert sorted(pairs) == sorted(stored)
     assert [batch.index for batch in epoch] == list(range(len(epoch)))
     assert (following.epoch, following.index) == (1, 0)
-
-
-def test_decoder_start_can_be_another_token(dataset: PairDataset) -> None:
-    batch = next(stream(dataset, decoder_start_id=EOS))
-    assert set(batch.decoder_input_NT[:, 0].tolist()) == {EOS}
 
 
 @pytest.mark.parametrize("prefetch", [0, 1, 8])
@@ -321,7 +308,8 @@ def test_threads_end_with_their_stream(dataset: PairDataset) -> None:
         assert not thread.is_alive()
 
 
-def test_a_batch_changed_in_place_does_not_change_the_data(dataset: PairDataset, tmp_path: Path) -> None:
-    first, again = stream(dataset), stream(dataset)
-    next(first).labels_NT.zero_()
-    assert int(next(again).labels_NT.sum()) > 0
+def test_long_and_short_batches_are_mixed() -> None:
+    plan = plan_epoch(SOURCES, TARGETS, EVEN, BatchConfig(max_tokens=2048), [0, 0])
+    longest = np.array([SOURCES[batch].max() for batch in plan.batches])
+    halves = np.array_split(longest, 2)
+    assert abs(halves[0].mean() - halves[1].mean()) < 0.2 * longest.mean()

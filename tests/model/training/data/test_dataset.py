@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.errors import CorpusError, TokenizerError
+from model.errors import CorpusError
 from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.dataset import data_fingerprint, prepare
-from model.training.data.token_store import INDEX_FILE, PairDataset, read_index
-from tests.model.training.parallel_text import made_up_pairs, tokenizer_of, write_corpus
+from model.training.data.token_store import INDEX_FILE, PairDataset
+from tests.model.training.parallel_text import tokenizer_of, write_corpus
 
 COUNT = 40
 CLEANING = CleaningConfig()
@@ -130,14 +130,6 @@ def test_nothing_left_after_cleaning(tokenizer_folder: Path, tmp_path: Path) -> 
     assert not list(tmp_path.glob("*pairs*"))
 
 
-def test_what_is_missing_is_named(corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path) -> None:
-    missing = dataclasses.replace(corpus, path=str(tmp_path / "none.tsv"))
-    with pytest.raises(CorpusError, match=r"none\.tsv: no such file"):
-        prepare([missing], tokenizer_folder, CLEANING, tmp_path / "pairs")
-    with pytest.raises(TokenizerError):
-        prepare([corpus], tmp_path, CLEANING, tmp_path / "pairs")
-
-
 def test_full_disk_is_one_line(
     corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,10 +149,3 @@ def test_folder_that_holds_no_dataset(corpus: CorpusConfig, tokenizer_folder: Pa
     (tmp_path / "pairs" / "target.tokens").write_bytes(b"\0\0")
     with pytest.raises(CorpusError, match="holds no tokenised corpus"):
         PairDataset(tmp_path / "pairs")
-
-
-def test_index_and_lengths(corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path) -> None:
-    dataset = prepare([corpus], tokenizer_folder, CLEANING, tmp_path / "pairs")
-    assert read_index(tmp_path / "pairs") == dataset.index
-    lengths = [max(len(source), len(target)) for source, target in made_up_pairs(COUNT)]
-    assert int(max(dataset.target_lengths)) == max(lengths) + 2  # word mark and EOS

@@ -12,7 +12,6 @@ from model.training.data import lexicon
 from model.training.data import lexicon as module
 from model.training.data.lexicon import ITERATIONS, Lexicon, ParallelIds, make_shortlist
 from tests.conftest import PHRASES
-from tests.tiny import tiny_config
 
 # "the house", "the book", "a book" and "das Haus", "das Buch", "ein Buch": the example of the textbooks.
 THE, HOUSE, BOOK, A = range(4)
@@ -54,24 +53,9 @@ def test_it_is_model_1(pairs: list[tuple[list[int], list[int]]]) -> None:
     assert as_dict(learned(pairs)) == pytest.approx(slow)
 
 
-def test_a_word_finds_its_translation() -> None:
-    sources, targets = learned(PAIRS).best(1, without=np.array([], dtype=np.int32))
-    assert dict(zip(sources.tolist(), targets.tolist(), strict=True)) == {
-        THE: DAS,
-        HOUSE: HAUS,
-        BOOK: BUCH,
-        A: EIN,
-    }
-
-
 def test_what_is_not_wanted_leaves_room_for_the_next_best() -> None:
     sources, targets = learned(PAIRS).best(1, without=np.array([DAS, BUCH], dtype=np.int32))
     assert dict(zip(sources.tolist(), targets.tolist(), strict=True))[THE] == HAUS
-
-
-def test_probabilities_of_a_source_token_add_up_to_one() -> None:
-    lexicon = learned(PAIRS)
-    assert np.bincount(lexicon.sources, lexicon.probabilities) == pytest.approx(np.ones(4))
 
 
 def test_progress_counts_the_pairs_of_every_pass() -> None:
@@ -101,16 +85,6 @@ def all_cooccurrences(pairs: ParallelIds) -> list[tuple[int, int]]:
 
 def expected_cooccurrences(pairs: list[tuple[list[int], list[int]]]) -> list[tuple[int, int]]:
     return [(s, t) for sources, targets in pairs for t in targets for s in sources]
-
-
-def test_every_source_token_meets_every_target_token_of_its_pair() -> None:
-    assert all_cooccurrences(ParallelIds.of(IDS)) == expected_cooccurrences(IDS)
-
-
-def test_starts_are_where_each_target_position_begins() -> None:
-    ((count, cooccurrences),) = ParallelIds.of(IDS).cooccurrences()
-    assert count == len(ParallelIds.of(IDS)) == 3
-    assert cooccurrences.starts.tolist() == [0, 2, 4, 6, 7, 9]
 
 
 def test_joined_pairs_are_the_pairs_of_both() -> None:
@@ -143,10 +117,6 @@ def made(tokenizer: Tokenizer, **options: int) -> Shortlist:
     )
     lexicon = Lexicon.learn(pairs, tokenizer.target_vocab_size, lambda _: None)
     return make_shortlist(pairs, lexicon, tokenizer, **options)
-
-
-def test_it_fits_its_network(tokenizer: Tokenizer) -> None:
-    made(tokenizer, per_token=2, always=3).check(tiny_config(tokenizer))
 
 
 def test_eos_and_what_is_frequent_are_always_candidates(tokenizer: Tokenizer) -> None:

@@ -49,13 +49,6 @@ def test_merges_of_a_bpe_model_are_undone_from_the_last() -> None:
     assert shares(BPE, "bc") == {"b|c": 1.0}
 
 
-def test_what_cannot_be_cut_has_no_cuts() -> None:
-    pieces = {4: ("a", -2.5), 5: ("▁xyz", -3.5), 6: ("ab", -4.5)}
-    assert finer_cuts(pieces) == {}
-    ranks = {4: ("abcd", -1.0), 5: ("ab", 0.0), 6: ("a", -2.0), 7: ("b", -3.0)}
-    assert set(finer_cuts(ranks)) == {5}
-
-
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=8), st.floats(-9, -1), max_size=60))
 def test_every_cut_spells_its_piece(scores: dict[str, float]) -> None:
     for pieces in (
@@ -198,11 +191,3 @@ def test_a_resumed_stream_cuts_as_the_first_would_have(folder: Path) -> None:
         list(islice(before, number))
         after.load_state_dict(json.loads(json.dumps(before.state_dict())))
         assert [batch.source_NS.tolist() for batch in islice(after, 4)] == expected
-
-
-def test_without_a_rate_nothing_is_dropped(folder: Path) -> None:
-    tokenizer = Tokenizer.load(folder / "tokenizer")
-    assert PieceDropouts.of(tokenizer, BatchConfig(), seed=1) == (None, None)
-    source_alone = PieceDropouts.of(tokenizer, BatchConfig(piece_dropout=0.1), seed=1)
-    assert isinstance(source_alone.source, PieceDropout)
-    assert source_alone.target is None

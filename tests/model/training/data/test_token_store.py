@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.training.data.token_store import TokenStore, TokenWriter, token_dtype
+from model.training.data.token_store import TokenStore, TokenWriter
 
 SEQUENCES = [[5, 6, 7], [1], [9, 8], [70_000, 3]]
 
@@ -30,11 +30,6 @@ def test_padded_rows(tmp_path: Path) -> None:
     padded = rows.padded(pad_id=4)
     assert padded.dtype == np.int64
     assert padded.tolist() == [[9, 8, 4], [5, 6, 7], [1, 4, 4]]
-
-
-def test_small_vocabulary_takes_two_bytes() -> None:
-    assert token_dtype(65_536) is np.uint16
-    assert token_dtype(65_537) is np.uint32
 
 
 def test_cut_file_is_noticed(tmp_path: Path) -> None:

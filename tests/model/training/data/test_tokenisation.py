@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import CorpusError
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
 from model.training.data.cleaning import CleaningReport
@@ -51,24 +50,6 @@ def test_small_weights_alone_lose_no_sentence(tmp_path: Path) -> None:
     assert 40 < len(sentences[300:]) < 120
 
 
-def test_ids_of_both_directions(corpus: CorpusConfig, tokenizer: Tokenizer) -> None:
-    report = CleaningReport()
-    chunks = list(tokenised_chunks([corpus], tokenizer, CleaningConfig(), report, chunk_size=20))
-    assert [(chunk.direction, len(chunk.pairs)) for chunk in chunks] == [
-        (("en", "fr"), 20), (("fr", "en"), 20), (("en", "fr"), 10), (("fr", "en"), 10)
-    ]  # fmt: skip
-    english, french = PAIRS[3]
-    tags = tokenizer.language_tags
-    forward, backward = chunks[0].pairs[3], chunks[1].pairs[3]
-    assert forward.source == [tags["fr"], *tokenizer.encode_target(english)]
-    assert forward.target == tokenizer.encode_target(french)
-    assert backward.source == [tags["en"], *tokenizer.encode_target(french)]
-    assert backward.target == tokenizer.encode_target(english)
-    assert forward.target[-1] == tokenizer.eos_id
-    assert tokenizer.bos_id not in forward.source + forward.target
-    assert report.kept == COUNT
-
-
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("languages", [["en", "fr"], ["fr"]])
 def test_a_direction_is_as_if_it_were_tokenised_alone(
@@ -77,10 +58,17 @@ def test_a_direction_is_as_if_it_were_tokenised_alone(
     """With tags and without."""
     tokenizer = tokenizer_of(corpus, tmp_path / "other", languages=languages, shared=shared)
     assert bool(tokenizer.language_tags) == (len(languages) > 1)
-    _, backward = tokenised_chunks([corpus], tokenizer, CleaningConfig(), CleaningReport())
-    for (english, french), pair in zip(PAIRS, backward.pairs, strict=True):
-        assert pair.source == tokenizer.encode(french, target_language="en")
-        assert pair.target == tokenizer.encode_target(english)
+    report = CleaningReport()
+    chunks = list(tokenised_chunks([corpus], tokenizer, CleaningConfig(), report, chunk_size=20))
+    assert [(chunk.direction, len(chunk.pairs)) for chunk in chunks] == [
+        (("en", "fr"), 20), (("fr", "en"), 20), (("en", "fr"), 10), (("fr", "en"), 10)
+    ]  # fmt: skip
+    assert report.kept == COUNT
+    for turn, directed in ((1, chunks[::2]), (-1, chunks[1::2])):
+        for pair, texts in zip((pair for chunk in directed for pair in chunk.pairs), PAIRS, strict=True):
+            source, target = texts[::turn]
+            assert pair.source == tokenizer.encode(source, target_language=directed[0].direction[1])
+            assert pair.target == tokenizer.encode_target(target)
 
 
 def english_and_french(file: Path, rows: Iterable[tuple[str, str]], weight: float = 1.0) -> CorpusConfig:
@@ -164,10 +152,3 @@ def test_words_follow_their_corpus_with_a_weight_of_their_own(tmp_path: Path) ->
     chat = (tokenizer.encode("chat", target_language="en"), tokenizer.encode_target("cat"))
     assert dog in chunks[2].pairs
     assert chat in chunks[3].pairs
-
-
-def test_bad_line_stops(corpus: CorpusConfig, tokenizer: Tokenizer) -> None:
-    with Path(corpus.path).open("a") as file:
-        file.write("no tab\n")
-    with pytest.raises(CorpusError, match=f":{COUNT + 1}:"):
-        list(tokenised_chunks([corpus], tokenizer, CleaningConfig(), CleaningReport()))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import sentencepiece
 
-from model.errors import ConfigError, CorpusError, TokenizerError, TrainingError
+from model.errors import CorpusError, TokenizerError, TrainingError
 from model.text.tokenizer import (
     SHARED_FILE,
     SOURCE_FILE,
@@ -53,11 +53,6 @@ def test_separate_vocabularies_may_differ_in_size(tmp_path: Path, kind: str) -> 
     assert (tokenizer.source_vocab_size, tokenizer.target_vocab_size) == (60, 70)
     with pytest.raises(CorpusError, match=r"size 5000 .*: `vocabulary\.target_size` must be at most \d+$"):
         trained(tmp_path, kind=kind, shared=False, size=60, target_size=5000)
-
-
-def test_a_shared_vocabulary_has_one_size() -> None:
-    with pytest.raises(ConfigError, match="`target_size` must be left out where one vocabulary is shared"):
-        VocabularyConfig(target_size=400)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "word", "char"])
@@ -117,28 +112,12 @@ def test_frequencies_do_not_double_in_a_bidirectional_corpus(tmp_path: Path) -> 
     assert tokenizer.pieces(range(tokenizer.target_vocab_size))[6:] == ["▁twice"]
 
 
-def test_frequent_words_are_kept(tmp_path: Path) -> None:
-    pairs = [("once", "einmal"), ("einmal", "once"), *[("again", "wieder"), ("wieder", "again")] * 2]
-    tokenizer = trained(tmp_path, pairs, ["de"], kind="word", size=20, minimum_frequency=2)
-    words = tokenizer.pieces(range(4, tokenizer.target_vocab_size))
-    assert sorted(words) == ["▁again", "▁wieder"]
-
-
-def test_word_vocabulary_keeps_the_most_frequent_of_size(tmp_path: Path) -> None:
-    assert trained(tmp_path, kind="word", size=9).source_vocab_size == 9
-
-
 def test_sample_bounds_what_is_learned_from(tmp_path: Path) -> None:
     pairs = ((f"a{number}", f"b{number}") for number in range(50))
     tokenizer = trained(tmp_path, pairs, kind="word", size=1000, max_sentences=10)
     pieces = tokenizer.source_pieces(range(4, tokenizer.source_vocab_size))
     assert len(pieces) == 20
     assert {f"▁a{number}" for number in range(10)} != {piece for piece in pieces if piece.startswith("▁a")}
-
-
-def test_kinds_of_files_do_not_mix(tmp_path: Path) -> None:
-    assert trained(tmp_path).is_shared
-    assert not trained(tmp_path, shared=False).is_shared
 
 
 TAGGED = ["de", "en", "es", "fr", "zh"]
@@ -172,10 +151,6 @@ def test_text_that_does_not_suffice_is_refused_by_the_setting(
         trained(tmp_path, pairs, languages, **values)
     assert "\n" not in str(refusal.value)
     assert contents(tmp_path) == {}
-
-
-def test_the_size_that_the_message_names_suffices(tmp_path: Path) -> None:
-    trained(tmp_path, size=293, byte_fallback=True)
 
 
 def test_an_unknown_error_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -229,3 +204,18 @@ def test_reused_special_ids_are_the_models_own(tmp_path: Path) -> None:
     TokenizerSettings().save(tmp_path)
     tokenizer = trained(tmp_path / "new", (), reuse=str(tmp_path))
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (3, 0, 1, 2)
+
+
+def test_frequent_words_are_kept(tmp_path: Path) -> None:
+    pairs = [("once", "einmal"), ("einmal", "once"), *[("again", "wieder"), ("wieder", "again")] * 2]
+    tokenizer = trained(tmp_path, pairs, ["de"], kind="word", size=20, minimum_frequency=2)
+    words = tokenizer.pieces(range(4, tokenizer.target_vocab_size))
+    assert sorted(words) == ["▁again", "▁wieder"]
+
+
+def test_word_vocabulary_keeps_the_most_frequent_of_size(tmp_path: Path) -> None:
+    assert trained(tmp_path, kind="word", size=9).source_vocab_size == 9
+
+
+def test_the_size_that_the_message_names_suffices(tmp_path: Path) -> None:
+    trained(tmp_path, size=293, byte_fallback=True)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from model.errors import ConfigError
-from model.training.distributed.device import choose_device, require_batches_for_all, tuned_cpu
-from model.training.distributed.world import SINGLE_PROCESS, World
+from model.training.distributed.device import require_batches_for_all, tuned_cpu
+from model.training.distributed.world import World
 from model.training.run import open_run
 from tests.model.training.tiny_runs import tiny_run
 
@@ -34,10 +34,6 @@ def test_a_precision_that_the_processor_lacks_is_refused_before_anything_is_writ
     with pytest.raises(ConfigError, match=r"`run\.precision` must be float32 or bfloat16 on a CPU"):
         open_run(tiny_run(tmp_path, run={"precision": "float16"}))
     assert not (tmp_path / "run").exists()
-
-
-def test_the_processor_is_always_there() -> None:
-    assert choose_device("cpu", SINGLE_PROCESS) == torch.device("cpu")
 
 
 TINY = torch.finfo(torch.float32).tiny

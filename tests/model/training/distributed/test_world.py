@@ -1,21 +1,8 @@
 import pytest
 import torch
 
-from model.errors import TrainingError
 from model.training.distributed import is_distributed
 from model.training.distributed.world import SINGLE_PROCESS, World
-
-
-def test_alone_everything_is_as_it_is() -> None:
-    weight = torch.ones(3)
-    SINGLE_PROCESS.broadcast([weight])
-    SINGLE_PROCESS.sum_(weight)
-    SINGLE_PROCESS.require_same("data", "whatever")
-    with SINGLE_PROCESS.main_process_first():
-        assert SINGLE_PROCESS.all_max(-7) == -7
-    assert weight.tolist() == [1, 1, 1]
-    assert (SINGLE_PROCESS.is_first, SINGLE_PROCESS.device("cpu")) == (True, torch.device("cpu"))
-    assert SINGLE_PROCESS.should_report(TrainingError("why"))
 
 
 def test_alone_gradients_are_untouched_and_missing_ones_are_zero() -> None:
@@ -26,12 +13,6 @@ def test_alone_gradients_are_untouched_and_missing_ones_are_zero() -> None:
         [2, 2],
         [0, 0, 0],
     ]
-
-
-def test_alone_the_generators_run_on() -> None:
-    before = torch.get_rng_state()
-    SINGLE_PROCESS.seed_update(seed=1, step=1)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_every_item_is_in_one_shard_and_shards_may_be_empty() -> None:

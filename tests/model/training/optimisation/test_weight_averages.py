@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from model.training.config.optimisation import OptimisationConfig
-from model.training.optimisation.weight_averages import WeightAverages, weights_of
+from model.training.optimisation.weight_averages import WeightAverages
 
 
 def network(value: float = 0.0) -> nn.Linear:
@@ -69,9 +69,3 @@ def test_state_comes_back() -> None:
         both.follow(3)
         both.take_snapshot()
     assert all(torch.equal(w, resumed.current()[n]) for n, w in averages.current().items())
-
-
-def test_tied_weights_are_named_once() -> None:
-    made = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
-    made["b"].weight = made["a"].weight  # type: ignore[assignment]
-    assert list(weights_of(made)) == ["a.weight"]

@@ -28,10 +28,6 @@ def test_every_kind_has_an_alteration_and_a_rate() -> None:
     assert set(ALTERATIONS) == set(AUGMENTATION_KINDS) == set(EVERYTHING.rates) == fields - others
 
 
-def test_nothing_is_copied_by_default() -> None:
-    assert copies(AugmentationConfig()) == []
-
-
 @pytest.mark.parametrize("kind", AUGMENTATION_KINDS)
 def test_a_rate_is_the_expected_number_of_copies(kind: str) -> None:
     for rate in (0.25, 2.0):

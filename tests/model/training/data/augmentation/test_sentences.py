@@ -5,7 +5,6 @@ import pytest
 from model.training.data.augmentation.sentences import (
     SentenceContext,
     joined,
-    split_stop,
     stripped,
     without_final_stop,
 )
@@ -45,11 +44,6 @@ def context(pairs: list[SentencePair], *languages: str) -> SentenceContext:
 )
 def test_final_stop_goes_with_the_space_before_it(text: str, expected: str | None) -> None:
     assert stripped(text) == expected
-
-
-@pytest.mark.parametrize("text", ["Come in.", "Tu viens ?", "没有", "", "?!"])
-def test_a_split_text_is_the_same_text(text: str) -> None:
-    assert "".join(split_stop(text)) == text
 
 
 def test_both_sides_lose_their_stop_or_neither() -> None:

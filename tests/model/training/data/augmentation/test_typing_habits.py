@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.casing import lower, upper
 from model.training.data.augmentation.sentences import SentenceContext
 from model.training.data.augmentation.typing_habits import (
     capitalised,
@@ -59,14 +58,6 @@ def test_lower_case_is_the_source_alone_and_half_lose_their_stop() -> None:
     bare = SentencePair("where is the großstadt of boston", "Où est la métropole de Boston")
     assert set(seen) == {whole, bare}
     assert 30 < seen.count(bare) < 70
-
-
-@pytest.mark.parametrize(
-    ("language", "small", "large"), [("tr", "ılık iki", "ILIK İKİ"), ("en", "is in", "IS IN")]
-)
-def test_case_is_the_language_s(language: str, small: str, large: str) -> None:
-    assert upper(small, language) == large
-    assert lower(large, language) == small
 
 
 @pytest.mark.parametrize(
