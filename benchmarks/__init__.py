@@ -1,1 +1,1 @@
-"""What Dragoman's speed is, beside others', on the machine at hand. Run as `python -m benchmarks.NAME`."""
+"""Measures Dragoman's speed, compared with others', on this machine. Run as `python -m benchmarks.NAME`."""

@@ -1,4 +1,4 @@
-"""How fast sentences are decoded: our engines beside Hugging Face and CTranslate2, all with equal weights.
+"""How fast sentences are decoded: our engines, Hugging Face's and CTranslate2's, all with equal weights.
 
 python -m benchmarks.decode --output runs/bench
 python -m benchmarks.decode --checkpoint checkpoints --source-file FILE

@@ -167,7 +167,7 @@ def measure(
     least_seconds: Callable[[EngineSpec], float],
     timing: Timing,
 ) -> list[Step]:
-    """Steps of all engines, which take turns, beside the least that the machine needs for each."""
+    """Steps of all engines, which take turns, and the least that the machine needs for each."""
     batches = max(1, _SENTENCES // batch_size)
     sources = random_sentences(SHAPES[shape], batches * batch_size, _LONG, timing.seed)
     runs = {

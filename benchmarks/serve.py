@@ -1,4 +1,4 @@
-"""How many requests a service answers, and how fast: ours beside FastAPI with CTranslate2, and an echo.
+"""How many requests a service answers, and how fast: ours, FastAPI with CTranslate2, and an echo.
 
 python -m benchmarks.serve --shape small --output runs/bench
 python -m benchmarks.serve --checkpoint checkpoints --null-backend

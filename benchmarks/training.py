@@ -1,4 +1,4 @@
-"""How fast weights are updated: our training step beside that of Hugging Face, on the same batches.
+"""How fast weights are updated: our training step compared with Hugging Face's, on the same batches.
 
 python -m benchmarks.training --output runs/bench
 python -m benchmarks.training --shape base --device cuda --compile

@@ -42,7 +42,7 @@ class EngineSpec:
 
     @property
     def name(self) -> str:
-        """As `--engine` names it."""
+        """The name by which `--engine` chooses it."""
         return f"{self.engine}-{self.precision}"
 
     @property

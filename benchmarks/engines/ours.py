@@ -59,7 +59,7 @@ def _drain(
 
 
 def load(folder: Path, precision: str, threads: int, device: str) -> DragomanEngine:
-    """As the service runs it: the native library on a CPU, recorded steps on a GPU."""
+    """Our engine as the service runs it: the native library on a CPU, recorded steps on a GPU."""
     factory = engine_factory(load_checkpoint(folder), device=device, precision=precision)
     return DragomanEngine([factory.make(max_batch_tokens=_UNBOUNDED) for _ in range(threads)])
 

@@ -113,7 +113,7 @@ class Accounts:
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """As they stand now.
+        """The figures at this moment.
 
         Raises:
             OSError: If the service does not answer.

@@ -40,11 +40,11 @@ class Run:
     """A run that is ready to train; `open_run` makes it. Its folder is locked until `run` returns.
 
     Attributes:
-        config: Every value of the run.
-        folder: Where it writes.
-        data: What it reads.
-        network: In training.
-        batches: What the network is trained on.
+        config: The run's configuration.
+        folder: Folder that it writes.
+        data: Data that it reads.
+        network: The network in training.
+        batches: Batches that the network is trained on.
         validator: None if there is no held-out text.
         trainer: The loop.
         writer: Writes into the folder; None in all processes except the first.
@@ -105,7 +105,7 @@ def open_run(
     """Lock the run's folder, prepare the data, build everything, and restore the saved state.
 
     Args:
-        config: Every value of the run.
+        config: The run's configuration.
         resume: Continue from the saved state; if there is none, log that and begin.
         hook: Called after every update.
         world: The processes that train together. The first alone writes into the folder, which all of them

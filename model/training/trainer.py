@@ -34,12 +34,12 @@ class Trainer:
     """Updates, validates and saves until the run ends.
 
     Args:
-        config: The run's.
+        config: The run's configuration.
         updater: Network and optimiser.
-        batches: What to train on.
+        batches: Batches to train on.
         validator: None if there is no held-out text.
         writer: Writes into the run's folder; None in all processes except the first.
-        hook: Called after every update.
+        hook: Function that is called after every update.
         world: The processes that train together. All of them update, measure and validate, and they agree on
             when to end.
         peak: Multiplications and additions per second that their devices reach together.

@@ -37,9 +37,9 @@ def start_from(folder: Path, network: Transformer, tokenizer: Tokenizer) -> int:
     The embedding rows of pieces that both vocabularies have are copied; other rows keep their initial values.
 
     Args:
-        folder: A checkpoint.
-        network: Initialised; written in place.
-        tokenizer: Of the network.
+        folder: Folder of a checkpoint.
+        network: Initialised network; written in place.
+        tokenizer: Tokenizer of the network.
 
     Returns:
         The number of target pieces that both vocabularies have.

@@ -182,7 +182,7 @@ class AugmentationConfig:
             that they share, before or after the sentence, or alone.
         words: How often an epoch draws each pair of single words that translate each other in a corpus, in
             its usual form and with a first capital; multiplied by the weight of the corpus.
-        seed: Of all choices, below 2⁶³; the same pair has the same copies.
+        seed: Seed of all choices, below 2⁶³; the same pair has the same copies.
     """
 
     no_final_stop: Rate = 0.0

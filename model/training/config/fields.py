@@ -15,7 +15,7 @@ from model.validators import require
 T = TypeVar("T")
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-"""Of every configuration class: no value is converted, no other field accepted."""
+"""The rules of every configuration class: no value is converted, no unknown field is accepted."""
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]

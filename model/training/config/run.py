@@ -19,7 +19,7 @@ class RunConfig:
 
     Attributes:
         folder: Where the run writes; it must not hold other files of the same names.
-        seed: Of the initial weights, the dropout and the order of the data; below 2⁶³.
+        seed: Seed of the initial weights, the dropout and the order of the data; below 2⁶³.
         max_steps: Most updates; 0 disables the limit.
         max_minutes: Most minutes of training, over all resumptions; 0 disables the limit.
         max_epochs: Most passes over the data; 0 disables the limit.
@@ -28,11 +28,12 @@ class RunConfig:
         start_from: Folder of a checkpoint with the initial weights. Its network must have the same shape; its
             vocabulary may differ.
         device: Where to compute; `auto` takes a GPU if there is one.
-        precision: Of the matrix products; weights and optimiser stay in float32. `float16` needs CUDA.
+        precision: Number type of the matrix products; weights and optimiser stay in float32. `float16` needs
+            CUDA.
         threads: Numeric threads on the CPU, at most 1024; 0 takes torch's default.
         compile: Use torch.compile.
-        checkpoint_precision: Of the weights in checkpoints; float32 keeps every bit, int8 has a scale for
-            each row of a matrix.
+        checkpoint_precision: Number type of the weights in checkpoints; float32 keeps every bit, int8 has a
+            scale for each row of a matrix.
         plots: Write a report with pictures at the end (extra `train`); `dragoman report` writes it later.
         tensorboard: Write TensorBoard events (extra `train`).
     """
@@ -91,7 +92,7 @@ class CardConfig:
 
     Attributes:
         name: Short name; letters, digits and `._+-`.
-        version: Of these weights, in the same characters.
+        version: Version of these weights, in the same characters.
         max_source_length: Most source tokens of a sentence, tag and EOS included.
         max_target_length: Most target tokens of a translation, EOS included.
     """

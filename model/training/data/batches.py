@@ -56,13 +56,13 @@ class EpochPlanner:
     """Plans the epochs of one run, the same in each of its processes; thread-safe.
 
     Args:
-        dataset: Its pairs are drawn.
-        config: Budget of a batch.
+        dataset: Pairs to draw.
+        config: Token budget of a batch.
         lengths: Tokens of each source and of each target.
-        seed: Of the order.
+        seed: Seed of the order.
 
     Attributes:
-        fingerprint: Of everything that the order depends on.
+        fingerprint: Checksum of everything that the order depends on.
     """
 
     def __init__(
@@ -237,9 +237,9 @@ class BatchStream(Iterator[Batch]):
     yielded, not those that were prefetched.
 
     Args:
-        dataset: What to draw from, each pair as often as the weight of its corpus says.
-        config: Budget of a batch.
-        seed: Of the order.
+        dataset: Pairs to draw, each as often as the weight of its corpus says.
+        config: Token budget of a batch.
+        seed: Seed of the order.
         rank: This process among `world_size`; it works on every `world_size`-th batch of an epoch.
         world_size: Processes that share an epoch.
         dropout: Varies the segmentation into pieces from epoch to epoch. Batches are planned with the

@@ -51,10 +51,10 @@ def prepare(
     atomically.
 
     Args:
-        corpora: What to train on.
+        corpora: Corpora to train on.
         tokenizer_folder: Folder of the tokenizer.
-        cleaning: What to drop.
-        folder: Of the tokenised pairs; other contents are replaced.
+        cleaning: Which pairs are dropped.
+        folder: Folder of the tokenised pairs; other contents are replaced.
         augmentation: Which altered copies to add.
         writes: False if another process has just written the folder.
 

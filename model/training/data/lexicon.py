@@ -45,9 +45,9 @@ class ParallelIds:
 
     Attributes:
         sources: Source ids of all pairs.
-        source_ends: From 0.
+        source_ends: Ends of the sources of all pairs, after a 0.
         targets: Target ids of all pairs.
-        target_ends: From 0.
+        target_ends: Ends of the targets of all pairs, after a 0.
     """
 
     sources: NDArray[np.int32]
@@ -81,7 +81,7 @@ class ParallelIds:
             yield end - first, self._cooccurrences(first, end)
 
     def _cooccurrences(self, first: int, end: int) -> Cooccurrences:
-        """Of these pairs."""
+        """The cooccurrences of the pairs from `first` up to `end`."""
         lengths = np.diff(self.target_ends[first : end + 1])
         targets = self.targets[self.target_ends[first] : self.target_ends[end]].astype(np.int64)
         # Of each target position: where its source begins, and how long that is.
@@ -200,8 +200,8 @@ def make_shortlist(
 
     Args:
         pairs: Parallel text.
-        lexicon: Learned from it.
-        tokenizer: Of the checkpoint; the ids are its own.
+        lexicon: Lexicon learned from that text.
+        tokenizer: Tokenizer of the checkpoint; the ids are its own.
         per_token: Most translations of a source token.
         always: Most frequent target tokens that are candidates for every source.
     """

@@ -116,7 +116,7 @@ class PieceDropout:
         pieces: The pieces of the vocabulary.
         vocab_size: Exclusive bound of the ids.
         rate: Probability of cutting a piece that can be cut.
-        seed: Of all random numbers.
+        seed: Seed of all random numbers.
     """
 
     def __init__(self, pieces: ScoredPieces, vocab_size: int, *, rate: float, seed: int) -> None:

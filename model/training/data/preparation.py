@@ -62,8 +62,8 @@ def prepare_data(
     """Read, clean and tokenise the corpora of a run, or reuse what its folder holds.
 
     Args:
-        config: The run's.
-        folder: The run's.
+        config: The run's configuration.
+        folder: The run's folder.
         keep_tokenizer: Use the tokenizer in the folder, because there are weights for it.
         writes: False if another process has just prepared the folder.
 

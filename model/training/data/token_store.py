@@ -32,7 +32,7 @@ class Rows(NamedTuple):
     """Concatenated sequences.
 
     Attributes:
-        tokens: Of all sequences.
+        tokens: Tokens of all sequences.
         lengths: Tokens of each sequence.
     """
 
@@ -52,7 +52,7 @@ class TokenWriter:
 
     Args:
         folder: An existing folder.
-        name: Of the two files, which are overwritten.
+        name: Name of the two files, which are overwritten.
         vocab_size: Chooses two or four bytes per id.
     """
 
@@ -136,12 +136,12 @@ class DatasetIndex:
     """The file `index.json` of a folder of tokenised pairs.
 
     Attributes:
-        fingerprint: Of everything that the token ids depend on.
+        fingerprint: Checksum of everything that the token ids depend on.
         sections: Each pair belongs to a section by its number.
         source_vocab_size: Exclusive bound of source ids.
         target_vocab_size: Exclusive bound of target ids.
-        pad_id: Of the tokenizer; pads batches.
-        bos_id: Of the tokenizer; begins decoder inputs.
+        pad_id: The tokenizer's; pads batches.
+        bos_id: The tokenizer's; begins decoder inputs.
         kept: Undirected pairs that cleaning kept.
         dropped: Undirected pairs that cleaning dropped, by reason.
         augmented: Altered copies of directed pairs, by kind.

@@ -46,7 +46,7 @@ def train_tokenizer(
         target_languages: Codes of all target languages. Several make language tags, which become control
             symbols of the source side.
         folder: Created if missing; tokenizer files in it are replaced.
-        report: Of the cleaning of `pairs`, for the message if no pair is left.
+        report: Counts of the cleaning of `pairs`, for the message if no pair is left.
 
     Returns:
         The tokenizer, loaded from the folder.

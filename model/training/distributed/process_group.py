@@ -40,9 +40,9 @@ class DistributedWorld(World):
 
     Args:
         store: Shared by all processes; it survives the loss of one of them.
-        rank: Of this process, from 0.
+        rank: Number of this process, from 0.
         size: Number of processes on all machines.
-        local_rank: Of this process on this machine, from 0.
+        local_rank: Number of this process on this machine, from 0.
     """
 
     def __init__(self, store: Store, rank: int, size: int, local_rank: int) -> None:
@@ -199,7 +199,7 @@ def rendezvous_prefix(store: Store, rank: int, size: int) -> str:
 
     Args:
         store: Shared by all processes.
-        rank: Of this process.
+        rank: Number of this process.
         size: Number of processes.
 
     Raises:

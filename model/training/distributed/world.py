@@ -18,7 +18,7 @@ class World:
     """A single process, for which every collective operation is trivial; base of DistributedWorld.
 
     Attributes:
-        rank: Of this process, from 0.
+        rank: Number of this process, from 0.
         size: Number of processes.
     """
 

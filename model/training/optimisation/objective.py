@@ -163,7 +163,7 @@ def r_drop_loss(network: nn.Module, batch: Batch, smoothing: Smoothing, alpha: f
     Both passes run as one, on the batch concatenated with itself.
 
     Args:
-        network: In training mode, with dropout.
+        network: Network in training mode, with dropout.
         batch: Sentence pairs.
         smoothing: The target distribution of each pass.
         alpha: α, weight of the divergence; about 5 for translation in the paper.

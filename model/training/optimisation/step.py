@@ -28,7 +28,7 @@ class Update:
         loss: Smoothed loss per target token, in nats.
         cross_entropy: −log P of the reference per target token, in nats.
         gradient_norm: L2 norm over all weights before clipping.
-        learning_rate: Of this update.
+        learning_rate: Learning rate of this update.
         num_tokens: Source and target tokens, without padding.
         num_positions: Source and target positions, padding included.
         operations: Lower bound of the multiplications and additions in matrix products.
@@ -62,10 +62,10 @@ class Updater:
     """Updates the weights of a network.
 
     Args:
-        network: On `device`.
+        network: Network on `device`.
         shape: The network's configuration.
-        config: The run's.
-        device: Where the network is.
+        config: The run's configuration.
+        device: Device of the network.
         world: The processes that share an update's batches.
 
     Raises:

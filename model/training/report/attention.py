@@ -53,7 +53,7 @@ def write_heat_maps(
     Rows are queries, columns keys; the weights of a row sum to 1.
 
     Args:
-        network: In evaluation mode.
+        network: Network in evaluation mode.
         source_ids: Input of the encoder: tag, pieces, EOS.
         target_ids: The translation, with or without EOS. The decoder reads it after its start token, so the
             row of a token shows the attention that chose the next one.

@@ -67,9 +67,9 @@ class Curve:
     """One picture of one or several lines.
 
     Attributes:
-        name: Of the file.
+        name: Name of the file.
         title: Shown in the report.
-        unit: Of the vertical axis.
+        unit: Unit of the vertical axis.
         lines: Points by label.
         has_points: Whether to mark each point.
         across: Unit of the horizontal axis.
@@ -89,8 +89,8 @@ def write_curves(events: Sequence[Event], folder: Path) -> dict[str, Path]:
     Needs matplotlib, which the extra `train` brings.
 
     Args:
-        events: Of the log.
-        folder: Where to write; created if missing.
+        events: Events of the log.
+        folder: Folder of the pictures; created if missing.
 
     Returns:
         The files by title.

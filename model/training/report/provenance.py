@@ -100,9 +100,9 @@ class RunDescription:
     """What is known of a run before its first update.
 
     Attributes:
-        config: The run's.
-        data: What `describe_data` found, and how the corpus was cleaned.
-        device: Where the run trains.
+        config: The run's configuration.
+        data: Description by `describe_data`, and how the corpus was cleaned.
+        device: Device that the run trains on.
         processes: How many train together, each on such a device.
         peak: Multiplications and additions per second of a large matrix product, measured on the device.
     """

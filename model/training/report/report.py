@@ -34,7 +34,7 @@ def write_report(folder: RunFolder, *, attention: int | None = None) -> Path:
     """Write the report of a run in any state; it replaces an earlier report atomically.
 
     Args:
-        folder: The run's.
+        folder: The run's folder.
         attention: Sentences of each direction whose attention is drawn; None takes `validation.heat_maps`.
 
     Returns:

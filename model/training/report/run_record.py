@@ -24,9 +24,9 @@ class RunRecord:
     """Everything that a report shows.
 
     Attributes:
-        name: Of the folder.
-        config: The run's, in plain values.
-        events: Its log.
+        name: Name of the folder.
+        config: The run's configuration, in plain values.
+        events: The events of its log.
         provenance: None before the first checkpoint.
         has_ended: Whether the run ended by itself; false while it trains, and after a kill.
         first: Translations of the first validation; None if none were kept.
@@ -79,12 +79,12 @@ class RunRecord:
 
     @property
     def validations(self) -> list[Event]:
-        """What was measured between."""
+        """Logged validations."""
         return [event for event in self.events if event["kind"] == "validation"]
 
     @property
     def metric(self) -> Metric:
-        """What chose the best checkpoint."""
+        """The metric that chose the best checkpoint."""
         return "chrf" if self.config.get("validation", {}).get("metric") == "chrf" else "bleu"
 
     @property

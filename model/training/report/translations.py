@@ -33,7 +33,7 @@ class Translations:
     """Translations of one validation.
 
     Attributes:
-        step: When it took place.
+        step: Step of the validation.
         texts: One for each direction.
     """
 
@@ -41,12 +41,12 @@ class Translations:
     texts: tuple[TranslatedText, ...]
 
     def to_json(self) -> str:
-        """As a JSON document."""
+        """The translations as a JSON document."""
         return json.dumps({"step": self.step, "texts": [vars(t) for t in self.texts]}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """From such a document."""
+        """The translations in such a document."""
         values: dict[str, Any] = json.loads(text)
         return cls(values["step"], tuple(TranslatedText(**_with_tuples(t)) for t in values["texts"]))
 
@@ -95,7 +95,7 @@ class SentenceScore:
 
     Attributes:
         text: The translation.
-        bleu: Of n-grams up to the sentence's own length.
+        bleu: BLEU of n-grams up to the sentence's own length.
         chrf: chrF2.
     """
 
@@ -111,8 +111,8 @@ class SentenceHistory:
     Attributes:
         source: The sentence.
         reference: Its reference.
-        before: In an earlier validation; None if there is none.
-        after: In the newer validation.
+        before: Translation in an earlier validation; None if there is none.
+        after: Translation in the newer validation.
     """
 
     source: str
@@ -169,7 +169,7 @@ class LengthBucket:
         shortest: Fewest words of a source; a Han, kana or Hangul character counts as one word.
         longest: Most words; None for no bound.
         count: Number of sentences.
-        scores: Of these sentences.
+        scores: Scores of these sentences.
     """
 
     shortest: int

@@ -75,8 +75,8 @@ def require_same_text(folder: RunFolder, fingerprints: Mapping[str, str]) -> Non
     """Refuse changed text before it is tokenised.
 
     Args:
-        folder: The run's.
-        fingerprints: Of the current text.
+        folder: The run's folder.
+        fingerprints: Fingerprints of the current text.
 
     Raises:
         CorpusError: Naming the text that has changed.

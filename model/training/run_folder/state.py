@@ -87,7 +87,7 @@ def save_run_state(
     """Replace the state in `folder`.
 
     Args:
-        folder: Of the state.
+        folder: Folder of the state.
         step: Updates done.
         tensors: By name; no two share memory.
         values: The rest, for JSON.

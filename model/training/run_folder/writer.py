@@ -32,7 +32,7 @@ class RunWriter:
     """Writes into the folder of a run; of several processes only the first has one.
 
     Args:
-        folder: The run's.
+        folder: The run's folder.
         description: What the provenance says about the run.
         shape: The network's configuration.
         text: Fingerprints of the training and validation text, saved with every state.

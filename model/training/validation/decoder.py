@@ -51,7 +51,7 @@ def new_decoder(network: Transformer, *, never_produced: Collection[int] = ()) -
     networks that the library does not support, it is PyTorch.
 
     Args:
-        network: In evaluation mode; its weights may change once the decoder is closed.
+        network: Network in evaluation mode; its weights may change once the decoder is closed.
         never_produced: See `torch_runner`.
     """
     device = network.output.weight.device

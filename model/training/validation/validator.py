@@ -112,7 +112,7 @@ class DirectionResult:
 
     Attributes:
         text: Sources, references and translations.
-        scores: Of all translations.
+        scores: Scores of all translations.
         untranslated: Number of sentences that the decoder refused, because they are too long for example;
             they count as empty translations.
     """
@@ -180,11 +180,11 @@ class Validator:
     Args:
         network: Overwritten with the weights; not the one in training.
         new_decoder: Makes a decoder of the network.
-        tokenizer: The run's.
-        held_out: What to translate.
+        tokenizer: The run's tokenizer.
+        held_out: Text to translate.
         loss_batches: All of that text as batches, on the network's device.
-        options: How to translate.
-        precision: Of the matrix products of the loss.
+        options: Decoding options.
+        precision: Number type of the matrix products of the loss.
         world: The processes that validate together. Each works on a shard of the sentences and batches of the
             same weights, and all get the same result.
     """

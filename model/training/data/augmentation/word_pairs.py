@@ -34,7 +34,7 @@ class _Word(NamedTuple):
     """A word.
 
     Attributes:
-        folded: In lower case.
+        folded: The word in lower case.
         usual: Its most frequent form inside sentences: a German noun with its capital.
         capitalised: Its form at the beginning of a sentence.
         has_case: Whether its script has capitals.
