@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 from dotenv import dotenv_values
@@ -11,6 +13,9 @@ from pydantic.fields import FieldInfo
 from app.settings import GROUPS, Settings, default_of, unknown_variable, variable
 from model.checkpoint.paths import served_folders
 from model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 def _options() -> Iterator[click.Option]:
@@ -34,7 +39,8 @@ def _serve(**options: str | None) -> None:
     """
     settings = _read_settings({name: value for name, value in options.items() if value is not None})
     try:
-        served_folders(settings.checkpoint)
+        if not settings.ray_address:
+            served_folders(settings.checkpoint)
         _run(settings)
     except ConfigError as error:
         message = f"{variable(error.field)} must be {error.requirement}, but is {error.value!r} instead"
@@ -48,7 +54,17 @@ def _run(settings: Settings) -> None:
     from app.telemetry.logs import set_up_logs
 
     set_up_logs(settings.log_level)
-    run(create_app(settings), settings)
+    run(_front(settings) if settings.ray_address else create_app(settings), settings)
+
+
+def _front(settings: Settings) -> "FastAPI":
+    try:
+        from app.cluster.front import create_front
+        from app.cluster.ray_replicas import RayCluster
+    except ModuleNotFoundError:
+        requirement = "empty, unless the extra `ray` is installed"
+        raise ConfigError("ray_address", requirement, settings.ray_address) from None
+    return create_front(settings, partial(RayCluster, settings.ray_address))
 
 
 def _read_settings(options: dict[str, str]) -> Settings:

@@ -33,7 +33,7 @@ _OPERATIONS = (
 )
 
 
-class _Application(FastAPI):
+class Application(FastAPI):
     """FastAPI over Starlette's routes: our stricter parser reads the bodies, so FastAPI needs no models."""
 
     def openapi(self) -> dict[str, Any]:
@@ -68,9 +68,9 @@ def create_app(
     context = Context.of(settings)
     connect = connect or partial(_engine_backend, settings)
     context.metrics.expect_rejections(errors.REFUSALS)
-    app = _Application(
+    app = Application(
         routes=[*_OPERATIONS, *pages.ROUTES],
-        middleware=list(_middleware(context)),
+        middleware=list(middleware(context)),
         lifespan=lambda _: _serving(context, backend, connect),
         redirect_slashes=False,
         docs_url=None,
@@ -136,7 +136,7 @@ def _log_fault(task: asyncio.Task[None]) -> None:
         logger.error("a background task failed", exc_info=fault)
 
 
-def _middleware(context: Context) -> Iterator[Middleware]:
+def middleware(context: Context) -> Iterator[Middleware]:
     """Returns what surrounds every request, outermost first."""
     endpoints = ["/", "/docs", "/openapi.json", *(operation.path for operation in _OPERATIONS)]
     yield Middleware(RequestContextMiddleware, context=context, endpoints=endpoints)

@@ -175,6 +175,12 @@ class ServerSettings(BaseModel):
         "(`OTEL_…`); needs the extra `otel`",
     )
 
+    ray_address: str = Field(
+        default="",
+        description="Address of a Ray cluster, or `auto` on one of its machines: this process then loads no "
+        "model, and the replicas there answer its requests; needs the extra `ray`",
+    )
+
     @field_validator("trusted_proxies")
     @classmethod
     def _addresses(cls, proxies: str) -> str:

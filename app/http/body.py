@@ -276,12 +276,12 @@ async def read_body(
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise RequestError("unsupported_encoding", "the body must come without Content-Encoding")
     query: bytes = request.scope["query_string"] if takes_query else b""
-    sent = await _read(request, max_bytes, limit) if query else None
+    sent = await read_bytes(request, max_bytes, limit) if query else None
     if query and not sent:
         return Body(parse_form(query, max_items), is_form=True, size=0)
     media_type = _media_type(request.headers.get("content-type", ""))
     if sent is None:
-        sent = await _read(request, max_bytes, limit)
+        sent = await read_bytes(request, max_bytes, limit)
     if media_type == MULTIPART:
         values = await parse_multipart(bytes(sent), request.headers["content-type"], max_items)
         return Body(values, is_form=True, size=len(sent))
@@ -310,7 +310,18 @@ def _header(content_type: str) -> Message:
     return header
 
 
-async def _read(request: Request, max_bytes: int, limit: str) -> bytearray:
+async def read_bytes(request: Request, max_bytes: int, limit: str) -> bytearray:
+    """Read a body as it comes.
+
+    Args:
+        request: A request whose body has not been read.
+        max_bytes: Highest number of bytes.
+        limit: The name of this limit.
+
+    Raises:
+        RequestError: If the body is longer.
+        ClientGoneError: If the client left before the body was complete.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise _too_large(limit, max_bytes, f"{int(declared)}, ")

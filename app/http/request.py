@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, cast
+from typing import Final, Generic, cast
 
 from starlette.requests import Request
 
@@ -13,6 +13,9 @@ from app.http.body import Body, Values, check_count, read_body
 from app.http.errors import RequestError
 from app.http.validation import Schema, check_lengths, deadline_of, texts_of, validate
 from app.lifecycle.context import Context
+
+WAITED: Final = "waited"
+"""Where `scope["state"]` holds the seconds of its deadline that a request has waited elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,7 @@ async def receive(
     check_lengths(found, context.settings.max_chars)
     fields, contents = zip(*found, strict=True) if found else ((), ())
     deadline = deadline_of(getattr(checked, "timeout_ms", None), context.settings)
+    deadline -= request.scope["state"].get(WAITED, 0.0)
     return Received(body=checked, client=client, texts=contents, fields=fields, deadline=deadline)
 
 

@@ -191,8 +191,13 @@ def _last_event(request: Request, work: asyncio.Task[bytes], has_begun: bool) ->
     if error is None:
         return _event("done", work.result())
     if has_begun and isinstance(error, Exception):
-        return _event("error", bytes(respond(error, request).body))
+        return error_event(error, request)
     raise error
+
+
+def error_event(error: Exception, request: Request) -> bytes:
+    """Returns the last event of a stream that cannot be completed."""
+    return _event("error", bytes(respond(error, request).body))
 
 
 def _partial(index: int, text: str) -> bytes:

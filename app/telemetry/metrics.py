@@ -160,6 +160,12 @@ class Metrics:
         self._queue_depth.set_function(depth)
         self._queued_tokens.set_function(tokens)
 
+    @property
+    def queued_tokens(self) -> float:
+        """Source tokens in the queue, multiplied by the beam size."""
+        (family,) = self._queued_tokens.collect()
+        return family.samples[0].value
+
     def watch_memory(self, memory: Callable[[], Mapping[str, int]]) -> None:
         """Read accelerator memory by kind at each scrape."""
         self._memory.read = memory

@@ -1,0 +1,126 @@
+"""What a front and a replica exchange: an HTTP request as data, and the messages of its answer."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Final, Protocol
+
+from starlette.types import ASGIApp, Message, Scope
+
+from app.http.request import WAITED
+
+_FIELDS: Final = (
+    "type",
+    "asgi",
+    "http_version",
+    "method",
+    "scheme",
+    "path",
+    "raw_path",
+    "root_path",
+    "query_string",
+    "headers",
+    "client",
+    "server",
+)
+
+
+class Cluster(Protocol):
+    """The replicas of a cluster."""
+
+    @property
+    def translation(self) -> "Replicas":
+        """Those that answer everything except files."""
+
+    @property
+    def files(self) -> "Replicas":
+        """The one that has the translated files, and the jobs that translate them."""
+
+    async def expositions(self) -> dict[str, str]:
+        """Returns the metrics of each replica in Prometheus' text format, by its name."""
+
+    def leave(self) -> None:
+        """Leave the cluster; blocks."""
+
+
+class Replicas(Protocol):
+    """Replicas that can all answer the same requests."""
+
+    def respond(self, scope: Scope, body: bytes, model: str) -> AsyncGenerator[Message, None]:
+        """Yields the ASGI messages of the answer; closing the iterator cancels the request.
+
+        Args:
+            scope: The request, as `portable` returns it.
+            body: Its whole body.
+            model: The model that it needs, to find a replica that has it in memory; empty if that is unknown.
+
+        Raises:
+            ReplicaLostError: If the replica has ended before the last message.
+        """
+
+
+class ReplicaLostError(Exception):
+    """A replica has ended, or there is none; another one may answer the same request."""
+
+
+def portable(scope: Scope, request_id: str, waited: float) -> Scope:
+    """Returns what a replica needs of a request.
+
+    Args:
+        scope: The request as the front got it.
+        request_id: Under which both log it.
+        waited: Seconds since it arrived.
+    """
+    headers = [field for field in scope["headers"] if field[0] != b"x-request-id"]
+    headers.append((b"x-request-id", request_id.encode()))
+    return {name: scope[name] for name in _FIELDS if name in scope} | {
+        "headers": headers,
+        "state": {WAITED: waited},
+    }
+
+
+async def answer(app: ASGIApp, scope: Scope, body: bytes) -> AsyncGenerator[Message, None]:
+    """Yields the messages of an application's answer; closing the generator tells it that the client left.
+
+    Args:
+        app: The application.
+        scope: The request, as `portable` returns it.
+        body: Its whole body.
+    """
+    messages: asyncio.Queue[Message | None] = asyncio.Queue()
+    request = _Request(body)
+    answering = asyncio.create_task(_run(app, scope, request, messages))
+    answering.add_done_callback(lambda _: messages.put_nowait(None))
+    try:
+        while (message := await messages.get()) is not None:
+            yield message
+    finally:
+        request.has_left.set()
+        with suppress(asyncio.CancelledError):
+            await answering
+
+
+async def _run(
+    app: ASGIApp, scope: Scope, request: "_Request", messages: "asyncio.Queue[Message | None]"
+) -> None:
+    await app(scope, request.receive, messages.put)
+
+
+class _Request:
+    """What the application receives of a request: its body, and later that the client has left.
+
+    Attributes:
+        has_left: Set when the client has left or is answered.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+        self.has_left = asyncio.Event()
+
+    async def receive(self) -> Message:
+        """Returns the next message."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self.has_left.wait()
+        return {"type": "http.disconnect"}

@@ -1,0 +1,84 @@
+"""The replicas of a Ray cluster, as a front sees them."""
+
+import logging
+from collections.abc import AsyncGenerator
+from functools import lru_cache, partial
+
+import ray
+from ray import serve
+from ray.exceptions import RayError, RayTaskError
+from ray.serve.exceptions import BackPressureError, RayServeException
+from ray.serve.handle import DeploymentHandle
+from starlette.types import Message, Scope
+
+from app.cluster.messages import ReplicaLostError
+from app.cluster.metrics_board import board
+from app.errors import OverloadedError
+
+logger = logging.getLogger(__name__)
+
+
+class RayReplicas:
+    """See Replicas.
+
+    Args:
+        application: Name of the Ray Serve application, which must exist.
+    """
+
+    def __init__(self, application: str) -> None:
+        handle = serve.get_app_handle(application).options(stream=True, method_name="respond")
+        self._with_model = lru_cache(maxsize=1024)(partial(_with_model, handle))
+
+    async def respond(self, scope: Scope, body: bytes, model: str) -> AsyncGenerator[Message, None]:
+        """See Replicas."""
+        response = self._with_model(model).remote(scope, body)
+        is_complete = False
+        try:
+            async for message in response:
+                is_complete = message["type"] == "http.response.body" and not message.get("more_body")
+                yield message
+        except BackPressureError:
+            raise OverloadedError(retry_after=1) from None
+        except RayTaskError:
+            # The replica is alive, and the fault is ours.
+            raise
+        except (RayError, RayServeException) as fault:
+            logger.warning("a replica was lost", extra={"fault": type(fault).__name__})
+            raise ReplicaLostError from None
+        finally:
+            if not is_complete:
+                response.cancel()
+
+
+def _with_model(handle: DeploymentHandle, model: str) -> DeploymentHandle:
+    return handle.options(multiplexed_model_id=model) if model else handle
+
+
+class RayCluster:
+    """See Cluster; blocks while it joins.
+
+    Args:
+        address: Of the Ray cluster, such as `auto` on one of its machines.
+
+    Raises:
+        ConnectionError: If there is no cluster.
+        RayServeException: If the applications of `deploy/ray/serve.yaml` do not run there.
+    """
+
+    def __init__(self, address: str) -> None:
+        ray.init(address=address, namespace="dragoman", log_to_driver=False, logging_level="ERROR")
+        self.translation = RayReplicas("translation")
+        self.files = RayReplicas("files")
+
+    async def expositions(self) -> dict[str, str]:
+        """See Cluster."""
+        try:
+            expositions: dict[str, str] = await board().expositions.remote()
+            return expositions
+        except RayError:
+            logger.warning("the metrics of the replicas could not be read", exc_info=True)
+            return {}
+
+    def leave(self) -> None:
+        """See Cluster."""
+        ray.shutdown()

@@ -1,0 +1,63 @@
+"""A replica: the whole service as a Ray actor, which answers the requests that fronts send to it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+from ray import serve
+from starlette.types import Message, Scope
+
+from app.cluster.autoscaling import QUEUED_TOKENS
+from app.cluster.messages import answer
+from app.cluster.metrics_board import publish
+from app.lifecycle.engine_backend import EngineBackend
+from app.main import create_app
+from app.settings import Settings
+from app.telemetry.logs import set_up_logs
+
+
+class Replica:
+    """One service in an actor of Ray Serve; it exists as soon as its models are loaded.
+
+    Args:
+        settings: Settings of the service by their names in lower case; the others come from the environment.
+
+    Raises:
+        TranslationError: If a model cannot be loaded; Ray Serve then keeps the replicas that it has.
+    """
+
+    async def __init__(self, settings: Mapping[str, str]) -> None:  # type: ignore[misc]
+        self._settings = Settings(**settings)  # type: ignore[arg-type]
+        set_up_logs(self._settings.log_level)
+        self._app = create_app(self._settings, EngineBackend(self._settings))
+        self._context = self._app.state.context
+        self._lifespan = self._app.router.lifespan_context(self._app)
+        await self._lifespan.__aenter__()
+        name = serve.get_replica_context().replica_tag
+        self._publishing = asyncio.create_task(publish(self._context.metrics, name))
+
+    async def respond(self, scope: Scope, body: bytes) -> AsyncGenerator[Message, None]:
+        """Answer one request; yields the messages of its answer."""
+        if model := serve.get_multiplexed_model_id():
+            await self._hold(model)
+        async with aclosing(answer(self._app, scope, body)) as messages:
+            async for message in messages:
+                yield message
+
+    @serve.multiplexed(max_num_models_per_replica=-1)
+    async def _hold(self, model: str) -> str:
+        """Tell Ray that this replica has loaded a model, so that later requests for it come here."""
+        return model
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """Returns what the autoscaling policy reads: source tokens in the queue, times the beam size."""
+        return {QUEUED_TOKENS: self._context.metrics.queued_tokens}
+
+    async def check_health(self) -> None:
+        """Raise if an engine has work and makes no step; Ray then replaces the replica."""
+        self._context.watchdog.require_progress()
+
+    async def __del__(self) -> None:
+        """Free the models; Ray Serve waits for this after the last request of a replica that it ends."""
+        self._publishing.cancel()
+        await self._lifespan.__aexit__(None, None, None)
