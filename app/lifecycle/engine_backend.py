@@ -15,6 +15,7 @@ from model.checkpoint.paths import served_folders
 from model.checkpoint.self_test import self_test_sentences
 from model.checkpoint.shortlist import SHORTLIST
 from model.decoding.device import (
+    Precision,
     available_cores,
     gpu_memory,
     resolve_device,
@@ -24,7 +25,8 @@ from model.decoding.engine import DecodingEngine
 from model.decoding.factory import EngineFactory, engine_factory
 from model.errors import CheckpointError, ConfigError, NativeError
 from model.native.binding import load_library
-from model.text.tokenizer import TOKENIZER_FILES
+from model.native.shared_weights import SharedMemory, SharedWeights
+from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +49,7 @@ class EngineBackend:
 
     Args:
         settings: The checkpoint folders, the number of workers, and the limits of their engines.
+        shared_weights: The packed weights of the service's other processes; None if this is the only one.
 
     Attributes:
         workers: How many threads are to step engines.
@@ -55,8 +58,9 @@ class EngineBackend:
         ConfigError: If this machine has no such device.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, shared_weights: SharedWeights | None = None) -> None:
         self._settings = settings
+        self._shared_weights = shared_weights
         self._device = resolve_device(settings.device)
         self._is_native = self._device == "cpu" and _has_library()
         self.workers = settings.workers or (available_cores() if self._is_native else 1)
@@ -85,7 +89,30 @@ class EngineBackend:
                 state, or if this machine does not support the settings.
         """
         began = time.monotonic()
-        checkpoint = load_checkpoint(model.folder)
+        memory = None
+        if self._shared_weights is not None and self._is_native:
+            memory = self._shared_weights.open(f"{model.checksum} {self._precision}")
+        try:
+            factory, tokenizer = self._read(model, memory)
+        except BaseException:  # whatever it is: let another process try, then raise it again
+            if memory is not None:
+                memory.close()
+            raise
+        # In PyTorch, one engine uses all cores.
+        count = self.workers if factory.is_native or self._settings.workers else 1
+        engine_bytes = self._engine_bytes(model.card, factory.position_bytes)
+        return LoadedModel(
+            tokenizer=tokenizer,
+            engines=tuple(self._engine(model.card, factory) for _ in range(count)),
+            device=factory.device,
+            precision=factory.precision,
+            memory_bytes=factory.weight_bytes + count * engine_bytes + _file_bytes(model.folder),
+            seconds=time.monotonic() - began,
+        )
+
+    def _read(self, model: Model, memory: SharedMemory | None) -> tuple[EngineFactory, Tokenizer]:
+        """Verifies and reads a listed checkpoint, except for weights that another process has packed."""
+        checkpoint = load_checkpoint(model.folder, with_weights=memory is None or not memory.is_packed)
         if checkpoint.checksum != model.checksum:
             raise CheckpointError(f"checkpoint {model.folder} has changed since it was listed")
         if not model.self_test:
@@ -97,18 +124,9 @@ class EngineBackend:
             device=settings.device,
             precision=settings.precision,
             shortlist=_SHORTLIST[settings.shortlist],
+            memory=memory,
         )
-        # In PyTorch, one engine uses all cores.
-        count = self.workers if factory.is_native or settings.workers else 1
-        engine_bytes = self._engine_bytes(model.card, factory.position_bytes)
-        return LoadedModel(
-            tokenizer=checkpoint.tokenizer,
-            engines=tuple(self._engine(model.card, factory) for _ in range(count)),
-            device=factory.device,
-            precision=factory.precision,
-            memory_bytes=factory.weight_bytes + count * engine_bytes + _file_bytes(model.folder),
-            seconds=time.monotonic() - began,
-        )
+        return factory, checkpoint.tokenizer
 
     def verify(self, model: Model) -> None:
         """See Backend.
@@ -122,9 +140,13 @@ class EngineBackend:
         """Bytes of accelerator memory by kind; empty on a CPU."""
         return gpu_memory()
 
+    @property
+    def _precision(self) -> Precision:
+        return resolve_precision(self._settings.precision, self._device, is_native=self._is_native)
+
     def _model(self, folder: Path) -> Model:
         listed = list_checkpoint(folder)
-        precision = resolve_precision(self._settings.precision, self._device, is_native=self._is_native)
+        precision = self._precision
         weight_bytes = int(_PARAMETER_BYTES[precision] * listed.num_parameters)
         # Keys and values have 2 bytes a number in the native library.
         position_bytes = 2 * 2 * listed.config.heads_dim * listed.config.num_decoder_layers

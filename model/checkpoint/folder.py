@@ -50,6 +50,7 @@ class Checkpoint:
         card: Name, pairs, limits, decoding defaults.
         tokenizer: Text ↔ token ids.
         weights: Parameters by name, tied ones once, in the type they are stored in; read one at a time.
+            Empty if the checkpoint was loaded without them.
         checksum: SHA-256 of the checkpoint, hexadecimal.
         provenance: Content of provenance.json.
         shortlist: The target tokens that a sentence may be translated with; None if the folder has none.
@@ -220,8 +221,12 @@ def _recognised(folder: Path) -> Path:
     return folder
 
 
-def load_checkpoint(folder: Path | str) -> Checkpoint:
+def load_checkpoint(folder: Path | str, *, with_weights: bool = True) -> Checkpoint:
     """Reads and verifies a checkpoint folder.
+
+    Args:
+        folder: The folder.
+        with_weights: Whether to verify and open the weights, which are the largest files.
 
     Raises:
         CheckpointError: If the folder is missing, incomplete, corrupt, of an unknown format or of another
@@ -240,7 +245,7 @@ def load_checkpoint(folder: Path | str) -> Checkpoint:
         config=config,
         card=card,
         tokenizer=_load_tokenizer(folder, config),
-        weights=read_weights(folder, config, records),
+        weights=read_weights(folder, config, records) if with_weights else StoredTensors({}),
         checksum=fingerprint(records),
         provenance=read_json(folder / PROVENANCE),
         shortlist=read_shortlist(folder, config) if SHORTLIST in records else None,

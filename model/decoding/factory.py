@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from model.decoding.pytorch.batch_state import Network
+    from model.native.shared_weights import SharedMemory
     from model.native.tensors import Weights
 
 logger = logging.getLogger(__name__)
@@ -90,7 +91,12 @@ class EngineFactory:
 
 
 def engine_factory(
-    checkpoint: Checkpoint, *, device: str = "auto", precision: str = "auto", shortlist: bool | None = None
+    checkpoint: Checkpoint,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    shortlist: bool | None = None,
+    memory: "SharedMemory | None" = None,
 ) -> EngineFactory:
     """Load a checkpoint's network into memory, for the fastest runner of this machine.
 
@@ -100,6 +106,7 @@ def engine_factory(
         precision: `auto`, `float32`, `bfloat16`, `float16` or `int8`.
         shortlist: Produce only the candidates that the checkpoint's shortlist has for a sentence; None does
             so in int8 if the checkpoint was imported together with one.
+        memory: See NativeNetwork.
 
     Raises:
         ConfigError: If this machine has no such device, or the device does not support the precision; if
@@ -112,13 +119,15 @@ def engine_factory(
             f"off, as checkpoint {checkpoint.folder} has no shortlist (`dragoman shortlist` makes one)"
         )
         raise ConfigError("shortlist", requirement, "on")
-    factory = _factory(checkpoint, device, precision)
+    factory = _factory(checkpoint, device, precision, memory)
     if shortlist is None:
         shortlist = factory.precision == "int8" and ORIGIN in checkpoint.provenance
     return dataclasses.replace(factory, shortlist=checkpoint.shortlist) if shortlist else factory
 
 
-def _factory(checkpoint: Checkpoint, device: str, precision: str) -> EngineFactory:
+def _factory(
+    checkpoint: Checkpoint, device: str, precision: str, memory: "SharedMemory | None"
+) -> EngineFactory:
     resolved = resolve_device(device)
     if resolved == "cpu":
         try:
@@ -127,8 +136,11 @@ def _factory(checkpoint: Checkpoint, device: str, precision: str) -> EngineFacto
                 checkpoint.weights,
                 resolve_precision(precision, resolved, is_native=True),
                 never_produced=checkpoint.tokenizer.target_tag_ids,
+                memory=memory,
             )
         except NativeError as reason:
+            if memory is not None and memory.is_packed:
+                raise
             logger.info("decoding with PyTorch, not natively: %s", reason)
     return torch_factory(checkpoint, resolved, resolve_precision(precision, resolved, is_native=False))
 
@@ -139,6 +151,7 @@ def native_factory(
     precision: Precision,
     *,
     never_produced: Collection[int] = (),
+    memory: "SharedMemory | None" = None,
 ) -> EngineFactory:
     """A network on the CPU, in the native library.
 
@@ -147,6 +160,7 @@ def native_factory(
         weights: See NativeNetwork; they are copied.
         precision: Precision of the computation.
         never_produced: See `torch_runner`.
+        memory: See NativeNetwork.
 
     Raises:
         NativeError: If there is no library, or it does not support the network.
@@ -154,7 +168,7 @@ def native_factory(
     from model.decoding.native_network import NativeNetwork
     from model.decoding.native_runner import NativeRunner
 
-    network = NativeNetwork(config, weights, precision)
+    network = NativeNetwork(config, weights, precision, memory=memory)
     logger.info("decoding natively: %s, %s", network.binding.name, precision)
     return EngineFactory(
         config=config,

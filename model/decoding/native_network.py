@@ -1,10 +1,13 @@
 """⑤ A network's weights, packed for the native library and shared by any number of sessions and threads."""
 
+import hashlib
 import math
+import weakref
 
 from model.config import TransformerConfig
 from model.errors import NativeError
 from model.native.binding import Library, freed_with, load_library
+from model.native.shared_weights import SharedMemory
 from model.native.structures import NativeConfig
 from model.native.tensors import TensorReader, Weights
 from model.network.parameters import parameter_shapes
@@ -25,6 +28,8 @@ class NativeNetwork:
             name; they are copied one after the other and need not live on.
         precision: Precision of the weights in the large products: `float32`, `bfloat16` or `int8`.
         library: The library to use; by default the fastest one for this processor.
+        memory: A file for the packed weights, which other processes map too; None for memory of this process
+            only. If another process has packed them, the tensors are not read. It is closed with the network.
 
     Attributes:
         config: As given.
@@ -42,18 +47,27 @@ class NativeNetwork:
         precision: str = "float32",
         *,
         library: Library | None = None,
+        memory: SharedMemory | None = None,
     ) -> None:
         native_config = _native_config(config, precision)
         self.config, self.precision = config, precision
         self.binding = library or load_library()
+        label = _label(self.binding, native_config)
+        if memory is not None and memory.is_packed and memory.label() != label:
+            raise NativeError("the weights of another process are of another network or library")
         reader = TensorReader(weights, parameter_shapes(config))
+        descriptor = -1 if memory is None else memory.descriptor
         try:
-            self.address = self.binding.network_create(native_config, reader.callback)
+            self.address = self.binding.network_create(native_config, reader.callback, descriptor)
         except NativeError:
             if reader.error is not None:
                 raise reader.error from None
             raise
         freed_with(self, self.binding.network_free, self.address)
+        if memory is not None:
+            weakref.finalize(self, memory.close)
+            if not memory.is_packed:
+                memory.publish(label)
 
     @property
     def weight_bytes(self) -> int:
@@ -64,6 +78,11 @@ class NativeNetwork:
     def slot_bytes(self) -> int:
         """Bytes of a KV slot: the keys and values of one position in all decoder layers."""
         return int(self.binding.network_slot_bytes(self.address))
+
+
+def _label(library: Library, config: NativeConfig) -> bytes:
+    """What packed weights depend on, except for the weights themselves."""
+    return hashlib.sha512(library.name.encode() + bytes(config)).digest()
 
 
 def _native_config(config: TransformerConfig, precision: str) -> NativeConfig:

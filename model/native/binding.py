@@ -23,7 +23,7 @@ from model.native.structures import (
 
 logger = logging.getLogger(__name__)
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 ENVIRONMENT = "DRAGOMAN_NATIVE"
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -39,7 +39,7 @@ _POINTER = ctypes.POINTER
 _FUNCTIONS: Mapping[str, tuple[Any, Sequence[Any]]] = {
     "dragoman_error": (c_char_p, ()),
     "dragoman_is_out_of_memory": (c_int32, ()),
-    "dragoman_network_create": (c_void_p, (_POINTER(NativeConfig), ReadTensor)),
+    "dragoman_network_create": (c_void_p, (_POINTER(NativeConfig), ReadTensor, c_int32)),
     "dragoman_network_weight_bytes": (c_int64, (c_void_p,)),
     "dragoman_network_slot_bytes": (c_int64, (c_void_p,)),
     "dragoman_network_free": (None, (c_void_p,)),

@@ -1,6 +1,7 @@
 """⑤ The addresses of tensors of NumPy or PyTorch, read one at a time. Imports neither of them."""
 
 import ctypes
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
@@ -153,10 +154,8 @@ class TensorReader:
         wanted = name.decode()
         if wanted not in self._shapes:
             return 0
-        if not rows:
-            return 1
         try:
-            rows[0] = self._rows(wanted, first, count)
+            rows[0] = self._rows(wanted, first, count) if count else _shape(self._shapes[wanted])
         except BaseException as error:
             self.error = error
             return -1
@@ -178,6 +177,10 @@ class TensorReader:
             self._tensor = self._weights[name]
             self._name, self._block = name, Block.of(name, self._tensor, shape)
         return self._block.part(first)
+
+
+def _shape(shape: Sequence[int]) -> TensorRows:
+    return TensorRows(rows=math.prod(shape[:-1]), columns=shape[-1])
 
 
 def _of_torch(tensor: TorchTensor) -> _Place | None:

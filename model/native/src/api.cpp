@@ -25,7 +25,7 @@ using namespace dragoman;
 namespace {
 
 // ABI_VERSION in binding.py. Both change with a function of this file or a struct in its arguments.
-constexpr int32_t kAbiVersion = 9;
+constexpr int32_t kAbiVersion = 10;
 
 thread_local std::string last_message;
 thread_local bool is_out_of_memory = false;  // there is no message then, because it would need memory
@@ -76,8 +76,9 @@ DRAGOMAN_API const char* dragoman_error() { return last_message.c_str(); }
 // Whether the last failure was a lack of memory; there is no message then.
 DRAGOMAN_API int32_t dragoman_is_out_of_memory() { return is_out_of_memory; }
 
-DRAGOMAN_API Network* dragoman_network_create(const NetworkConfig* config, ReadTensor read) {
-  Network* const network = guarded<Network*>(nullptr, [=] { return new Network(*config, Tensors(read)); });
+// With a negative descriptor the weights are in memory of this process, otherwise in a memory file (kernels/arena.h).
+DRAGOMAN_API Network* dragoman_network_create(const NetworkConfig* config, ReadTensor read, int32_t descriptor) {
+  Network* const network = guarded<Network*>(nullptr, [=] { return new Network(*config, Tensors(read), descriptor); });
 #if defined(__GLIBC__)
   malloc_trim(0);  // the tensors that were read and freed would otherwise stay in the heap
 #endif

@@ -1,28 +1,40 @@
 """Listing and loading: names, workers, memory, and the budget of decoder state."""
 
+import gc
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.backend import LoadedModel
 from app.lifecycle.engine_backend import EngineBackend
+from app.lifecycle.warm_up import load_verified
 from app.settings import Settings
 from model.checkpoint.editing import add_shortlist
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.manifest import PROVENANCE, read_json
 from model.checkpoint.self_test import PROVENANCE_KEY, SelfTestSentence
+from model.checkpoint.weights import WEIGHTS
 from model.decoding.device import available_cores
 from model.decoding.engine import DecodingEngine
 from model.errors import CheckpointError, ConfigError
+from model.native.shared_weights import SharedWeights, WeightsHolder
 from model.request import DecodeOptions, DecodeRequest
 from tests.model.native_library import needs_native
 from tests.model.shortlists import shortlist_of
+from tests.model.weights_holder import answering_holder, wait_until
 
 
 def backend_of(*folders: Path, **settings: object) -> EngineBackend:
     return EngineBackend(Settings(_env_file=None, checkpoint=folders, device="cpu", **settings))
+
+
+@pytest.fixture
+def holder() -> Iterator[WeightsHolder]:
+    with answering_holder() as holder:
+        yield holder
 
 
 def load(*folders: Path, **settings: object) -> LoadedModel:
@@ -143,3 +155,42 @@ def test_new_self_test_sentences_are_listed(tiny_checkpoint: Path, tmp_path: Pat
     (folder / PROVENANCE).write_text(json.dumps(provenance | {PROVENANCE_KEY: [golden.to_dict()]}))
     (after,) = backend.list_models()
     assert (before.self_test, after.self_test, before.checksum == after.checksum) == ((), (golden,), True)
+
+
+@needs_native
+def test_a_process_takes_packed_weights_from_another_and_reads_none(
+    tiny_checkpoint: Path, tmp_path: Path, holder: WeightsHolder
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_checkpoint, folder)
+    settings = Settings(_env_file=None, checkpoint=[folder], device="cpu")
+    processes = [EngineBackend(settings, SharedWeights(holder.client)) for _ in range(2)]
+    model = processes[0].list_models()[0]
+    packing = load_verified(processes[0], model)
+    (folder / WEIGHTS).write_bytes(bytes((folder / WEIGHTS).stat().st_size))
+    mapping = load_verified(processes[1], model)
+    assert mapping.memory_bytes == packing.memory_bytes
+    with pytest.raises(CheckpointError):
+        EngineBackend(settings).load(model)
+    for loaded in (packing, mapping):
+        loaded.close()
+    del packing, mapping, loaded
+    gc.collect()
+    wait_until(lambda: holder.num_files == 0)
+
+
+@needs_native
+def test_weights_that_one_process_cannot_load_do_not_block_the_others(
+    tiny_checkpoint: Path, tmp_path: Path, holder: WeightsHolder
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_checkpoint, folder)
+    content = (folder / WEIGHTS).read_bytes()
+    settings = Settings(_env_file=None, checkpoint=[folder], device="cpu")
+    backend = EngineBackend(settings, SharedWeights(holder.client))
+    model = backend.list_models()[0]
+    (folder / WEIGHTS).write_bytes(bytes(len(content)))
+    with pytest.raises(CheckpointError):
+        backend.load(model)
+    (folder / WEIGHTS).write_bytes(content)
+    load_verified(backend, model).close()

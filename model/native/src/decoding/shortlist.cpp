@@ -32,7 +32,7 @@ bool ShortlistProjection::acquire(const std::vector<int32_t>& outputs) {
   };
   const auto num_new = outputs.size() - std::count_if(outputs.begin(), outputs.end(), is_used);
   if (num_used_ + num_new > use_counts_.size()) return false;
-  if (matrix_.bytes() == 0) matrix_ = whole_.without_outputs(static_cast<int64_t>(use_counts_.size()));
+  if (matrix_.inputs() == 0) matrix_ = whole_.without_outputs(static_cast<int64_t>(use_counts_.size()));
   // First counts the outputs that are present, so that the missing ones do not replace them.
   std::vector<int32_t> missing;
   missing.reserve(num_new);

@@ -14,19 +14,22 @@ namespace dragoman {
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
 
-// A move-only array, aligned to a cache line, or to a huge page if it fills one. Weights are read from end to end, and
-// every small page would cost a TLB miss.
+// A move-only array, aligned to a cache line, or to a huge page if it fills one: every small page would cost a TLB
+// miss.
 template <typename T>
 class Buffer {
  public:
   Buffer() = default;
+  // A part of memory that another object owns.
+  Buffer(T* data, int64_t size) : data_(data), size_(size), owns_(false) {}
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(owns_, other.owns_);
     return *this;
   }
-  ~Buffer() { std::free(data_); }
+  ~Buffer() { release(); }
 
   // Makes the array hold at least `size` numbers. Growing discards the contents and fills the array with zeros.
   void resize(int64_t size) {
@@ -39,18 +42,25 @@ class Buffer {
     // Advice: without huge pages the code is only slower. The end, which fills no huge page, would waste one.
     if (unit == kHugePage) madvise(fresh, wanted / unit * unit, MADV_HUGEPAGE);
     std::memset(fresh, 0, wanted);
-    std::free(data_);
+    release();
     data_ = static_cast<T*>(fresh);
     size_ = size;
+    owns_ = true;
   }
 
   T* data() { return data_; }
   const T* data() const { return data_; }
   int64_t size() const { return size_; }
+  bool is_empty() const { return size_ == 0; }
 
  private:
+  void release() {
+    if (owns_) std::free(data_);
+  }
+
   T* data_ = nullptr;
   int64_t size_ = 0;
+  bool owns_ = true;
 };
 
 // A large array of zeros. Only pages that were written occupy memory.

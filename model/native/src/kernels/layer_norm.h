@@ -3,8 +3,9 @@
 
 #include <cmath>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
+#include "kernels/buffer.h"
 #include "kernels/simd.h"
 
 namespace dragoman {
@@ -45,40 +46,38 @@ class LayerNorm {
  public:
   LayerNorm() = default;  // the identity, see `is_identity`; must not be applied
 
-  // `shift` may be empty.
-  LayerNorm(std::vector<float> gain, std::vector<float> shift, float epsilon, NormForm form)
-      : gain_(std::move(gain)), shift_(std::move(shift)), epsilon_(epsilon), form_(form) {
-    shift_.resize(gain_.size());
-  }
+  LayerNorm(Buffer<float> gain, Buffer<float> shift, float epsilon, NormForm form)
+      : gain_(std::move(gain)), shift_(std::move(shift)), epsilon_(epsilon), form_(form) {}
 
-  bool is_identity() const { return gain_.empty(); }
+  bool is_identity() const { return gain_.is_empty(); }
 
   // Rows are contiguous; `from` and `to` may be the same.
   void apply(const float* from, float* to, int rows) const {
-    const int64_t width = static_cast<int64_t>(gain_.size());
+    const int64_t width = gain_.size();
     for (int row = 0; row < rows; ++row) apply_to_row(from + row * width, to + row * width);
   }
 
  private:
   void apply_to_row(const float* from, float* to) const {
-    const int64_t width = static_cast<int64_t>(gain_.size()), whole = width / kLanes * kLanes;
+    const int64_t width = gain_.size(), whole = width / kLanes * kLanes;
     const bool is_centred = form_ != NormForm::root_mean_square;
     const auto [mean, squares] = is_centred ? moments(from, width) : Moments{0.0f, squares_around(0.0f, from, width)};
     const float divisor = form_ == NormForm::standard_deviation
                               ? std::sqrt(squares / static_cast<float>(width - 1)) + epsilon_
                               : std::sqrt(squares / static_cast<float>(width) + epsilon_);
+    const float *gain = gain_.data(), *shift = shift_.data();
     // A row that overflowed becomes NaN. Dividing it by infinity would give zeros, which look valid.
     const float factor = std::isfinite(divisor) ? 1.0f / divisor : NAN;
 
     for (int64_t i = 0; i < whole; i += kLanes) {
       const Floats normed = (floats(from + i) - mean) * factor;
-      store(to + i, multiply_add(normed, floats(gain_.data() + i), floats(shift_.data() + i)));
+      store(to + i, multiply_add(normed, floats(gain + i), floats(shift + i)));
     }
-    for (int64_t i = whole; i < width; ++i) to[i] = (from[i] - mean) * factor * gain_[i] + shift_[i];
+    for (int64_t i = whole; i < width; ++i) to[i] = (from[i] - mean) * factor * gain[i] + shift[i];
   }
 
-  std::vector<float> gain_;
-  std::vector<float> shift_;
+  Buffer<float> gain_;
+  Buffer<float> shift_;
   float epsilon_ = 0.0f;
   NormForm form_ = NormForm::variance;
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
+#include "kernels/arena.h"
 #include "kernels/buffer.h"
 #include "kernels/dot.h"
 
@@ -39,13 +40,12 @@ struct Epilogue {
 class Matrix {
  public:
   Matrix() = default;
-  // All weights and biases are zero at first.
-  Matrix(Precision precision, int64_t outputs, int64_t inputs);
+  // The weights and biases are in the arena: zeros, or those of another process, which must not be set.
+  Matrix(Precision precision, int64_t outputs, int64_t inputs, Arena& arena);
 
   Precision precision() const { return precision_; }
   int64_t outputs() const { return outputs_; }
   int64_t inputs() const { return inputs_; }
-  int64_t bytes() const { return packed_.size() + (scales_.size() + bias_.size() + offsets_.size()) * 4; }
 
   // Sets the weights of an output, which are rounded.
   void set_output(int64_t output, const float* weights);

@@ -4,18 +4,18 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/buffer.h"
 #include "kernels/simd.h"
 
 namespace dragoman {
 
 struct RelativeVectors {
-  std::vector<float> keys, values;  // [2 · furthest + 1][head width]; empty if positions are not of this kind
+  Buffer<float> keys, values;  // [2 · furthest + 1][head width]; empty if positions are not of this kind
   int furthest = 0;
 
-  bool is_empty() const { return keys.empty(); }
+  bool is_empty() const { return keys.is_empty(); }
 
   // Writes scale · q · R_K for positions 0 … count - 1, as [heads][count].
   void score(const Heads& heads, const float* query, int position, int count, float* scores) const {

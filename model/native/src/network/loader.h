@@ -9,11 +9,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/arena.h"
 #include "kernels/attention.h"
 #include "kernels/layer_norm.h"
 #include "kernels/matrix.h"
 #include "kernels/relative_vectors.h"
 #include "network/config.h"
+#include "network/positions.h"
 #include "network/tensors.h"
 
 namespace dragoman {
@@ -52,11 +54,12 @@ struct DecoderLayer {
   FeedForward feed_forward;
 };
 
-// Reads tensors and packs them for the kernels. Every head is padded with zeros to whole vectors.
+// Reads tensors and packs them for the kernels, in an arena. Reads none that another process has packed there. Every
+// head is padded with zeros to whole vectors.
 class Loader {
  public:
-  Loader(const NetworkConfig& config, const Tensors& tensors, const Heads& heads)
-      : config_(config), tensors_(tensors), heads_(heads) {}
+  Loader(const NetworkConfig& config, const Tensors& tensors, const Heads& heads, Arena& arena)
+      : config_(config), tensors_(tensors), heads_(heads), arena_(arena) {}
 
   EncoderLayer encoder_layer(int index) const {
     const std::string layer = "encoder.layers." + std::to_string(index);
@@ -78,22 +81,54 @@ class Loader {
 
   LayerNorm norm(const std::string& name, float epsilon) const {
     if (!tensors_.has(name + ".weight")) return {};
-    return {tensors_.floats(name + ".weight"), floats_or_empty(name + ".bias"), epsilon,
-            static_cast<NormForm>(config_.norm_form)};
+    Buffer<float> gain = floats(name + ".weight"), shift = floats_or_empty(name + ".bias");
+    if (shift.is_empty()) shift = arena_.take<float>(gain.size());
+    return {std::move(gain), std::move(shift), epsilon, static_cast<NormForm>(config_.norm_form)};
   }
 
   bool has(const std::string& linear) const { return tensors_.has(linear + ".weight"); }
 
-  std::vector<float> floats(const std::string& name) const { return tensors_.floats(name); }
-  std::vector<float> floats_or_empty(const std::string& name) const {
-    return tensors_.has(name) ? tensors_.floats(name) : std::vector<float>{};
+  Buffer<float> floats(const std::string& name) const {
+    return keep(tensors_.size(name), [&] { return tensors_.floats(name); });
+  }
+  Buffer<float> floats_or_empty(const std::string& name) const {
+    return tensors_.has(name) ? floats(name) : Buffer<float>{};
+  }
+
+  // The numbers that `make` returns as a vector, in the arena.
+  template <typename Make>
+  Buffer<float> keep(int64_t size, Make make) const {
+    Buffer<float> kept = arena_.take<float>(size);
+    if (arena_.is_writable()) {
+      const std::vector<float> numbers = make();
+      std::copy(numbers.begin(), numbers.end(), kept.data());
+    }
+    return kept;
+  }
+
+  // The biases that T5 adds to scores, of all distances.
+  Buffer<float> distance_biases(const std::string& name, bool is_bidirectional) const {
+    const int64_t span = 2 * int64_t{config_.max_positions} - 1;
+    return keep(config_.num_heads * span,
+                [&] { return dragoman::distance_biases(config_, tensors_.floats(name), is_bidirectional); });
   }
 
   // The first rows of an embedding or projection; further rows pad the vocabulary to a multiple.
   Matrix vocabulary(const std::string& name, int64_t size) const {
-    Matrix matrix(precision(), size, config_.model_dim);
+    Matrix matrix(precision(), size, config_.model_dim, arena_);
     fill(matrix, 0, name, [=](int64_t row) { return row < size ? row : -1; });
     return matrix;
+  }
+
+  // Sets the biases of outputs with new indices; those with a negative one are left out.
+  template <typename OutputIndex>
+  void fill_bias(Matrix& to, int64_t first, const std::string& name, OutputIndex output_of) const {
+    if (!arena_.is_writable() || !tensors_.has(name)) return;
+    const std::vector<float> bias = tensors_.floats(name);
+    for (std::size_t row = 0; row < bias.size(); ++row) {
+      const int64_t output = output_of(static_cast<int64_t>(row));
+      if (output >= 0) to.set_bias(first + output, bias[row]);
+    }
   }
 
  private:
@@ -109,12 +144,15 @@ class Loader {
   }
 
   // The rows of a matrix as wide as a head, padded with zeros.
-  std::vector<float> one_head(const std::string& name) const {
-    std::vector<float> padded((2 * int64_t{config_.relative_max_distance} + 1) * heads_.width);
-    tensors_.for_each_row(name, [&](int64_t row, const Tensor& rows, int64_t index) {
-      rows.copy_row(index, padded.data() + row * heads_.width);
+  Buffer<float> one_head(const std::string& name) const {
+    const int64_t size = (2 * int64_t{config_.relative_max_distance} + 1) * heads_.width;
+    return keep(size, [&] {
+      std::vector<float> padded(size);
+      tensors_.for_each_row(name, [&](int64_t row, const Tensor& rows, int64_t index) {
+        rows.copy_row(index, padded.data() + row * heads_.width);
+      });
+      return padded;
     });
-    return padded;
   }
 
   FeedForward feed_forward(const std::string& layer) const {
@@ -129,7 +167,8 @@ class Loader {
 
   // Concatenates linear layers with the same inputs and the same number of outputs.
   Matrix linear(std::initializer_list<std::string> names, int64_t outputs, int64_t inputs = 0) const {
-    Matrix matrix(precision(), static_cast<int64_t>(names.size()) * outputs, inputs > 0 ? inputs : config_.model_dim);
+    Matrix matrix(precision(), static_cast<int64_t>(names.size()) * outputs, inputs > 0 ? inputs : config_.model_dim,
+                  arena_);
     int64_t first = 0;
     for (const std::string& name : names) {
       fill(matrix, first, name, [](int64_t row) { return row; });
@@ -146,7 +185,7 @@ class Loader {
 
   // Concatenates linear layers whose outputs are heads; keys and values are one layer.
   Matrix to_heads(std::initializer_list<std::string> names, int parts) const {
-    Matrix matrix(precision(), parts * heads_.total_width(), config_.model_dim);
+    Matrix matrix(precision(), parts * heads_.total_width(), config_.model_dim, arena_);
     int64_t first = 0;
     for (const std::string& name : names) {
       fill(matrix, first, name, [this](int64_t row) { return padded_index(row); });
@@ -157,7 +196,7 @@ class Loader {
 
   // A linear layer whose inputs are heads.
   Matrix from_heads(const std::string& name) const {
-    Matrix matrix(precision(), config_.model_dim, heads_.total_width());
+    Matrix matrix(precision(), config_.model_dim, heads_.total_width(), arena_);
     fill(matrix, 0, name, [](int64_t row) { return row; }, [this](int64_t input) { return padded_index(input); });
     return matrix;
   }
@@ -165,6 +204,7 @@ class Loader {
   // Copies a linear layer. Its outputs and inputs get new indices; those with a negative one are left out.
   template <typename OutputIndex, typename InputIndex = std::nullptr_t>
   void fill(Matrix& to, int64_t first, const std::string& name, OutputIndex output_of, InputIndex input_of = {}) const {
+    if (!arena_.is_writable()) return;
     constexpr bool kMovesInputs = !std::is_same_v<InputIndex, std::nullptr_t>;
     std::vector<float> numbers, moved(to.inputs());
     std::vector<int8_t> moved_integers(to.inputs());
@@ -186,16 +226,13 @@ class Loader {
       rows.copy_row(index, numbers.data());
       to.set_output(first + output, place(numbers.data(), rows.columns, moved));
     });
-    const std::vector<float> bias = floats_or_empty(name + ".bias");
-    for (std::size_t row = 0; row < bias.size(); ++row) {
-      const int64_t output = output_of(static_cast<int64_t>(row));
-      if (output >= 0) to.set_bias(first + output, bias[row]);
-    }
+    fill_bias(to, first, name + ".bias", output_of);
   }
 
   const NetworkConfig& config_;
   const Tensors& tensors_;
   const Heads heads_;
+  Arena& arena_;
 };
 
 }  // namespace dragoman

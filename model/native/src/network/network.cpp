@@ -15,8 +15,8 @@ const char* const kOutput = "output";
 Matrix projection(const NetworkConfig& config, const Loader& loader) {
   const char* const name = loader.has(kOutput) ? kOutput : loader.has(kTargetTokens) ? kTargetTokens : kSourceTokens;
   Matrix matrix = loader.vocabulary(name, config.target_vocab_size);
-  const std::vector<float> bias = loader.floats_or_empty("output.bias");
-  for (int64_t token = 0; !bias.empty() && token < matrix.outputs(); ++token) matrix.set_bias(token, bias[token]);
+  const int64_t size = matrix.outputs();
+  loader.fill_bias(matrix, 0, "output.bias", [=](int64_t token) { return token < size ? token : -1; });
   return matrix;
 }
 
@@ -34,8 +34,15 @@ struct Network::Attended {
   float* average;  // see attend()
 };
 
-Network::Network(const NetworkConfig& config, const Tensors& tensors)
-    : Network(config, Loader(config, tensors, heads_of(config))) {}
+Network::Network(const NetworkConfig& config, const Tensors& tensors, int descriptor)
+    : Network(config, tensors, Arena(Network(config, tensors, Arena()).weight_bytes(), descriptor)) {
+  arena_.seal(descriptor);
+}
+
+Network::Network(const NetworkConfig& config, const Tensors& tensors, Arena arena)
+    : Network(config, Loader(config, tensors, heads_of(config), arena)) {
+  arena_ = std::move(arena);
+}
 
 Network::Network(const NetworkConfig& config, const Loader& loader)
     : config_(config),
@@ -60,28 +67,13 @@ Network::Network(const NetworkConfig& config, const Loader& loader)
     decoder_norm_ = loader.norm("decoder.norm");
   }
   if (static_cast<Positions>(config.positions) == Positions::rotary) {
-    rope_table_ = rope_table(config.max_positions, config.head_dim);
+    rope_table_ = loader.keep(int64_t{config.max_positions} * config.head_dim,
+                              [&] { return rope_table(config.max_positions, config.head_dim); });
   }
   if (static_cast<Positions>(config.positions) == Positions::relative) {
-    encoder_biases_ = distance_biases(config, loader.floats("encoder.relative_bias.weight"), true);
-    decoder_biases_ = distance_biases(config, loader.floats("decoder.relative_bias.weight"), false);
+    encoder_biases_ = loader.distance_biases("encoder.relative_bias.weight", true);
+    decoder_biases_ = loader.distance_biases("decoder.relative_bias.weight", false);
   }
-}
-
-int64_t Network::weight_bytes() const {
-  int64_t bytes = output_.bytes() + source_tokens_.bytes() + target_tokens_.bytes();
-  bytes += source_embedding_.bytes() + target_embedding_.bytes();
-  const auto add_layer = [&](const SelfAttention& attention, const FeedForward& feed_forward) {
-    bytes += attention.query_key_value.bytes() + attention.output.bytes();
-    bytes += feed_forward.input.bytes() + feed_forward.gate.bytes() + feed_forward.output.bytes();
-  };
-  for (const EncoderLayer& layer : encoder_) add_layer(layer.attention, layer.feed_forward);
-  for (const DecoderLayer& layer : decoder_) {
-    add_layer(layer.attention, layer.feed_forward);
-    bytes += layer.cell.forget_input.bytes() + layer.cross.query.bytes() + layer.cross.key_value.bytes() +
-             layer.cross.output.bytes();
-  }
-  return bytes;
 }
 
 KvLayout Network::kv_layout() const {
@@ -175,20 +167,20 @@ void Network::feed_forward(Scratch& scratch, const FeedForward& layer, int rows)
 
 // Applies RoPE to all heads of a query or key.
 void Network::rotate_heads(float* numbers, int position) const {
-  if (rope_table_.empty()) return;
+  if (rope_table_.is_empty()) return;
   const float* angles = rope_table_.data() + int64_t{position} * config_.head_dim;
   rotate(numbers, heads_.count, heads_.width, config_.head_dim, angles);
 }
 
 // The biases of keys 0 … count - 1 for a query at `position`: those of a table, or its products with vectors, which
 // stay valid until the next call.
-DistanceBias Network::distance_bias(Scratch& scratch, const std::vector<float>& table, const RelativeVectors& vectors,
+DistanceBias Network::distance_bias(Scratch& scratch, const Buffer<float>& table, const RelativeVectors& vectors,
                                     const float* query, int position, int count) const {
   if (!vectors.is_empty()) {
     vectors.score(heads_, query, position, count, scratch.biases.data());
     return {scratch.biases.data(), count, 0};
   }
-  if (table.empty()) return {};
+  if (table.is_empty()) return {};
   return {table.data(), 2 * config_.max_positions - 1, config_.max_positions - 1 - position};
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/arena.h"
 #include "kernels/attention.h"
 #include "kernels/buffer.h"
 #include "kernels/layer_norm.h"
@@ -41,14 +42,16 @@ struct Scratch {
 
 class Network {
  public:
-  // Copies what it needs of the tensors. Throws std::invalid_argument if one is missing or unreadable.
-  Network(const NetworkConfig& config, const Tensors& tensors);
+  // Packs the tensors into memory of this process, or into a memory file if the descriptor is not negative. If another
+  // process has packed them into the file, reads no tensor. Throws std::invalid_argument if one is missing or
+  // unreadable, or the file does not fit.
+  Network(const NetworkConfig& config, const Tensors& tensors, int descriptor);
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
   const NetworkConfig& config() const { return config_; }
-  // Bytes of packed weights and embeddings.
-  int64_t weight_bytes() const;
+  // Bytes of all packed weights.
+  int64_t weight_bytes() const { return arena_.used(); }
   // KV slots hold float32 numbers for float32 weights, bfloat16 numbers otherwise.
   KvLayout kv_layout() const;
   // The projection onto the vocabulary.
@@ -65,6 +68,7 @@ class Network {
  private:
   struct Attended;
 
+  Network(const NetworkConfig& config, const Tensors& tensors, Arena arena);
   Network(const NetworkConfig& config, const Loader& loader);
 
   bool has_bfloat16_slots() const { return static_cast<Precision>(config_.precision) != Precision::float32; }
@@ -75,7 +79,7 @@ class Network {
   void residual(Scratch& scratch, const LayerNorm& norm, int rows, Block block) const;
   void feed_forward(Scratch& scratch, const FeedForward& layer, int rows) const;
   void rotate_heads(float* numbers, int position) const;
-  DistanceBias distance_bias(Scratch& scratch, const std::vector<float>& table, const RelativeVectors& vectors,
+  DistanceBias distance_bias(Scratch& scratch, const Buffer<float>& table, const RelativeVectors& vectors,
                              const float* query, int position, int count) const;
 
   void encode_layer(Scratch& scratch, const EncoderLayer& layer, const Source* sources, int count, int rows) const;
@@ -88,6 +92,7 @@ class Network {
   void self_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const;
   void cross_attention_step(Scratch& scratch, int layer, const Row* rows, int count, KvPool& pool) const;
 
+  Arena arena_;
   NetworkConfig config_;
   Heads heads_;
   std::vector<EncoderLayer> encoder_;
@@ -96,9 +101,9 @@ class Network {
   Matrix output_;
   Matrix source_tokens_, target_tokens_;  // empty if they are tied to another matrix
   Embedding source_embedding_, target_embedding_;
-  std::vector<float> rope_table_;      // empty unless positions are rotary
-  std::vector<float> encoder_biases_;  // empty unless positions are relative
-  std::vector<float> decoder_biases_;
+  Buffer<float> rope_table_;      // empty unless positions are rotary
+  Buffer<float> encoder_biases_;  // empty unless positions are relative
+  Buffer<float> decoder_biases_;
 };
 
 }  // namespace dragoman

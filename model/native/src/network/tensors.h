@@ -53,14 +53,23 @@ struct Tensor {
 };
 
 // Writes `count` rows of a tensor from `first` on, or fewer at its end, which stay valid until the next call. Returns
-// 1, or 0 if there is no such tensor, or -1 if it cannot be read. With null it only returns whether there is one.
+// 1, or 0 if there is no such tensor, or -1 if it cannot be read. A count of 0 asks for its shape only.
 using ReadTensor = int32_t (*)(const char* name, int64_t first, int64_t count, Tensor* rows);
 
 class Tensors {
  public:
   explicit Tensors(ReadTensor read) : read_(read) {}
 
-  bool has(const std::string& name) const { return read_(name.c_str(), 0, 0, nullptr) > 0; }
+  bool has(const std::string& name) const {
+    Tensor shape;
+    return read_(name.c_str(), 0, 0, &shape) > 0;
+  }
+
+  // How many numbers a tensor has; throws as `read`.
+  int64_t size(const std::string& name) const {
+    const Tensor shape = read(name, 0, 0);
+    return shape.rows * shape.columns;
+  }
 
   // Throws std::invalid_argument if there is no such tensor, or it cannot be read.
   Tensor read(const std::string& name, int64_t first, int64_t count) const {
