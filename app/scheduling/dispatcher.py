@@ -121,7 +121,7 @@ class Dispatcher:
         return slot
 
     def put(self, jobs: Sequence[SentenceJob]) -> int:
-        """Queue sentences of one client, all of them or none.
+        """Queue sentences of one client, all of them or none; `wake` has to follow.
 
         Args:
             jobs: At least one.
@@ -134,8 +134,12 @@ class Dispatcher:
             if not self._backlog.has_capacity(cost, client):
                 return self._backlog.excess(cost, client)
             self._backlog.add(jobs)
-            self._wake_for({job.model for job in jobs})
         return 0
+
+    def wake(self) -> None:
+        """Wake workers for the sentences that wait: once for all those that were queued together."""
+        with self._lock:
+            self._wake_for(self._backlog.models)
 
     def tokens_before(self, client: str) -> int:
         """The cost that leaves the backlog before the next sentence of a client would."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -67,6 +68,10 @@ class PendingRequest:
         if not self.done.done():
             self.done.set_exception(reason)
 
+    def expire(self) -> None:
+        """Fail, as the deadline has passed."""
+        self.cancel(DeadlinePassedError())
+
     def finished(self, job: SentenceJob, result: Outcome) -> None:
         """Record the outcome of a sentence."""
         if not isinstance(result, list):
@@ -104,6 +109,10 @@ class Scheduler:
         self._pending: dict[SentenceJob, PendingRequest] = {}
         self.workers = [self._worker(index) for index in range(workers)]
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_wake_due = False
+        # What the workers have produced and the event loop has not seen.
+        self._results: deque[StepResults] = deque()
+        self._is_resolve_due = False
         self._is_draining = False
 
     def publish_metrics(self) -> None:
@@ -187,7 +196,7 @@ class Scheduler:
             SentenceJob(model, request, deadline, now, is_streamed, client) for model, request in sentences
         ]
         pending = self._enqueue(jobs, listener)
-        timer = asyncio.get_running_loop().call_at(deadline, pending.cancel, DeadlinePassedError())
+        timer = asyncio.get_running_loop().call_at(deadline, pending.expire)
         try:
             return await pending.done
         finally:
@@ -250,7 +259,10 @@ class Scheduler:
             if (reason := failure_reason(outcome)) is not None:
                 self._metrics.count_failed_sentence(reason)
         if (results.finished or results.grown) and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._resolve, results)
+            self._results.append(results)
+            if not self._is_resolve_due:
+                self._is_resolve_due = True
+                self._loop.call_soon_threadsafe(self._resolve)
 
     def _require_time(self, client: str, deadline: float) -> None:
         """The wait of one client is only added up if the whole queue might take too long."""
@@ -271,7 +283,15 @@ class Scheduler:
             raise QueueFullError(self._rate.seconds_for(excess))
         # Outcomes arrive through the event loop, so none can arrive before this.
         self._pending.update(dict.fromkeys(jobs, pending))
+        if not self._is_wake_due:
+            self._is_wake_due = True
+            asyncio.get_running_loop().call_soon(self._wake)
         return pending
+
+    def _wake(self) -> None:
+        """Wake the workers for all requests of an iteration of the event loop, which decode well together."""
+        self._is_wake_due = False
+        self._dispatcher.wake()
 
     def _withdraw(self, pending: PendingRequest) -> None:
         """Forget a request, and cancel its sentences that have no outcome."""
@@ -284,10 +304,14 @@ class Scheduler:
             queued = sum(job.taken is None for job in pending.jobs)
             self._metrics.count_cancelled(queued=queued, decoding=pending.unanswered - queued)
 
-    def _resolve(self, results: StepResults) -> None:
-        for job, token_ids in results.grown:
-            if (pending := self._pending.get(job)) is not None:
-                pending.grew(job, token_ids)
-        for job, result in results.finished:
-            if (pending := self._pending.get(job)) is not None:
-                pending.finished(job, result)
+    def _resolve(self) -> None:
+        """Give all results so far to their requests."""
+        self._is_resolve_due = False
+        while self._results:
+            results = self._results.popleft()
+            for job, token_ids in results.grown:
+                if (pending := self._pending.get(job)) is not None:
+                    pending.grew(job, token_ids)
+            for job, result in results.finished:
+                if (pending := self._pending.get(job)) is not None:
+                    pending.finished(job, result)

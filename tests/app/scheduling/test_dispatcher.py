@@ -61,6 +61,12 @@ def players(count: int, room: int = 100) -> tuple[Dispatcher, list[Player]]:
     return dispatcher, [Player(dispatcher, room) for _ in range(count)]
 
 
+def put(dispatcher: Dispatcher, jobs: list[SentenceJob]) -> None:
+    """Queue sentences as the requests of one iteration of the event loop are."""
+    assert dispatcher.put(jobs) == 0
+    dispatcher.wake()
+
+
 def run_until_quiet(everyone: list[Player]) -> None:
     """Let all workers that were woken look, until nothing changes any more."""
     for _ in range(1000):
@@ -74,7 +80,7 @@ def run_until_quiet(everyone: list[Player]) -> None:
 
 def test_one_sentence_wakes_one_idle_worker() -> None:
     dispatcher, everyone = players(3)
-    dispatcher.put([job(5)])
+    put(dispatcher, [job(5)])
     assert [player.slot.is_woken for player in everyone] == [True, False, False]
     run_until_quiet(everyone)
     assert [len(player.running) for player in everyone] == [1, 0, 0]
@@ -82,10 +88,10 @@ def test_one_sentence_wakes_one_idle_worker() -> None:
 
 def test_the_next_sentence_goes_to_the_lesser_load() -> None:
     dispatcher, (first, second) = players(2)
-    dispatcher.put([job(30), job(10)])
+    put(dispatcher, [job(30), job(10)])
     run_until_quiet([first, second])
     heavy, light = sorted((first, second), key=lambda player: -player.slot.load)
-    dispatcher.put([job(5)])
+    put(dispatcher, [job(5)])
     assert (heavy.slot.is_woken, light.slot.is_woken) == (False, True)
     heavy.look()
     assert len(heavy.running) == 1
@@ -95,17 +101,17 @@ def test_the_next_sentence_goes_to_the_lesser_load() -> None:
 
 def test_a_large_sentence_is_not_left_to_the_worker_with_the_small_ones() -> None:
     dispatcher, everyone = players(2)
-    dispatcher.put([*[job(1) for _ in range(5)], job(10)])
+    put(dispatcher, [*[job(1) for _ in range(5)], job(10)])
     run_until_quiet(everyone)
     assert sorted(player.slot.load for player in everyone) == [5, 10]
 
 
 def test_no_sentence_overtakes_one_that_finds_no_room() -> None:
     dispatcher, (alone,) = players(1)
-    dispatcher.put([job(60)])
+    put(dispatcher, [job(60)])
     alone.look()
     large, small = job(50), job(10)
-    dispatcher.put([large, small])
+    put(dispatcher, [large, small])
     alone.look()
     assert len(alone.running) == 1
     alone.finish(1)
@@ -116,9 +122,9 @@ def test_no_sentence_overtakes_one_that_finds_no_room() -> None:
 def test_only_a_withdrawal_interrupts_a_step() -> None:
     dispatcher, (alone,) = players(1)
     leaving = job(6)
-    dispatcher.put([leaving, job(6)])
+    put(dispatcher, [leaving, job(6)])
     alone.look()
-    dispatcher.put([job(5)])
+    put(dispatcher, [job(5)])
     assert alone.interrupts == 0
     dispatcher.withdraw([leaving])
     assert alone.interrupts == 1
@@ -126,20 +132,20 @@ def test_only_a_withdrawal_interrupts_a_step() -> None:
 
 def test_a_worker_that_declined_is_not_woken_by_later_sentences() -> None:
     dispatcher, (alone,) = players(1)
-    dispatcher.put([job(60)])
+    put(dispatcher, [job(60)])
     alone.look()
-    dispatcher.put([job(50)])
+    put(dispatcher, [job(50)])
     alone.look()
-    dispatcher.put([job(1) for _ in range(20)])
+    put(dispatcher, [job(1) for _ in range(20)])
     assert not alone.slot.is_woken
 
 
 def test_room_at_one_worker_is_found_when_the_other_declines() -> None:
     dispatcher, (small, large) = players(2)
     small.room, large.room = 10, 100
-    dispatcher.put([job(5), job(40)])
+    put(dispatcher, [job(5), job(40)])
     run_until_quiet([small, large])
-    dispatcher.put([job(30)])
+    put(dispatcher, [job(30)])
     run_until_quiet([small, large])
     assert sum(len(player.running) for player in (small, large)) == 3
 
@@ -147,9 +153,9 @@ def test_room_at_one_worker_is_found_when_the_other_declines() -> None:
 def test_withdrawn_sentences_make_room() -> None:
     dispatcher, (alone,) = players(1)
     runs, waits, next_one = job(60), job(50), job(40)
-    dispatcher.put([runs])
+    put(dispatcher, [runs])
     alone.look()
-    dispatcher.put([waits, next_one])
+    put(dispatcher, [waits, next_one])
     alone.look()
     assert not alone.slot.is_woken
     dispatcher.withdraw([waits])
@@ -165,7 +171,7 @@ def test_withdrawn_sentences_make_room() -> None:
 def test_sentences_are_queued_all_or_none() -> None:
     dispatcher = Dispatcher(Backlog(10, fair_rows=8))
     alone = Player(dispatcher, 100)
-    assert dispatcher.put([job(4)]) == 0
+    put(dispatcher, [job(4)])
     assert dispatcher.put([job(4, client="b"), job(5, client="b")]) == 3
     alone.look()
     assert len(alone.running) == 1
@@ -173,12 +179,12 @@ def test_sentences_are_queued_all_or_none() -> None:
 
 def test_a_checkpoint_that_is_full_does_not_block_another() -> None:
     dispatcher, (alone,) = players(1)
-    dispatcher.put([job(60)])
+    put(dispatcher, [job(60)])
     alone.look()
     other = job(10, model="b")
     alone_fits: Callable[[SentenceJob], bool] = alone.fits
     alone.fits = lambda job: len(job.request.source_ids) < 50 and alone_fits(job)  # type: ignore[method-assign]
-    dispatcher.put([job(50, model="a"), other])
+    put(dispatcher, [job(50, model="a"), other])
     alone.look()
     assert other in alone.running
 
@@ -236,7 +242,7 @@ def _play(
         client, shapes = argument
         jobs = [job(length, model=model, client=client, arrival=time.monotonic()) for model, length in shapes]
         arrived += jobs
-        assert dispatcher.put(jobs) == 0
+        put(dispatcher, jobs)
     elif action == "withdraw" and arrived:
         assert isinstance(argument, int)
         victim = arrived[argument % len(arrived)]
@@ -256,7 +262,7 @@ def _play(
 @given(st.integers(2, 4), st.lists(st.integers(1, 40), min_size=1, max_size=80))
 def test_loads_differ_by_no_more_than_a_sentence(count: int, lengths: list[int]) -> None:
     dispatcher, everyone = players(count, room=10**9)
-    dispatcher.put([job(length, deadline=float("inf")) for length in lengths])
+    put(dispatcher, [job(length, deadline=float("inf")) for length in lengths])
     run_until_quiet(everyone)
     loads = [player.slot.load for player in everyone]
     assert sum(loads) == sum(lengths)

@@ -28,6 +28,7 @@ from model.decoding.sentence import Sentence
 from model.errors import DecodingError, InputError, NotFiniteError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest
 from tests.app.double import DoubleBackend, DoubleEngine
+from tests.app.scheduling.test_dispatcher import put
 
 GREEDY = DecodeOptions(strategy="greedy")
 STEPS_PER_CALL = 2  # steps of the double are that long; a sentence may be held in either
@@ -492,13 +493,13 @@ def test_a_worker_decodes_on_its_own_thread_until_it_is_stopped(
 ) -> None:
     worker.start()
     jobs = [job(text) for text in ("a", "b c", "d")]
-    dispatcher.put(jobs)
+    put(dispatcher, jobs)
     until(lambda: set(heard.finished) == set(jobs))
     assert heard.taken_jobs == jobs
     assert heard.threads == {"engine-0"}
     dispatcher.stop()
     assert worker.join(5)
-    dispatcher.put([job("late")])
+    put(dispatcher, [job("late")])
     assert len(heard.taken_jobs) == 3
     assert worker.silent_since() is None
 
@@ -513,7 +514,7 @@ def hold_amid_a_long_sentence(
     """A sentence that stands still in one of its many steps, and how many steps are behind it."""
     backend.seconds = 0.001
     long = job("word " * 5000)
-    dispatcher.put([long])
+    put(dispatcher, [long])
     until(lambda: len(backend.engine("tiny", 0).sizes) > 20)
     backend.gate.clear()
     until(backend.held.is_set)
@@ -546,7 +547,7 @@ def test_a_new_sentence_joins_when_the_call_ends(
 ) -> None:
     worker.start()
     _, before = hold_amid_a_long_sentence(backend, dispatcher, job)
-    dispatcher.put([job("new " * 50)])
+    put(dispatcher, [job("new " * 50)])
     backend.gate.set()
     sizes = backend.engine("tiny", 0).sizes
     until(lambda: 2 in sizes[before:])
