@@ -2,7 +2,7 @@
 
 import gc
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.admission.gate import Gate, HeaderAdmission
 from app.admission.keys import KeyRing
@@ -19,6 +19,8 @@ from model.errors import ConfigError
 
 if TYPE_CHECKING:
     from app.telemetry.tracing import Tracing
+
+_YOUNG_OBJECTS: Final = 10_000
 
 
 @dataclass
@@ -88,6 +90,8 @@ class Context:
         self._service = service
         # The collector need not look at what lives as long as the models: modules, schemas, vocabularies.
         gc.freeze()
+        # Requests in progress hold some ten thousand objects, which would be looked at again and again.
+        gc.set_threshold(_YOUNG_OBJECTS)
         self.lifecycle.become_ready()
 
     @property

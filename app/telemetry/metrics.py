@@ -62,14 +62,15 @@ class Metrics:
         self._outcomes = self._counter("outcomes", "Accepted requests by how they ended.", "outcome")
         self._in_flight = self._gauge("requests_in_flight", "Requests in progress.")
         self._workers = self._gauge("workers", "Decoding threads.")
-        self._queue_wait = self._histogram("queue_wait_seconds", "Time that a sentence waits for an engine.")
+        self._queue_wait = self._fast_histograms(
+            {"queue_wait_seconds": ("Time that a sentence waits for an engine.", _SECONDS)}
+        )
         self._queue_depth = self._gauge("queue_depth", "Sentences in the queue.")
         self._queued_tokens = self._gauge(
             "queued_tokens", "Source tokens in the queue, multiplied by the beam size."
         )
         self._queued_tokens_limit = self._gauge("queued_tokens_limit", "Upper limit of queued_tokens.")
-        self._steps = FastHistograms(
-            PREFIX,
+        self._steps = self._fast_histograms(
             {
                 "decode_step_seconds": (
                     "One decoder step, which adds a token to every running hypothesis.",
@@ -77,14 +78,13 @@ class Metrics:
                 ),
                 "batch_sentences": ("Sentences in the running batch, observed at each step.", _SIZES),
                 "batch_rows": ("Hypotheses in the running batch, observed at each step.", _SIZES),
-            },
+            }
         )
-        self.registry.register(self._steps)
-        self._encode = self._histogram(
-            "encode_seconds", "One encoder pass over the sentences that join together."
+        self._encode = self._fast_histograms(
+            {"encode_seconds": ("One encoder pass over the sentences that join together.", _SECONDS)}
         )
-        self._time_to_first_token = self._histogram(
-            "time_to_first_token_seconds", "Time from leaving the queue to the first token."
+        self._time_to_first_token = self._fast_histograms(
+            {"time_to_first_token_seconds": ("Time from leaving the queue to the first token.", _SECONDS)}
         )
         self._source_tokens = self._counter("source_tokens", "Source tokens translated.", "pair")
         self._target_tokens = self._counter("target_tokens", "Target tokens produced.", "pair")
@@ -135,6 +135,7 @@ class Metrics:
         _begin_at_zero(self._evictions, get_args(EvictionReason))
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
         self._request_series = cache(self._find_request_series)
+        self._token_series = cache(self._find_token_series)
 
     def expect_endpoints(self, endpoints: Iterable[str], status: int) -> None:
         """Show these paths with this status from the start: a rate needs a zero before the first request."""
@@ -242,7 +243,7 @@ class Metrics:
 
     def record_queue_wait(self, seconds: float) -> None:
         """Record how long a sentence waited for an engine."""
-        self._queue_wait.observe(seconds)
+        self._queue_wait.add(seconds)
 
     def count_cancelled(self, *, queued: int, decoding: int) -> None:
         """Count withdrawn sentences, by whether they waited or ran."""
@@ -255,8 +256,9 @@ class Metrics:
 
     def count_translated(self, pair: str, source_tokens: int, target_tokens: int) -> None:
         """Count the tokens of a translated text; the pair is written like `en-fr`."""
-        self._source_tokens.labels(pair).inc(source_tokens)
-        self._target_tokens.labels(pair).inc(target_tokens)
+        source, target = self._token_series(pair)
+        source.inc(source_tokens)
+        target.inc(target_tokens)
 
     def count_degenerate(self, kind: str) -> None:
         """Count a first translation that looks broken, by one of KINDS."""
@@ -280,7 +282,7 @@ class Metrics:
 
     def encoded(self, seconds: float) -> None:
         """See Observer."""
-        self._encode.observe(seconds)
+        self._encode.add(seconds)
 
     def stepped(self, seconds: float, rows: int, sentences: int) -> None:
         """See Observer."""
@@ -288,7 +290,7 @@ class Metrics:
 
     def first_token(self, seconds: float) -> None:
         """See Observer."""
-        self._time_to_first_token.observe(seconds)
+        self._time_to_first_token.add(seconds)
 
     def _find_request_series(
         self, endpoint: str, status: int, outcome: str
@@ -298,6 +300,14 @@ class Metrics:
             self._outcomes.labels(outcome),
             self._request_duration.labels(endpoint),
         )
+
+    def _find_token_series(self, pair: str) -> tuple[Counter, Counter]:
+        return self._source_tokens.labels(pair), self._target_tokens.labels(pair)
+
+    def _fast_histograms(self, histograms: Mapping[str, tuple[str, Sequence[float]]]) -> FastHistograms:
+        collector = FastHistograms(PREFIX, histograms)
+        self.registry.register(collector)
+        return collector
 
     def _read(
         self, name: str, text: str, label: str, family: type[GaugeMetricFamily] | type[CounterMetricFamily]

@@ -72,6 +72,7 @@ class Catalogue:
         named = dict.fromkeys(code for model in models for pair in model.card.pairs for code in pair)
         self._pivots = sorted(named, key=lambda code: canonical_code(code) != "en") if pivots else []
         self._targets = {source: self._all_targets(source) for source in self.sources}
+        self._routes: dict[tuple[Pair, str | None], Route] = {}
 
     def targets(self, source: str, model: str | None = None) -> tuple[str, ...]:
         """Target languages of `source`: of the named checkpoint, else on any route."""
@@ -107,6 +108,12 @@ class Catalogue:
             InputError: If no checkpoint has this name.
             UnsupportedLanguageError: If that checkpoint, or all of them together, cannot.
         """
+        route = self._routes.get((pair, name))
+        if route is None:
+            route = self._routes[pair, name] = self._find_route(pair, name)
+        return route
+
+    def _find_route(self, pair: Pair, name: str | None) -> Route:
         source, target = pair
         if name is not None:
             model = self.named(name)

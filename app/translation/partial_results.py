@@ -70,7 +70,8 @@ class _PartialResult:
     """
 
     def __init__(self, job: TextJob, tokenizer: Tokenizer) -> None:
-        self._job = job
+        self._layout = job.layout
+        self._passages = job.passages
         self._tokenizer = tokenizer
         self._sources = job.sources
         self._target = job.target
@@ -92,7 +93,7 @@ class _PartialResult:
         if not self._has_grown:
             return None
         self._has_grown = False
-        text = _beginning(self._job, self._certain())
+        text = self._layout.beginning(_runs(self._passages, self._certain()))
         if len(text) <= len(self._shown) or not text.strip():
             return None
         self._shown = text
@@ -109,18 +110,18 @@ class _PartialResult:
         return [*self._texts, text] if text else self._texts
 
 
-def _beginning(job: TextJob, texts: Sequence[str]) -> str:
-    """The text up to the end of the last of its first sentences, of which these are the translations."""
+def _runs(passages: Sequence[DocumentTranslation], texts: Sequence[str]) -> list[str]:
+    """The runs up to the end of the last of their first sentences, of which these are the translations."""
     remaining = iter(texts)
     runs: list[str] = []
     num_remaining = len(texts)
-    for passage in job.passages:
+    for passage in passages:
         if num_remaining == 0:
             break
         count = min(num_remaining, len(passage.requests))
         num_remaining -= count
         runs.append(_run(passage, list(islice(remaining, count)), is_last=num_remaining == 0))
-    return job.layout.beginning(runs)
+    return runs
 
 
 def _run(passage: DocumentTranslation, texts: Sequence[str], *, is_last: bool) -> str:

@@ -1,6 +1,5 @@
 """② ③ ⑧ One text on its way: after reading, after each hop of its route, and at the end as an answer."""
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -17,9 +16,9 @@ from model.translation.document_translation import DocumentTranslation, rebuild_
 from model.translation.result import SentenceTranslation, Translation
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False, slots=True)
 class TextJob:
-    """One text on its way; each hop of its route makes a new one.
+    """One text on its way; `read` and `advance` take it along its route.
 
     Attributes:
         field: Where the text stands in the request, e.g. `q[3]`.
@@ -73,7 +72,10 @@ class TextJob:
         return sum(passage.encode_seconds for passage in self.passages)
 
     def read(self) -> Self:
-        """Returns the job with its texts tokenised for the next hop; nothing changes after the last hop.
+        """Tokenises its texts for the next hop; nothing changes after the last hop.
+
+        Returns:
+            The job itself.
 
         Raises:
             TextTooLongError: If a sentence has more tokens than the checkpoint reads.
@@ -82,7 +84,7 @@ class TextJob:
             return self
         texts = [run.text for run in self.runs] if self.done else self.layout.texts
         hop = self.remaining[0]
-        passages = (
+        self.passages = tuple(
             DocumentTranslation.read(
                 text,
                 tokenizer=hop.model.tokenizer,
@@ -95,7 +97,7 @@ class TextJob:
             )
             for text in texts
         )
-        return dataclasses.replace(self, passages=tuple(passages))
+        return self
 
     def sentences(self, results: Sequence[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
         """The translations of its sentences on the next hop, from one result for each request.
@@ -106,18 +108,19 @@ class TextJob:
         return sentences_of(self.passages, results, self.remaining[0].model.tokenizer)
 
     def advance(self, sentences: Sequence[SentenceTranslation]) -> Self:
-        """Returns the job with the next hop's translations, to be read for the hop after it.
+        """Goes one hop further, so that it can be read for the hop after it.
 
         Args:
             sentences: The translations of its sentences on the next hop.
+
+        Returns:
+            The job itself.
         """
-        return dataclasses.replace(
-            self,
-            done=(*self.done, tuple(sentences)),
-            runs=tuple(rebuild_all(self.passages, sentences)),
-            passages=(),
-            tokenizer=self.remaining[0].model.tokenizer,
-        )
+        self.tokenizer = self.remaining[0].model.tokenizer
+        self.runs = tuple(rebuild_all(self.passages, sentences))
+        self.done = (*self.done, tuple(sentences))
+        self.passages = ()
+        return self
 
     def answer(self) -> Answer:
         """The answer, after the last hop."""
