@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.backend import Backend
 from app.http import errors, libretranslate, pages, routes
@@ -42,9 +42,22 @@ class Application(FastAPI):
             self.openapi_schema = document(_OPERATIONS)
         return self.openapi_schema
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the lifespan."""
+        scope["app"] = self
+        if self.middleware_stack is None:
+            self.middleware_stack = self.build_middleware_stack()
+        await self.middleware_stack(scope, receive, send)
+
     def build_middleware_stack(self) -> ASGIApp:
         """Returns the routes within our middleware alone: operations answer their own errors."""
-        app: ASGIApp = self.router
+        # The router would try the pattern of each route.
+        operations: dict[str, ASGIApp] = {each.path: each.handle for each in _OPERATIONS}
+
+        def by_path(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            return operations.get(scope.get("path", ""), self.router)(scope, receive, send)
+
+        app: ASGIApp = by_path
         for middleware, arguments, options in reversed(self.user_middleware):
             app = middleware(app, *arguments, **options)
         return app

@@ -29,6 +29,7 @@ from app.connection.transport import Flow, LingeringTransport
 from app.errors import OverloadedError
 from app.http.middleware import sane_request_id
 from app.http.rejection import WIRE_STATUS, code_of, overloaded, rejection
+from app.http.streaming import ABANDON
 from app.telemetry.logs import new_request_id
 
 logger = logging.getLogger(__name__)
@@ -110,6 +111,8 @@ class Protocol(HttpToolsProtocol):
         self._receiving.stop()
         self._sending.stop()
         self._unset_keepalive_if_required()
+        if self.cycle is not None and (abandon := self.cycle.scope["state"].pop(ABANDON, None)) is not None:
+            abandon()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -259,6 +262,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Parse what the client has sent ahead."""
+        cast(LingeringTransport, self.transport).flush()
         self._limit.set_idle(self)
         super().on_response_complete()
         if self._buffer:

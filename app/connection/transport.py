@@ -2,12 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
+_HEAD: Final = b"HTTP/1.1 "
+_INTERIM: Final = b"HTTP/1.1 1"
+
 
 class LingeringTransport:
-    """A transport whose protocol decides how it closes.
+    """A transport whose protocol decides how it closes, and that sends the head of an answer with its body.
 
     Args:
         transport: Gets all other calls.
@@ -19,9 +23,27 @@ class LingeringTransport:
         self, transport: asyncio.Transport, close: Callable[[], None], is_closing: Callable[[], bool]
     ) -> None:
         self._transport = transport
-        self.write = transport.write
-        self.close = close
+        self._close = close
+        self._head = b""
         self.is_closing = is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; the head of an answer waits for what follows, since two packets cost twice as much."""
+        if not self._head and data.startswith(_HEAD) and not data.startswith(_INTERIM):
+            self._head = data
+        else:
+            data, self._head = self._head + data, b""
+            self._transport.write(data)
+
+    def flush(self) -> None:
+        """Send a head that nothing follows."""
+        if self._head:
+            self.write(b"")
+
+    def close(self) -> None:
+        """Send what waits, and let the protocol close."""
+        self.flush()
+        self._close()
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._transport, name)

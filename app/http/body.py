@@ -9,10 +9,10 @@ import json
 import math
 import re
 from codecs import BOM_UTF8
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from email.message import Message
 from functools import lru_cache
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -252,6 +252,14 @@ class Body(NamedTuple):
     size: int
 
 
+def field_of(request: Mapping[str, Any], name: bytes, default: str = "") -> str:
+    """Returns a field of the head of a request, or of its scope, by its name in lower case."""
+    for key, value in request["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return default
+
+
 async def read_body(
     request: Request,
     *,
@@ -273,17 +281,18 @@ async def read_body(
         RequestError: If the body is too large, of another type, or not what its type says.
         ClientGoneError: If the client left before the body was complete.
     """
-    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+    if field_of(request, b"content-encoding", "identity").strip().lower() != "identity":
         raise RequestError("unsupported_encoding", "the body must come without Content-Encoding")
     query: bytes = request.scope["query_string"] if takes_query else b""
     sent = await read_bytes(request, max_bytes, limit) if query else None
     if query and not sent:
         return Body(parse_form(query, max_items), is_form=True, size=0)
-    media_type = _media_type(request.headers.get("content-type", ""))
+    content_type = field_of(request, b"content-type")
+    media_type = _media_type(content_type)
     if sent is None:
         sent = await read_bytes(request, max_bytes, limit)
     if media_type == MULTIPART:
-        values = await parse_multipart(bytes(sent), request.headers["content-type"], max_items)
+        values = await parse_multipart(bytes(sent), content_type, max_items)
         return Body(values, is_form=True, size=len(sent))
     text = _decode(sent)
     # `curl -d '{...}'` sends JSON as a form; no valid form begins with a brace.
@@ -322,7 +331,7 @@ async def read_bytes(request: Request, max_bytes: int, limit: str) -> bytearray:
         RequestError: If the body is longer.
         ClientGoneError: If the client left before the body was complete.
     """
-    declared = request.headers.get("content-length", "")
+    declared = field_of(request, b"content-length")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise _too_large(limit, max_bytes, f"{int(declared)}, ")
     body, more_body = bytearray(), True
@@ -350,16 +359,6 @@ def _decode(body: bytearray) -> str:
         return body.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError:
         raise RequestError("invalid_utf8", "the body is not valid UTF-8") from None
-
-
-def check_count(texts: object, name: str, most: int) -> None:
-    """Refuse a list of too many texts, before anything reads them.
-
-    Raises:
-        RequestError: If there are more than `most`.
-    """
-    if isinstance(texts, list):
-        require_count(name, len(texts), most)
 
 
 def require_count(name: str, count: int, most: int) -> None:

@@ -13,10 +13,9 @@ from app.background import in_background
 from app.http.answers import answered
 from app.http.errors import RequestError
 from app.http.openapi import Operation
-from app.http.request import context_of, receive
+from app.http.request import check_lengths, context_of, receive
 from app.http.schemas import Code, RequestFields, Text, TranslatedFile, TranslateFileRequest
 from app.http.streaming import while_connected
-from app.http.validation import check_lengths
 from app.translation import files
 from model.text.formats.formats import SUFFIXES, suffix_of
 from model.text.languages import language_name

@@ -13,18 +13,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.admission.gate import PERMIT, WORK, Permit
 from app.errors import DrainingError
+from app.http.body import field_of
 from app.http.errors import CLIENT_GONE, RequestError, respond
 from app.http.openapi import ENDPOINT
 from app.http.rejection import WIRE_STATUS, code_of
-from app.http.start_limiter import StartLimiter
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
+from app.scheduling.start_limiter import StartLimiter
 from app.telemetry.access_record import AccessRecord
 from app.telemetry.logs import new_request_id, request_id
 from app.telemetry.metrics import UNMATCHED
 from app.telemetry.timings import Timings, begin, clock, end, server_timing
 
 REQUEST_ID_HEADER = "X-Request-ID"
+_REQUEST_ID = REQUEST_ID_HEADER.lower().encode()
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 _CLOSE = (b"connection", b"close")
 _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=:@-]{1,128}")
@@ -47,8 +49,8 @@ class InFlightRequest:
     """
 
     def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
-        self._headers = Headers(scope=scope)
-        self.request_id = sane_request_id(self._headers.get(REQUEST_ID_HEADER, ""))
+        self._headers = Headers(raw=scope["headers"])
+        self.request_id = sane_request_id(field_of(scope, _REQUEST_ID))
         self.timings = Timings()
         self.has_begun = False
         self._began = clock()
@@ -114,7 +116,7 @@ class InFlightRequest:
             permit.release()
 
     def _fields(self) -> Iterator[tuple[bytes, bytes]]:
-        yield b"x-request-id", self.request_id.encode()
+        yield _REQUEST_ID, self.request_id.encode()
         yield _NO_SNIFFING
         if self.timings.spans:
             yield b"server-timing", server_timing(self.timings)

@@ -42,7 +42,7 @@ async def translate(request: Request) -> Response:
 
 def _translation_request(received: Received[schemas.TranslateRequest]) -> TranslationRequest:
     body = received.body
-    decoding = body.decoding.model_dump(exclude_none=True)
+    decoding = body.decoding.model_dump(exclude_none=True) if "decoding" in body.model_fields_set else {}
     if "alignment" in body.include:
         decoding["return_alignment"] = True
     return TranslationRequest(

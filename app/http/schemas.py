@@ -1,6 +1,6 @@
 """① ⑨ The fields of requests and answers; the OpenAPI document is made from them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -56,6 +56,8 @@ class RequestFields(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, values: dict[str, object]) -> dict[str, object]:
+        if None not in values.values():
+            return values
         fields = cls.model_fields
         return {
             name: value
@@ -162,14 +164,15 @@ class TranslateRequest(RequestFields):
         default=None, description="Name of a loaded checkpoint; by default the first for the language pair"
     )
     decoding: Decoding = Field(default=Decoding(), description="How to search for the translation")
+    # Pydantic copies a default that is a list for each request, and a tuple never.
     keep: list[Kept] = Field(
-        default=[],
+        default=cast(list[Kept], ()),
         max_length=100,
         description="Strings that are not translated, such as names of products; placeholders, tags, code, "
         "addresses and figures are kept anyway",
     )
     include: list[Detail] = Field(
-        default=[],
+        default=cast(list[Detail], ()),
         max_length=4,
         description="What to add under `details`; `finished` and `degenerate` are always there, so "
         "`degeneration` adds them alone",

@@ -22,12 +22,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.errors import ClientGoneError
-from app.http.body import JSON
+from app.http.body import JSON, field_of
 from app.http.errors import respond
 from app.translation.partial_results import PartialResults
 from app.translation.request import Answer
 
 EVENT_STREAM: Final = "text/event-stream"
+ABANDON: Final = "abandon"
+"""Where a request's `scope["state"]` holds, while it is worked on, what its connection calls when it ends."""
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     # Otherwise nginx collects events until its buffer is full.
@@ -59,7 +61,7 @@ async def answer(request: Request, translate: Translate, render: Render) -> Resp
         ClientGoneError: If the client left before the answer began.
         Exception: Whatever `translate` raised before the answer began.
     """
-    if prefers_events(request.headers.get("accept", "")):
+    if prefers_events(field_of(request, b"accept")):
         return await _stream(request, translate, render)
     return render(await while_connected(request, translate(None)))
 
@@ -75,24 +77,18 @@ async def while_connected(request: Request, work: Coroutine[object, object, Resu
         ClientGoneError: If the client left first.
     """
     task = cast(asyncio.Task[object], asyncio.current_task())
-    departure = asyncio.create_task(_await_departure(request, task))
+    state = request.scope["state"]
+    state[ABANDON] = task.cancel
     try:
         return await work
     except asyncio.CancelledError:
         # Anything else may have cancelled the task as well.
-        if departure.done() and task.cancelling() == 1:
+        if ABANDON not in state and task.cancelling() == 1:
+            task.uncancel()
             raise ClientGoneError from None
         raise
     finally:
-        if departure.done():
-            task.uncancel()
-        departure.cancel()
-
-
-async def _await_departure(request: Request, task: asyncio.Task[object]) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    task.cancel()
+        state.pop(ABANDON, None)
 
 
 @lru_cache(maxsize=64)

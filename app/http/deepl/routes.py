@@ -7,15 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.http.answers import answered
-from app.http.body import Values
+from app.http.body import Values, field_of
 from app.http.deepl import schemas
 from app.http.deepl.answers import translate_response
 from app.http.deepl.languages import source_languages, target_languages
 from app.http.deepl.refusals import renamed, supported
 from app.http.openapi import Operation
-from app.http.request import Received, client_of, context_of, read_fields, receive
+from app.http.request import Received, client_of, context_of, read_fields, receive, validate
 from app.http.streaming import while_connected
-from app.http.validation import validate
 from app.lifecycle.context import Context
 from app.translation.request import Answer, TranslationRequest
 from model.errors import InputError
@@ -107,7 +106,7 @@ async def _values(request: Request, context: Context) -> Values:
     """Fields of the query and, if there is one, of the body; DeepL's own client sends GET with a form."""
     client_of(request, context)
     fields: Values = dict(request.query_params)
-    if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+    if field_of(request, b"content-length", "0") != "0" or field_of(request, b"transfer-encoding"):
         body, _ = await read_fields(request, context, context.settings.max_items)
         fields |= body.values
     return fields

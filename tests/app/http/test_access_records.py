@@ -3,11 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from starlette.types import Message
 
+from app.http.streaming import ABANDON
 from app.main import create_app
 from app.settings import Settings
 from app.telemetry.metrics import OUTCOMES
@@ -24,7 +26,7 @@ class Caller:
     def __init__(self, app: FastAPI, *fields: tuple[bytes, bytes], path: str = "/translate") -> None:
         self.statuses: list[int] = []
         self.got = asyncio.Event()
-        self.state: dict[str, object] = {}
+        self.state: dict[str, Any] = {}
         self._app = app
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
         scope = {
@@ -50,6 +52,8 @@ class Caller:
 
     def leave(self) -> None:
         self._messages.put_nowait({"type": "http.disconnect"})
+        if abandon := self.state.pop(ABANDON, None):
+            abandon()
 
     async def _receive(self) -> Message:
         return await self._messages.get()

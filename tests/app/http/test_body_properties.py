@@ -12,8 +12,8 @@ from starlette.types import Message
 
 from app.http.body import FORM, JSON, Values, read_body
 from app.http.errors import RequestError
+from app.http.request import validate
 from app.http.schemas import DetectRequest, TranslateRequest
-from app.http.validation import validate
 
 ANY_TEXT = st.text(max_size=20) | st.text(
     st.characters(categories=["Cs", "Cf", "Mn", "Cc", "Cn"]), max_size=10
