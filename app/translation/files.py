@@ -273,6 +273,12 @@ class FileJobs:
         job = self._jobs.get(name)
         return job if job is not None and secrets.compare_digest(job.key.encode(), key.encode()) else None
 
+    def cancel(self, name: str) -> None:
+        """End a job and forget it; its result, if there is one, is deleted."""
+        if (job := self._jobs.get(name)) is not None and job.name is not None:
+            self._store.remove(job.name)
+        self._forget(name)
+
     def close(self) -> None:
         """Cancel all jobs."""
         for name in list(self._jobs):

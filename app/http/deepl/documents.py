@@ -68,7 +68,12 @@ async def status(request: Request) -> Response:
     elif job.is_done:
         fields |= {"status": "done", "billed_characters": job.total}
     else:
-        fields |= {"status": "translating" if job.total else "queued", "seconds_remaining": job.seconds_left}
+        fields |= {
+            "status": "translating" if job.total else "queued",
+            "seconds_remaining": job.seconds_left,
+            "translated_characters": job.done,
+            "total_characters": job.total,
+        }
     return answered(_STATUS, schemas.DeepLDocumentStatus.model_validate(fields))
 
 
@@ -87,6 +92,15 @@ async def result(request: Request) -> Response:
     response = file_response(path)
     files.remove(job.name)
     return response
+
+
+async def cancel(request: Request) -> Response:
+    """End the translation of a file, whose translation is deleted if it is done already."""
+    await _job(request)
+    context_of(request).file_jobs.cancel(request.path_params["document_id"])
+    fields = {"document_id": request.path_params["document_id"], "status": "error"}
+    cancelled = fields | {"error_message": "the translation was cancelled"}
+    return answered(_STATUS, schemas.DeepLDocumentStatus.model_validate(cancelled))
 
 
 async def _job(request: Request) -> FileJob:
@@ -134,6 +148,17 @@ OPERATIONS: Final = (
         tag=_TAG,
         summary="Fetch a translated file",
         body=schemas.DeepLDocumentKey,
+        parameters=(_ID,),
+        errors=(400, 401, 403, 413, 415, 500, 503),
+    ),
+    Operation(
+        "/v2/document/{document_id}/cancel",
+        cancel,
+        "POST",
+        tag=_TAG,
+        summary="Cancel the translation of a file",
+        body=schemas.DeepLDocumentKey,
+        answer=schemas.DeepLDocumentStatus,
         parameters=(_ID,),
         errors=(400, 401, 403, 413, 415, 500, 503),
     ),

@@ -132,6 +132,8 @@ class DeepLDocumentStatus(BaseModel):
     seconds_remaining: int | None = Field(default=None, description="While it is translated: an estimate")
     billed_characters: int | None = Field(default=None, description="When it is done; nothing is billed")
     error_message: str | None = Field(default=None, description="Why it failed")
+    translated_characters: int | None = Field(default=None, description="While it is translated")
+    total_characters: int | None = Field(default=None, description="While it is translated")
 
 
 class DeepLLanguagesRequest(BaseModel):

@@ -119,6 +119,25 @@ async def test_a_document_is_translated_in_the_background(
     assert sent.json()["document_id"] not in metrics
 
 
+async def test_a_document_can_be_cancelled(client: httpx.AsyncClient, backend: DoubleBackend) -> None:
+    backend.gate.clear()
+    form = {"source_lang": "EN", "target_lang": "FR"}
+    file = {"file": ("a.txt", b"one " * 30)}
+    sent = await client.post("/v2/document", files=file, data=form)
+    path, key = f"/v2/document/{sent.json()['document_id']}", {"document_key": sent.json()["document_key"]}
+    async with asyncio.timeout(60):
+        await asyncio.to_thread(backend.entered.wait)
+    found = (await client.post(path, json=key)).json()
+    assert found.items() >= {"translated_characters": 0, "total_characters": 120}.items()
+    assert (await client.post(f"{path}/cancel", json={"document_key": "x"})).status_code == 404
+    assert (await client.post(f"{path}/cancel", json=key)).json()["error_message"]
+    assert (await client.post(path, json=key)).status_code == 404
+    backend.gate.set()
+    async with asyncio.timeout(60):
+        while not backend.cancelled:
+            await asyncio.sleep(0.01)
+
+
 async def test_documents_are_refused_by_name(client: httpx.AsyncClient) -> None:
     for form, field in (
         ({"glossary_id": "x"}, "glossary_id"),
