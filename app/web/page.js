@@ -1,8 +1,13 @@
+import { save, translateDocument } from "./documents.js";
+import { answerOf, askPatiently, send, translate as ask } from "./service.js";
+import { canSpeak, speak } from "./speech.js";
+import { show as showTranslation, showWhole } from "./translation.js";
 import { fillIn, nameOf, words } from "./words.js";
 
-const [form, text, source, target, swap, translation, clear, copy, link, count, status, access, key] = [
-  "form", "text", "source", "target", "swap", "translation", "clear", "copy", "link", "count", "status", "access", "key",
-].map((id) => document.getElementById(id));
+const byId = (...ids) => ids.map((id) => document.getElementById(id));
+const [form, text, source, target, swap, translation] = byId("form", "text", "source", "target", "swap", "translation");
+const [clear, copy, listen, link, open, file] = byId("clear", "copy", "listen", "link", "open", "file");
+const [count, status, progress, cancel, access, key] = byId("count", "status", "progress", "cancel", "access", "key");
 
 const PAUSE = 400; // Milliseconds without a key stroke after which the text is translated.
 
@@ -10,44 +15,24 @@ let languages = [];
 let maxCharacters = Infinity;
 let detected = null; // Code of the last text's language, where it was detected.
 let running = new AbortController(); // Ends the last request.
+let sending = new AbortController(); // Ends the last document.
 let timer = 0;
-
-class Refusal extends Error {
-  constructor(message, code) {
-    super(message);
-    this.code = code;
-  }
-}
 
 function say(message, failed = false) {
   status.textContent = message;
   status.classList.toggle("failed", failed);
 }
 
-function show(translated) {
-  translation.value = translated;
-  translation.lang = target.value;
+function show(translated, answered = null) {
+  if (answered) showWhole(translated, answered);
+  else showTranslation(translated, target.value);
   copy.disabled = !translated;
+  listen.disabled = !translated;
+  listen.hidden = !canSpeak(target.value);
 }
 
 const optionOf = (language) => new Option(nameOf(language), language.code);
-const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-
-/** The JSON body of an answer; what a proxy says instead of the service is not shown. */
-async function answerOf(response) {
-  const body = await response.json().catch(() => null);
-  if (response.ok && body instanceof Object) return body;
-  if (typeof body?.error === "string") throw refusalOf(body);
-  throw new Refusal(`${words("broken")} (${response.status}).`);
-}
-
-function refusalOf({ error, code }) {
-  const known = {
-    key_missing: "needKey", key_invalid: "wrongKey", overloaded: "busy", queue_full: "busy", text_too_long: "tooLong",
-    unsupported_language: "unknown",
-  }[code];
-  return new Refusal(known ? words(known) : error, code);
-}
+const optionsOf = (select) => [...select.options].map(({ value }) => value);
 
 /** Offer what the source can be translated into; keep the choice where possible, else another language. */
 function offerTargets() {
@@ -60,34 +45,15 @@ function offerTargets() {
 }
 
 async function loadLanguages() {
-  let response = await fetch("languages");
-  while (response.status === 503) {
-    say(words("loading"));
-    await pause(Number(response.headers.get("Retry-After")) || 2);
-    response = await fetch("languages");
-  }
-  languages = await answerOf(response);
+  languages = await askPatiently("languages", () => say(words("loading")));
   source.append(...languages.filter(({ targets }) => targets.length).map(optionOf));
-  if ([...source.options].some(({ value }) => value === localStorage.source)) source.value = localStorage.source;
+  if (optionsOf(source).includes(localStorage.source)) source.value = localStorage.source;
   offerTargets();
-  const models = await answerOf(await fetch("models"));
-  maxCharacters = Math.max(...models.map(({ limits }) => limits.max_chars));
+  const settings = await answerOf(await send("frontend/settings"));
+  maxCharacters = settings.charLimit;
+  file.accept = settings.supportedFilesFormat.join();
   say("");
   translate();
-}
-
-/** Yield the name and the content of each Server-Sent Event. */
-async function* eventsOf(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let waiting = "";
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    const blocks = (waiting + part.value).split("\n\n");
-    waiting = blocks.pop();
-    for (const block of blocks) {
-      const [, name, content] = /^event: (.*)\ndata: (.*)$/.exec(block) ?? [];
-      if (name) yield [name, JSON.parse(content)];
-    }
-  }
 }
 
 /** Translate the text as it is now; an answer to an earlier text is never shown. */
@@ -105,8 +71,11 @@ async function translate() {
   }
   say(words("working"));
   form.ariaBusy = "true";
+  const began = performance.now();
+  const request = { q: text.value, source: source.value, target: target.value };
   try {
-    await showAnswer(signal);
+    const answer = await ask(request, signal, (partial) => show(partial));
+    if (!signal.aborted) finish(answer, request, (performance.now() - began) / 1000);
   } catch (error) {
     if (!signal.aborted) fail(error);
   } finally {
@@ -114,50 +83,35 @@ async function translate() {
   }
 }
 
-async function showAnswer(signal) {
-  const began = performance.now();
-  const headers = { "Content-Type": "application/json", Accept: "text/event-stream, application/json;q=0.5" };
-  if (key.value) headers.Authorization = `Bearer ${key.value}`;
-  const body = JSON.stringify({ q: text.value, source: source.value, target: target.value });
-  const response = await fetch("translate", { method: "POST", headers, body, signal });
-  const isStream = response.headers.get("Content-Type")?.startsWith("text/event-stream");
-  if (!isStream) {
-    finish(await answerOf(response), began);
-    return;
-  }
-  for await (const [name, content] of eventsOf(response)) {
-    if (signal.aborted) return;
-    if (name === "error") throw refusalOf(content);
-    if (name === "partial") show(content.translatedText);
-    else return finish(content, began);
-  }
-  if (!signal.aborted) throw new TypeError("the stream ended early");
-}
-
-function finish(answer, began) {
-  show(answer.translatedText);
+function finish(answer, request, seconds) {
   detected = answer.detectedLanguage?.language ?? null;
+  show(answer.translatedText, { ...request, source: detected ?? request.source });
   if (detected === target.value) flipTarget();
-  else say(summary(answer, (performance.now() - began) / 1000));
+  else say(summary(answer, seconds));
 }
 
 /** The text is in the target language: translate it into another one instead of repeating it. */
 function flipTarget() {
-  const other = [localStorage.former, ...[...target.options].map(({ value }) => value)]
-    .find((code) => code && code !== target.value && [...target.options].some(({ value }) => value === code));
+  const codes = optionsOf(target);
+  const other = [localStorage.former, ...codes].find((code) => code !== target.value && codes.includes(code));
   if (!other) return say(words("same"));
   target.value = other;
   return translate();
 }
 
 function summary({ detectedLanguage, model, unfinished }, seconds) {
-  const found = detected && `${nameOf({ code: detected, name: detected })} ${words("detected")} (${Math.round(detectedLanguage.confidence)} %)`;
+  const confidence = Math.round(detectedLanguage?.confidence);
+  const found = detected && `${nameOf({ code: detected, name: detected })} ${words("detected")} (${confidence} %)`;
   const origin = model && `${model}, ${seconds.toFixed(2)} s`;
   return [unfinished && words("short"), found, origin].filter(Boolean).join(" · ");
 }
 
 function fail(error) {
   show("");
+  tell(error);
+}
+
+function tell(error) {
   say(error instanceof TypeError ? words("gone") : error.message, true);
   if (error.code === "key_missing" || error.code === "key_invalid") {
     access.open = true;
@@ -167,6 +121,7 @@ function fail(error) {
 
 function remember() {
   if (target.value && target.value !== localStorage.target) localStorage.former = localStorage.target ?? "";
+  // Storage has a method `key`.
   Object.assign(localStorage, { source: source.value, target: target.value, text: text.value, apiKey: key.value });
   const isLong = text.value.length > maxCharacters;
   count.textContent = text.value ? `${text.value.length}${maxCharacters < Infinity ? ` / ${maxCharacters}` : ""}` : "";
@@ -184,10 +139,32 @@ function swapLanguages() {
   const [from, to] = [source.value === "auto" ? detected : source.value, target.value];
   source.value = languages.find(({ code }) => code === to)?.targets.length ? to : "auto";
   offerTargets();
-  if (from && [...target.options].some(({ value }) => value === from)) target.value = from;
+  if (from && optionsOf(target).includes(from)) target.value = from;
   if (translation.value) text.value = translation.value;
-  translate();
+  changeLanguage();
   text.focus();
+}
+
+/** Translate a document, and save the result. */
+async function translateFile(document) {
+  sending.abort();
+  sending = new AbortController();
+  const { signal } = sending;
+  const to = target.value;
+  progress.hidden = cancel.hidden = false;
+  progress.removeAttribute("value");
+  say(`${words("working")} ${document.name}`);
+  try {
+    const languagesChosen = { source: source.value, target: to };
+    const translated = await translateDocument(document, languagesChosen, signal, (share) => (progress.value = share));
+    save(translated, document.name, to);
+    say(`${words("saved")} ${document.name}`);
+  } catch (error) {
+    if (signal.aborted) say(words("cancelled"));
+    else tell(error);
+  } finally {
+    if (sending.signal === signal) progress.hidden = cancel.hidden = true;
+  }
 }
 
 function readLink() {
@@ -227,11 +204,24 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   translate();
 });
+listen.addEventListener("click", () => speak(translation.value, translation.lang));
 copy.hidden = link.hidden = !navigator.clipboard; // Browsers offer it on secure origins only.
 copy.addEventListener("click", () => copyText(translation.value, "copied"));
 link.addEventListener("click", () => {
   location.hash = new URLSearchParams({ source: source.value, target: target.value, text: text.value });
   copyText(location.href, "linked");
+});
+open.addEventListener("click", () => file.click());
+file.addEventListener("change", () => {
+  if (file.files.length) translateFile(file.files[0]);
+  file.value = "";
+});
+cancel.addEventListener("click", () => sending.abort());
+form.addEventListener("dragover", (event) => event.preventDefault());
+form.addEventListener("drop", (event) => {
+  if (!event.dataTransfer.files.length) return;
+  event.preventDefault();
+  translateFile(event.dataTransfer.files[0]);
 });
 fillIn();
 readLink();

@@ -9,6 +9,8 @@ const WORDS = {
     same: "This text is in the target language already.", needKey: "Enter an API key.", wrongKey: "This API key is not valid.",
     tooLong: "The text is too long.", busy: "The service is busy; try again soon.",
     gone: "The service cannot be reached.", unknown: "No model here translates this language.",
+    listen: "Listen", document: "Document", cancel: "Cancel", cancelled: "Cancelled", saved: "Saved:",
+    progress: "Progress of the document", others: "Other words", noOther: "No other word found",
     broken: "The service did not answer as expected",
   },
   fr: {
@@ -21,6 +23,8 @@ const WORDS = {
     needKey: "Saisissez une clé d’API.", wrongKey: "Cette clé d’API n’est pas valable.", tooLong: "Le texte est trop long.",
     busy: "Le service est occupé ; réessayez bientôt.", gone: "Le service est injoignable.",
     unknown: "Aucun modèle ne traduit cette langue ici.",
+    listen: "Écouter", document: "Document", cancel: "Annuler", cancelled: "Annulé", saved: "Enregistré :",
+    progress: "Avancement du document", others: "Autres mots", noOther: "Aucun autre mot trouvé",
     broken: "Le service n’a pas répondu comme prévu",
   },
   de: {
@@ -34,6 +38,8 @@ const WORDS = {
     wrongKey: "Dieser API-Schlüssel ist nicht gültig.", tooLong: "Der Text ist zu lang.",
     busy: "Der Dienst ist ausgelastet; bitte bald wieder versuchen.", gone: "Der Dienst ist nicht erreichbar.",
     unknown: "Kein Modell übersetzt hier diese Sprache.",
+    listen: "Anhören", document: "Dokument", cancel: "Abbrechen", cancelled: "Abgebrochen", saved: "Gespeichert:",
+    progress: "Fortschritt des Dokuments", others: "Andere Wörter", noOther: "Kein anderes Wort gefunden",
     broken: "Der Dienst hat unerwartet geantwortet",
   },
   es: {
@@ -46,6 +52,8 @@ const WORDS = {
     wrongKey: "Esta clave de API no es válida.", tooLong: "El texto es demasiado largo.",
     busy: "El servicio está ocupado; inténtelo pronto de nuevo.", gone: "No se puede acceder al servicio.",
     unknown: "Ningún modelo traduce aquí este idioma.",
+    listen: "Escuchar", document: "Documento", cancel: "Cancelar", cancelled: "Cancelado", saved: "Guardado:",
+    progress: "Progreso del documento", others: "Otras palabras", noOther: "No hay otra palabra",
     broken: "El servicio no respondió como se esperaba",
   },
   zh: {
@@ -55,6 +63,8 @@ const WORDS = {
     linked: "链接已复制", detected: "（检测到）", short: "已到长度上限，结尾可能缺失", same: "文字已经是目标语言。",
     needKey: "请输入 API 密钥。", wrongKey: "此 API 密钥无效。", tooLong: "文字太长。", busy: "服务繁忙，请稍后再试。",
     gone: "无法连接服务。", unknown: "这里没有翻译此语言的模型。",
+    listen: "朗读", document: "文档", cancel: "取消", cancelled: "已取消", saved: "已保存：",
+    progress: "文档进度", others: "其他词语", noOther: "没有其他词语",
     broken: "服务的回答不正确",
   },
 };

@@ -1,11 +1,16 @@
 """The page and the documentation: whole, and without any other host."""
 
 import re
+from pathlib import Path
 
 import httpx
 import pytest
 
+import app.http.pages
+
 pytestmark = pytest.mark.anyio
+WEB = Path(app.http.pages.__file__).parents[1] / "web"
+SCRIPTS = (".css", ".js")
 PAGES = pytest.mark.parametrize("path", ["/", "/docs"])
 
 
@@ -38,7 +43,7 @@ async def test_a_page_may_load_nothing_from_elsewhere(client: httpx.AsyncClient,
     assert not re.search(r"<style|\bstyle=|\bon[a-z]+=|<script>", page.text)
 
 
-@pytest.mark.parametrize("path", ["/web/page.js", "/web/words.js", "/web/docs.js", "/web/page.css"])
+@pytest.mark.parametrize("path", [f"/web/{file.name}" for file in WEB.iterdir() if file.suffix in SCRIPTS])
 async def test_scripts_and_styles_use_no_other_host(client: httpx.AsyncClient, path: str) -> None:
     text = (await client.get(path)).text
     assert text
@@ -79,6 +84,6 @@ async def test_the_page_has_the_same_words_in_every_language(client: httpx.Async
     names = {language: re.findall(r"(?:^|, |\s)(\w+): \"", block) for language, block in blocks}
     assert set(names) == {"en", "fr", "de", "es", "zh"}
     assert all(sorted(each) == sorted(names["en"]) for each in names.values())
-    page = (await client.get("/")).text + (await client.get("/web/page.js")).text
+    page = "".join(file.read_text("utf-8") for file in WEB.iterdir() if file.suffix in (".html", ".js"))
     used = re.findall(r"data-(?:words|label|hint)=\"(\w+)\"", page) + re.findall(r"words\(\"(\w+)\"\)", page)
     assert set(used) <= set(names["en"])
