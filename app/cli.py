@@ -1,9 +1,10 @@
 """`dragoman serve`: every setting is an option and an environment variable."""
 
 import os
+import sys
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from dotenv import dotenv_values
@@ -12,10 +13,18 @@ from pydantic.fields import FieldInfo
 
 from app.settings import GROUPS, Settings, default_of, unknown_variable, variable
 from model.checkpoint.paths import served_folders
+from model.decoding.device import available_cores, may_have_gpu
 from model.errors import ConfigError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from app.connection.listening import Listener
+    from app.lifecycle.processes import ServiceProcess
+
+
+# An event loop serves about as much as four cores decode.
+_CORES_PER_PROCESS: Final = 4
 
 
 def _options() -> Iterator[click.Option]:
@@ -48,13 +57,42 @@ def _serve(**options: str | None) -> None:
 
 
 def _run(settings: Settings) -> None:
-    # Imported here, so that --help and a bad setting answer at once.
+    # Imported here, so that --help and a bad setting answer at once, and the supervisor stays small.
+    count = _num_processes(settings)
+    if count == 1:
+        from app.telemetry.logs import set_up_logs
+
+        set_up_logs(settings.log_level)
+        _serve_alone_or_among(settings)
+    else:
+        from app.connection.supervisor import supervise
+
+        sys.exit(supervise(settings, count, _serve_alone_or_among))
+
+
+def _num_processes(settings: Settings) -> int:
+    """How many processes serve; `auto` is one with a GPU, and for a front of Ray replicas.
+
+    Raises:
+        ConfigError: If there are to be several fronts.
+    """
+    if settings.ray_address and settings.processes > 1:
+        raise ConfigError("processes", "1 or auto where DRAGOMAN_RAY_ADDRESS is set", settings.processes)
+    has_gpu = settings.device == "cuda" or (settings.device == "auto" and may_have_gpu())
+    if settings.processes or has_gpu or settings.ray_address:
+        return settings.processes or 1
+    return max(1, available_cores() // _CORES_PER_PROCESS)
+
+
+def _serve_alone_or_among(
+    settings: Settings, process: "ServiceProcess | None" = None, listener: "Listener | None" = None
+) -> None:
+    """Serve in this process, which may be one of several."""
     from app.connection.server import serve as run
     from app.main import create_app
-    from app.telemetry.logs import set_up_logs
 
-    set_up_logs(settings.log_level)
-    run(_front(settings) if settings.ray_address else create_app(settings), settings)
+    app = _front(settings) if settings.ray_address else create_app(settings, process=process)
+    run(app, settings, listener)
 
 
 def _front(settings: Settings) -> "FastAPI":

@@ -19,6 +19,7 @@ from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
 from app.http.openapi import document
 from app.lifecycle.active_models import ActiveModels, Connect
 from app.lifecycle.context import Context
+from app.lifecycle.processes import ServiceProcess
 from app.lifecycle.reloading import Reloader
 from app.settings import Settings
 
@@ -64,7 +65,11 @@ class Application(FastAPI):
 
 
 def create_app(
-    settings: Settings | None = None, backend: Backend | None = None, *, connect: Connect | None = None
+    settings: Settings | None = None,
+    backend: Backend | None = None,
+    *,
+    connect: Connect | None = None,
+    process: ServiceProcess | None = None,
 ) -> FastAPI:
     """Returns the whole service as an ASGI application; it serves while its lifespan runs.
 
@@ -73,12 +78,13 @@ def create_app(
         backend: Lists and loads models, once; None connects to one in the background, while the probes
             already answer, and lists its models again at each reload.
         connect: Makes that backend; None takes the checkpoints that the settings name.
+        process: This process among several of one service; None if it is the only one.
 
     Raises:
         ConfigError: If the file of API keys cannot be used, or traces are on without the extra `otel`.
     """
     settings = settings or Settings()
-    context = Context.of(settings)
+    context = Context.of(settings, process)
     connect = connect or partial(_engine_backend, settings)
     context.metrics.expect_rejections(errors.REFUSALS)
     app = Application(
@@ -109,6 +115,7 @@ async def _serving(context: Context, backend: Backend | None, connect: Connect) 
             lifecycle=context.lifecycle,
             watchdog=context.watchdog,
             serve=context.serve,
+            process=context.process,
         )
         ending.push_async_callback(running.stop)
         if backend is None:
@@ -118,6 +125,7 @@ async def _serving(context: Context, backend: Backend | None, connect: Connect) 
                 context.metrics,
                 paths=context.settings.checkpoint,
                 watch_seconds=context.settings.watch_seconds,
+                process=context.process,
             )
             await ending.enter_async_context(_beside(reloader.run()))
         else:

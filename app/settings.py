@@ -1,5 +1,6 @@
 """Every setting of the service, in groups; each is an environment variable DRAGOMAN_<NAME>."""
 
+import math
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -66,8 +67,8 @@ class ModelSettings(BaseModel):
         default=0,
         ge=0,
         le=256,
-        description="Decoding threads, each with its own batch; 0 or auto: one for each core with the "
-        "native library on a CPU, otherwise 1",
+        description="Decoding threads of a process, each with its own batch; 0 or auto: one for each core "
+        "with the native library on a CPU, shared among the processes, otherwise 1",
     )
 
     shortlist: Literal["auto", "on", "off"] = Field(
@@ -151,6 +152,13 @@ class ServerSettings(BaseModel):
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 chooses a free port")
+    processes: OrAuto = Field(
+        default=1,
+        ge=0,
+        le=256,
+        description="Processes that serve on the port, under one supervisor; 0 or auto: one for each four "
+        "cores on a CPU, otherwise 1",
+    )
     trusted_proxies: str = Field(
         default="",
         description="Addresses or networks, separated by commas, whose X-Forwarded-For header is trusted, "
@@ -341,6 +349,17 @@ class LimitSettings(BaseModel):
 
 class Settings(ModelSettings, ServerSettings, AccessSettings, LimitSettings, BaseSettings):
     """All settings; a value comes from an option, else from the environment, else from `.env`."""
+
+    def for_one_of(self, count: int) -> "Settings":
+        """Returns the settings of each of so many processes: the sum of their limits is the limit set."""
+        return self.model_copy(
+            update={
+                "processes": count,
+                "max_requests": math.ceil(self.max_requests / count),
+                "max_held_bytes": max(self.max_held_bytes // count, self.max_body_bytes, self.max_file_bytes),
+                "max_model_bytes": math.ceil(self.max_model_bytes / count),
+            }
+        )
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX, env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True

@@ -24,10 +24,12 @@ class ConnectionLimit:
 
     Args:
         limit: Highest number of connections.
+        closed: Is called when one is closed.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, closed: Callable[[], None] = lambda: None) -> None:
         self._limit = limit
+        self._closed = closed
         self._num_open = 0
         # The longest idle comes first.
         self._idle: dict[Client, None] = {}
@@ -65,6 +67,7 @@ class ConnectionLimit:
         """Record that a connection is closed."""
         self.set_busy(client)
         self._num_open -= 1
+        self._closed()
 
 
 class MinRateTimeout:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from app.lifecycle.processes import ServiceProcess
 from model.errors import ConfigError
 
 # New connections that the system queues.
@@ -39,6 +40,12 @@ class Listener(socket.socket):
 
     _scarce_until = -math.inf
     _not_before = -math.inf
+    _process: ServiceProcess | None = None
+
+    def share(self, process: ServiceProcess) -> None:
+        """Accept connections in this process only when it has no more of them than the other processes."""
+        self._process = process
+        process.listen()
 
     def pause(self) -> None:
         """Accept no connection until `resume`."""
@@ -56,7 +63,7 @@ class Listener(socket.socket):
             OSError: If the system has no descriptor for it.
         """
         now = time.monotonic()
-        if now < self._not_before:
+        if now < self._not_before or not (self._process is None or self._process.may_accept()):
             raise BlockingIOError
         try:
             accepted = super().accept()
@@ -67,6 +74,8 @@ class Listener(socket.socket):
             raise
         if now < self._scarce_until:
             self._not_before = now + _INTERVAL_SECONDS
+        if self._process is not None:
+            self._process.open_connection()
         return accepted
 
 
@@ -90,6 +99,13 @@ def listen(host: str, port: int) -> Listener:
     # option; asyncio sets it only for sockets that name their protocol, which this one does not.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Returns the URL of a listening socket."""
+    host, port = listener.getsockname()[:2]
+    place = f"[{host}]" if ":" in host else host
+    return f"http://{place}:{port}"
 
 
 def lengthen_queue(listener: socket.socket) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import signal
 import socket
 import sys
@@ -16,11 +15,19 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.connection.limits import ConnectionLimit
-from app.connection.listening import Listener, accept_queued, claim_descriptors, lengthen_queue, listen
+from app.connection.listening import (
+    Listener,
+    accept_queued,
+    claim_descriptors,
+    lengthen_queue,
+    listen,
+    url_of,
+)
 from app.connection.protocol import Protocol
 from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
-from app.lifecycle.shutdown import Shutdown
+from app.lifecycle.processes import ServiceProcess
+from app.lifecycle.shutdown import Shutdown, has_terminal
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -53,6 +60,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         super().__init__(_config(app, settings))
         self._context: Context = app.state.context
+        self._process = self._context.process
         self._shutdown = Shutdown(self._context.lifecycle, settings.drain_seconds)
         self._is_reload_due = False
 
@@ -64,7 +72,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close; clients that connected just before are still told that the service shuts down."""
-        if not await accept_queued(cast(list[Listener], sockets or []), _QUEUE_SECONDS):
+        is_last = self._process is None or self._process.stop_listening()
+        if is_last and not await accept_queued(cast(list[Listener], sockets or []), _QUEUE_SECONDS):
             logger.warning("some connections were not accepted in time")
         for server in self.servers:
             server.close()
@@ -83,8 +92,10 @@ class Server(uvicorn.Server):
         """Drain at SIGTERM and SIGINT, reload at SIGHUP; the process then ends with status 0."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_exit)
-        had_terminal = _has_terminal()
+        had_terminal = has_terminal()
         signal.signal(signal.SIGHUP, lambda *_: self._hang_up(had_terminal))
+        # A supervisor has blocked them, so that none is lost while the process starts.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
         try:
             yield
         finally:
@@ -99,7 +110,7 @@ class Server(uvicorn.Server):
 
     def _hang_up(self, had_terminal: bool) -> None:
         """Reload the checkpoints; if the terminal of the process was closed, shut down instead."""
-        if had_terminal and not _has_terminal():
+        if had_terminal and not has_terminal():
             self._shutdown.request()
         else:
             self._is_reload_due = True
@@ -108,21 +119,38 @@ class Server(uvicorn.Server):
         """Whether to stop listening; uvicorn asks ten times a second."""
         if self._is_reload_due:
             self._is_reload_due = False
-            self._context.lifecycle.reload_requested.set()
+            self._request_reload()
+        if self._process is not None:
+            self._beat(self._process)
         is_over = self._context.lifecycle.phase is Phase.FAILED or self._shutdown.is_over()
         return await super().on_tick(counter) or is_over
 
+    def _request_reload(self) -> None:
+        if self._process is None:
+            self._context.lifecycle.reload_requested.set()
+        else:
+            self._process.request_reload()
 
-def _has_terminal() -> bool:
-    """Whether standard input, output or error is a terminal that is still open."""
-    return any(map(os.isatty, range(3)))
+    def _beat(self, process: ServiceProcess) -> None:
+        """Tell the other processes how this one is, and do what the supervisor asks for."""
+        lifecycle = self._context.lifecycle
+        process.beat(
+            is_leaving=lifecycle.phase is Phase.DRAINING,
+            is_stuck=not self._context.watchdog.is_healthy,
+        )
+        self._context.metrics.publish()
+        if lifecycle.phase is Phase.READY and process.begin_round():
+            lifecycle.reload_requested.set()
+        if process.is_orphan and lifecycle.phase is not Phase.DRAINING:
+            logger.error("the supervisor has ended; the process ends too")
+            self._shutdown.request()
 
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     context: Context = app.state.context
     protocol = partial(
         Protocol,
-        limit=ConnectionLimit(claim_descriptors()),
+        limit=_connection_limit(context.process),
         admission=context.header_admission(),
         count_rejection=context.metrics.count_early_rejection,
     )
@@ -144,8 +172,19 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-def serve(app: FastAPI, settings: Settings) -> None:
+def _connection_limit(process: ServiceProcess | None) -> ConnectionLimit:
+    if process is None:
+        return ConnectionLimit(claim_descriptors())
+    return ConnectionLimit(claim_descriptors(), process.close_connection)
+
+
+def serve(app: FastAPI, settings: Settings, listener: Listener | None = None) -> None:
     """Serve until a signal ends the process; returns when every accepted request is answered.
+
+    Args:
+        app: The application that `create_app` returned.
+        settings: The settings of the application.
+        listener: Accepts connections for several processes, this one among them; None opens one.
 
     Raises:
         ConfigError: If the process cannot listen on the address.
@@ -153,12 +192,19 @@ def serve(app: FastAPI, settings: Settings) -> None:
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     server = Server(app, settings)
-    with server.handling_signals(), listen(settings.host, settings.port) as listener:
-        host, port = listener.getsockname()[:2]
-        place = f"[{host}]" if ":" in host else host
-        logger.info("listening", extra={"url": f"http://{place}:{port}"})
-        server.run(sockets=[listener])
+    with server.handling_signals(), _listening(settings, listener) as own:
+        process = app.state.context.process
+        if process is not None:
+            own.share(process)
+        server.run(sockets=[own])
     logger.info("ended", extra=app.state.context.metrics.request_totals())
     failure = app.state.context.lifecycle.failure
     if failure is not None:
         raise failure
+
+
+def _listening(settings: Settings, listener: Listener | None) -> Listener:
+    if listener is None:
+        listener = listen(settings.host, settings.port)
+        logger.info("listening", extra={"url": url_of(listener)})
+    return listener

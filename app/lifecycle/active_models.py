@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from app.backend import Backend
+from app.backend import Backend, Model
 from app.background import in_background
 from app.lifecycle.phase import InFlightEpoch, Lifecycle
+from app.lifecycle.processes import ServiceProcess
 from app.lifecycle.registry import ModelRegistry
 from app.lifecycle.watchdog import Watchdog
 from app.scheduling.scheduler import Scheduler
@@ -37,6 +38,7 @@ class ActiveModels:
         lifecycle: Learns whether loading succeeded, and tells which requests are in flight.
         watchdog: Watches the workers.
         serve: Called with the service that answers requests from now on.
+        process: This process among several, which serve the same models; None if it is the only one.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class ActiveModels:
         lifecycle: Lifecycle,
         watchdog: Watchdog,
         serve: Callable[[TranslationService], None],
+        process: ServiceProcess | None = None,
     ) -> None:
         self._connect = connect
         self._settings = settings
@@ -55,6 +58,7 @@ class ActiveModels:
         self._lifecycle = lifecycle
         self._watchdog = watchdog
         self._serve = serve
+        self._process = process
         self._registry: ModelRegistry | None = None
         self._scheduler: Scheduler | None = None
         self._earlier: InFlightEpoch | None = None
@@ -89,6 +93,7 @@ class ActiveModels:
             max_bytes=settings.max_model_bytes,
             idle_seconds=settings.model_idle_seconds,
             wait_until_unused=scheduler.wait_until_unused,
+            agree=self._agree,
         )
         await registry.update()
         self._metrics.watch_memory(backend.memory)
@@ -99,6 +104,8 @@ class ActiveModels:
         self._lifecycle.cancel_callbacks |= {scheduler.cancel_all, registry.cancel_all}
         scheduler.start()
         await in_background(service.warm_up)
+        if self._process is not None:
+            await self._process.become_ready()
         self._serve(service)
 
     async def replace(self) -> bool:
@@ -157,6 +164,10 @@ class ActiveModels:
             "model": ", ".join(model.card.name for model in models),
             "version": ", ".join(model.version for model in models),
         }
+
+    async def _agree(self, models: Sequence[Model]) -> None:
+        if self._process is not None:
+            await self._process.agree(f"{model.card.name} {model.checksum}" for model in models)
 
     def _new_service(self, registry: ModelRegistry, scheduler: Scheduler) -> TranslationService:
         """The service of the models that are listed now."""

@@ -10,9 +10,11 @@ from app.admission.rates import RateLimit
 from app.admission.usage import Usage
 from app.errors import NotReadyError
 from app.lifecycle.phase import Lifecycle
+from app.lifecycle.processes import ServiceProcess
 from app.lifecycle.watchdog import Watchdog
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
+from app.telemetry.shared_metrics import SharedMetrics
 from app.translation.files import FileJobs, FileStore
 from app.translation.service import TranslationService
 from model.errors import ConfigError
@@ -39,6 +41,7 @@ class Context:
         tracing: Where traces go; None if traces are off.
         files: Translated files.
         file_jobs: Files that are translated in the background.
+        process: This process among several of one service; None if it is the only one.
     """
 
     settings: Settings
@@ -52,6 +55,7 @@ class Context:
     tracing: "Tracing | None" = None
     files: FileStore = field(init=False)
     file_jobs: FileJobs = field(init=False)
+    process: ServiceProcess | None = None
     _service: TranslationService | None = None
 
     def __post_init__(self) -> None:
@@ -61,8 +65,12 @@ class Context:
         self.metrics.watch_keys(lambda: self.keys.uses)
 
     @classmethod
-    def of(cls, settings: Settings) -> "Context":
+    def of(cls, settings: Settings, process: ServiceProcess | None = None) -> "Context":
         """The context for these settings; it is not ready before `serve`.
+
+        Args:
+            settings: All settings.
+            process: This process among several of one service; None if it is the only one.
 
         Raises:
             ConfigError: If the API key file cannot be used, or traces are on and `otel` is not installed.
@@ -72,7 +80,9 @@ class Context:
             KeyRing(settings.api_keys_file),
             RateLimit(settings.rate_limit),
             Gate(settings.max_requests, settings.max_held_bytes),
+            metrics=Metrics() if process is None else Metrics(_shared_metrics(process)),
             tracing=_tracing() if settings.traces == "on" else None,
+            process=process,
         )
 
     def header_admission(self) -> HeaderAdmission:
@@ -104,6 +114,10 @@ class Context:
         if self._service is None:
             raise NotReadyError
         return self._service
+
+
+def _shared_metrics(process: ServiceProcess) -> SharedMetrics:
+    return SharedMetrics(process.folder / "metrics", process.index, process.pids)
 
 
 def _tracing() -> "Tracing":

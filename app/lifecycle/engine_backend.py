@@ -1,6 +1,7 @@
 """⑤ The backend that loads checkpoints and makes their engines. Only the lifespan imports it."""
 
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -63,7 +64,8 @@ class EngineBackend:
         self._shared_weights = shared_weights
         self._device = resolve_device(settings.device)
         self._is_native = self._device == "cpu" and _has_library()
-        self.workers = settings.workers or (available_cores() if self._is_native else 1)
+        cores = math.ceil(available_cores() / max(settings.processes, 1))
+        self.workers = settings.workers or (cores if self._is_native else 1)
         self._num_listed = 1
 
     def list_models(self) -> Sequence[Model]:

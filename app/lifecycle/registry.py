@@ -7,7 +7,7 @@ never dropped. All methods are for the event loop only.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -80,6 +80,7 @@ class ModelRegistry:
         max_bytes: Most memory of all models; 0 for no limit.
         idle_seconds: How long a model is kept that no request asks for; 0 for ever.
         wait_until_unused: Blocks until no worker uses the engines of a model.
+        agree: Is told the models before they replace those that were listed; raises to leave them.
 
     Attributes:
         models: All models, the preferred one of a language pair first.
@@ -94,6 +95,7 @@ class ModelRegistry:
         max_bytes: int = 0,
         idle_seconds: float = 0.0,
         wait_until_unused: Callable[[Model], None] = lambda _: None,
+        agree: Callable[[Sequence[Model]], Awaitable[None]] | None = None,
     ) -> None:
         self.models: tuple[Model, ...] = ()
         self._backend = backend
@@ -102,6 +104,7 @@ class ModelRegistry:
         self._max_bytes = max_bytes
         self._idle_seconds = idle_seconds
         self._wait_until_unused = wait_until_unused
+        self._agree = agree
         self._entries: dict[Model, _Entry] = {}
         self._waiting: list[_Waiter] = []
         self._slots = asyncio.Semaphore(_PARALLEL_LOADS)
@@ -130,7 +133,7 @@ class ModelRegistry:
         names = {model.card.name for model in self.models if model.loaded is not None}
         due = [each for each in models if each not in self._entries and each.card.name in names]
         due += [each for each in models if each in pinned and each.loaded is None and each not in due]
-        loaded = await self._load_all(due)
+        loaded = await self._load_all(due, models)
         is_changed = models != self.models
         self.models = models
         for model in models:
@@ -309,12 +312,14 @@ class ModelRegistry:
             self._rest(entry)
             self._serve_waiting()
 
-    async def _load_all(self, models: Sequence[Model]) -> dict[Model, LoadedModel]:
-        """Load models, all or none."""
+    async def _load_all(self, due: Sequence[Model], models: Sequence[Model]) -> dict[Model, LoadedModel]:
+        """Load the models that are due, all or none, and agree on the models of the new list."""
         loaded: dict[Model, LoadedModel] = {}
         try:
-            for model in models:
+            for model in due:
                 loaded[model] = await in_background(partial(load_verified, self._backend, model))
+            if self._agree is not None:
+                await self._agree(models)
         except BaseException:  # whatever it is: close what was loaded, then raise it again
             for each in loaded.values():
                 each.close()

@@ -14,6 +14,7 @@ from typing import Final
 from app.background import in_background
 from app.lifecycle.active_models import ActiveModels
 from app.lifecycle.phase import Lifecycle, Phase
+from app.lifecycle.processes import ServiceProcess
 from app.lifecycle.warm_up import reclaim_memory
 from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import Metrics
@@ -37,6 +38,7 @@ class Reloader:
         metrics: Where reloads are counted.
         paths: Checkpoint folders, or folders of those.
         watch_seconds: Time between two looks at the files; 0 disables watching.
+        process: This process among several, which reload together; None if it is the only one.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class Reloader:
         *,
         paths: Sequence[Path],
         watch_seconds: float,
+        process: ServiceProcess | None = None,
     ) -> None:
         self._active_models = active_models
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._paths = paths
         self._watch_seconds = watch_seconds or None
+        self._process = process
         # What was loaded last, or tried; and what the last look found.
         self._loaded: Listing = frozenset()
         self._found: Listing = frozenset()
@@ -89,7 +93,10 @@ class Reloader:
             is_requested, self._is_requested = self._is_requested, False
             if (is_requested or has_settled) and self._lifecycle.phase is Phase.READY:
                 self._loaded = found
-                await self._reload()
+                if is_requested or self._process is None:
+                    await self._reload()
+                else:
+                    self._process.request_reload()
         except Exception as fault:
             # For want of a thread, for instance; the next look makes up for it.
             logger.error("looking for changed checkpoints failed", exc_info=fault)
@@ -111,6 +118,8 @@ class Reloader:
         try:
             is_new = await self._active_models.replace()
         except Exception as failure:
+            if self._process is not None:
+                self._process.refuse()
             if await self._is_still_changing():
                 logger.info("reload postponed; checkpoint files changed while they were loaded")
             else:

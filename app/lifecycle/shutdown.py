@@ -5,6 +5,7 @@ DRAIN_SECONDS. The second signal answers the requests in flight with an error, w
 The third signal closes all connections at once.
 """
 
+import os
 import time
 from collections.abc import Callable
 from typing import Final
@@ -18,6 +19,11 @@ _ECHO_SECONDS: Final = 0.2
 # Cancelled work has this long to answer by itself, which a stream does with an error event.
 _CANCEL_SECONDS: Final = 0.2
 _FORCE_SECONDS: Final = 0.8
+
+
+def has_terminal() -> bool:
+    """Whether standard input, output or error is a terminal that is still open."""
+    return any(map(os.isatty, range(3)))
 
 
 class Shutdown:

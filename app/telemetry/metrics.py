@@ -1,7 +1,8 @@
 """What Prometheus sees: every metric of the service, with labels whose values are bounded."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections import Counter as Counts
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Final, Literal, get_args
 
 from prometheus_client import (
@@ -19,6 +20,7 @@ from prometheus_client.samples import Sample
 
 from app.backend import Model
 from app.telemetry.fast_histograms import FastHistograms
+from app.telemetry.shared_metrics import SharedMetrics
 from model.translation.quality_checks import KINDS
 
 PREFIX: Final = "dragoman"
@@ -30,6 +32,7 @@ FailureReason = Literal["non_finite", "out_of_memory", "fault"]
 LoadOutcome = Literal["loaded", "failed"]
 EvictionReason = Literal["memory", "idle", "removed"]
 SecondAttemptOutcome = Literal["kept", "discarded", "impossible"]
+_Mode = Literal["livesum", "livemax"]
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -41,13 +44,21 @@ class Metrics:
     """One application's metrics, in a registry of their own; one method for each event. Times are seconds.
 
     It is also the Observer that the workers give to the engines.
+
+    Args:
+        shared: Adds up the metrics of several processes; None if there is one process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shared: SharedMetrics | None = None) -> None:
         self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        self._shared = shared
+        # What `publish` makes visible to the other processes.
+        self._published: list[Callable[[], None]] = []
+        self._shown: dict[Gauge, Collection[tuple[str, ...]]] = {}
+        if shared is None:
+            ProcessCollector(registry=self.registry)
         self._ready = self._gauge(
-            "ready", "1 while requests are served; 0 while loading, stuck or shutting down."
+            "ready", "1 while requests are served; 0 while loading, stuck or shutting down.", mode="livemax"
         )
         self._requests = self._counter(
             "requests",
@@ -110,16 +121,27 @@ class Metrics:
             "model_load_duration_seconds", "Time to load and verify a checkpoint."
         )
         self._evictions = self._counter("model_evictions", "Checkpoints that left memory.", "reason")
-        self._models_listed = self._gauge("models_listed", "Checkpoints that requests may ask for.")
-        self._models_loaded = self._gauge("models_loaded", "Checkpoints in memory.")
+        self._models_listed = self._gauge(
+            "models_listed", "Checkpoints that requests may ask for.", mode="livemax"
+        )
+        self._models_loaded = self._gauge("models_loaded", "Checkpoints in memory.", mode="livemax")
         self._model_info = self._gauge(
-            "model_info", "Loaded checkpoints.", "name", "version", "checksum", "device", "precision"
+            "model_info",
+            "Loaded checkpoints.",
+            "name",
+            "version",
+            "checksum",
+            "device",
+            "precision",
+            mode="livemax",
         )
         self._model_memory = self._gauge("model_memory_bytes", "Memory of each loaded checkpoint.", "name")
         self._model_memory_limit = self._gauge(
             "model_memory_limit_bytes", "Upper limit of the sum of model_memory_bytes; 0 without a limit."
         )
-        self._model_load = self._gauge("model_load_seconds", "Time to load all loaded checkpoints.")
+        self._model_load = self._gauge(
+            "model_load_seconds", "Time to load all loaded checkpoints.", mode="livemax"
+        )
         # Empty on a CPU, and without API keys.
         self._memory = self._read("gpu_memory_bytes", "Accelerator memory.", "kind", GaugeMetricFamily)
         self._key_uses = self._read(
@@ -133,6 +155,7 @@ class Metrics:
         _begin_at_zero(self._reloads, RELOAD_OUTCOMES)
         _begin_at_zero(self._loads, get_args(LoadOutcome))
         _begin_at_zero(self._evictions, get_args(EvictionReason))
+        self._count_lost()
         # Looking a series up costs as much as adding to it; there are as many as endpoints times statuses.
         self._request_series = cache(self._find_request_series)
         self._token_series = cache(self._find_token_series)
@@ -149,8 +172,9 @@ class Metrics:
 
     def watch_process(self, *, is_ready: Callable[[], bool], in_flight: Callable[[], int]) -> None:
         """Read whether the process is ready and its requests in flight at each scrape."""
-        self._ready.set_function(is_ready)
-        self._in_flight.set_function(in_flight)
+        self._set_function(self._ready, is_ready)
+        if self._shared is None:
+            self._in_flight.set_function(in_flight)
 
     def watch_queue(
         self, depth: Callable[[], int], tokens: Callable[[], int], *, max_tokens: int, workers: int
@@ -158,8 +182,8 @@ class Metrics:
         """Show these workers and the limit of their queue, and read the queue's gauges at each scrape."""
         self._workers.set(workers)
         self._queued_tokens_limit.set(max_tokens)
-        self._queue_depth.set_function(depth)
-        self._queued_tokens.set_function(tokens)
+        self._set_function(self._queue_depth, depth)
+        self._set_function(self._queued_tokens, tokens)
 
     @property
     def queued_tokens(self) -> float:
@@ -192,14 +216,13 @@ class Metrics:
 
     def show_models(self, models: Iterable[Model]) -> None:
         """Show which of these checkpoints are loaded, in place of those shown before."""
-        self._model_info.clear()
-        self._model_memory.clear()
         loaded = [(model, model.loaded) for model in models if model.loaded is not None]
-        for model, each in loaded:
-            card = model.card
-            labels = (card.name, model.version, model.checksum, model.device, model.precision)
-            self._model_info.labels(*labels).set(1)
-            self._model_memory.labels(card.name).set(each.memory_bytes)
+        described = [
+            (model.card.name, model.version, model.checksum, model.device, model.precision)
+            for model, _ in loaded
+        ]
+        self._replace(self._model_info, dict.fromkeys(described, 1))
+        self._replace(self._model_memory, {(model.card.name,): each.memory_bytes for model, each in loaded})
         self._models_loaded.set(len(loaded))
         self._model_load.set(sum(each.seconds for _, each in loaded))
 
@@ -277,8 +300,18 @@ class Metrics:
         self._reloads.labels(outcome).inc()
 
     def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
+        """All metrics in Prometheus' text format, the sum over all processes."""
+        if self._shared is None:
+            return generate_latest(self.registry)
+        self.publish()
+        registry = CollectorRegistry()
+        registry.register(self._shared)
+        return generate_latest(registry)
+
+    def publish(self) -> None:
+        """Make visible to the other processes what only this one can read; called several times a second."""
+        for publish in self._published:
+            publish()
 
     def encoded(self, seconds: float) -> None:
         """See Observer."""
@@ -305,22 +338,52 @@ class Metrics:
         return self._source_tokens.labels(pair), self._target_tokens.labels(pair)
 
     def _fast_histograms(self, histograms: Mapping[str, tuple[str, Sequence[float]]]) -> FastHistograms:
-        collector = FastHistograms(PREFIX, histograms)
+        file = None if self._shared is None else self._shared.histogram_file
+        collector = FastHistograms(PREFIX, histograms, file)
         self.registry.register(collector)
+        self._published.append(collector.publish)
         return collector
+
+    def _count_lost(self) -> None:
+        """Count as abandoned what the process before this one had in flight when it was killed."""
+        totals = self.request_totals()
+        accepted = totals.pop("accepted")
+        self._outcomes.labels("abandoned").inc(accepted - sum(totals.values()))
+
+    def _set_function(self, gauge: Gauge, read: Callable[[], float]) -> None:
+        if self._shared is None:
+            gauge.set_function(read)
+        else:
+            self._published.append(lambda: gauge.set(read()))
+
+    def _replace(self, gauge: Gauge, series: Mapping[tuple[str, ...], float]) -> None:
+        """Show these series of a gauge, by their labels, in place of those shown before."""
+        if self._shared is None:
+            gauge.clear()
+        for labels in self._shown.get(gauge, ()):
+            gauge.labels(*labels).set(0)
+        for labels, value in series.items():
+            gauge.labels(*labels).set(value)
+        if self._shared is not None:
+            self._shown[gauge] = list(series)
 
     def _read(
         self, name: str, text: str, label: str, family: type[GaugeMetricFamily] | type[CounterMetricFamily]
     ) -> "_ReadCollector":
         collector = _ReadCollector(lambda: family(f"{PREFIX}_{name}", text, labels=[label]))
-        self.registry.register(collector)
+        if self._shared is None:
+            self.registry.register(collector)
+        else:
+            make = self._gauge if family is GaugeMetricFamily else self._counter
+            self._published.append(partial(_publish_read, collector, make(name, text, label), Counts()))
         return collector
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, namespace=PREFIX, registry=self.registry)
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(name, text, labels, namespace=PREFIX, registry=self.registry)
+    def _gauge(self, name: str, text: str, *labels: str, mode: _Mode = "livesum") -> Gauge:
+        """Returns a gauge; the mode is how the values of several processes become one."""
+        return Gauge(name, text, labels, namespace=PREFIX, registry=self.registry, multiprocess_mode=mode)
 
     def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
         return Histogram(name, text, labels, namespace=PREFIX, registry=self.registry, buckets=_SECONDS)
@@ -334,6 +397,17 @@ def _samples(counter: Counter) -> list[Sample]:
 def _begin_at_zero(counter: Counter, labels: Iterable[str]) -> None:
     for label in labels:
         counter.labels(label)
+
+
+def _publish_read(collector: "_ReadCollector", metric: Gauge | Counter, seen: Counts[str]) -> None:
+    """Set a gauge to what is read; add to a counter what has been added since the last time."""
+    for label, value in collector.read().items():
+        series = metric.labels(label)
+        if isinstance(series, Gauge):
+            series.set(value)
+        else:
+            series.inc(max(0, value - seen[label]))
+            seen[label] = value
 
 
 class _ReadCollector(Collector):

@@ -58,8 +58,13 @@ def resolve_precision(name: str, device: str, *, is_native: bool) -> Precision:
     return "int8" if is_native else "float32"
 
 
+def may_have_gpu() -> bool:
+    """Whether this machine has the driver of a GPU, which PyTorch may find unusable all the same."""
+    return any(driver.exists() for driver in _DRIVERS)
+
+
 def _num_gpus() -> int:
-    if not any(driver.exists() for driver in _DRIVERS):
+    if not may_have_gpu():
         return 0
     import torch
 

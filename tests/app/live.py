@@ -10,11 +10,15 @@ Options are environment variables, as for the real one:
 """
 
 import os
+import sys
 import time
 from pathlib import Path
 
 from app.connection import protocol
+from app.connection.listening import Listener
 from app.connection.server import serve
+from app.connection.supervisor import supervise
+from app.lifecycle.processes import ServiceProcess
 from app.main import create_app
 from app.settings import Settings
 from app.telemetry.logs import set_up_logs
@@ -28,10 +32,8 @@ def rest(seconds: float, gate: Path | None) -> None:
         time.sleep(0.005)
 
 
-if __name__ == "__main__":
-    protocol._SECONDS = float(os.environ.get("DOUBLE_PATIENCE", protocol._SECONDS))
-    settings = Settings(_env_file=None)
-    set_up_logs(settings.log_level)
+def run(settings: Settings, process: ServiceProcess | None = None, listener: Listener | None = None) -> None:
+    """Serve, by itself or as one of several processes."""
     pairs = os.environ.get("DOUBLE_PAIRS", "en-fr,fr-en").split(",")
     directions = tuple((pair[:2], pair[3:]) for pair in pairs)
     backend = DoubleBackend(("tiny", directions), workers=settings.workers or 1)
@@ -39,4 +41,14 @@ if __name__ == "__main__":
     gate = Path(os.environ["DOUBLE_GATE"]) if "DOUBLE_GATE" in os.environ else None
     backend.rest = lambda seconds: rest(seconds, gate)
     backend.poison = os.environ.get("DOUBLE_POISON")
-    serve(create_app(settings, backend), settings)
+    serve(create_app(settings, backend, process=process), settings, listener)
+
+
+if __name__ == "__main__":
+    protocol._SECONDS = float(os.environ.get("DOUBLE_PATIENCE", protocol._SECONDS))
+    chosen = Settings(_env_file=None)
+    set_up_logs(chosen.log_level)
+    if chosen.processes == 1:
+        run(chosen)
+    else:
+        sys.exit(supervise(chosen, chosen.processes, run))

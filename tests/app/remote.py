@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -27,6 +28,11 @@ class Live:
         self.log = log
         self.port = port
         self.url = f"http://127.0.0.1:{port}/"
+
+    def processes(self) -> list[int]:
+        """The ids of the processes that serve: those of the supervisor, else the process itself."""
+        started = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(pid) for pid in started] or [self.process.pid]
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(self.url + path, timeout=60) as response:
@@ -85,8 +91,13 @@ def running(*, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Li
         yield live
     finally:
         impatience.cancel()
+        started = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        children = started.read_text().split() if started.exists() else []
         process.kill()
         process.wait()
+        for pid in children:
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         if log.ident is not None:
             log.join()
         process.stderr.close()

@@ -50,12 +50,26 @@ class Clients:
         except Exception as failure:
             self.failures.append(failure)
 
-    def outcomes(self) -> list[tuple[int, str | None]]:
-        """Status and code of every answer."""
+    def join(self) -> list[tuple[int, str | None]]:
+        """Status and code of every answer; some clients may have none."""
         for thread in self._threads:
             thread.join(60)
-        assert self.failures == []
         return [(status, body.get("code")) for status, body in self.answers]
+
+    def outcomes(self) -> list[tuple[int, str | None]]:
+        """Status and code of every answer."""
+        found = self.join()
+        assert self.failures == []
+        return found
+
+    def wait_for_failures(self, count: int) -> None:
+        """Wait until the connections of so many clients have ended without an answer."""
+
+        def look() -> None:
+            if len(self.failures) < count:
+                raise OSError("not yet")
+
+        wait_for(look)
 
 
 def end(live: Live, *signals: signal.Signals) -> float:

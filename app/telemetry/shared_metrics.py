@@ -1,0 +1,110 @@
+"""Metrics of several processes: each keeps its values in files, and any of them adds all up at a scrape.
+
+A process that replaces another goes on with the files of that one, so that no count is lost. The files are
+those of prometheus-client's multiprocess mode (https://prometheus.github.io/client_python/multiprocess/).
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import ProcessCollector, multiprocess, values
+from prometheus_client.core import Metric
+from prometheus_client.mmap_dict import MmapedDict, mmap_key
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+# Gauges whose series end with what they describe: files cannot forget a series, so zero stands for that.
+_ENDING: Final = ("dragoman_model_info", "dragoman_model_memory_bytes")
+_IN_FLIGHT: Final = "dragoman_requests_in_flight"
+_LATEST: Final = "process_start_time_seconds"
+
+
+class SharedMetrics(Collector):
+    """The sum of the metrics of all processes; made before the metrics of this process.
+
+    Args:
+        folder: Where the files of all processes are.
+        index: Number of this process.
+        pids: Returns the ids of the processes that run.
+
+    Attributes:
+        histogram_file: For histograms of this process that are kept elsewhere.
+    """
+
+    def __init__(self, folder: Path, index: int, pids: Callable[[], Iterable[int]]) -> None:
+        folder.mkdir(exist_ok=True)
+        self._folder = folder
+        self._pids = pids
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+        # The gauges of the process before this one.
+        multiprocess.mark_process_dead(index, str(folder))  # type: ignore[no-untyped-call]
+        self.histogram_file = HistogramFile(folder / f"histogram_fast_{index}.db")
+        values.ValueClass = values.MultiProcessValue(lambda: index)  # type: ignore[no-untyped-call]
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of all processes; those of a process that has ended stay in the sums."""
+        collector = multiprocess.MultiProcessCollector(None, str(self._folder))  # type: ignore[no-untyped-call]
+        gauge = Metric(_IN_FLIGHT, "Requests in progress.", "gauge")
+        in_flight = 0.0
+        for metric in collector.collect():  # type: ignore[no-untyped-call]
+            if metric.name == _IN_FLIGHT:
+                continue
+            if metric.name in _ENDING:
+                metric.samples = [sample for sample in metric.samples if sample.value]
+            elif metric.name == "dragoman_accepted":
+                in_flight += sum(sample.value for sample in metric.samples)
+            elif metric.name == "dragoman_outcomes":
+                in_flight -= sum(sample.value for sample in metric.samples)
+            yield metric
+        # From the same two counters, so that the totals add up although the processes go on.
+        gauge.add_sample(gauge.name, {}, in_flight)
+        yield gauge
+        yield from self._process_metrics()
+
+    def _process_metrics(self) -> Iterator[Metric]:
+        """The sums over all processes; of the times of their starts, the latest."""
+        found: dict[str, list[Metric]] = defaultdict(list)
+        for pid in self._pids():
+            for metric in ProcessCollector(pid=lambda pid=pid: pid, registry=None).collect():  # type: ignore[misc]
+                found[metric.name].append(metric)
+        for name, metrics in found.items():
+            samples = [metric.samples[0] for metric in metrics]
+            total = max if name == _LATEST else sum
+            first = samples[0]
+            value = total(sample.value for sample in samples)
+            metrics[0].samples = [Sample(first.name, first.labels, value)]
+            yield metrics[0]
+
+
+class HistogramFile:
+    """Values of histograms in a file of prometheus-client's form.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = MmapedDict(str(path))  # type: ignore[no-untyped-call]
+
+    def read(self, name: str, text: str, bounds: Iterable[str]) -> tuple[list[int], float]:
+        """Returns the samples in each bucket, and the sum of the samples."""
+        read = self._file.read_value
+        counts = [int(read(_bucket(name, text, bound))[0]) for bound in bounds]  # type: ignore[no-untyped-call]
+        return counts, read(_sum(name, text))[0]  # type: ignore[no-untyped-call]
+
+    def write(self, name: str, text: str, bounds: Iterable[str], counts: Iterable[int], total: float) -> None:
+        """Keep the samples in each bucket, and their sum."""
+        for bound, count in zip(bounds, counts, strict=True):
+            self._file.write_value(_bucket(name, text, bound), count, 0.0)  # type: ignore[no-untyped-call]
+        self._file.write_value(_sum(name, text), total, 0.0)  # type: ignore[no-untyped-call]
+
+
+def _bucket(name: str, text: str, bound: str) -> str:
+    return str(mmap_key(name, f"{name}_bucket", ["le"], [bound], text))
+
+
+def _sum(name: str, text: str) -> str:
+    return str(mmap_key(name, f"{name}_sum", [], [], text))

@@ -1,0 +1,217 @@
+"""Several real processes on one port: how they share it, and what the end of one of them costs."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.app.lifecycle.test_shutdown_live import Clients, end
+from tests.app.remote import DOUBLE, REAL, ROOT, Live, running, wait_for, wait_until_draining
+from tests.app.telemetry.test_accounting_live import scrape
+from tests.app.test_traffic_live import put, put_at_once, reloads, require, versions
+from tests.app.traffic import Traffic
+from tests.embedded import WEIGHTS
+
+
+@contextmanager
+def running_two(folder: Path, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Live]:
+    """Two processes under a supervisor, whose files are in a folder."""
+    with running(command=command, DRAGOMAN_PROCESSES="2", TMPDIR=str(folder), **variables) as live:
+        yield live
+
+
+def connections_of(pid: int, port: int) -> int:
+    """Connections to the port that a process has open."""
+    inodes = {
+        fields[9]
+        for fields in map(str.split, Path("/proc/net/tcp").read_text().splitlines()[1:])
+        if fields[1].endswith(f":{port:04X}") and fields[3] == "01"
+    }
+    held = (os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir() if link.exists())
+    return sum(target in {f"socket:[{inode}]" for inode in inodes} for target in held)
+
+
+def test_connections_are_spread_evenly(tmp_path: Path) -> None:
+    with running_two(tmp_path) as live, ExitStack() as open_until_the_end:
+        connections = [socket.create_connection(("127.0.0.1", live.port), timeout=60) for _ in range(32)]
+        for connection in connections:
+            open_until_the_end.enter_context(connection)
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        for connection in connections:
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        counts = [connections_of(pid, live.port) for pid in live.processes()]
+    assert sum(counts) == 32
+    assert min(counts) >= 12
+
+
+def test_sigterm_answers_what_each_process_has_accepted(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running_two(tmp_path, DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:
+        clients = Clients(live, 8)
+        assert all(connections_of(pid, live.port) for pid in live.processes())
+        live.process.send_signal(signal.SIGTERM)
+        wait_until_draining(live)
+        gate.touch()
+        assert clients.outcomes() == [(200, None)] * 8
+        assert live.process.wait(timeout=60) == 0
+    assert not list(tmp_path.glob("dragoman-*"))
+
+
+def test_the_second_signal_ends_all_at_once(tmp_path: Path) -> None:
+    slow = {"DOUBLE_GATE": str(tmp_path / "never"), "DRAGOMAN_DRAIN_SECONDS": "600"}
+    with running_two(tmp_path, **slow) as live:
+        clients = Clients(live, 8)
+        end(live, signal.SIGTERM, signal.SIGINT)
+        assert clients.outcomes() == [(503, "draining")] * 8
+
+
+def test_a_killed_process_costs_its_own_requests_and_is_replaced(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with running_two(tmp_path, DOUBLE_GATE=str(gate), DRAGOMAN_DRAIN_SECONDS="60") as live:
+        before = scrape(live)
+        clients = Clients(live, 16)
+        victim, other = live.processes()
+        num_held = connections_of(victim, live.port)
+        os.kill(victim, signal.SIGKILL)
+        clients.wait_for_failures(num_held)
+        gate.touch()
+        assert [status for status, _ in clients.join()] == [200] * (16 - num_held)
+        assert len(clients.failures) == num_held
+        wait_for(lambda: require_two(live))
+        assert other in live.processes()
+        assert victim not in live.processes()
+        wait_for(lambda: require_in_flight(live, 1))
+        after = scrape(live)
+    assert 0 < num_held < 16
+    assert after["abandoned"] - before["abandoned"] == num_held
+    assert after["refused"] == before["refused"]
+
+
+def test_under_load_the_other_process_answers_every_request(tmp_path: Path) -> None:
+    with running_two(tmp_path) as live, Traffic(live, 8) as traffic:
+        for _ in range(3):
+            traffic.wait_for_answers(50)
+            os.kill(live.processes()[0], signal.SIGKILL)
+            wait_for(lambda: require_two(live))
+        traffic.wait_for_answers(50)
+    # A client has one request at a time.
+    assert traffic.outcomes.keys() <= {"200", "lost"}
+    assert traffic.outcomes["lost"] <= 3 * 8
+
+
+def test_a_process_whose_event_loop_stalls_is_replaced(tmp_path: Path) -> None:
+    with running_two(tmp_path, DRAGOMAN_WATCHDOG_SECONDS="2") as live:
+        stalled, other = live.processes()
+        os.kill(stalled, signal.SIGSTOP)
+        wait_for(lambda: require_gone(live, stalled))
+        wait_for(lambda: require_two(live))
+        assert other in live.processes()
+        assert live.translate()[0] == 200
+    assert any('"a process is stuck"' in line for line in live.log)
+
+
+def test_a_process_with_a_stuck_engine_is_replaced(tmp_path: Path) -> None:
+    variables = {"DOUBLE_GATE": str(tmp_path / "never"), "DRAGOMAN_WATCHDOG_SECONDS": "2"}
+    with running_two(tmp_path, **variables, DRAGOMAN_DRAIN_SECONDS="0") as live:
+        before = live.processes()
+        clients = Clients(live, 1)
+        wait_for(lambda: require_gone(live, *before))
+        assert clients.outcomes() == [(503, "draining")]
+        wait_for(lambda: require_two(live))
+        assert len(set(before) & set(live.processes())) == 1
+
+
+def test_without_their_supervisor_the_processes_end(tmp_path: Path) -> None:
+    with running_two(tmp_path) as live:
+        processes = live.processes()
+        live.process.kill()
+        for pid in processes:
+            wait_for(lambda pid=pid: require_ended(pid))  # type: ignore[misc]
+
+
+def test_two_processes_load_new_checkpoints_together(tmp_path: Path) -> None:
+    folder, files = put(tmp_path / "models" / "served", "v1"), tmp_path / "files"
+    files.mkdir()
+    variables = {"DRAGOMAN_CHECKPOINT": str(tmp_path / "models"), "DRAGOMAN_WATCH_SECONDS": "0"}
+    with running_two(files, command=REAL, **variables) as live, Traffic(live, 6) as traffic:
+        traffic.wait_for_answers(20)
+        put(folder, "v2")
+        live.process.send_signal(signal.SIGHUP)
+        require(lambda: reloads(live, "replaced") == 2)
+        content = bytearray((folder / WEIGHTS).read_bytes())
+        content[-5000] ^= 1
+        put_at_once(folder / WEIGHTS, bytes(content))
+        live.process.send_signal(signal.SIGHUP)
+        require(lambda: reloads(live, "failed") == 2)
+        traffic.wait_for_answers(10)
+    assert traffic.outcomes.keys() == {"200"}
+    assert {version.partition("+")[0] for version in traffic.versions} == {"v1", "v2"}
+
+
+def test_a_process_that_starts_with_a_new_checkpoint_makes_the_others_load_it(tmp_path: Path) -> None:
+    folder, files = put(tmp_path / "models" / "served", "v1"), tmp_path / "files"
+    files.mkdir()
+    variables = {"DRAGOMAN_CHECKPOINT": str(tmp_path / "models"), "DRAGOMAN_WATCH_SECONDS": "0"}
+    with running_two(files, command=REAL, **variables) as live:
+        put(folder, "v2")
+        os.kill(live.processes()[0], signal.SIGKILL)
+        require(lambda: reloads(live, "replaced") == 1)
+        require(lambda: versions(live) == ["v2"])
+
+
+def test_a_setting_that_cannot_work_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("secret")
+    result = serve(tmp_path, DRAGOMAN_API_KEYS_FILE=str(tmp_path / "keys"))
+    assert result.returncode == 2
+    plain = [line for line in result.stderr.splitlines() if not line.startswith("{")]
+    assert len(plain) == 1
+    assert plain[0].startswith("dragoman: DRAGOMAN_API_KEYS_FILE must be")
+
+
+def test_a_damaged_checkpoint_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    folder = put(tmp_path / "damaged", "v1")
+    weights = (folder / WEIGHTS).read_bytes()
+    put_at_once(folder / WEIGHTS, weights[: len(weights) // 2])
+    result = serve(tmp_path, DRAGOMAN_CHECKPOINT=str(folder))
+    assert result.returncode == 1
+    plain = [line for line in result.stderr.splitlines() if not line.startswith("{")]
+    assert len(plain) == 1
+    assert plain[0].startswith("dragoman: ")
+    assert WEIGHTS in plain[0]
+
+
+def serve(folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """The end of a service that cannot start."""
+    settings = {"DRAGOMAN_PORT": "0", "DRAGOMAN_PROCESSES": "2", "TMPDIR": str(folder)}
+    command = [sys.executable, *REAL]
+    environment = os.environ | settings | variables
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def require_two(live: Live) -> None:
+    """Require two processes that serve."""
+    if len(live.processes()) != 2 or "dragoman_workers 2.0" not in live.get("metrics"):
+        raise OSError("not yet")
+
+
+def require_in_flight(live: Live, count: int) -> None:
+    if scrape(live)["requests_in_flight"] != count:
+        raise OSError("not yet")
+
+
+def require_gone(live: Live, *pids: int) -> None:
+    """Require that one of them no longer runs."""
+    if set(pids) <= set(live.processes()):
+        raise OSError("not yet")
+
+
+def require_ended(pid: int) -> None:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return
+    raise OSError("not yet")
