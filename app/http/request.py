@@ -17,7 +17,7 @@ from starlette.requests import Request
 from app.admission.gate import PERMIT
 from app.admission.keys import key_in
 from app.errors import AccessDeniedError, KeysUnreadableError
-from app.http.body import LONGEST_NUMBER, Body, Values, field_of, read_body, require_count
+from app.http.body import LONGEST_NUMBER, Body, Values, field_of, parse_form, read_body, require_count
 from app.http.errors import RequestError
 from app.lifecycle.context import Context
 from app.settings import Settings
@@ -111,6 +111,8 @@ async def receive(
     given = body.values.get(texts) if texts else None
     if isinstance(given, list) and schema.model_fields[texts].annotation is not str:
         require_count(texts, len(given), max_items)
+    if body.size and request.scope["query_string"]:
+        _check_query(schema, request.scope["query_string"], max_items)
     checked = validate(schema, prepare(body.values), is_form=body.is_form)
     found = texts_of(getattr(checked, texts), texts) if texts else []
     check_lengths(found, context.settings.max_chars)
@@ -175,16 +177,31 @@ def validate(schema: type[Schema], values: Values, *, is_form: bool) -> Schema:
     """Check values against a schema; in a form, numbers are written as text.
 
     Raises:
-        RequestError: Naming the first field that is missing, unknown, of another type or out of range.
+        RequestError: Naming the first field that is unknown, else that is missing, of another type or out of
+            range.
     """
     try:
         return schema.model_validate(values, strict=not is_form)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        if first["type"] == "extra_forbidden":
-            raise _unknown_field(schema, first["loc"]) from None
+        errors = error.errors(include_url=False, include_context=False)
+        # A field that is missing may be the one that is misspelt.
+        for each in errors:
+            if each["type"] == "extra_forbidden":
+                raise _unknown_field(schema, each["loc"]) from None
+        first = errors[0]
         field = _path(first["loc"])
         raise RequestError("invalid_field", f"`{field}`: {_reason(first)}", field) from None
+
+
+def _check_query(schema: type[BaseModel], query: bytes, max_items: int) -> None:
+    """Refuse a query that holds what is no field, which a request with a body would ignore.
+
+    Raises:
+        RequestError: Naming the field.
+    """
+    for name in parse_form(query, max_items):
+        if name not in schema.model_fields:
+            raise _unknown_field(schema, [name])
 
 
 def _unknown_field(schema: type[BaseModel], location: Sequence[int | str]) -> RequestError:

@@ -24,6 +24,8 @@ def _fields(body: DeepLTranslateRequest, text: str, answer: Answer) -> Iterator[
         yield "billed_characters", len(text)
     if body.model_type is not None:
         yield "model_type_used", _model_type(body.model_type)
+    if body.context:
+        yield "context_used", False
     yield from translators([answer]).items()
 
 

@@ -84,7 +84,9 @@ class DeepLTranslateRequest(BaseModel):
         default=None, description="No effect: the models have one register"
     )
     outline_detection: Switch | None = Field(default=None, description="No effect; false is refused")
-    context: Text | None = Field(default=None, description="No effect: each sentence is read by itself")
+    context: Text | None = Field(
+        default=None, description="Not used, as the answer says: each sentence is read by itself"
+    )
     model_type: ModelType | None = Field(
         default=None,
         description="`latency_optimized` decodes greedily, the others as the checkpoint does by default",
@@ -139,6 +141,8 @@ class DeepLDocumentStatus(BaseModel):
 class DeepLLanguagesRequest(BaseModel):
     """Which languages are asked for."""
 
+    model_config = ConfigDict(extra="forbid")
+
     type: Literal["source", "target"] = Field(default="source", description="Which side of a translation")
 
 
@@ -149,6 +153,7 @@ class DeepLTranslation(BaseModel):
     text: str
     billed_characters: int | None = Field(default=None, description="Of the source text, when asked for")
     model_type_used: ModelType | None = Field(default=None, description="When `model_type` was given")
+    context_used: bool | None = Field(default=None, description="When `context` was given; false")
     model: str | None = Field(description="Who translated; null for a text that came back unchanged")
     model_version: str | None = Field(description="Which of its versions")
     pivot: str | None = Field(default=None, description="Through which language, where not at once")

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -281,6 +282,24 @@ async def test_an_unknown_field_is_named_with_the_nearest_one(
     body = needed.get(path, {"text": ["a"], "target_lang": "FR"}) | fields
     error = (await client.post(path, json=body)).json()
     assert (error["code"], error["field"], error["error"]) == ("unknown_field", field, message)
+
+
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ("traget=fr", {"json": {"q": "a", "target": "fr"}}),
+        ("traget=fr", {"data": {"q": "a", "target": "fr"}}),
+        ("q=a&traget=fr", {}),
+        ("", {"data": {"q": "a", "traget": "fr"}}),
+        ("", {"files": {"q": (None, "a"), "traget": (None, "fr")}}),
+    ],
+)
+async def test_an_unknown_field_is_named_wherever_it_stands(
+    client: httpx.AsyncClient, query: str, body: dict[str, Any]
+) -> None:
+    error = (await client.post(f"/translate?{query}", **body)).json()
+    assert (error["code"], error["field"]) == ("unknown_field", "traget")
+    assert "did you mean `target`?" in error["error"]
 
 
 async def test_a_form_may_hold_everything(client: httpx.AsyncClient) -> None:

@@ -211,3 +211,17 @@ async def test_names_of_tags_may_have_space_around_them(client: httpx.AsyncClien
 async def test_only_so_many_tags_can_be_ignored(client: httpx.AsyncClient, names: object) -> None:
     answer = await client.post("/v2/translate", json=REQUEST | {"tag_handling": "xml", "ignore_tags": names})
     assert (answer.status_code, answer.json()["field"]) == (400, "ignore_tags")
+
+
+async def test_context_is_said_not_to_be_used(client: httpx.AsyncClient) -> None:
+    body = {"text": ["one"], "target_lang": "FR", "source_lang": "EN"}
+    (told,) = (await client.post("/v2/translate", json=body | {"context": "before"})).json()["translations"]
+    assert told["context_used"] is False
+    (plain,) = (await client.post("/v2/translate", json=body)).json()["translations"]
+    assert "context_used" not in plain
+
+
+async def test_a_wrong_field_of_the_list_of_languages_is_named(client: httpx.AsyncClient) -> None:
+    refused = await client.get("/v2/languages?typ=target")
+    assert (refused.status_code, refused.json()["field"]) == (400, "typ")
+    assert "did you mean `type`?" in refused.json()["message"]
