@@ -1,6 +1,7 @@
-# The service with the embedded checkpoint, for a CPU (default) or a CUDA device:
+# The service with the embedded checkpoint, for a CPU (default, without PyTorch) or a CUDA device:
 #   docker build -t dragoman:cpu .
 #   docker build -t dragoman:cuda --build-arg VARIANT=cuda .
+#   docker build -t dragoman:torch --build-arg EXTRAS=otel,torch .
 # The last stage is the service.
 ARG PYTHON_VERSION=3.11
 
@@ -16,15 +17,19 @@ RUN apt-get update \
   && rm -rf /var/lib/apt/lists/*
 
 # Dependencies first: they change seldom, and their layers are reused when only the code changed.
-# torch comes from the default package index unless TORCH_INDEX_URL names another one. On x86 the default index
-# holds the CUDA build, which runs on a CPU too but is several GB larger than a CPU-only one.
+# The writer of traces (otel) is among them: it cannot be added to a read-only image, and costs nothing when unused.
+# torch is for a GPU, for networks that the native library does not compute, and for training. It comes from the
+# default package index unless TORCH_INDEX_URL names another one. On x86 the default index holds the CUDA build, which
+# runs on a CPU too but is several GB larger than a CPU-only one.
 ARG VARIANT=cpu
+ARG EXTRAS=otel
 ARG TORCH_INDEX_URL=
 COPY pyproject.toml constraints.txt ./
-RUN pip install --constraint constraints.txt ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} torch \
-  && python -c "import sys, torch; sys.exit('$VARIANT' == 'cuda' and not torch.version.cuda and 'VARIANT=cuda, but this torch has no CUDA: set TORCH_INDEX_URL')"
-# The writer of traces is among them: it cannot be added to a read-only image, and costs nothing when unused.
-RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*project['dependencies'], *project['optional-dependencies']['otel'], sep='\n')" > dependencies.txt \
+RUN case ",$VARIANT,$EXTRAS," in *,cuda,*|*,torch,*) \
+    pip install --constraint constraints.txt ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} torch \
+    && python -c "import sys, torch; sys.exit('$VARIANT' == 'cuda' and not torch.version.cuda and 'VARIANT=cuda, but this torch has no CUDA: set TORCH_INDEX_URL')";; \
+  esac
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; extras = project['optional-dependencies']; print(*project['dependencies'], *(package for name in '$EXTRAS'.split(',') if name for package in extras[name]), sep='\n')" > dependencies.txt \
   && pip install --constraint constraints.txt --requirement dependencies.txt
 
 COPY README.md LICENSE ./
@@ -32,7 +37,7 @@ COPY model model
 COPY dragoman dragoman
 COPY app app
 # -P: the library belongs to the package that was just installed, not to the sources in this folder.
-RUN pip install --no-deps . && python -P -m model.native.build
+RUN pip install --no-deps . && python -P -m model.native.build && pip uninstall --yes setuptools pip
 
 
 # What puts the service under load; not part of its image.   docker build -t dragoman:load --target load .

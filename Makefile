@@ -11,6 +11,7 @@ SERVE_READY := $(VENV)/.ready-serve
 DEVELOP_READY := $(VENV)/.ready-develop
 LOAD_READY := $(VENV)/.ready-load
 BENCH_READY := $(VENV)/.ready-bench
+$(SERVE_READY): EXTRAS := [torch]
 $(DEVELOP_READY): EXTRAS := [train,test,dev,bench,load]
 $(LOAD_READY): EXTRAS := [load]
 $(BENCH_READY): EXTRAS := [bench]

@@ -11,6 +11,7 @@
     ├── DecodingError                a sentence that could not be decoded
     │   └── NotFiniteError           the network's output is not a number
     ├── NativeError                  the native library is missing, or cannot compute this
+    ├── MissingTorchError            PyTorch is not installed, and this needs it
     └── TrainingError
         ├── CorpusError              parallel text that cannot be read or is empty
         ├── DivergenceError          the loss is no longer a number
@@ -104,6 +105,20 @@ class NotFiniteError(DecodingError):
 
 class NativeError(TranslationError):
     """The native library is missing, or cannot compute this; PyTorch can."""
+
+
+class MissingTorchError(TranslationError):
+    """PyTorch is not installed, and something needs it.
+
+    Args:
+        need: What needs it, a noun phrase.
+    """
+
+    def __init__(self, need: str) -> None:
+        super().__init__(
+            f"{need} needs PyTorch, which is not installed here: install the extra `torch` "
+            "(`pip install --editable '.[torch]'`), or use an image built with EXTRAS=otel,torch"
+        )
 
 
 class TrainingError(TranslationError):

@@ -1,9 +1,10 @@
-"""The few checks that configuration classes share; each raises ConfigError with the field's name."""
+"""The few checks that many modules share; those of a field raise ConfigError with its name."""
 
 import math
 from collections.abc import Collection
+from importlib.util import find_spec
 
-from model.errors import ConfigError
+from model.errors import ConfigError, MissingTorchError
 
 
 def require(condition: bool, field: str, requirement: str, value: object) -> None:
@@ -55,3 +56,14 @@ def require_number(
         and (value < maximum if open_maximum else value <= maximum)
     )
     require(fits, field, f"a number {bounds}", value)
+
+
+def has_torch() -> bool:
+    """Returns whether PyTorch is installed, without loading it."""
+    return find_spec("torch") is not None
+
+
+def require_torch(need: str) -> None:
+    """Raises MissingTorchError if PyTorch is not installed; `need` is what needs it, a noun phrase."""
+    if not has_torch():
+        raise MissingTorchError(need)

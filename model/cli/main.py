@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-from model.errors import ConfigError, TranslationError, UnsupportedLanguageError
+from model.errors import ConfigError, MissingTorchError, TranslationError, UnsupportedLanguageError
 
 # Other packages add commands, as the service does with `serve`.
 ENTRY_POINTS = "dragoman.commands"
@@ -76,7 +76,12 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Parses the other arguments and runs the command."""
         with _one_line_errors():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except ModuleNotFoundError as missing:
+                if missing.name != "torch":
+                    raise
+                raise MissingTorchError(f"`dragoman {ctx.invoked_subcommand}`") from missing
 
 
 class Failure(click.ClickException):

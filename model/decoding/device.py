@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Literal, cast
 
-from model.validators import require, require_choice
+from model.validators import has_torch, require, require_choice, require_torch
 
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 
@@ -28,6 +28,7 @@ def resolve_device(name: str) -> str:
 
     Raises:
         ConfigError: If there is no such device.
+        MissingTorchError: If it is a GPU and PyTorch is not installed.
     """
     if name == "auto":
         return "cuda" if _num_gpus() else "cpu"
@@ -35,6 +36,7 @@ def resolve_device(name: str) -> str:
     well_formed = kind in DEVICES and (not index or (kind == "cuda" and index.isdecimal()))
     require(well_formed, "device", "one of " + ", ".join(DEVICES), name)
     if kind == "cuda":
+        require_torch(f"the device {name}")
         require(int(index or 0) < _num_gpus(), "device", "auto or cpu, as there is no such GPU", name)
     return name
 
@@ -59,8 +61,8 @@ def resolve_precision(name: str, device: str, *, is_native: bool) -> Precision:
 
 
 def may_have_gpu() -> bool:
-    """Whether this machine has the driver of a GPU, which PyTorch may find unusable all the same."""
-    return any(driver.exists() for driver in _DRIVERS)
+    """Whether PyTorch is installed and there is the driver of a GPU, which may be unusable all the same."""
+    return has_torch() and any(driver.exists() for driver in _DRIVERS)
 
 
 def _num_gpus() -> int:

@@ -19,6 +19,7 @@ from model.decoding.engine import DecodingEngine
 from model.decoding.runner import Runner
 from model.errors import ConfigError, NativeError
 from model.request import MAX_BEAM_SIZE
+from model.validators import require_torch
 
 if TYPE_CHECKING:
     import torch
@@ -141,6 +142,7 @@ def _factory(
         except NativeError as reason:
             if memory is not None and memory.is_packed:
                 raise
+            require_torch(f"decoding without the native library ({reason})")
             logger.info("decoding with PyTorch, not natively: %s", reason)
     return torch_factory(checkpoint, resolved, resolve_precision(precision, resolved, is_native=False))
 

@@ -18,6 +18,7 @@ from model.checkpoint.importing.foreign import constant, read_object, refusal
 from model.checkpoint.weights import StorageType, StoredTensor
 from model.checkpoint.writing import Read
 from model.errors import CheckpointError
+from model.validators import require_torch
 
 _SINGLE, _PICKLE = "model.safetensors", "pytorch_model.bin"
 _INDEX = ".index.json"
@@ -135,7 +136,9 @@ def unpickle(path: Path, folder: Path) -> Path:
 
     Raises:
         CheckpointError: If the file holds anything but tensors.
+        MissingTorchError: If PyTorch is not installed.
     """
+    require_torch(f"reading the pickle {path.name}")
     result = folder / f"{path.stem}.safetensors"
     command = [
         sys.executable,
