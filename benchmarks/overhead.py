@@ -16,7 +16,7 @@ from benchmarks.harness.options import Timing, benchmark, counted, deliver, timi
 from benchmarks.harness.report import Report, rounded
 from benchmarks.harness.texts import SENTENCES
 from benchmarks.harness.timing import median, ratio_of, take_turns
-from benchmarks.load.generator import Job, keep_busy_apart
+from benchmarks.load.generator import ClosedLoop, run_closed_loop_apart
 from benchmarks.services import Service, echo_service, null_service
 from model.cli.options import only_checkpoint
 from model.training.data.corpus import read_lines
@@ -24,17 +24,17 @@ from model.training.data.corpus import read_lines
 _COUNT = 32
 
 
-def _job(port: int, connections: int, seconds: float) -> Job:
+def _job(port: int, connections: int, seconds: float) -> ClosedLoop:
     """Short sentences, sent without options, as most clients do."""
     texts = [line.split("\t")[0] for line in list(read_lines(SENTENCES))[:_COUNT]]
     bodies = [json.dumps({"q": text, "source": "en", "target": "fr"}) for text in texts]
-    return Job(port=port, bodies=bodies, concurrency=connections, seconds=seconds)
+    return ClosedLoop(port=port, bodies=bodies, concurrency=connections, seconds=seconds)
 
 
 def _cost(service: Service, connections: int, seconds: float, _round: int) -> float:
     """Microseconds of the service's processor time for each good answer."""
     before = service.processor_seconds()
-    busy = keep_busy_apart(_job(service.port, connections, seconds))
+    busy = run_closed_loop_apart(_job(service.port, connections, seconds))
     good = sum(status == 200 for _, _, status in busy.samples)
     return (service.processor_seconds() - before) / max(good, 1) * 1e6
 

@@ -1,7 +1,7 @@
 """How many requests a service answers, and how fast: ours, FastAPI with CTranslate2, and an echo.
 
 python -m benchmarks.serve --shape small --output runs/bench
-python -m benchmarks.serve --checkpoint checkpoints --null-backend
+python -m benchmarks.serve --checkpoint checkpoints
 """
 
 import json
@@ -31,14 +31,13 @@ from benchmarks.harness.options import (
 from benchmarks.harness.report import Report, Row, rounded
 from benchmarks.harness.texts import MIXED, SHORT, STEADY, SizedText, word_texts
 from benchmarks.harness.timing import median, percentile, ratio_of, take_turns
-from benchmarks.load.generator import Busy, Job, keep_busy_apart
+from benchmarks.load.generator import ClosedLoop, ClosedLoopResult, run_closed_loop_apart
 from benchmarks.services import (
     Service,
     ServiceSpec,
     ctranslate2_service,
     dragoman_service,
     echo_service,
-    null_service,
 )
 from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.formats.export import export_checkpoint
@@ -69,7 +68,7 @@ class Workload:
     pair: tuple[str, str]  # languages of the texts and of the translations
     decoding: Mapping[str, object]  # options of every request
 
-    def job(self, port: int, *, alone: bool = False) -> Job:
+    def job(self, port: int, *, alone: bool = False) -> ClosedLoop:
         """What the generator is to do; `alone` sends each text once, one at a time."""
         source, target = self.pair
         bodies = [
@@ -81,7 +80,7 @@ class Workload:
             }
             for text in self.texts
         ]
-        return Job(
+        return ClosedLoop(
             port=port,
             bodies=[json.dumps(body, ensure_ascii=False) for body in bodies],
             concurrency=1 if alone else self.concurrency,
@@ -104,10 +103,10 @@ class Traffic:
     short_p99: float  # that of short texts; NaN of none
 
 
-def send(service: Service, load: Workload) -> tuple[Traffic, Busy]:
+def send(service: Service, load: Workload) -> tuple[Traffic, ClosedLoopResult]:
     """Put a service under load; raises RuntimeError if the generator fails."""
     before = service.processor_seconds()
-    busy = keep_busy_apart(load.job(service.port))
+    busy = run_closed_loop_apart(load.job(service.port))
     computed = service.processor_seconds() - before
     good = sorted((seconds, which) for which, seconds, status in busy.samples if status == 200)
     latencies = [seconds for seconds, _ in good]
@@ -197,7 +196,9 @@ def measure(
     services: Sequence[Service], load: Workload, references: Sequence[str], rounds: int
 ) -> list[Result]:
     """Send every text alone, then the load in turns."""
-    alone = {each.spec: _translations(keep_busy_apart(load.job(each.port, alone=True))) for each in services}
+    alone = {
+        each.spec: _translations(run_closed_loop_apart(load.job(each.port, alone=True))) for each in services
+    }
     seen: dict[ServiceSpec, list[Traffic]] = {each.spec: [] for each in services}
     changed: dict[ServiceSpec, set[int]] = {each.spec: set() for each in services}
 
@@ -222,7 +223,7 @@ def measure(
     ]
 
 
-def _translations(busy: Busy) -> dict[int, set[str]]:
+def _translations(busy: ClosedLoopResult) -> dict[int, set[str]]:
     return {which: set(map(translation, bodies)) for which, bodies in busy.answers.items()}
 
 
@@ -257,7 +258,6 @@ def reference_translations(checkpoint: Checkpoint, load: Workload) -> list[str]:
     help="Precision of all services; in float32 their answers must be equal.",
 )
 @click.option("--search", default="greedy", type=click.Choice(list(SEARCHES)), help="How.")
-@click.option("--null-backend", is_flag=True, help="Also ours with an engine that answers at once.")
 @device_option
 @timing_options
 def main(
@@ -270,7 +270,6 @@ def main(
     seconds: float,
     precision: str,
     search: str,
-    null_backend: bool,
     device: str,
     timing: Timing,
 ) -> None:
@@ -302,7 +301,7 @@ def main(
         for threads in workers:
             specs.append(dragoman_service(folder, workers=threads, **how))
             specs.append(ctranslate2_service(exported, workers=threads, search=options, **how))
-        specs += [*([null_service(folder)] if null_backend else []), echo_service()]
+        specs.append(echo_service())
         texts = {kind: word_texts(served.tokenizer, _KINDS[kind], count, timing.seed) for kind in kinds}
         services = [running.enter_context(Service(spec)) for spec in specs]
         results: list[Result] = []

@@ -1,11 +1,11 @@
 """Two ways to put a service under load, both cheap.
 
-In a closed loop (`keep_busy`) each connection sends its next request as soon as it has an answer. That
-measures capacity, but asks less of a service the slower it is ("coordinated omission"). In an open loop
-(`send`) the times of arrival are drawn beforehand as a Poisson stream, and a latency counts from when its
-request was meant to be sent.
+In a closed loop each connection sends its next request as soon as it has an answer. That measures capacity,
+but asks less of a service the slower it is ("coordinated omission"). In an open loop the times of arrival are
+drawn beforehand as a Poisson stream, and a latency counts from when its request was meant to be sent.
 
-As a process, `python -m benchmarks.load.generator` reads a `Job` as a line of JSON and writes a `Busy`.
+As a process, `python -m benchmarks.load.generator` reads a `ClosedLoop` as a line of JSON and writes its
+result as another.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from typing import NamedTuple, Self
 
 REFUSALS = (429, 503)
 COMMAND = (sys.executable, "-m", "benchmarks.load.generator")
-"""Starts a process that does one `Job`."""
+"""Starts a process that does one `ClosedLoop`."""
 _ROOT = Path(__file__).parents[2]
 _HEAD = "POST /translate HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {length}\r\n\r\n"
 _END_OF_HEAD, _LENGTH = b"\r\n\r\n", b"content-length:"
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class ClosedLoop:
     """A closed loop."""
 
     host: str = "127.0.0.1"  # address of the service
@@ -124,7 +124,7 @@ class Job:
 
 
 @dataclass
-class Busy:
+class ClosedLoopResult:
     """What a closed loop saw."""
 
     # Which body, seconds until its answer, HTTP status
@@ -133,14 +133,14 @@ class Busy:
     seconds: float = 0.0  # from the end of the warm-up until the last answer
 
 
-async def keep_busy(job: Job) -> Busy:
+async def run_closed_loop(job: ClosedLoop) -> ClosedLoopResult:
     """Keep every connection of a closed loop busy.
 
     Raises:
         OSError: If a connection was lost.
     """
     requests = [message(job.host, body, job.headers) for body in job.bodies]
-    busy, turns = Busy(), count()
+    busy, turns = ClosedLoopResult(), count()
     most = math.inf if job.most is None else job.most
     connections = [await Connection.open(job.host, job.port, job.source) for _ in range(job.concurrency)]
     begins = time.perf_counter() + job.warm_up_seconds
@@ -161,7 +161,7 @@ async def keep_busy(job: Job) -> Busy:
     return busy
 
 
-def keep_busy_apart(job: Job) -> Busy:
+def run_closed_loop_apart(job: ClosedLoop) -> ClosedLoopResult:
     """Do a closed loop in a process of its own.
 
     Raises:
@@ -173,11 +173,11 @@ def keep_busy_apart(job: Job) -> Busy:
         raise RuntimeError(f"no load on port {job.port}: {outcome.stderr.strip().splitlines()[-1]}")
     seen = json.loads(outcome.stdout)
     seen["answers"] = {int(which): set(answers) for which, answers in seen["answers"].items()}
-    return Busy(**seen)
+    return ClosedLoopResult(**seen)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class OpenLoop:
     """An open loop."""
 
     host: str  # address of the service
@@ -210,7 +210,7 @@ class Sample(NamedTuple):
 
 
 @dataclass
-class Seen:
+class OpenLoopResult:
     """What an open loop saw."""
 
     samples: list[Sample] = field(default_factory=list)  # answered requests
@@ -223,7 +223,7 @@ class Seen:
         return sum(sample.status == 200 and sample.ended <= seconds for sample in self.samples) / seconds
 
 
-async def send(stream: Stream) -> Seen:
+async def run_open_loop(stream: OpenLoop) -> OpenLoopResult:
     """Send a whole stream, and wait for the answers."""
     sender, was_enabled = _Sender(stream), gc.isenabled()
     gc.disable()  # its pauses would show in latencies
@@ -245,8 +245,8 @@ async def send(stream: Stream) -> Seen:
 class _Sender:
     """Sends each request of an open loop in a task of its own, on a free connection or a new one."""
 
-    def __init__(self, stream: Stream) -> None:
-        self.seen = Seen()
+    def __init__(self, stream: OpenLoop) -> None:
+        self.seen = OpenLoopResult()
         self._stream, self._requests = stream, cycle(stream.requests)
         self._free: list[Connection] = []
         self._permits = asyncio.Semaphore(stream.most_connections)
@@ -309,7 +309,7 @@ class _Sender:
 
 def main() -> None:
     """Do one job."""
-    busy = asyncio.run(keep_busy(Job(**json.loads(sys.stdin.readline()))))
+    busy = asyncio.run(run_closed_loop(ClosedLoop(**json.loads(sys.stdin.readline()))))
     answers = {which: sorted(seen) for which, seen in busy.answers.items()}
     print(json.dumps({**vars(busy), "answers": answers}))
 

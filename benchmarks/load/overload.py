@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from urllib.request import urlopen
 
 from benchmarks.harness.timing import percentile
-from benchmarks.load.generator import REFUSALS, Job, Seen, Stream, keep_busy, send
+from benchmarks.load.generator import (
+    REFUSALS,
+    ClosedLoop,
+    OpenLoop,
+    OpenLoopResult,
+    run_closed_loop,
+    run_open_loop,
+)
 from benchmarks.load.objectives import Level
 from benchmarks.load.target import Accounts, Client, Target
 from benchmarks.load.texts import sentence_requests
@@ -29,7 +36,7 @@ async def measure_capacity(target: Target, client: Client, *, connections: int, 
         RuntimeError: If no answer was good.
         OSError: If a connection was lost.
     """
-    job = Job(
+    job = ClosedLoop(
         host=target.host,
         port=target.port,
         headers=client.headers,
@@ -39,7 +46,7 @@ async def measure_capacity(target: Target, client: Client, *, connections: int, 
         seconds=min(seconds, _MOST_CAPACITY_SECONDS),
         warm_up_seconds=1.0,
     )
-    busy = await keep_busy(job)
+    busy = await run_closed_loop(job)
     good = sum(status == 200 for _, _, status in busy.samples)
     if not good:
         raise RuntimeError(f"of {len(busy.samples)} requests none was answered well")
@@ -51,8 +58,8 @@ class Overload:
     """What was done to a service, and what it did."""
 
     capacity: float  # good answers a second before
-    stream: Stream  # what it was offered
-    seen: Seen  # what came of that
+    stream: OpenLoop  # what it was offered
+    seen: OpenLoopResult  # what came of that
     before: Accounts  # what it had counted before
     after: Accounts  # what it had counted when all was over
     longest_wait: float  # seconds that its settings permit an accepted request to take
@@ -72,7 +79,7 @@ async def _overload(target: Target, connections: int, seconds: float, factor: fl
     (client,) = target.clients(1)
     capacity = await measure_capacity(target, client, connections=connections, seconds=seconds)
     await _idle(target.url)
-    stream = Stream(
+    stream = OpenLoop(
         host=target.host,
         port=target.port,
         requests=target.requests(client, sentence_requests()),
@@ -81,7 +88,7 @@ async def _overload(target: Target, connections: int, seconds: float, factor: fl
         source=client.address,
     )
     before = Accounts.of(target.url)
-    seen = await send(stream)
+    seen = await run_open_loop(stream)
     return Overload(
         capacity=capacity,
         stream=stream,

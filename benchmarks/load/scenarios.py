@@ -15,7 +15,7 @@ from gevent import sleep, spawn
 from gevent.subprocess import PIPE, Popen
 from locust import FastHttpUser, between, constant, constant_pacing, task
 
-from benchmarks.load.generator import COMMAND, REFUSALS, Job
+from benchmarks.load.generator import COMMAND, REFUSALS, ClosedLoop
 from benchmarks.load.objectives import REFUSED, Objectives
 from benchmarks.load.target import Target, keys_of
 from benchmarks.load.texts import DIRECTIONS, TEXTS, document, fault, longest_document, sentence_requests
@@ -168,7 +168,7 @@ class Modest(User):
         greedy = target.clients(2)[1]
         sleep(_SECONDS / 2)
         self._kind = "between"
-        job = Job(
+        job = ClosedLoop(
             host=target.host,
             port=target.port,
             headers=greedy.headers,

@@ -108,7 +108,8 @@ def evaluate(
     inputs = [*text.files, *filter(None, (translations_file, against_file))]
     if output is not None and any(is_file_of(file, output) for file in inputs):
         raise Misuse(f"--output must be another file than what is read, but is {output}")
-    from model.evaluation import report, significance
+    from model.evaluation import significance
+    from model.evaluation.evaluation import evaluate_output
 
     if confidence or against or against_file:
         significance.check_seed()
@@ -121,7 +122,7 @@ def evaluate(
         baseline = _System.load(other, against_file)
     pair = _pair([system, baseline], languages, read)
     evaluations = [
-        report.evaluate(
+        evaluate_output(
             each,
             direction,
             system.translate(each, direction, decoding, text.limit),

@@ -28,7 +28,7 @@ def report(run: Path, attention: int | None) -> None:
     from model.training.run_folder.folder import RunFolder
 
     try:
-        from model.training.report.report import write_report
+        from model.training.report.page import write_report
 
         page = write_report(RunFolder(run), attention=attention)
     except ModuleNotFoundError as missing:

@@ -16,9 +16,9 @@ from model.config import TransformerConfig
 from model.errors import TrainingError
 from model.files import write_text_atomically
 from model.training.report.log import Event, RunLog, tensorboard_writer
+from model.training.report.page import report_if_possible
 from model.training.report.progress import Progress
 from model.training.report.provenance import RunDescription
-from model.training.report.report import report_if_possible
 from model.training.report.translations import KeptTranslations, Translations
 from model.training.run_folder.checkpoint_retention import CheckpointRetention
 from model.training.run_folder.folder import RunFolder

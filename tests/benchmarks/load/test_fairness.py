@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from benchmarks.load.generator import Stream, send
+from benchmarks.load.generator import OpenLoop, run_open_loop
 from benchmarks.load.target import Client, Target, scrape
 from benchmarks.load.texts import TEXTS
 from tests.app.remote import JSON, Live, running, wait_for
@@ -27,7 +27,7 @@ def slow() -> Iterator[Live]:
 def asked_by_another(live: Live, texts: Sequence[str]) -> Iterator[None]:
     """Another client has some sixty requests of these texts in flight, and most of their sentences wait."""
     target = Target.of(live.url)
-    stream = Stream(
+    stream = OpenLoop(
         host=target.host,
         port=target.port,
         requests=target.requests(Client(), [json.dumps({"q": texts, "source": "en", "target": "fr"})]),
@@ -36,7 +36,7 @@ def asked_by_another(live: Live, texts: Sequence[str]) -> Iterator[None]:
         source="127.0.0.2",
     )
     with ThreadPoolExecutor() as pool:
-        sending = pool.submit(lambda: asyncio.run(send(stream)))
+        sending = pool.submit(lambda: asyncio.run(run_open_loop(stream)))
         wait_for(lambda: require_waiting(live, 4 * REQUESTS), seconds=20)
         yield
         seen = sending.result()

@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from benchmarks.load.generator import Busy, Job, Seen, Stream, keep_busy, send
+from benchmarks.load.generator import (
+    ClosedLoop,
+    ClosedLoopResult,
+    OpenLoop,
+    OpenLoopResult,
+    run_closed_loop,
+    run_open_loop,
+)
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
-STREAM = Stream(host="127.0.0.1", port=0, requests=[REQUEST], rate=200, seconds=0.5, patience=60)
+STREAM = OpenLoop(host="127.0.0.1", port=0, requests=[REQUEST], rate=200, seconds=0.5, patience=60)
 
 
 def answer(status: int, field: str = "") -> bytes:
@@ -38,33 +45,33 @@ class Server(asyncio.Protocol):
             self._transport.write(self._reply)
 
 
-def sent_to(reply: bytes | None, *, seconds: float = 0.0, **changes: Any) -> tuple[Seen, int]:
+def sent_to(reply: bytes | None, *, seconds: float = 0.0, **changes: Any) -> tuple[OpenLoopResult, int]:
     """What comes of a stream to such a server, and how many requests it had."""
 
-    async def run() -> tuple[Seen, int]:
+    async def run() -> tuple[OpenLoopResult, int]:
         server = await asyncio.get_running_loop().create_server(
             lambda: Server(reply, seconds), "127.0.0.1", 0
         )
         async with server:
             stream = replace(STREAM, port=server.sockets[0].getsockname()[1], **changes)
-            return await send(stream), len(list(stream.arrivals()))
+            return await run_open_loop(stream), len(list(stream.arrivals()))
 
     return asyncio.run(run())
 
 
-def kept_busy(reply: bytes | None, job: Job) -> Busy:
+def kept_busy(reply: bytes | None, job: ClosedLoop) -> ClosedLoopResult:
     """What a closed loop sees of such a server."""
 
-    async def run() -> Busy:
+    async def run() -> ClosedLoopResult:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Server(reply, 0.0), "127.0.0.1", 0)
         async with server:
-            return await keep_busy(replace(job, port=server.sockets[0].getsockname()[1]))
+            return await run_closed_loop(replace(job, port=server.sockets[0].getsockname()[1]))
 
     return asyncio.run(run())
 
 
-CLOSED = Job(port=0, bodies=["{}", "[]"], concurrency=3, seconds=None, most=7)
+CLOSED = ClosedLoop(port=0, bodies=["{}", "[]"], concurrency=3, seconds=None, most=7)
 
 
 def test_a_closed_loop_sends_its_bodies_in_turn_and_ends_by_their_number() -> None:
@@ -132,5 +139,5 @@ def test_a_connection_that_ends_loses_its_request_and_is_replaced() -> None:
 
 
 def test_where_nobody_listens_all_is_lost() -> None:
-    seen = asyncio.run(send(replace(STREAM, port=1)))
+    seen = asyncio.run(run_open_loop(replace(STREAM, port=1)))
     assert seen.lost + seen.unsent == len(list(STREAM.arrivals()))

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.load.generator import REFUSALS, Sample, Seen, Stream, send
+from benchmarks.load.generator import REFUSALS, OpenLoop, OpenLoopResult, Sample, run_open_loop
 from benchmarks.load.overload import Overload, judge, overload
 from benchmarks.load.target import Accounts, Target
 from benchmarks.load.texts import sentence_requests
 from tests.app.remote import Live, running
 
-STREAM = Stream(host="127.0.0.1", port=1, requests=[b""], rate=2, seconds=10)
+STREAM = OpenLoop(host="127.0.0.1", port=1, requests=[b""], rate=2, seconds=10)
 
 
 def accounts(**figures: float) -> Accounts:
@@ -27,7 +27,7 @@ def sample(status: int, *, taking: float = 0.01, is_orderly: bool = True) -> Sam
 GOOD = Overload(
     capacity=1.0,
     stream=STREAM,
-    seen=Seen([sample(200, taking=2.0)] * 10 + [sample(503), sample(429)]),
+    seen=OpenLoopResult([sample(200, taking=2.0)] * 10 + [sample(503), sample(429)]),
     before=accounts(accepted=6, answered=5, resident=2e8),
     after=accounts(accepted=19, answered=16, refused=2, resident=2e8),
     longest_wait=3.0,
@@ -45,17 +45,17 @@ def test_a_service_that_bears_it_misses_nothing() -> None:
 @pytest.mark.parametrize(
     ("extra", "objective"),
     [
-        (Seen([sample(504)]), "answers other than 200, 429 and 503"),
-        (Seen([sample(503, is_orderly=False)]), "refusals without Retry-After"),
-        (Seen([sample(200, taking=3.1)]), "accepted: p99, from arrival"),
-        (Seen([sample(503, taking=0.1)] * 5), "refused: p50, from sending"),
-        (Seen(lost=1), "lost connections"),
-        (Seen(left=1), "clients that gave up waiting"),
-        (Seen(unsent=1), "sent, of 2 a second"),
+        (OpenLoopResult([sample(504)]), "answers other than 200, 429 and 503"),
+        (OpenLoopResult([sample(503, is_orderly=False)]), "refusals without Retry-After"),
+        (OpenLoopResult([sample(200, taking=3.1)]), "accepted: p99, from arrival"),
+        (OpenLoopResult([sample(503, taking=0.1)] * 5), "refused: p50, from sending"),
+        (OpenLoopResult(lost=1), "lost connections"),
+        (OpenLoopResult(left=1), "clients that gave up waiting"),
+        (OpenLoopResult(unsent=1), "sent, of 2 a second"),
     ],
 )
-def test_each_fault_is_named(extra: Seen, objective: str) -> None:
-    seen = Seen([*GOOD.seen.samples, *extra.samples], extra.lost, extra.left, extra.unsent)
+def test_each_fault_is_named(extra: OpenLoopResult, objective: str) -> None:
+    seen = OpenLoopResult([*GOOD.seen.samples, *extra.samples], extra.lost, extra.left, extra.unsent)
     assert objective in missed(replace(GOOD, seen=seen))
 
 
@@ -104,8 +104,8 @@ def test_a_burst_of_800_is_answered_or_refused(slow: Live) -> None:
     (client,) = target.clients(1)
     requests = target.requests(client, sentence_requests())
     before = Accounts.of(slow.url)
-    stream = Stream(host=target.host, port=target.port, requests=requests, rate=1e5, seconds=800 / 1e5)
-    seen = asyncio.run(send(stream))
+    stream = OpenLoop(host=target.host, port=target.port, requests=requests, rate=1e5, seconds=800 / 1e5)
+    seen = asyncio.run(run_open_loop(stream))
     after = Accounts.of(slow.url)
     refused = [sample for sample in seen.samples if sample.status in REFUSALS]
     answered = [sample for sample in seen.samples if sample.status == 200]

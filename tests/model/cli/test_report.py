@@ -48,7 +48,7 @@ def test_without_the_extra_it_says_what_to_install(
     def missing(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
 
-    monkeypatch.setattr("model.training.report.report.write_report", missing)
+    monkeypatch.setattr("model.training.report.page.write_report", missing)
     result = run("report", tmp_path)
     assert result.exit_code == 1
     assert result.stderr == "dragoman: a report needs matplotlib: pip install --editable '.[train]'\n"

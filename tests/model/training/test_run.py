@@ -13,7 +13,7 @@ from model.errors import ConfigError, DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
 from model.training.optimisation.step import Update
 from model.training.report.log import RunLog
-from model.training.report.report import write_report
+from model.training.report.page import write_report
 from model.training.run import Run, open_run
 from model.training.run_folder.checkpoint_retention import CheckpointRetention
 from model.training.run_folder.state import load_run_state

@@ -84,7 +84,7 @@ class Evaluation:
                 yield f"speed {self.baseline.speed}"
 
 
-def evaluate(
+def evaluate_output(
     text: EvaluationText,
     pair: Pair,
     output: SystemOutput,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from model.training.report.report import report_if_possible, write_report
+from model.training.report.page import report_if_possible, write_report
 from model.training.report.translations import KeptTranslations, Translations
 from model.training.run import Run, open_run
 from model.training.run_folder.folder import RunFolder
@@ -153,7 +153,7 @@ def test_a_report_that_cannot_be_written_is_logged(
     with caplog.at_level(logging.ERROR):
         report_if_possible(RunFolder(tmp_path))
     assert "no report: " in caplog.text
-    monkeypatch.setattr("model.training.report.report.write_report", draw)
+    monkeypatch.setattr("model.training.report.page.write_report", draw)
     report_if_possible(RunFolder(tmp_path))
     assert "a broken font" in caplog.text
     assert caplog.text.count(f"dragoman report {tmp_path}") == 2
