@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines import beams
 from benchmarks.engines.ours import load_reference
 from benchmarks.engines.weights import SHAPES, random_checkpoint
 from benchmarks.harness.texts import random_sentences
@@ -34,7 +33,3 @@ def test_a_random_network_writes_words_up_to_the_limit(folder: Path) -> None:
     assert [len(ids) for ids in translations] == [7] * 5
     assert min(map(min, translations)) >= 262
     assert len(set(translations)) == 5
-
-
-def test_greedy_is_one_beam() -> None:
-    assert (beams(GREEDY), beams(DecodeOptions(beam_size=3))) == (1, 3)

@@ -1,6 +1,5 @@
 """Texts of known lengths, and a user's text as engines get it."""
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -36,13 +35,6 @@ def test_sentences_come_longest_first_with_their_references(tmp_path: Path, tiny
     assert text.references == ["Où est la gare ?", "Bonjour."]
     encode = text.checkpoint.tokenizer.encode_target
     assert text.bleu([tuple(encode(each)[:-1]) for each in text.references]) == pytest.approx(100)
-
-
-def test_a_packed_file_of_pairs_is_read_too(tmp_path: Path, tiny_checkpoint: Path) -> None:
-    packed = tmp_path / "pairs.tsv.gz"
-    packed.write_bytes(gzip.compress(b"Thank you.\tMerci.\r\nThe cat\xe2\x80\xa8sleeps.\tLe chat dort.\n"))
-    text = read_text(load_checkpoint(tiny_checkpoint), packed, "fr", 10)
-    assert sorted(text.references) == ["Le chat dort.", "Merci."]
 
 
 def test_without_references_there_is_no_score(tmp_path: Path, tiny_checkpoint: Path) -> None:

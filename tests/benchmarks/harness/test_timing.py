@@ -1,8 +1,6 @@
 """Taking turns, and comparing within a round."""
 
-import math
-
-from benchmarks.harness.timing import Ratio, median, percentile, speed_ratio, take_turns
+from benchmarks.harness.timing import Ratio, percentile, speed_ratio, take_turns
 
 
 def test_every_round_begins_with_another_participant() -> None:
@@ -25,8 +23,3 @@ def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
 
 def test_percentiles_are_values_that_were_seen() -> None:
     assert [percentile([1, 2, 3, 4], share) for share in (0, 0.5, 0.99)] == [1, 3, 4]
-
-
-def test_nothing_has_no_percentile() -> None:
-    assert math.isnan(percentile([], 0.5))
-    assert math.isnan(median([]))

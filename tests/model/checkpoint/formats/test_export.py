@@ -46,23 +46,6 @@ def by_hugging_face(folder: Path, texts: Sequence[str]) -> list[str]:
     return decoded
 
 
-def test_ctranslate2_translates_as_we_do(
-    checkpoint: Checkpoint, phrases: Sequence[tuple[str, str]], tmp_path: Path
-) -> None:
-    export_checkpoint(checkpoint, tmp_path / "out", "ctranslate2")
-    texts = [english for english, _ in phrases]
-    assert by_ctranslate2(tmp_path / "out", texts) == ours(checkpoint.folder, texts)
-
-
-@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
-def test_hugging_face_translates_as_we_do(
-    checkpoint: Checkpoint, phrases: Sequence[tuple[str, str]], tmp_path: Path
-) -> None:
-    export_checkpoint(checkpoint, tmp_path / "out", "pegasus")
-    texts = [english for english, _ in phrases]
-    assert by_hugging_face(tmp_path / "out", texts) == ours(checkpoint.folder, texts)
-
-
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 def test_the_embedded_checkpoint_translates_real_sentences_alike_everywhere(tmp_path: Path) -> None:
     lines = (ROOT / "examples" / "phrases-valid.en-fr.tsv").read_text(encoding="utf-8").splitlines()
