@@ -278,12 +278,12 @@ def main(
     Exit status 1 if one of ours fails a request or gives a text another translation under load, or if
     in float32 a service translates otherwise than the reference.
     """
-    how = {"precision": precision, "device": device}
     settings = {
         "checkpoint": checkpoint or shape,
         "search": search,
         "seconds": seconds,
-        **how,
+        "precision": precision,
+        "device": device,
         **vars(timing),
     }
     report = Report(timing.name or "serve", settings, workers)
@@ -294,21 +294,14 @@ def main(
             if checkpoint is None
             else only_checkpoint(checkpoint)
         )
-        served, exported = load_checkpoint(folder), Path(scratch) / "exported"
-        export_checkpoint(served, exported, "ctranslate2", precision)
-        options = served.card.options(SEARCHES[search])
-        specs: list[ServiceSpec] = []
-        for threads in workers:
-            specs.append(dragoman_service(folder, workers=threads, **how))
-            specs.append(ctranslate2_service(exported, workers=threads, search=options, **how))
-        specs.append(echo_service())
-        texts = {kind: word_texts(served.tokenizer, _KINDS[kind], count, timing.seed) for kind in kinds}
+        served = load_checkpoint(folder)
+        specs = _specs(served, Path(scratch) / "exported", workers, search, precision, device)
         services = [running.enter_context(Service(spec)) for spec in specs]
         results: list[Result] = []
         for kind, connections in product(kinds, concurrency):
             load = Workload(
                 name=kind,
-                texts=texts[kind],
+                texts=word_texts(served.tokenizer, _KINDS[kind], count, timing.seed),
                 concurrency=connections,
                 seconds=seconds,
                 pair=served.card.pairs[0],
@@ -321,6 +314,19 @@ def main(
     is_exact = precision == EXACT and search == "greedy"
     if any(each.is_wrong(is_exact=is_exact) for each in results):
         raise click.exceptions.Exit(1)
+
+
+def _specs(
+    served: Checkpoint, exported: Path, workers: Sequence[int], search: str, precision: str, device: str
+) -> list[ServiceSpec]:
+    """Ours and CTranslate2's with each number of workers, then the echo."""
+    export_checkpoint(served, exported, "ctranslate2", precision)
+    options, how = served.card.options(SEARCHES[search]), {"precision": precision, "device": device}
+    specs: list[ServiceSpec] = []
+    for threads in workers:
+        specs.append(dragoman_service(served.folder, workers=threads, **how))
+        specs.append(ctranslate2_service(exported, workers=threads, search=options, **how))
+    return [*specs, echo_service()]
 
 
 def _ratios(results: Sequence[Result], workers: Sequence[int], num_services: int) -> list[Row]:
