@@ -37,7 +37,7 @@ async def translate(
     while not double.calls:
         await asyncio.sleep(0.001)
     others = [asyncio.create_task(batcher.translate(*source)) for source in sources[1:]]
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0)  # lets each of them join the queue
     double.may_answer.set()
     answers = await asyncio.gather(first, *others)
     running.cancel()
