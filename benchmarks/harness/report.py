@@ -1,12 +1,13 @@
 """Reports of benchmarks: Markdown tables to read, and JSON with every figure."""
 
 import dataclasses
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_json
 
 from benchmarks.harness.machine import describe_machine
 
@@ -55,13 +56,13 @@ class Report:
         content = {
             "name": self.name,
             "machine": describe_machine(self.threads),
-            "settings": self.settings,
+            # The folder of a file differs from machine to machine.
+            "settings": {n: v.name if isinstance(v, Path) else v for n, v in self.settings.items()},
             "notes": self.notes,
             "tables": [{"title": title, "rows": rows} for title, rows in self._tables.items()],
             "results": self._results,
         }
-        text = json.dumps(_finite(content), indent=1, default=_plain, ensure_ascii=False, allow_nan=False)
-        (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
+        (folder / f"{self.name}.json").write_bytes(to_json(content, indent=1, inf_nan_mode="null") + b"\n")
         return markdown
 
     def _load_note(self) -> str:
@@ -86,17 +87,3 @@ def markdown_table(rows: Sequence[Row]) -> str:
     columns = list(rows[0]) if rows else []
     lines = [columns, ["---"] * len(columns), *(row.values() for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def _plain(value: object) -> str:
-    """The name of a file, whose folder differs from machine to machine; the text of anything else."""
-    return value.name if isinstance(value, Path) else str(value)
-
-
-def _finite(value: object) -> object:
-    """The same value with null for NaN and infinity, which JSON cannot hold."""
-    if isinstance(value, Mapping):
-        return {str(name): _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
