@@ -26,8 +26,8 @@ from model.cli.tune import LENGTH_PENALTIES
 from model.evaluation.scores import score_translations
 from model.evaluation.tuning import keep_best_search, searches, translate_with, try_searches
 from model.training.config.data import CorpusConfig
-from model.training.config.files import load_train_config, merged
-from model.training.config.train_config import LISTS, TrainConfig
+from model.training.config.files import load_train_config, merged, paths
+from model.training.config.train_config import TrainConfig
 from model.training.distributed.device import tuned_cpu
 from model.training.report.provenance import plain_config
 from model.training.run import open_run
@@ -151,11 +151,10 @@ def read_recipe(
     if folder is not None:
         changes = merged(changes, {"run": {"folder": str(folder)}})
     values = load_train_config(files, changes).to_dict()
-    for corpus in (corpus for name in LISTS for corpus in values[name] if data is not None):
-        for name in ("path", "target_path"):
-            place = Path(corpus[name] or "").resolve()
-            if corpus[name] is not None and place.is_relative_to(DATA):
-                corpus[name] = str(Path(data or DATA) / place.relative_to(DATA))
+    for table, name in paths(values):
+        place = Path(table[name]).resolve()
+        if data is not None and place.is_relative_to(DATA):
+            table[name] = str(data / place.relative_to(DATA))
     return TrainConfig.from_dict(values)
 
 

@@ -3,7 +3,8 @@
 import copy
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from model.errors import ConfigError
 from model.training.config.train_config import LISTS, TrainConfig
 
 Values = dict[str, Any]
+_PATHS = ("path", "target_path", "reuse", "folder", "start_from")
 
 
 def load_train_config(files: Sequence[Path], options: Mapping[str, Any]) -> TrainConfig:
@@ -28,7 +30,10 @@ def load_train_config(files: Sequence[Path], options: Mapping[str, Any]) -> Trai
     """
     values: Values = {}
     for file in files:
-        values = merged(values, anchored(_read_toml(file), file.parent))
+        added = _read_toml(file)
+        for table, name in paths(added):
+            table[name] = str(_tidy(file.parent / table[name]))
+        values = merged(values, added)
     return TrainConfig.from_dict(merged(values, options))
 
 
@@ -44,19 +49,13 @@ def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
     return result
 
 
-def anchored(values: Values, folder: Path) -> Values:
-    """Resolve paths relative to `folder`, in place; empty paths stay, and are refused later."""
-    corpora = [entry for key in LISTS for entry in _entries(values.get(key))]
-    places = [(entry, name) for entry in corpora for name in ("path", "target_path")]
-    places += [
-        (values.get("vocabulary"), "reuse"),
-        (values.get("run"), "folder"),
-        (values.get("run"), "start_from"),
-    ]
-    for section, name in places:
-        if isinstance(section, dict) and isinstance(section.get(name), str) and section[name]:
-            section[name] = str(_tidy(folder / section[name]))
-    return values
+def paths(values: Values) -> Iterator[tuple[Values, str]]:
+    """The table and the name of each path in a configuration; empty paths are left out, and refused later."""
+    lists = [values[name] for name in LISTS if isinstance(values.get(name), list)]
+    for table in (*chain(*lists), values.get("vocabulary"), values.get("run")):
+        for name in _PATHS if isinstance(table, dict) else ():
+            if isinstance(table.get(name), str) and table[name]:
+                yield table, name
 
 
 def _read_toml(file: Path) -> Values:
@@ -72,7 +71,3 @@ def _tidy(path: Path) -> Path:
     """The path without `..`, unless a symbolic link makes that another file."""
     tidy = Path(os.path.normpath(path))
     return tidy if tidy.resolve() == path.resolve() else path
-
-
-def _entries(tables: object) -> list[object]:
-    return tables if isinstance(tables, list) else []

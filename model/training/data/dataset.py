@@ -30,8 +30,6 @@ from model.training.data.token_store import (
 )
 from model.training.data.tokenisation import TokenChunk, tokenised_chunks
 
-__all__ = ["PairDataset", "data_fingerprint", "prepare"]
-
 _FORMAT_VERSION = 1
 _NO_COPIES = AugmentationConfig()
 

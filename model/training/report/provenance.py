@@ -15,7 +15,8 @@ import torch
 
 import model
 from model.training.config.data import CorpusConfig
-from model.training.config.train_config import LISTS, TrainConfig
+from model.training.config.files import paths
+from model.training.config.train_config import TrainConfig
 from model.training.data.corpus import corpus_files
 from model.training.run_folder.state import Position
 
@@ -84,14 +85,8 @@ def describe_machine(device: torch.device) -> dict[str, object]:
 def plain_config(config: TrainConfig) -> dict[str, Any]:
     """The configuration with each path cut to its last two parts."""
     values = config.to_dict()
-    for section in [
-        *(corpus for key in LISTS for corpus in values[key]),
-        values["vocabulary"],
-        values["run"],
-    ]:
-        for name in {"path", "target_path", "reuse", "folder", "start_from"}.intersection(section):
-            if section[name] is not None:
-                section[name] = "/".join(Path(section[name]).parts[-2:])
+    for table, name in paths(values):
+        table[name] = "/".join(Path(table[name]).parts[-2:])
     return values
 
 
