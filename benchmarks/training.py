@@ -37,7 +37,7 @@ from model.training.config.optimisation import OptimisationConfig
 from model.training.config.run import Precision, RunConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, plan_epoch
-from model.training.data.token_store import Lengths
+from model.training.data.dataset import Lengths
 from model.training.distributed.device import tune_cpu
 from model.training.optimisation.optimiser import build_optimiser
 from model.training.optimisation.step import Updater, autocast, sequence_loss

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from model.errors import CorpusError
 from model.training.config.data import BatchConfig
+from model.training.data.dataset import Indices, Lengths, PairDataset
 from model.training.data.piece_dropout import PieceDropouts, VariedRows
-from model.training.data.token_store import Indices, Lengths, PairDataset
 from model.validators import require, require_integer
 
 Item = TypeVar("Item")

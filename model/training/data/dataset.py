@@ -1,158 +1,214 @@
-"""ⓓ Tokenises corpora into files, and reuses the files while nothing has changed."""
+"""ⓓ Directed pairs of token ids in memory-mapped files."""
 
 import dataclasses
-import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from model.errors import CorpusError
-from model.files import atomic_folder
-from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
-from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
-from model.training.data.augmentation.augmenter import AUGMENTATION_VERSION
-from model.training.data.cleaning import CleaningReport
-from model.training.data.corpus import corpus_files
-from model.training.data.token_store import (
-    SECTION_DTYPE,
-    SECTIONS_FILE,
-    SOURCE,
-    TARGET,
-    DatasetIndex,
-    PairDataset,
-    Section,
-    TokenWriter,
-    write_index,
-)
-from model.training.data.tokenisation import TokenChunk, tokenised_chunks
 
-_FORMAT_VERSION = 1
-_NO_COPIES = AugmentationConfig()
+TokenArray = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+Indices = npt.NDArray[np.int64]
+Lengths = npt.NDArray[np.int32]
+
+INDEX_FILE = "index.json"
+SECTIONS_FILE = "pairs.sections"
+SECTION_DTYPE = np.uint16
 
 
-def prepare(
-    corpora: Sequence[CorpusConfig],
-    tokenizer_folder: Path,
-    cleaning: CleaningConfig,
-    folder: Path,
-    *,
-    augmentation: AugmentationConfig = _NO_COPIES,
-    writes: bool = True,
-) -> PairDataset:
-    """Tokenise corpora into a folder, or open the folder if it holds the same data already.
+def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
+    """The narrowest integer type for the ids of a vocabulary."""
+    return np.uint16 if vocab_size <= np.iinfo(np.uint16).max + 1 else np.uint32
 
-    Text is streamed: memory grows by about 20 bytes per pair (fingerprint, lengths). The folder is written
-    atomically.
+
+class Rows(NamedTuple):
+    """Concatenated sequences.
+
+    Attributes:
+        tokens: Tokens of all sequences.
+        lengths: Tokens of each sequence.
+    """
+
+    tokens: npt.NDArray[np.int64]
+    lengths: Lengths
+
+    def padded(self, pad_id: int) -> npt.NDArray[np.int64]:
+        """The sequences as rows, padded with `pad_id`, shape (len(lengths), longest)."""
+        is_token = np.arange(self.lengths.max())[None, :] < self.lengths[:, None]
+        padded = np.full(is_token.shape, pad_id, dtype=np.int64)
+        padded[is_token] = self.tokens
+        return padded
+
+
+class TokenWriter:
+    """Appends sequences to `<name>.tokens` and `<name>.offsets`, without keeping them in memory.
 
     Args:
-        corpora: Corpora to train on.
-        tokenizer_folder: Folder of the tokenizer.
-        cleaning: Which pairs are dropped.
-        folder: Folder of the tokenised pairs; other contents are replaced.
-        augmentation: Which altered copies to add.
-        writes: False if another process has just written the folder.
+        folder: An existing folder.
+        name: Name of the two files, which are overwritten.
+        vocab_size: Chooses two or four bytes per id.
+    """
+
+    def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
+        self._dtype = token_dtype(vocab_size)
+        self._tokens = (folder / f"{name}.tokens").open("wb")
+        self._offsets = (folder / f"{name}.offsets").open("wb")
+        self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        self._end = 0
+
+    def append(self, sequences: Sequence[Sequence[int]]) -> None:
+        """Append sequences."""
+        flat = np.fromiter(chain.from_iterable(sequences), dtype=self._dtype)
+        ends = self._end + np.cumsum([len(sequence) for sequence in sequences], dtype=np.int64)
+        self._tokens.write(flat.tobytes())
+        self._offsets.write(ends.tobytes())
+        self._end += len(flat)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tokens.close()
+        self._offsets.close()
+
+
+class TokenStore:
+    """Reads what a TokenWriter wrote; only the lengths are in memory.
+
+    Attributes:
+        lengths: Tokens of each sequence, shape (sequences,).
 
     Raises:
-        CorpusError: If a corpus cannot be read, ids cannot be written, or no pair is left; or if `writes` is
-            false and the folder holds other data.
-        TokenizerError: If the tokenizer cannot be read.
+        OSError: If a file is missing.
+        ValueError: If a file is empty or truncated.
     """
-    tokenizer = Tokenizer.load(tokenizer_folder)
-    fingerprint = data_fingerprint(corpora, tokenizer_folder, cleaning, augmentation)
-    if (finished := _finished(folder, fingerprint)) is not None:
-        return finished
-    if not writes:
-        raise CorpusError(f"{folder} is not made of what is here: the processes see other files")
-    report = CleaningReport()
-    chunks = tokenised_chunks(corpora, tokenizer, cleaning, report, augmentation)
-    try:
-        with atomic_folder(folder) as unfinished:
-            _write(chunks, report, tokenizer, fingerprint, unfinished)
-    except OSError as error:
-        raise CorpusError(f"{folder}: tokenised text cannot be written ({error.strerror})") from error
-    return PairDataset(folder)
+
+    def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
+        self._offsets: Indices = np.memmap(folder / f"{name}.offsets", dtype=np.int64, mode="r")
+        self._tokens: TokenArray = np.memmap(
+            folder / f"{name}.tokens", dtype=token_dtype(vocab_size), mode="r"
+        )
+        if self._offsets[-1] != len(self._tokens):
+            raise ValueError(f"{name}.tokens: {len(self._tokens)} ids, not {self._offsets[-1]}")
+        self.lengths: Lengths = np.empty(len(self._offsets) - 1, dtype=np.int32)
+        np.subtract(self._offsets[1:], self._offsets[:-1], out=self.lengths, casting="unsafe")
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def rows(self, indices: Indices) -> Rows:
+        """The sequences with these indices."""
+        lengths = self.lengths[indices]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        places = np.arange(lengths.sum()) + np.repeat(self._offsets[indices] - (ends - lengths), lengths)
+        return Rows(self._tokens[places].astype(np.int64), lengths)
 
 
-def data_fingerprint(
-    corpora: Sequence[CorpusConfig],
-    tokenizer_folder: Path,
-    cleaning: CleaningConfig,
-    augmentation: AugmentationConfig = _NO_COPIES,
-) -> str:
-    """SHA-256 of everything that the token ids depend on: contents of the files, not their paths or dates.
+SOURCE, TARGET = "source", "target"
 
-    Raises:
-        CorpusError: If a file is missing or cannot be read.
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """The pairs of one corpus in one direction.
+
+    Attributes:
+        source_language: Code.
+        target_language: Code.
+        weight: How often each pair is drawn in an epoch.
     """
-    parts: list[object] = [_FORMAT_VERSION, dataclasses.asdict(cleaning)]
-    for corpus in corpora:
-        values = dataclasses.asdict(corpus) | {"path": None, "target_path": None}
-        parts.append([values, *(_checksum(path) for path in corpus_files(corpus))])
-    if augmentation.is_on:  # keeps fingerprints from before augmentation existed
-        parts.append([AUGMENTATION_VERSION, dataclasses.asdict(augmentation)])
-    files = [tokenizer_folder / name for name in TOKENIZER_FILES]
-    parts.extend([path.name, _checksum(path)] for path in files if path.exists())
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    source_language: str
+    target_language: str
+    weight: float
 
 
-def _checksum(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read ({error.strerror})") from error
+@dataclass(frozen=True, kw_only=True)
+class DatasetIndex:
+    """The file `index.json` of a folder of tokenised pairs.
+
+    Attributes:
+        fingerprint: Checksum of everything that the token ids depend on.
+        sections: Each pair belongs to a section by its number.
+        source_vocab_size: Exclusive bound of source ids.
+        target_vocab_size: Exclusive bound of target ids.
+        pad_id: The tokenizer's; pads batches.
+        bos_id: The tokenizer's; begins decoder inputs.
+        kept: Undirected pairs that cleaning kept.
+        dropped: Undirected pairs that cleaning dropped, by reason.
+        augmented: Altered copies of directed pairs, by kind.
+    """
+
+    fingerprint: str
+    sections: tuple[Section, ...]
+    source_vocab_size: int
+    target_vocab_size: int
+    pad_id: int
+    bos_id: int
+    kept: int
+    dropped: dict[str, int]
+    augmented: dict[str, int] = field(default_factory=dict)
 
 
-def _finished(folder: Path, fingerprint: str) -> PairDataset | None:
-    """The dataset in the folder, if it is complete and has the fingerprint."""
-    try:
-        dataset = PairDataset(folder)
-    except CorpusError:
-        return None
-    return dataset if dataset.index.fingerprint == fingerprint else None
+class PairDataset:
+    """Directed pairs: source is [tag], pieces, EOS; target is pieces, EOS.
+
+    Attributes:
+        index: Origin of the pairs, and what was dropped.
+        source_lengths: Tokens of each source, shape (pairs,).
+        target_lengths: Tokens of each target, shape (pairs,).
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open a folder that `prepare` wrote.
+
+        Raises:
+            CorpusError: If the folder is incomplete.
+        """
+        try:
+            self.index = read_index(folder)
+            self._sources = TokenStore(folder, SOURCE, self.index.source_vocab_size)
+            self._targets = TokenStore(folder, TARGET, self.index.target_vocab_size)
+            self._section_numbers = np.fromfile(folder / SECTIONS_FILE, dtype=SECTION_DTYPE)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CorpusError(f"{folder}: holds no tokenised corpus ({error})") from error
+        self.source_lengths = self._sources.lengths
+        self.target_lengths = self._targets.lengths
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @property
+    def weights(self) -> npt.NDArray[np.float64]:
+        """How often each pair is drawn in an epoch, shape (pairs,)."""
+        weights: npt.NDArray[np.float64] = np.array([section.weight for section in self.index.sections])
+        return weights[self._section_numbers]
+
+    def source_rows(self, indices: Indices) -> Rows:
+        """The sources with these indices."""
+        return self._sources.rows(indices)
+
+    def target_rows(self, indices: Indices) -> Rows:
+        """The targets with these indices."""
+        return self._targets.rows(indices)
 
 
-def _write(
-    chunks: Iterable[TokenChunk], report: CleaningReport, tokenizer: Tokenizer, fingerprint: str, folder: Path
-) -> None:
-    """Write token files, section numbers and, last, the index, with the report that `chunks` fill."""
-    sections, augmented = _write_pairs(chunks, tokenizer, folder)
-    if report.kept == 0:
-        raise CorpusError(f"nothing is left of the corpus after cleaning: {report}")
-    index = DatasetIndex(
-        fingerprint=fingerprint,
-        sections=sections,
-        source_vocab_size=tokenizer.source_vocab_size,
-        target_vocab_size=tokenizer.target_vocab_size,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        kept=report.kept,
-        dropped=dict(report.dropped),
-        augmented=augmented,
-    )
-    write_index(index, folder)
+def read_index(folder: Path) -> DatasetIndex:
+    """Read the index of a folder."""
+    values = json.loads((folder / INDEX_FILE).read_text(encoding="utf-8"))
+    sections = tuple(Section(**section) for section in values.pop("sections"))
+    return DatasetIndex(sections=sections, **values)
 
 
-def _write_pairs(
-    chunks: Iterable[TokenChunk], tokenizer: Tokenizer, folder: Path
-) -> tuple[tuple[Section, ...], dict[str, int]]:
-    """Write the pairs; returns the sections and the number of altered copies by kind."""
-    sections: list[Section] = []
-    augmented: Counter[str] = Counter()
-    with ExitStack() as files:
-        sources = files.enter_context(TokenWriter(folder, SOURCE, tokenizer.source_vocab_size))
-        targets = files.enter_context(TokenWriter(folder, TARGET, tokenizer.target_vocab_size))
-        numbers = files.enter_context((folder / SECTIONS_FILE).open("wb"))
-        for (source_language, target_language), weight, pairs, kinds in chunks:
-            section = Section(source_language=source_language, target_language=target_language, weight=weight)
-            if section not in sections:
-                sections.append(section)
-            sources.append([pair.source for pair in pairs])
-            targets.append([pair.target for pair in pairs])
-            numbers.write(np.full(len(pairs), sections.index(section), dtype=SECTION_DTYPE).tobytes())
-            augmented.update(kinds)
-    return tuple(sections), dict(augmented)
+def write_index(index: DatasetIndex, folder: Path) -> None:
+    """Write the index of a folder."""
+    text = json.dumps(dataclasses.asdict(index), ensure_ascii=False, indent=2)
+    (folder / INDEX_FILE).write_text(text + "\n", encoding="utf-8")

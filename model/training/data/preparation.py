@@ -12,8 +12,8 @@ from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, BatchStream
 from model.training.data.cleaning import CleaningReport, named_counts
-from model.training.data.dataset import data_fingerprint, prepare
-from model.training.data.token_store import PairDataset
+from model.training.data.dataset import PairDataset
+from model.training.data.dataset_builder import data_fingerprint, prepare
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
 from model.training.run_folder.folder import RunFolder

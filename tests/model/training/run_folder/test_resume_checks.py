@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from model.errors import ConfigError, CorpusError
+from model.training.data.dataset import PairDataset
 from model.training.data.preparation import prepare_data, text_fingerprints
-from model.training.data.token_store import PairDataset
 from model.training.run import open_run
 from model.training.run_folder.folder import RunFolder
 from model.training.run_folder.resume_checks import check_unchanged
