@@ -85,7 +85,7 @@ def create_app(
     """
     settings = settings or Settings()
     context = Context.of(settings, process)
-    connect = connect or partial(_engine_backend, settings)
+    connect = connect or partial(_engine_backend, settings, process)
     context.metrics.expect_rejections(errors.REFUSALS)
     app = Application(
         routes=[*_OPERATIONS, *pages.ROUTES],
@@ -133,11 +133,11 @@ async def _serving(context: Context, backend: Backend | None, connect: Connect) 
         yield
 
 
-def _engine_backend(settings: Settings) -> Backend:
+def _engine_backend(settings: Settings, process: ServiceProcess | None) -> Backend:
     # The engine may import torch, which no other module of this package may.
     from app.lifecycle.engine_backend import EngineBackend
 
-    return EngineBackend(settings)
+    return EngineBackend(settings, None if process is None else process.shared_weights)
 
 
 @asynccontextmanager

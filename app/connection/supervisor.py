@@ -101,6 +101,7 @@ class Supervisor:
                 self._reap()
                 self._watch()
                 self.table.decide()
+                self.table.weights.answer()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if self._failure is not None:

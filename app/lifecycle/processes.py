@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from model.errors import CheckpointError
+from model.native.shared_weights import WeightsHolder
 
 # A process without a heartbeat for so long gets no connections.
 _BEAT_SECONDS: Final = 1.0
@@ -77,21 +78,24 @@ class ProcessTable:
     Attributes:
         count: The same.
         folder: A private folder of all of them; removed by `close`.
+        weights: Holds the packed weights of their checkpoints.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.folder = Path(tempfile.mkdtemp(prefix="dragoman-"))
+        self.weights = WeightsHolder()
         memory = mmap.mmap(-1, ctypes.sizeof(_Head) + count * ctypes.sizeof(_Row))
         self._head = _Head.from_buffer(memory)
         self._rows: ctypes.Array[_Row] = (_Row * count).from_buffer(memory, ctypes.sizeof(_Head))
 
     def close(self) -> None:
-        """Remove the folder."""
+        """Remove the folder, and let go of the weights."""
+        self.weights.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def process(self, index: int) -> "ServiceProcess":
-        """Returns the table as one of the processes sees it."""
+        """Returns the table as one of the processes sees it; to be called in that process."""
         return ServiceProcess(self, index)
 
     def clear(self, index: int) -> None:
@@ -160,12 +164,14 @@ class ServiceProcess:
         index: The same.
         count: Number of processes.
         folder: A private folder of all of them.
+        shared_weights: Where they find each other's packed weights.
     """
 
     def __init__(self, table: ProcessTable, index: int) -> None:
         self.index = index
         self.count = table.count
         self.folder = table.folder
+        self.shared_weights = table.weights.as_client()
         self._head = table._head
         self._rows = table._rows
         self._row = table._rows[index]

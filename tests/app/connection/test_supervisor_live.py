@@ -15,6 +15,7 @@ from tests.app.telemetry.test_accounting_live import scrape
 from tests.app.test_traffic_live import put, put_at_once, reloads, require, versions
 from tests.app.traffic import Traffic
 from tests.embedded import WEIGHTS
+from tests.model.native_library import needs_native
 
 
 @contextmanager
@@ -163,6 +164,19 @@ def test_a_process_that_starts_with_a_new_checkpoint_makes_the_others_load_it(tm
         require(lambda: versions(live) == ["v2"])
 
 
+@needs_native
+def test_the_processes_map_the_same_weights(tmp_path: Path) -> None:
+    with running_two(tmp_path, command=REAL) as live:
+        victim, other = live.processes()
+        shared = weights_of(other)
+        assert len(shared) == 1
+        assert weights_of(victim) == shared
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: require_gone(live, victim))
+        wait_for(lambda: require_mapped(live))
+        assert [weights_of(pid) for pid in live.processes()] == [shared, shared]
+
+
 def test_a_setting_that_cannot_work_ends_the_start_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("secret")
     result = serve(tmp_path, DRAGOMAN_API_KEYS_FILE=str(tmp_path / "keys"))
@@ -190,6 +204,18 @@ def serve(folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, *REAL]
     environment = os.environ | settings | variables
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def weights_of(pid: int) -> set[str]:
+    """The inodes of the memory files of weights that a process maps."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {line.split()[4] for line in lines if "memfd:dragoman-weights" in line}
+
+
+def require_mapped(live: Live) -> None:
+    """Require that two processes have loaded a checkpoint."""
+    if sum(bool(weights_of(pid)) for pid in live.processes()) != 2:
+        raise OSError("not yet")
 
 
 def require_two(live: Live) -> None:
