@@ -121,6 +121,7 @@ def evaluate(
         other = dataclasses.replace(setup, checkpoint=against or setup.checkpoint)
         baseline = _System.load(other, against_file)
     pair = _pair([system, baseline], languages, read)
+    _warn_of_language(read, pair, system)
     evaluations = [
         evaluate_output(
             each,
@@ -183,6 +184,19 @@ class _System(NamedTuple):
         if len(lines) != len(text.sources):
             raise CorpusError(f"{self.place}: {len(lines)} translations of {len(text.sources)} sentences")
         return SystemOutput(name=self.place.name, place=str(self.place), translations=lines)
+
+
+def _warn_of_language(text: EvaluationText, pair: "Pair", system: _System) -> None:
+    """Warns if the references are clearly in another language than the target."""
+    from model.text.languages import LanguageDetector
+
+    known = system.translator.card.languages if system.translator is not None else pair
+    references = text.references[0] if text.references else []
+    sample = "\n".join(filter(None, references[:SAMPLE_LINES]))
+    found = LanguageDetector(known).detect(sample)[0]
+    if found.language != pair[1] and found.confidence > 0.9:
+        told = f"warning: the references look like {found.language}, but the target is {pair[1]}"
+        click.echo(told, err=True)
 
 
 def _pair(systems: Sequence[_System | None], languages: Languages, text: EvaluationText) -> "Pair":

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from model.cli.options import Command, are_exchanged, grouped
+from model.cli.options import Command, grouped
 from model.errors import CorpusError
 from model.evaluation.text import EvaluationText
 
@@ -92,6 +92,8 @@ class TextOptions:
         text = self._read_columns(path, self.source_column or 1, (source, target))
         if self.source_column is not None or self.reference_columns is not None:
             return text
+        from model.text.languages import are_exchanged
+
         turned = text.reversed()
         samples = ("\n".join(text.sources[:SAMPLE_LINES]), "\n".join(turned.sources[:SAMPLE_LINES]))
         return turned if are_exchanged(samples, (source, target)) else text

@@ -148,18 +148,6 @@ def named_languages(card: ModelCard, name: str) -> Pair:
     return pair
 
 
-def are_exchanged(samples: tuple[str, str], languages: Pair) -> bool:
-    """Returns whether two columns of text are clearly in each other's language."""
-    from model.text.languages import LanguageDetector
-
-    detector = LanguageDetector(languages)
-    guesses = [detector.detect(sample)[0] for sample in samples]
-    return all(
-        guess.language == other and guess.confidence > 0.9
-        for guess, other in zip(guesses, reversed(languages), strict=True)
-    )
-
-
 def language_options(command: Command) -> Command:
     """Gives a command `--source` and `--target`; it gets them as `languages`."""
     helps = {

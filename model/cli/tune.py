@@ -12,7 +12,6 @@ from model.cli.main import Misuse
 from model.cli.options import (
     Languages,
     Setup,
-    are_exchanged,
     device_option,
     language_options,
     named_languages,
@@ -150,6 +149,7 @@ def _text(
 
 def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCard") -> "list[HeldOut]":
     """Reads the directions of tab-separated files that the checkpoint translates."""
+    from model.text.languages import are_exchanged
     from model.training.config.data import CorpusConfig
     from model.training.data.corpus import read_pairs
     from model.training.validation.validator import held_out_texts

@@ -223,6 +223,16 @@ class LanguageDetector:
         return (builder if len(self._code_of) <= _FEW else builder.with_low_accuracy_mode()).build()
 
 
+def are_exchanged(samples: tuple[str, str], languages: tuple[str, str]) -> bool:
+    """Returns whether two columns of text are clearly in each other's language."""
+    detector = LanguageDetector(languages)
+    guesses = [detector.detect(sample)[0] for sample in samples]
+    return all(
+        guess.language == other and guess.confidence > 0.9
+        for guess, other in zip(guesses, reversed(languages), strict=True)
+    )
+
+
 def _foreign_language(text: str) -> Detection:
     """Returns the likeliest of all languages that have statistics; loads those of one script, some 20 MB."""
     likeliest = _all_languages().compute_language_confidence_values(text)[0]

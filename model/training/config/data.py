@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 from model.training.config.fields import STRICT, Count, Number, Positive, Seed, Share
 from model.validators import require
 
-CorpusFormat = Literal["auto", "tsv", "aligned", "json", "jsonl"]
+CorpusFormat = Literal["auto", "tsv", "csv", "aligned", "json", "jsonl", "tmx"]
 VocabularySize = Annotated[int, Field(ge=8, le=1_000_000)]
 Rate = Annotated[Number, Field(ge=0, le=100)]
 
@@ -32,11 +32,12 @@ class CorpusConfig:
         path: The file, or the source side of two aligned files.
         source_language: Code of column `source_column`, e.g. `en`.
         target_language: Code of column `target_column`, e.g. `fr`.
-        format: `tsv`: columns; `aligned`: line n of `path` and of `target_path`; `json`: one
-            `[[source, target], ...]`; `jsonl`: one `[source, target]` per line, or an
-            object keyed `source`/`target` or by the two language codes. `auto` chooses by the file's name.
+        format: `tsv`: columns; `csv`: columns between commas or semicolons, whose first row may be names;
+            `tmx`: units with both languages; `aligned`: line n of `path` and of `target_path`; `json`: one
+            `[[source, target], ...]`; `jsonl`: one `[source, target]` per line, or an object keyed
+            `source`/`target` or by the two language codes. `auto` chooses by the file's name.
         target_path: Target side of two aligned files.
-        source_column: Counted from 0; for `tsv` and for the lists of `json` and `jsonl`.
+        source_column: Counted from 0; for `tsv`, `csv` and the lists of `json` and `jsonl`.
         target_column: Counted from 0; further columns are ignored.
         weight: How often each pair is drawn in an epoch: 1 draws it once, 2 twice, 0.5 draws another random
             half in every epoch. The vocabulary is learned from the same mixture.

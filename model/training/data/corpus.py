@@ -1,17 +1,27 @@
 """ⓐ Reads parallel text of any supported format as a stream of sentence pairs."""
 
+import csv
 import json
 import zlib
 from collections.abc import Iterator
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 from model.errors import CorpusError
 from model.files import decoded_lines
+from model.text.languages import canonical_code
 from model.training.config.data import CorpusConfig, CorpusFormat
 
-_FORMATS_BY_SUFFIX: dict[str, CorpusFormat] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_FORMATS_BY_SUFFIX: dict[str, CorpusFormat] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".tmx": "tmx",
+}
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class SentencePair(NamedTuple):
@@ -21,15 +31,25 @@ class SentencePair(NamedTuple):
     target: str
 
 
+_BLANK = SentencePair("", "")
+
+
 def read_pairs(config: CorpusConfig) -> Iterator[SentencePair]:
     """Stream the pairs of a corpus; only `json` is read into memory completely.
 
     Raises:
         CorpusError: If a file is missing, a folder, not UTF-8 or not gzip throughout, if its lines end in
             carriage returns alone, if a line has too few columns (its number is named), if aligned files
-            differ in length, or if there is no pair.
+            differ in length, if a file is not of its format, or if there is no pair.
     """
-    readers = {"tsv": _read_columns, "aligned": _read_aligned, "json": _read_json, "jsonl": _read_json_lines}
+    readers = {
+        "tsv": _read_columns,
+        "csv": _read_csv,
+        "aligned": _read_aligned,
+        "json": _read_json,
+        "jsonl": _read_json_lines,
+        "tmx": _read_tmx,
+    }
     is_empty = True
     for pair in readers[corpus_format(config)](config):
         is_empty = False
@@ -106,6 +126,61 @@ def _read_columns(config: CorpusConfig) -> Iterator[SentencePair]:
                 f"{config.path}:{number}: {len(columns)} tab-separated columns, at least {needed} needed"
             )
         yield SentencePair(columns[config.source_column], columns[config.target_column])
+
+
+def _read_csv(config: CorpusConfig) -> Iterator[SentencePair]:
+    lines = read_lines(Path(config.path))
+    first = next(lines, "")
+    delimiter = ";" if first.count(";") > first.count(",") else ","
+    rows = csv.reader((f"{line}\n" for line in chain([first], lines)), delimiter=delimiter, strict=True)
+    needed = max(config.source_column, config.target_column) + 1
+    codes = (config.source_language, config.target_language)
+    try:
+        for row in rows:
+            if row and len(row) < needed:
+                place = f"{config.path}:{rows.line_num}"
+                raise CorpusError(f"{place}: {len(row)} columns with `{delimiter}`, at least {needed} needed")
+            pair = SentencePair(row[config.source_column], row[config.target_column]) if row else _BLANK
+            names = tuple(side.strip().lower() for side in pair)
+            if rows.line_num > 1 or names not in (("source", "target"), codes):
+                yield pair
+    except csv.Error as error:
+        raise CorpusError(f"{config.path}:{rows.line_num}: not CSV ({error})") from error
+
+
+def _read_tmx(config: CorpusConfig) -> Iterator[SentencePair]:
+    parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(["end"])
+    wanted = [canonical_code(code) for code in (config.source_language, config.target_language)]
+    try:
+        for line in read_lines(Path(config.path)):
+            if "<!ENTITY" in line:
+                raise CorpusError(f"{config.path}: declares entities")
+            parser.feed(f"{line}\n")
+            for event in parser.read_events():
+                element = event[-1]
+                if isinstance(element, ElementTree.Element) and element.tag == "tu":
+                    found = {_language(each): _segment(each.find("seg")) for each in element.iter("tuv")}
+                    if found.keys() >= set(wanted):
+                        yield SentencePair(*(found[code] for code in wanted))
+                    element.clear()
+        parser.close()
+    except ElementTree.ParseError as error:
+        raise CorpusError(f"{config.path}: not TMX ({error})") from error
+
+
+def _language(variant: ElementTree.Element) -> str:
+    return canonical_code(variant.get(_LANGUAGE) or variant.get("lang") or "und")
+
+
+def _segment(element: ElementTree.Element | None) -> str:
+    """The text of a segment in one line; elements other than `hi` hold the code of another format."""
+    if element is None:
+        return ""
+    parts = [element.text or ""]
+    for child in element:
+        parts += [_segment(child) if child.tag == "hi" else "", child.tail or ""]
+    text = "".join(parts)
+    return " ".join(text.split()) if element.tag == "seg" else text
 
 
 def _read_aligned(config: CorpusConfig) -> Iterator[SentencePair]:

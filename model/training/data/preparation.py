@@ -3,15 +3,18 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 
 from model.evaluation.text import HeldOut
+from model.text.languages import are_exchanged
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, BatchStream
 from model.training.data.cleaning import CleaningReport, named_counts
+from model.training.data.corpus import read_pairs
 from model.training.data.dataset import PairDataset
 from model.training.data.dataset_builder import data_fingerprint, prepare
 from model.training.data.tokenisation import directed_sentences
@@ -22,6 +25,7 @@ from model.training.validation.validator import held_out_texts
 logger = logging.getLogger(__name__)
 
 _ANY_LENGTH = 2**31
+_SAMPLE_PAIRS = 50
 _AS_IT_IS = CleaningConfig(
     max_length_tokens=_ANY_LENGTH,
     max_length_words=_ANY_LENGTH,
@@ -72,6 +76,8 @@ def prepare_data(
             from other text.
         TokenizerError: If a tokenizer cannot be read.
     """
+    for corpus in (*config.corpora, *config.validation_corpora):
+        _warn_of_exchange(corpus)
     held_out = held_out_texts(config.validation_corpora, config.validation.max_sentences)
     keep_tokenizer = keep_tokenizer or not writes
     tokenizer = Tokenizer.load(folder.tokenizer) if keep_tokenizer else _make_tokenizer(config, folder)
@@ -112,6 +118,15 @@ def text_fingerprints(config: TrainConfig, folder: RunFolder) -> dict[str, str]:
         return {"train": train}
     held_out = data_fingerprint(_held_out_corpora(config), folder.tokenizer, _held_out_cleaning(config))
     return {"train": train, "validation": held_out}
+
+
+def _warn_of_exchange(corpus: CorpusConfig) -> None:
+    """Warns if the sides of a corpus are clearly in each other's language."""
+    languages = (corpus.source_language, corpus.target_language)
+    first = list(islice(read_pairs(corpus), _SAMPLE_PAIRS))
+    if are_exchanged(("\n".join(s for s, _ in first), "\n".join(t for _, t in first)), languages):
+        looks, given = " into ".join(reversed(languages)), " into ".join(languages)
+        logger.warning("%s: looks like %s, but is given as %s", corpus.path, looks, given)
 
 
 def _held_out_corpora(config: TrainConfig) -> list[CorpusConfig]:

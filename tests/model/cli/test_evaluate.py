@@ -215,3 +215,11 @@ def test_translations_are_as_many_as_the_sentences_within_the_limit(
     assert (result.exit_code, "1 translations of 6 sentences" in result.stderr) == (1, True)
     assert run(*texts, aligned[1], "--limit", 2).exit_code == 0
     assert run(*texts, aligned[1], "--limit", 2, "--against-file", aligned[1]).exit_code == 0
+
+
+def test_references_in_another_language_are_noticed(run: Run, aligned: tuple[Path, Path]) -> None:
+    source, reference = aligned
+    arguments = ("evaluate", "--source-file", source, "-s", "en", "-t", "fr", "--reference-file")
+    assert "warning" not in run(*arguments, reference).stderr
+    told, warning = run(*arguments, source), "warning: the references look like en, but the target is fr\n"
+    assert (told.exit_code, told.stderr) == (0, warning)

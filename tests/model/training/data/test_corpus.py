@@ -22,6 +22,16 @@ def written(path: Path, text: str) -> Path:
 
 
 TSV = "".join(f"{source}\t{target}\n" for source, target in PAIRS)
+CSV = "".join(f'{source},"{target}"\n' for source, target in PAIRS)
+TMX = (
+    '<?xml version="1.0"?>\n<tmx version="1.4"><body>\n'
+    '<tu><tuv xml:lang="EN-gb"><seg>Sit <hi>down</hi><ph>&lt;br></ph>.</seg></tuv>\n'
+    '<tuv xml:lang="de"><seg>x</seg></tuv><tuv lang="fr"><seg>Assieds-toi.</seg></tuv></tu>\n'
+    '<tu><tuv xml:lang="en"><seg>no pair</seg></tuv></tu>\n'
+    '<tu><tuv xml:lang="fr"><seg>Il pleut\u2028ici.</seg></tuv>'
+    '<tuv xml:lang="en"><seg>It\n rains.</seg></tuv></tu>\n'
+    "</body></tmx>\n"
+)
 JSON = json.dumps(PAIRS, indent=1)
 JSON_LISTS = "\n".join(json.dumps(pair) for pair in PAIRS)
 JSON_OBJECTS = "\n\n".join(json.dumps(pair._asdict(), ensure_ascii=False) for pair in PAIRS)
@@ -36,6 +46,9 @@ JSON_LANGUAGES = "".join(json.dumps({"fr": pair.target, "en": pair.source}) + "\
         ("a.tsv.gz", TSV),
         ("zipped.gz", TSV.rstrip("\n")),
         ("a.tsv", "\ufeff" + TSV),
+        ("a.csv", CSV),
+        ("a.csv.gz", "en,fr\n" + CSV),
+        ("a.csv", "Source;Target\n" + CSV.replace(",", ";")),
         ("a.json", JSON),
         ("a.json.gz", JSON),
         ("a.jsonl", JSON_LISTS),
@@ -146,3 +159,30 @@ def test_reading_is_lazy(tmp_path: Path) -> None:
     path = written(tmp_path / "a.tsv", TSV + "broken\n")
     pairs = read_pairs(config(path))
     assert [next(pairs), next(pairs)] == PAIRS
+
+
+@pytest.mark.parametrize("name", ["a.tmx", "a.tmx.gz"])
+def test_units_with_both_languages_are_read(tmp_path: Path, name: str) -> None:
+    pairs = list(read_pairs(config(written(tmp_path / name, TMX))))
+    assert pairs == [PAIRS[0], SentencePair("It rains.", "Il pleut ici.")]
+
+
+def test_cells_may_hold_quotes_and_line_ends(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", 'x,"one, ""two""\nthree",un\n\ny,b,c\n')
+    found = list(read_pairs(config(path, source_column=1, target_column=2)))
+    assert found == [('one, "two"\nthree', "un"), ("", ""), ("b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("a.csv", "a,b\nc\n", "a.csv:2: 1 columns with `,`, at least 2 needed"),
+        ("a.csv", 'a,"b\n', "not CSV"),
+        ("a.tmx", "<tmx><body>", "not TMX"),
+        ("a.tmx", '<!DOCTYPE a [<!ENTITY b "c">]><tmx></tmx>', "declares entities"),
+        ("a.tmx", "<tmx></tmx>", "no sentence pair"),
+    ],
+)
+def test_other_tables_and_memories_are_named(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+    with pytest.raises(CorpusError, match=complaint):
+        list(read_pairs(config(written(tmp_path / name, text))))
