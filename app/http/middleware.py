@@ -21,7 +21,7 @@ from app.lifecycle.context import Context
 from app.lifecycle.phase import Phase
 from app.scheduling.start_limiter import StartLimiter
 from app.telemetry.access_record import AccessRecord
-from app.telemetry.logs import new_request_id, request_id
+from app.telemetry.logs import FIELDS, new_request_id, request_id
 from app.telemetry.metrics import UNMATCHED
 from app.telemetry.timings import Timings, begin, clock, end, server_timing
 
@@ -241,7 +241,7 @@ class RequestContextMiddleware:
         event = record.log_fields()
         if tracing is not None:
             event["trace_id"] = tracing.record(record)
-        logger.log(record.level, "request", extra=event)
+        logger.log(record.level, "request", extra={FIELDS: event})
 
 
 def _without_head(scope: Scope) -> Scope:

@@ -68,10 +68,6 @@ class PendingRequest:
         if not self.done.done():
             self.done.set_exception(reason)
 
-    def expire(self) -> None:
-        """Fail, as the deadline has passed."""
-        self.cancel(DeadlinePassedError())
-
     def finished(self, job: SentenceJob, result: Outcome) -> None:
         """Record the outcome of a sentence."""
         if not isinstance(result, list):
@@ -110,6 +106,7 @@ class Scheduler:
         self.workers = [self._worker(index) for index in range(workers)]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_wake_due = False
+        self._timer: asyncio.TimerHandle | None = None
         # What the workers have produced and the event loop has not seen.
         self._results: deque[StepResults] = deque()
         self._is_resolve_due = False
@@ -196,11 +193,10 @@ class Scheduler:
             SentenceJob(model, request, deadline, now, is_streamed, client) for model, request in sentences
         ]
         pending = self._enqueue(jobs, listener)
-        timer = asyncio.get_running_loop().call_at(deadline, pending.expire)
+        self._watch_deadline(deadline)
         try:
             return await pending.done
         finally:
-            timer.cancel()
             self._withdraw(pending)
             taken = min((job.taken for job in jobs if job.taken is not None), default=None)
             current().record_decoding(now, taken, time.monotonic())
@@ -287,6 +283,22 @@ class Scheduler:
             self._is_wake_due = True
             asyncio.get_running_loop().call_soon(self._wake)
         return pending
+
+    def _watch_deadline(self, deadline: float) -> None:
+        """Set the timer that all requests share to this deadline, unless it is set to an earlier one."""
+        if self._timer is None or deadline < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        """Fail the requests whose deadline has passed, and wait for the next one."""
+        self._timer, now = None, time.monotonic()
+        for job, pending in self._pending.items():
+            if job.deadline <= now:
+                pending.cancel(DeadlinePassedError())
+            else:
+                self._watch_deadline(job.deadline)
 
     def _wake(self) -> None:
         """Wake the workers for all requests of an iteration of the event loop, which decode well together."""

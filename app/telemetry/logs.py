@@ -6,10 +6,12 @@ import logging
 import random
 import sys
 import time
+from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import islice
 from types import TracebackType
-from typing import TextIO
+from typing import Final, TextIO
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -17,7 +19,10 @@ from model.errors import TranslationError
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_NUM_STANDARD = len(vars(logging.makeLogRecord({})))
+FIELDS: Final = "fields"
+"""In `extra`, many fields at once: logging checks and copies each name of `extra`."""
+_STANDARD = frozenset({FIELDS, "message", "asctime", "exc_text", "color_message"})
 
 
 def new_request_id() -> str:
@@ -41,10 +46,16 @@ class JsonFormatter(logging.Formatter):
         }
         if (current := request_id.get()) is not None:
             event["request_id"] = current
-        event |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        event |= {key: value for key, value in _extra(record) if key not in _STANDARD}
+        event |= getattr(record, FIELDS, {})
         if record.exc_info and record.exc_info[1] is not None:
             event |= describe_fault(record.exc_info[1])
         return _to_json(event)
+
+
+def _extra(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
+    """Returns the fields of a record beyond those that every record begins with."""
+    return islice(vars(record).items(), _NUM_STANDARD, None)
 
 
 def _to_json(event: dict[str, object]) -> str:

@@ -8,7 +8,7 @@ A context variable holds the timings of the current request, so that they need n
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 Stage = Literal["split", "load", "encode", "queue", "decode", "finish"]
 MIXED: Final = "mixed"
@@ -19,12 +19,8 @@ clock: Final = time.monotonic
 """Monotonic seconds."""
 
 
-class Span(NamedTuple):
-    """One finished stage of a request; seconds of the clock."""
-
-    began: float
-    ended: float
-    stage: Stage
+Span = tuple[float, float, Stage]
+"""One finished stage of a request: when it began and ended, in seconds of the clock, and its name."""
 
 
 class Timings:
@@ -56,7 +52,7 @@ class Timings:
 
     def record(self, stage: Stage, began: float, ended: float) -> None:
         """Add a finished stage."""
-        self.spans.append(Span(began, ended, stage))
+        self.spans.append((began, ended, stage))
 
     def during(self, stage: Stage) -> "StageTimer":
         """Measure a stage that lasts as long as the `with` block."""
@@ -100,10 +96,13 @@ class Timings:
         totals: dict[Stage, float] = {}
         reached: dict[Stage, float] = {}
         for began, ended, stage in sorted(self.spans):
-            known = reached.get(stage, began)
-            if ended >= known:
-                totals[stage] = totals.get(stage, 0.0) + ended - max(began, known)
-                reached[stage] = ended
+            if stage not in reached:
+                totals[stage] = ended - began
+            elif ended >= (known := reached[stage]):
+                totals[stage] += ended - max(began, known)
+            else:
+                continue
+            reached[stage] = ended
         self._totals = totals
         return totals
 

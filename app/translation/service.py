@@ -105,7 +105,8 @@ class TranslationService:
         results = await self._decode(request, jobs, partial_results)
         with timings.during("finish"):
             sentences = await run(partial(_sentences, jobs, results))
-        if self._second_attempts is not None and request.uses_default_search:
+        is_broken = any(each.diagnosis is not None for each in sentences)
+        if self._second_attempts is not None and is_broken and request.uses_default_search:
             # What the client has seen grow must not change.
             models = _models(jobs, is_last_hop_fixed=partial_results is not None)
             sentences = await self._second_attempts.improve(

@@ -1,5 +1,6 @@
 """② ③ ⑧ One text on its way: after reading, after each hop of its route, and at the end as an answer."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -29,6 +30,8 @@ class TextJob:
         route: The checkpoints that are to translate it; None if it comes back unchanged.
         options: How to decode each hop.
         passages: Its runs of text, read for the next hop; none after the last hop.
+        requests: The sentences of the next hop, in order.
+        remaining: The hops that are still to come; none after the last.
         done: For each hop so far, the translations of its sentences.
         runs: The runs of text after those hops.
         tokenizer: The tokenizer of the last of those hops.
@@ -42,19 +45,14 @@ class TextJob:
     route: Route | None = None
     options: tuple[DecodeOptions, ...] = ()
     passages: tuple[DocumentTranslation, ...] = ()
+    requests: list[DecodeRequest] = dataclasses.field(default_factory=list, init=False)
+    remaining: tuple[Hop, ...] = dataclasses.field(default=(), init=False)
     done: tuple[tuple[SentenceTranslation, ...], ...] = ()
     runs: tuple[Translation, ...] = ()
     tokenizer: Tokenizer | None = None
 
-    @property
-    def remaining(self) -> tuple[Hop, ...]:
-        """The hops that are still to come; none after the last."""
-        return self.route.hops[len(self.done) :] if self.route else ()
-
-    @property
-    def requests(self) -> list[DecodeRequest]:
-        """The sentences of the next hop, in order."""
-        return [request for passage in self.passages for request in passage.requests]
+    def __post_init__(self) -> None:
+        self.remaining = self.route.hops if self.route else ()
 
     @property
     def sources(self) -> list[SourceSentence]:
@@ -97,6 +95,7 @@ class TextJob:
             )
             for text in texts
         )
+        self.requests = [request for passage in self.passages for request in passage.requests]
         return self
 
     def sentences(self, results: Sequence[Sequence[Hypothesis]]) -> list[SentenceTranslation]:
@@ -119,7 +118,7 @@ class TextJob:
         self.tokenizer = self.remaining[0].model.tokenizer
         self.runs = tuple(rebuild_all(self.passages, sentences))
         self.done = (*self.done, tuple(sentences))
-        self.passages = ()
+        self.passages, self.requests, self.remaining = (), [], self.remaining[1:]
         return self
 
     def answer(self) -> Answer:

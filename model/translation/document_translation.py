@@ -83,11 +83,10 @@ class DocumentTranslation:
         if longest > card.max_source_length:
             raise TextTooLongError(field, "max_source_length", card.max_source_length, longest)
         start_ids = tokenizer.target_prefix(source, target) if sentences else ()
-        aligned = dataclasses.replace(options, return_alignment=True)
         requests = (
             DecodeRequest(
                 sentence.ids,
-                _bounded(aligned if sentence.tags else options, len(sentence.ids), card.max_target_length),
+                _options(options, sentence, card.max_target_length),
                 start_ids=start_ids,
             )
             for sentence in sentences
@@ -178,9 +177,11 @@ def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:
     return dataclasses.replace(options, strategy="beam", beam_size=beam_size, num_hypotheses=count + 1)
 
 
-def _bounded(options: DecodeOptions, source_length: int, limit: int) -> DecodeOptions:
-    """Returns the options, with the limit as `max_length` if they exceed it."""
-    if options.length_bounds(source_length, limit)[1] < limit:
+def _options(options: DecodeOptions, sentence: SourceSentence, limit: int) -> DecodeOptions:
+    """Returns the options of a sentence: with an alignment for its tags, and bounded by the limit."""
+    if sentence.tags:
+        options = dataclasses.replace(options, return_alignment=True)
+    if options.length_bounds(len(sentence.ids), limit)[1] < limit:
         return options
     return dataclasses.replace(options, max_length=limit, min_length=min(options.min_length, limit))
 
