@@ -85,10 +85,10 @@ class InFlightRequest:
     @property
     def outcome(self) -> str:
         """`refused` for 4xx and 503; `abandoned` for an incomplete response or a 499; else `answered`."""
-        is_answered = self._is_complete or self.is_rejected_by_connection
-        if not is_answered or self.status == CLIENT_GONE:
+        is_answered, status = self._is_complete or self.is_rejected_by_connection, self.status
+        if not is_answered or status == CLIENT_GONE:
             return "abandoned"
-        return "refused" if 400 <= self.status < 500 or self.status == 503 else "answered"
+        return "refused" if 400 <= status < 500 or status == 503 else "answered"
 
     def close(self, endpoint: str) -> AccessRecord:
         """Returns the access record of the finished request.
@@ -96,12 +96,13 @@ class InFlightRequest:
         Args:
             endpoint: One of our paths, or `unmatched`.
         """
+        status = self.status
         return AccessRecord(
             request_id=self.request_id,
             method=self._method,
             endpoint=endpoint,
-            status=self.status,
-            has_failed=self.status >= 500,
+            status=status,
+            has_failed=status >= 500,
             outcome=self.outcome,
             headers=self._headers,
             began=self._began,

@@ -110,7 +110,10 @@ class Backlog:
     def add(self, jobs: Iterable[SentenceJob]) -> None:
         """Queue jobs; the caller has checked `has_capacity`."""
         for job in jobs:
-            self._queues.setdefault(job.model, FairQueue()).add(job)
+            queue = self._queues.get(job.model)
+            if queue is None:
+                queue = self._queues[job.model] = FairQueue()
+            queue.add(job)
             self._row_quota.add(job.client, job.rows, job.arrival)
             self._count(job, 1)
 
