@@ -91,6 +91,7 @@ sanitize: $(DEVELOP_READY) ## Run the native library's tests under AddressSaniti
 	  -k "not memory and not build" $(NATIVE_TESTS) $(PYTEST_ARGS)
 
 train-demo: $(DEVELOP_READY) ## Train the Transformer of Dive into Deep Learning, in a minute or two; translate, score, draw
+	@$(BUILD_NATIVE)
 	@rm -rf $(DEMO)
 	$(BIN)/dragoman train --config examples/d2l.toml
 	$(BIN)/dragoman evaluate --checkpoint $(DEMO)/checkpoints/best --source-file $(DEMO_SENTENCES) --sentence-bleu 2

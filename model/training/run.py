@@ -121,9 +121,12 @@ def open_run(
     require_batches_for_all(config, world)
     device = choose_device(config.run.device, world)
     require_precision(config.run.precision, device)
+    is_new = not folder.root.exists()
     with ExitStack() as undo:
         lock = lock_folder(folder) if world.is_first else None
         if lock is not None:
+            if is_new:
+                undo.callback(folder.remove_unused)
             undo.callback(lock.release)
         resuming = bool(world.all_max(is_resumable(folder, config, resume) if world.is_first else False))
         if config.run.start_from is not None and not resuming:

@@ -91,6 +91,12 @@ class RunFolder:
         parts = (path for path in vars(self).values() if path.parent == self.root and path != self.lock)
         return [part for part in parts if part.exists() or part.is_symlink()]
 
+    def remove_unused(self) -> None:
+        """Delete the folder if it holds nothing but its lock, which no process holds."""
+        if all(part == self.lock for part in self.root.iterdir()):
+            self.lock.unlink(missing_ok=True)
+            self.root.rmdir()
+
 
 def lock_folder(folder: RunFolder) -> FolderLock:
     """Make the folder of a run if need be, and lock it.

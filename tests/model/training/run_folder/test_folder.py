@@ -79,3 +79,16 @@ def test_a_run_from_before_there_were_locks_resumes(copied_run: Path) -> None:
     assert lock.exists()
     lock.unlink()
     open_run(tiny_run(copied_run, run={"max_steps": 9}), resume=True).run()
+
+
+def test_a_refused_run_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
+    config = tiny_run(tmp_path)
+    folder = Path(config.run.folder)
+    (tmp_path / "train.tsv").unlink()
+    with pytest.raises(CorpusError, match="no such file"):
+        open_run(config)
+    assert not folder.exists()
+    folder.mkdir()
+    with pytest.raises(CorpusError, match="no such file"):
+        open_run(config)
+    assert folder.exists()
