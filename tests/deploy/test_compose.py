@@ -20,7 +20,7 @@ def test_every_service_is_confined(name: str) -> None:
     assert "no-new-privileges:true" in service["security_opt"]
     assert service["mem_limit"]
     assert service["pids_limit"]
-    assert "/tmp" in service["tmpfs"]
+    assert service["tmpfs"][0].partition(":")[0] == "/tmp"
     assert "privileged" not in service
     for port in service.get("ports", ()):
         assert port.startswith(("127.0.0.1:", "${DRAGOMAN_HOST:-127.0.0.1}:"))
@@ -41,10 +41,13 @@ def test_the_cpu_variant_is_the_default_and_the_others_are_asked_for() -> None:
     }
 
 
-def test_the_gpu_variant_differs_only_in_device_image_and_name() -> None:
+def test_the_gpu_variant_differs_only_in_device_image_name_and_limits() -> None:
     cpu, gpu = (SERVICES[name] for name in VARIANTS)
     differing = {key for key in cpu.keys() | gpu.keys() if cpu.get(key) != gpu.get(key)}
-    assert differing == {"image", "build", "profiles", "networks", "deploy"}
+    limits = {"mem_limit", "pids_limit", "tmpfs", "healthcheck", "environment"}
+    assert differing == {"image", "build", "profiles", "networks", "deploy"} | limits
+    assert gpu["environment"] == cpu["environment"] | {"OMP_NUM_THREADS": "1"}
+    assert gpu["healthcheck"] == cpu["healthcheck"] | {"start_period": "300s"}
     devices = gpu["deploy"]["resources"]["reservations"]["devices"]
     assert [device["capabilities"] for device in devices] == [["gpu"]]
 
