@@ -176,6 +176,9 @@ class Backend(Protocol):
     def memory(self) -> Mapping[str, int]:
         """Returns bytes of GPU memory by kind (`allocated`, `reserved`); empty on a CPU."""
 
+    def graphs(self) -> Mapping[str, int]:
+        """Returns shapes of steps by state: `recorded`, or `eager` after a failure; empty on a CPU."""
+
 
 class Leases(Protocol):
     """Hands out models to requests; for the event loop only."""

@@ -55,8 +55,11 @@ class ModelSettings(BaseModel):
         description="Checkpoint folders to serve, separated by commas; a folder that contains checkpoint "
         "folders stands for all of them",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field(
-        default="auto", description="Where the network runs: auto, cpu or cuda"
+    device: str = Field(
+        default="auto",
+        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
+        description="Where the network runs: auto, cpu, cuda or cuda:N; auto is cuda if there is a GPU. "
+        "cuda uses all GPUs that the process sees, each with the whole model; cuda:N only that one, from 0",
     )
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto",
@@ -68,7 +71,7 @@ class ModelSettings(BaseModel):
         ge=0,
         le=256,
         description="Decoding threads of a process, each with its own batch; 0 or auto: one for each core "
-        "with the native library on a CPU, shared among the processes, otherwise 1",
+        "with the native library on a CPU, shared among the processes; one for each GPU; otherwise 1",
     )
 
     shortlist: Literal["auto", "on", "off"] = Field(
@@ -312,7 +315,8 @@ class LimitSettings(BaseModel):
         default=0,
         ge=0,
         description="Most bytes of decoder state (keys and values) of one worker, divided among its "
-        "checkpoints; 0 or auto: 256 MiB for each checkpoint on a CPU, 4 GiB on a GPU",
+        "checkpoints; 0 or auto: 256 MiB for each checkpoint on a CPU, on a GPU what full batches need, at "
+        "most two fifths of its free memory for all checkpoints together",
     )
     max_timeout_ms: int = Field(
         default=600_000,

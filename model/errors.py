@@ -10,6 +10,7 @@
     ├── TokenizerError               a tokenizer that is missing, unreadable or contradicts itself
     ├── DecodingError                a sentence that could not be decoded
     │   └── NotFiniteError           the network's output is not a number
+    ├── DeviceLostError              a GPU that only a new process can use
     ├── NativeError                  the native library is missing, or cannot compute this
     ├── MissingTorchError            PyTorch is not installed, and this needs it
     └── TrainingError
@@ -101,6 +102,10 @@ class NotFiniteError(DecodingError):
 
     def __init__(self) -> None:
         super().__init__("the network's output is not a number")
+
+
+class DeviceLostError(TranslationError):
+    """A GPU answers no more in this process; only a new process can use it."""
 
 
 class NativeError(TranslationError):

@@ -93,7 +93,9 @@ async def models(request: Request) -> Response:
 async def livez(request: Request) -> Response:
     """Restart the process when this is not answered, or with 503: an engine has work and makes no step."""
     context_of(request).watchdog.require_progress()
-    return answered(_STATUS, schemas.Status(status="ok"))
+    graphs = context_of(request).metrics.graphs()
+    detail = {"cuda_graphs": dict(graphs)} if graphs else {}
+    return answered(_STATUS, schemas.Status(status="ok", **detail))
 
 
 async def readyz(request: Request) -> Response:

@@ -363,3 +363,9 @@ class Status(BaseModel):
     """That all is well."""
 
     status: Literal["ok"] = "ok"
+    cuda_graphs: dict[str, int] | None = Field(
+        default=None,
+        description="On a GPU only: how many shapes of decoder steps are recorded as CUDA graphs, and "
+        "how many run eagerly because a recording failed",
+        examples=[{"recorded": 96, "eager": 0}],
+    )

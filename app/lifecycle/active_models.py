@@ -86,6 +86,7 @@ class ActiveModels:
             self._metrics,
             max_queued_tokens=settings.max_queued_tokens,
             fair_rows=settings.fair_rows,
+            on_device_lost=self._end,
         )
         registry = self._registry = ModelRegistry(
             backend,
@@ -98,6 +99,7 @@ class ActiveModels:
         )
         await registry.update()
         self._metrics.watch_memory(backend.memory)
+        self._metrics.watch_graphs(backend.graphs)
         scheduler.publish_metrics()
         service = self._new_service(registry, scheduler)
         self._scheduler = scheduler
@@ -158,6 +160,11 @@ class ActiveModels:
         if has_ended:
             self._watchdog.forget(scheduler.workers)
         return has_ended
+
+    def _end(self, failure: Exception) -> None:
+        """Fail what is in flight, and have the server end the process: only a new one can go on."""
+        self._lifecycle.fail(failure)
+        self._lifecycle.cancel_work()
 
     def describe(self) -> dict[str, str]:
         """Names and versions of the current models, as log fields."""

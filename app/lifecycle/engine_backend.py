@@ -15,9 +15,13 @@ from model.checkpoint.manifest import verify_files
 from model.checkpoint.paths import served_folders
 from model.checkpoint.self_test import self_test_sentences
 from model.checkpoint.shortlist import SHORTLIST
+from model.decoding import gpu_plan
 from model.decoding.device import (
     Precision,
     available_cores,
+    cuda_graphs,
+    every_device,
+    free_gpu_memory,
     gpu_memory,
     resolve_device,
     resolve_precision,
@@ -31,12 +35,13 @@ from model.text.tokenizer import TOKENIZER_FILES, Tokenizer
 
 logger = logging.getLogger(__name__)
 
-_STATE_BYTES: Final = {"cpu": 2**28, "cuda": 2**32}
+_CPU_STATE_BYTES: Final = 2**28
 # A list of the free ones is in memory: of a tiny network, the bytes above would hold millions.
-_MOST_POSITIONS: Final = {"cpu": 2**17, "cuda": 2**31 - 1}
+_MOST_CPU_POSITIONS: Final = 2**17
 # In the native library, encoding a token costs the same in any batch; in PyTorch, large batches are cheaper.
 _NATIVE_ENCODE_TOKENS: Final = 256
 _TORCH_ENCODE_TOKENS: Final = 2048
+_GPU_ENCODE_TOKENS: Final = 8192
 _SHORTLIST: Final = {"auto": None, "on": True, "off": False}
 # With the padding, scales and sums of packed weights, as measured.
 _PARAMETER_BYTES: Final = {"float32": 4.6, "bfloat16": 2.2, "float16": 2.2, "int8": 1.15}
@@ -64,8 +69,11 @@ class EngineBackend:
         self._shared_weights = shared_weights
         self._device = resolve_device(settings.device)
         self._is_native = self._device == "cpu" and _has_library()
+        self._devices = every_device(self._device)
+        # Before a model is loaded, so that each gets the same.
+        self._free_bytes = 0 if self._device == "cpu" else min(map(free_gpu_memory, self._devices))
         cores = math.ceil(available_cores() / max(settings.processes, 1))
-        self.workers = settings.workers or (cores if self._is_native else 1)
+        self.workers = settings.workers or (cores if self._is_native else len(self._devices))
         self._num_listed = 1
 
     def list_models(self) -> Sequence[Model]:
@@ -95,25 +103,27 @@ class EngineBackend:
         if self._shared_weights is not None and self._is_native:
             memory = self._shared_weights.open(f"{model.checksum} {self._precision}")
         try:
-            factory, tokenizer = self._read(model, memory)
+            factories, tokenizer = self._read(model, memory)
         except BaseException:  # whatever it is: let another process try, then raise it again
             if memory is not None:
                 memory.close()
             raise
-        # In PyTorch, one engine uses all cores.
-        count = self.workers if factory.is_native or self._settings.workers else 1
-        engine_bytes = self._engine_bytes(model.card, factory.position_bytes)
+        first = factories[0]
+        # In PyTorch, one engine uses all cores, or a whole GPU.
+        count = self.workers if first.is_native or self._settings.workers else len(factories)
+        engine_bytes = self._engine_bytes(model.card, first.position_bytes)
+        weight_bytes = sum(factory.weight_bytes for factory in factories)
         return LoadedModel(
             tokenizer=tokenizer,
-            engines=tuple(self._engine(model.card, factory) for _ in range(count)),
-            device=factory.device,
-            precision=factory.precision,
-            memory_bytes=factory.weight_bytes + count * engine_bytes + _file_bytes(model.folder),
+            engines=tuple(self._engine(model.card, factories[i % len(factories)]) for i in range(count)),
+            device=self._device,
+            precision=first.precision,
+            memory_bytes=weight_bytes + count * engine_bytes + _file_bytes(model.folder),
             seconds=time.monotonic() - began,
         )
 
-    def _read(self, model: Model, memory: SharedMemory | None) -> tuple[EngineFactory, Tokenizer]:
-        """Verifies and reads a listed checkpoint, except for weights that another process has packed."""
+    def _read(self, model: Model, memory: SharedMemory | None) -> tuple[Sequence[EngineFactory], Tokenizer]:
+        """Verifies a listed checkpoint and reads it for each device; packed weights are not read."""
         checkpoint = load_checkpoint(model.folder, with_weights=memory is None or not memory.is_packed)
         if checkpoint.checksum != model.checksum:
             raise CheckpointError(f"checkpoint {model.folder} has changed since it was listed")
@@ -121,14 +131,17 @@ class EngineBackend:
             # It may still be sound: from an older release, or of languages without self-test sentences.
             logger.info("no self-test sentences to verify with", extra={"model": model.card.name})
         settings = self._settings
-        factory = engine_factory(
-            checkpoint,
-            device=settings.device,
-            precision=settings.precision,
-            shortlist=_SHORTLIST[settings.shortlist],
-            memory=memory,
-        )
-        return factory, checkpoint.tokenizer
+        factories = [
+            engine_factory(
+                checkpoint,
+                device=device,
+                precision=settings.precision,
+                shortlist=_SHORTLIST[settings.shortlist],
+                memory=memory,
+            )
+            for device in self._devices[: self.workers]
+        ]
+        return factories, checkpoint.tokenizer
 
     def verify(self, model: Model) -> None:
         """See Backend.
@@ -142,6 +155,10 @@ class EngineBackend:
         """Bytes of accelerator memory by kind; empty on a CPU."""
         return gpu_memory()
 
+    def graphs(self) -> Mapping[str, int]:
+        """See Backend."""
+        return cuda_graphs()
+
     @property
     def _precision(self) -> Precision:
         return resolve_precision(self._settings.precision, self._device, is_native=self._is_native)
@@ -149,9 +166,10 @@ class EngineBackend:
     def _model(self, folder: Path) -> Model:
         listed = list_checkpoint(folder)
         precision = self._precision
-        weight_bytes = int(_PARAMETER_BYTES[precision] * listed.num_parameters)
-        # Keys and values have 2 bytes a number in the native library.
-        position_bytes = 2 * 2 * listed.config.heads_dim * listed.config.num_decoder_layers
+        weight_bytes = int(_PARAMETER_BYTES[precision] * listed.num_parameters) * len(self._devices)
+        # Keys and values have 2 bytes a number in the native library; on a GPU there are as many again.
+        copies = 1 if self._device == "cpu" else 2
+        position_bytes = copies * 2 * 2 * listed.config.heads_dim * listed.config.num_decoder_layers
         engine_bytes = self.workers * self._engine_bytes(listed.card, position_bytes)
         return Model(
             card=listed.card,
@@ -166,11 +184,17 @@ class EngineBackend:
 
     def _engine(self, card: ModelCard, factory: EngineFactory) -> DecodingEngine:
         encode_tokens = _NATIVE_ENCODE_TOKENS if factory.is_native else _TORCH_ENCODE_TOKENS
+        if factory.device != "cpu":
+            encode_tokens = _GPU_ENCODE_TOKENS
         return factory.make(
             max_batch_tokens=self._settings.max_batch_tokens or None,
             max_encode_tokens=self._settings.max_encode_tokens or encode_tokens,
             max_positions=self._max_positions(card, factory.position_bytes),
         )
+
+    @property
+    def _engines_a_device(self) -> int:
+        return -(-self.workers // len(self._devices))
 
     def _engine_bytes(self, card: ModelCard, position_bytes: int) -> int:
         """Memory of an engine: on a CPU with one sentence of the longest length, on a GPU with all state."""
@@ -187,8 +211,11 @@ class EngineBackend:
         state_bytes = self._settings.max_state_bytes
         needed = _most_positions(card)
         if state_bytes == 0:
-            kind = self._device.partition(":")[0]
-            return max(needed, min(_STATE_BYTES[kind] // position_bytes, _MOST_POSITIONS[kind]))
+            if self._device == "cpu":
+                return max(needed, min(_CPU_STATE_BYTES // position_bytes, _MOST_CPU_POSITIONS))
+            state_bytes = gpu_plan.state_bytes(self._free_bytes) // self._engines_a_device
+            most = state_bytes // self._num_listed // position_bytes
+            return max(needed, min(most, gpu_plan.most_positions()))
         share = state_bytes // self._num_listed
         if share < needed * position_bytes:
             requirement = f"at least {needed * position_bytes} for each checkpoint, as {card.name} needs"

@@ -22,7 +22,14 @@ from app.scheduling.dispatcher import Dispatcher, Work
 from app.telemetry.metrics import FailureReason
 from model.decoding.runner import Observer, Progress
 from model.decoding.sentence import Sentence
-from model.errors import DecodingError, InputError, NotFiniteError, TextTooLongError, TranslationError
+from model.errors import (
+    DecodingError,
+    DeviceLostError,
+    InputError,
+    NotFiniteError,
+    TextTooLongError,
+    TranslationError,
+)
 from model.request import DecodeRequest, Hypothesis
 
 logger = logging.getLogger(__name__)
@@ -176,8 +183,10 @@ class EngineBatch:
             progress = self._engine.step(self._observer, max_steps=1 if is_joining else self._max_steps)
             finished += self._collect(progress)
             return StepResults(finished, self._growth())
+        except DeviceLostError:
+            raise
         except Exception as fault:
-            # An engine may raise anything, and its thread must outlive that.
+            # An engine may raise anything else, and its thread must outlive that.
             return StepResults(finished + self._isolate(fault))
 
     def _collect(self, progress: Progress) -> list[tuple[SentenceJob, Outcome]]:
@@ -276,6 +285,7 @@ class EngineWorker:
         dispatcher: Where sentences come from.
         on_taken: Called on the thread with each sentence that leaves the backlog.
         on_stepped: Called on the thread after each call of an engine, with its results and seconds.
+        on_device_lost: Called on the thread, which then ends, when the device answers no more.
     """
 
     def __init__(
@@ -286,6 +296,7 @@ class EngineWorker:
         *,
         on_taken: Callable[[SentenceJob], None],
         on_stepped: Callable[[StepResults, float], None],
+        on_device_lost: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._index = index
         self._observer = observer
@@ -295,6 +306,7 @@ class EngineWorker:
         self._dispatcher = dispatcher
         self._on_taken = on_taken
         self._on_stepped = on_stepped
+        self._on_device_lost = on_device_lost
         self._slot = dispatcher.add_worker(self._interrupt)
         self._thread = threading.Thread(target=self._run, name=f"engine-{index}", daemon=True)
         self._has_ended = False
@@ -334,6 +346,8 @@ class EngineWorker:
         except Exception as fault:
             # The watchdog reports it too. The thread's own traceback would show what a client sent.
             logger.error("worker died", extra={"worker": self.name}, exc_info=fault)
+            if isinstance(fault, DeviceLostError):
+                self._on_device_lost(fault)
         else:
             self._silent_since, self._has_ended = None, True
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from app.admission.quota import MeasuredRate
@@ -92,13 +92,23 @@ class Scheduler:
         metrics: Where waiting, steps and cancellations are counted.
         max_queued_tokens: Highest total cost of the waiting sentences.
         fair_rows: Hypotheses that every client may have decoded at a time, however little the others want.
+        on_device_lost: Called on the event loop when a device answers no more in this process.
 
     Attributes:
         workers: The threads.
     """
 
-    def __init__(self, workers: int, metrics: Metrics, *, max_queued_tokens: int, fair_rows: int) -> None:
+    def __init__(
+        self,
+        workers: int,
+        metrics: Metrics,
+        *,
+        max_queued_tokens: int,
+        fair_rows: int,
+        on_device_lost: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
         self._metrics = metrics
+        self._on_device_lost = on_device_lost
         self._backlog = Backlog(max_queued_tokens, fair_rows=fair_rows)
         self._dispatcher = Dispatcher(self._backlog)
         self._rate = MeasuredRate(workers)
@@ -239,6 +249,7 @@ class Scheduler:
             self._dispatcher,
             on_taken=self._record_taken,
             on_stepped=self._record_step,
+            on_device_lost=self._report_device,
         )
 
     def _record_taken(self, job: SentenceJob) -> None:
@@ -259,6 +270,11 @@ class Scheduler:
             if not self._is_resolve_due:
                 self._is_resolve_due = True
                 self._loop.call_soon_threadsafe(self._resolve)
+
+    def _report_device(self, failure: Exception) -> None:
+        """Pass the loss of a device to the event loop; called by workers."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._on_device_lost, failure)
 
     def _require_time(self, client: str, deadline: float) -> None:
         """The wait of one client is only added up if the whole queue might take too long."""

@@ -144,6 +144,12 @@ class Metrics:
         )
         # Empty on a CPU, and without API keys.
         self._memory = self._read("gpu_memory_bytes", "Accelerator memory.", "kind", GaugeMetricFamily)
+        self._graphs = self._read(
+            "cuda_graphs",
+            "Shapes of decoder steps on a GPU: recorded ones, and eager ones, whose recording failed.",
+            "state",
+            GaugeMetricFamily,
+        )
         self._key_uses = self._read(
             "requests_by_key", "Admitted requests by the name of their API key.", "name", CounterMetricFamily
         )
@@ -194,6 +200,14 @@ class Metrics:
     def watch_memory(self, memory: Callable[[], Mapping[str, int]]) -> None:
         """Read accelerator memory by kind at each scrape."""
         self._memory.read = memory
+
+    def watch_graphs(self, graphs: Callable[[], Mapping[str, int]]) -> None:
+        """Read the shapes of decoder steps by state at each scrape."""
+        self._graphs.read = graphs
+
+    def graphs(self) -> Mapping[str, int]:
+        """Shapes of decoder steps on a GPU by state, `recorded` and `eager`; empty on a CPU."""
+        return self._graphs.read()
 
     def watch_keys(self, uses: Callable[[], Mapping[str, int]]) -> None:
         """Read the uses of API keys by their owner at each scrape."""

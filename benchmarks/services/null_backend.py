@@ -106,6 +106,9 @@ class _NullBackend:
     def memory(self) -> Mapping[str, int]:
         return {}
 
+    def graphs(self) -> Mapping[str, int]:
+        return {}
+
 
 def _reversed(request: DecodeRequest) -> Result:
     ids = request.source_ids[-2:0:-1]

@@ -221,7 +221,7 @@ def _choice(name: str, values: str, text: str) -> Option:
     )
 
 
-device_option = _choice("device", "auto|cpu|cuda", "Device to run on.")
+device_option = _choice("device", "auto|cpu|cuda|cuda:N", "Device to run on.")
 precision_option = _choice("precision", "auto|float32|bfloat16|float16|int8", "Number type to compute in.")
 
 

@@ -1,8 +1,9 @@
 """⑤ Where a network runs and in which precision; CPU count and GPU memory. Torch only where a GPU may be.
 
-`auto` is bfloat16 on a GPU. On a CPU it is int8 in the native library, which costs at most 0.2 BLEU and
-gives each sentence the same tokens in any batch, and float32 in PyTorch. bfloat16 on a CPU must be asked
-for by name: in PyTorch its rounding depends on the batch, which can change a close decision.
+`auto` is bfloat16 on a GPU that computes in it natively, and float16 on an older one. On a CPU it is int8
+in the native library, which costs at most 0.2 BLEU and gives each sentence the same tokens in any batch,
+and float32 in PyTorch. bfloat16 on a CPU must be asked for by name: in PyTorch its rounding depends on the
+batch, which can change a close decision.
 """
 
 import os
@@ -14,7 +15,7 @@ from model.validators import has_torch, require, require_choice, require_torch
 
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 
-DEVICES = ("auto", "cpu", "cuda")
+DEVICES = ("auto", "cpu", "cuda", "cuda:N")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")
 
 # Device files of the drivers of NVIDIA, AMD and WSL; without one of them, PyTorch finds no GPU.
@@ -32,13 +33,20 @@ def resolve_device(name: str) -> str:
     """
     if name == "auto":
         return "cuda" if _num_gpus() else "cpu"
-    kind, _, index = name.partition(":")
-    well_formed = kind in DEVICES and (not index or (kind == "cuda" and index.isdecimal()))
-    require(well_formed, "device", "one of " + ", ".join(DEVICES), name)
+    kind, colon, index = name.partition(":")
+    is_known = name in ("cpu", "cuda") or (kind == "cuda" and index.isdecimal() and bool(colon))
+    require(is_known, "device", "one of " + ", ".join(DEVICES), name)
     if kind == "cuda":
         require_torch(f"the device {name}")
         require(int(index or 0) < _num_gpus(), "device", "auto or cpu, as there is no such GPU", name)
     return name
+
+
+def every_device(device: str) -> tuple[str, ...]:
+    """The devices that share the work of one: all GPUs for `cuda`, otherwise the device alone."""
+    if device != "cuda" or _num_gpus() == 1:
+        return (device,)
+    return tuple(f"cuda:{index}" for index in range(_num_gpus()))
 
 
 def resolve_precision(name: str, device: str, *, is_native: bool) -> Precision:
@@ -56,8 +64,16 @@ def resolve_precision(name: str, device: str, *, is_native: bool) -> Precision:
     if name != "auto":
         return cast(Precision, name)
     if device != "cpu":
-        return "bfloat16"
+        return "bfloat16" if _has_native_bfloat16(device) else "float16"
     return "int8" if is_native else "float32"
+
+
+def _has_native_bfloat16(device: str) -> bool:
+    """Whether a GPU multiplies bfloat16 matrices itself; others convert every number."""
+    import torch
+
+    with torch.cuda.device(device):
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def may_have_gpu() -> bool:
@@ -85,6 +101,22 @@ def available_cores(quota_file: Path = _QUOTA) -> int:
     except (OSError, ValueError):
         return cores
     return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+
+
+def free_gpu_memory(device: str) -> int:
+    """Free bytes of a GPU, whoever uses the rest."""
+    import torch
+
+    return torch.cuda.mem_get_info(device)[0]
+
+
+def cuda_graphs() -> dict[str, int]:
+    """Shapes of decoder steps by state: `recorded`, or `eager` because a recording failed.
+
+    Empty if no GPU decodes in this process.
+    """
+    graphs = sys.modules.get("model.decoding.pytorch.cuda_graphs")
+    return graphs.count_graphs() if graphs else {}
 
 
 def gpu_memory() -> dict[str, int]:

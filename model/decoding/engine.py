@@ -10,8 +10,8 @@ finishes it. It never waits for the other sentences of the batch.
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import TYPE_CHECKING
 
-from model.checkpoint.shortlist import Shortlist
 from model.config import TransformerConfig
 from model.decoding.runner import Interrupt, Observer, Progress, Result, Runner, SilentObserver
 from model.decoding.sentence import Sentence, length_bounds
@@ -19,6 +19,9 @@ from model.decoding.slots import Load, SlotAdmission
 from model.errors import InputError, TextTooLongError
 from model.request import DecodeRequest
 from model.validators import require_integer
+
+if TYPE_CHECKING:
+    from model.checkpoint.shortlist import Shortlist
 
 _UNTIL_ONE_FINISHES = 2**31 - 1
 # Encoding a few sentences at once takes hardly longer than encoding one.
@@ -54,7 +57,7 @@ class DecodingEngine:
         *,
         max_batch_tokens: int = 4096,
         max_encode_tokens: int = 1024,
-        shortlist: Shortlist | None = None,
+        shortlist: "Shortlist | None" = None,
     ) -> None:
         config.require_translator()
         require_integer("max_batch_tokens", max_batch_tokens, 1)

@@ -8,13 +8,15 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from model.checkpoint.folder import Checkpoint
 from model.checkpoint.manifest import ORIGIN
 from model.checkpoint.shortlist import Shortlist
 from model.config import TransformerConfig
-from model.decoding.device import Precision, resolve_device, resolve_precision
+from model.decoding import gpu_plan
+from model.decoding.device import Precision, free_gpu_memory, resolve_device, resolve_precision
 from model.decoding.engine import DecodingEngine
 from model.decoding.runner import Runner
 from model.errors import ConfigError, NativeError
@@ -32,10 +34,7 @@ logger = logging.getLogger(__name__)
 
 # Bounds the logits of one step; in practice `max_batch_tokens` limits a batch.
 _MAX_ROWS_OF_A_CPU = 256
-_MAX_ROWS_OF_A_GPU = 512
 _FEWEST_POSITIONS = 2**15
-# Recorded steps get half of them: a few hundred rows.
-_FEWEST_POSITIONS_OF_A_GPU = 2**18
 # PyTorch needs many rows to amortise kernel launches; natively, the decoder state of fewer rows stays in
 # the processor's caches.
 _NATIVE_TOKENS = 1024
@@ -79,16 +78,28 @@ class EngineFactory:
         Args:
             max_batch_tokens: See DecodingEngine; None is the fastest value.
             max_encode_tokens: See DecodingEngine.
-            max_positions: Number of KV slots; None is enough for any single request.
+            max_positions: Number of KV slots; None is enough for any single request, and on a GPU for
+                full batches if there is memory for them.
         """
-        fewest = _FEWEST_POSITIONS if self.device == "cpu" else _FEWEST_POSITIONS_OF_A_GPU
+        runner = self.new_runner(max_positions or self._default_positions())
         return DecodingEngine(
-            self.new_runner(max_positions or _max_positions(self.config, fewest)),
+            runner,
             self.config,
-            max_batch_tokens=max_batch_tokens or (_NATIVE_TOKENS if self.is_native else _TORCH_TOKENS),
+            max_batch_tokens=max_batch_tokens or self._default_tokens(runner),
             max_encode_tokens=max_encode_tokens,
             shortlist=self.shortlist,
         )
+
+    def _default_positions(self) -> int:
+        if self.device == "cpu":
+            return _max_positions(self.config, _FEWEST_POSITIONS)
+        affordable = gpu_plan.state_bytes(free_gpu_memory(self.device)) // self.position_bytes
+        return _max_positions(self.config, min(affordable, gpu_plan.most_positions()))
+
+    def _default_tokens(self, runner: Runner) -> int:
+        if self.device != "cpu":
+            return gpu_plan.tokens_for(runner.max_rows)
+        return _NATIVE_TOKENS if self.is_native else _TORCH_TOKENS
 
 
 def engine_factory(
@@ -201,6 +212,8 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     number_bytes = 4 if precision == "float32" else 2
     # On a GPU the fixed batches have as many KV slots again.
     copies = 1 if device == "cpu" else 2
+    is_gpu = device != "cpu"
+    new_runner = partial(_recorded_runner, checkpoint.card.decoding.rows) if is_gpu else torch_runner
     return EngineFactory(
         config=config,
         device=device,
@@ -208,46 +221,39 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
         is_native=False,
         position_bytes=copies * 2 * number_bytes * config.heads_dim * config.num_decoder_layers,
         weight_bytes=number_bytes * checkpoint.num_parameters,
-        new_runner=lambda max_positions: (torch_runner if device == "cpu" else _graph_runner)(
-            network, device, max_positions=max_positions, never_produced=never_produced
-        ),
+        new_runner=partial(new_runner, network, device, never_produced=never_produced),
     )
 
 
-def _graph_runner(
-    network: "Network", device: str, *, max_positions: int, never_produced: Collection[int]
+def _recorded_runner(
+    default_rows: int,
+    network: "Network",
+    device: str,
+    max_positions: int,
+    *,
+    never_produced: Collection[int],
 ) -> Runner:
-    """A runner in PyTorch with recorded steps; the weights must not change.
-
-    If a step cannot be recorded, the runner without recorded steps.
-    """
+    """A runner in PyTorch with recorded steps; the weights must not change."""
     from model.decoding.pytorch.static_runner import StaticRunner
 
     runner = StaticRunner(
         network,
         device,
-        max_rows=_MAX_ROWS_OF_A_GPU,
+        max_rows=gpu_plan.rows_for(max_positions, network.config.target_vocab_size),
         max_positions=max_positions,
+        widths=gpu_plan.widths_for(default_rows),
+        capacity=gpu_plan.CAPACITY,
         never_produced=never_produced,
     )
-    try:
-        runner.warm_up()
-    except RuntimeError as reason:
-        # Logged as text: a log record that is kept would keep the frames, and with them the runner.
-        logger.warning("decoding without CUDA graphs: %s", str(reason))
-        runner.close()
-    else:
-        return runner
-    # The next runner needs as much memory again; the frames of the error, which held it, are gone here.
-    del runner
-    return torch_runner(network, device, max_positions=max_positions, never_produced=never_produced)
+    runner.warm_up()
+    return runner
 
 
 def torch_runner(
     network: "Network",
     device: "torch.device | str",
-    *,
     max_positions: int | None = None,
+    *,
     never_produced: Collection[int] = (),
 ) -> Runner:
     """A runner in PyTorch.
@@ -267,7 +273,7 @@ def torch_runner(
     return TorchRunner(
         network,
         resolved,
-        max_rows=_MAX_ROWS_OF_A_CPU if resolved.type == "cpu" else _MAX_ROWS_OF_A_GPU,
+        max_rows=_MAX_ROWS_OF_A_CPU,
         max_positions=max_positions or _max_positions(network.config, _FEWEST_POSITIONS),
         never_produced=never_produced,
     )

@@ -4,12 +4,14 @@ import dataclasses
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from model.checkpoint.shortlist import Ids, Shortlist
 from model.config import TransformerConfig
 from model.errors import InputError, TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
+
+if TYPE_CHECKING:  # so that PyTorch is enough to decode
+    from model.checkpoint.shortlist import Ids, Shortlist
 
 _SEED_BITS = 63
 _COLDEST = 2.0**-126  # the smallest normal number of float32; smaller ones may become 0
@@ -33,7 +35,7 @@ class Sentence:
     shortest: int
     longest: int
     seed: int = 0
-    candidates: Ids | None = None
+    candidates: "Ids | None" = None
 
     @property
     def options(self) -> DecodeOptions:
@@ -72,7 +74,7 @@ class Sentence:
 
     @classmethod
     def admit(
-        cls, request: DecodeRequest, config: TransformerConfig, shortlist: Shortlist | None = None
+        cls, request: DecodeRequest, config: TransformerConfig, shortlist: "Shortlist | None" = None
     ) -> Self:
         """Check a request against the network that is to serve it.
 

@@ -127,6 +127,9 @@ class DoubleBackend:
     def memory(self) -> Mapping[str, int]:
         return {"allocated": 1024}
 
+    def graphs(self) -> Mapping[str, int]:
+        return {}
+
     def close(self) -> None:
         self.gate.set()
 

@@ -27,6 +27,7 @@ def published() -> dict[str, set[str]]:
     """Each series of the service with its labels, `le` included."""
     metrics = Metrics()
     metrics.watch_memory(lambda: {"allocated": 1})
+    metrics.watch_graphs(lambda: {"recorded": 1})
     metrics.watch_keys(lambda: {"somebody": 1})
     families = {family.name: family for family in metrics.registry.collect()}
     collectors = set(metrics.registry._collector_to_names)

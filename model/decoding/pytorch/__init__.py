@@ -9,7 +9,8 @@
     backpointers    which hypothesis produced which token
     search/         greedy search, sampling, beam search, constraints, penalties
     encoding        encoder batches that run next to the decoder
-    device_memory   precision, transfers, and out of memory as MemoryError
+    device_memory   precision and transfers
+    device_use      what recording excludes, and what errors of a device mean
 
 It decides exactly as the native batch does.
 """

@@ -1,14 +1,14 @@
-"""⑤ Networks and tensors on a device: precision, transfers, and out of memory as MemoryError."""
+"""⑤ Networks and tensors on a device: precision and transfers."""
 
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from model.decoding.device import Precision
+from model.decoding.pytorch import device_use
+from model.network.cuda import choose_attention_kernels
 from model.network.parameters import parameter_names
 from model.network.quantisation import Rows, int8_works, quantise
 from model.network.transformer import Transformer
@@ -17,46 +17,13 @@ from model.validators import require
 if TYPE_CHECKING:
     from model.checkpoint.folder import Checkpoint
 
-# PyTorch's CPU allocator has no error class of its own, only this message.
-_CPU_MESSAGE = "can't allocate memory"
-
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-@contextmanager
-def memory_errors(device: torch.device) -> Iterator[None]:
-    """Raise MemoryError where PyTorch runs out of memory in a block, and free what can be freed.
-
-    Args:
-        device: Device that the block uses.
-
-    Raises:
-        MemoryError: Instead of PyTorch's error.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        if not _is_out_of_memory(error):
-            raise
-        # The frames of the error refer to what they had computed so far.
-        traceback.clear_frames(error.__traceback__)
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
-        raise MemoryError(str(error).partition("\n")[0]) from error
-
-
-def _is_out_of_memory(error: BaseException | None) -> bool:
-    """Also if the error only led to another one, as it does while a graph is recorded."""
-    if error is None:
-        return False
-    is_itself = isinstance(error, torch.OutOfMemoryError) or _CPU_MESSAGE in str(error)
-    return is_itself or _is_out_of_memory(error.__context__)
 
 
 def to_device(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
     """Integers, or a tensor, on a device; the transfer to a GPU is asynchronous."""
     tensor = values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.int64)
-    if device.type == "cuda" and tensor.device.type == "cpu":
+    if device_use.is_cuda(device) and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
@@ -96,7 +63,8 @@ def load_network(checkpoint: "Checkpoint", device: str, precision: Precision) ->
     Raises:
         ConfigError: If PyTorch does not support the precision on the device.
     """
-    network = checkpoint.network(device=device, dtype=dtype_of(precision, device))
+    choose_attention_kernels(device)
+    network = checkpoint.network(dtype=dtype_of(precision, device))
     weights, names, dtypes = checkpoint.weights, parameter_names(checkpoint.config), checkpoint.weights.dtypes
 
     def stored_rows(name: str) -> Rows | None:
@@ -106,4 +74,5 @@ def load_network(checkpoint: "Checkpoint", device: str, precision: Precision) ->
         values, scale = torch.from_numpy(tensor.values), torch.from_numpy(tensor.scale)
         return values.to(device), scale.to(device)[:, None]
 
-    return apply_precision(network, precision, stored_rows)
+    with device_use.using(torch.device(device)):
+        return apply_precision(network.to(device), precision, stored_rows)

@@ -9,16 +9,35 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.decoding.pytorch import device_use
 from model.decoding.pytorch.batch_state import Network
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import EncoderOutput
+
+_WIDTH_STEP = 32
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:
     """Rows of different lengths as one matrix, padded on the right."""
     width = max(map(len, rows))
     return to_device(torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows]), device)
+
+
+def pad_to_bucket(rows: Sequence[Sequence[int]], pad_id: int, longest: int, device: torch.device) -> Tensor:
+    """As `pad_rows`, to one of a few heights and widths: libraries plan their kernels by shape.
+
+    Args:
+        rows: Rows of at most `longest` ids.
+        pad_id: Fills rows, and further rows.
+        longest: The greatest width.
+        device: Where the matrix is needed.
+    """
+    height = 1 << (len(rows) - 1).bit_length()
+    width = min(-(-max(map(len, rows)) // _WIDTH_STEP) * _WIDTH_STEP, longest)
+    padded = [[*row, *[pad_id] * (width - len(row))] for row in rows]
+    padded += [[pad_id] * width] * (height - len(rows))
+    return to_device(torch.tensor(padded), device)
 
 
 @dataclass(eq=False)
@@ -65,7 +84,9 @@ class SideEncoder:
 
     def __init__(self, network: Network, device: torch.device) -> None:
         self._network, self._device = network, device
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._stream = torch.cuda.Stream(device) if device_use.is_cuda(device) else None
+        if self._stream is not None:  # the weights may still be on their way
+            self._stream.wait_stream(torch.cuda.current_stream(device))
 
     def encode(self, sentences: Sequence[Sentence]) -> EncoderBatch:
         """Start to encode sentences; on a CPU they are encoded on return."""
@@ -79,5 +100,6 @@ class SideEncoder:
         return EncoderBatch(list(sentences), output, rows, is_done)
 
     def _encode(self, sentences: Sequence[Sentence]) -> EncoderOutput:
-        sources = [s.request.source_ids for s in sentences]
-        return self._network.encode(pad_rows(sources, self._network.config.pad_id, self._device))
+        sources, config = [s.request.source_ids for s in sentences], self._network.config
+        sources_NS = pad_to_bucket(sources, config.pad_id, config.max_positions, self._device)
+        return self._network.encode(sources_NS)

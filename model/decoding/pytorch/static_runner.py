@@ -4,7 +4,7 @@ Shapes: N slots, K hypotheses.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from itertools import product
 
@@ -12,7 +12,7 @@ import torch
 
 from model.decoding.pytorch.batch_state import BatchState, Network
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
-from model.decoding.pytorch.device_memory import memory_errors
+from model.decoding.pytorch.device_use import using
 from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder
 from model.decoding.pytorch.kv_allocator import FixedAllocator, FixedDecoderState
 from model.decoding.pytorch.running_batch import RunningBatch
@@ -24,8 +24,6 @@ from model.network.decoder_state import StepShape
 
 _FEWEST_POSITIONS = 16
 _FEWEST_SLOTS = 8
-# The first run is the trial before the recording.
-_RUNS_TO_RECORD = 2
 
 
 def doubling(first: int, last: int) -> tuple[int, ...]:
@@ -69,9 +67,7 @@ class StaticBatch(RunningBatch):
         """Record every bucket for the usual features of this width; nothing may run."""
         features = ActiveFeatures(beam_search=self._width > 1, independent=self._width == 1)
         for slots, length in product(reversed(self._slot_buckets), reversed(self._length_buckets)):
-            shape = StepShape(slots, length, length)
-            for _ in range(_RUNS_TO_RECORD):
-                self._run(shape, features)
+            self._graphs.prepare(*self._step(StepShape(slots, length, length), features))
 
     def _step_shape(self) -> StepShape:
         exact = super()._step_shape()
@@ -82,12 +78,11 @@ class StaticBatch(RunningBatch):
         if self._features.alignment:  # the kept attention grows with every step, which no graph can do
             super()._compute(shape)
         else:
-            self._run(shape, self._features)
+            self._graphs.run(*self._step(shape, self._features))
 
-    def _run(self, shape: StepShape, features: ActiveFeatures) -> None:
+    def _step(self, shape: StepShape, features: ActiveFeatures) -> tuple[Hashable, Callable[[], None]]:
         coarse = features.coarse()
-        work = partial(self._state.compute, shape, coarse)
-        self._graphs.run((self._width, shape, coarse), work)
+        return (self._width, shape, coarse), partial(self._state.compute, shape, coarse)
 
     def _compact(self) -> None:
         while self._by_slot and self._by_slot[-1] is None:
@@ -120,8 +115,8 @@ class StaticRunner:
         *,
         max_rows: int,
         max_positions: int = 2**16,
-        widths: Collection[int] = (1, 4),
-        capacity: int = 256,
+        widths: Collection[int],
+        capacity: int,
         never_produced: Collection[int] = (),
     ) -> None:
         self._device = torch.device(device)
@@ -134,18 +129,19 @@ class StaticRunner:
             never_produced=never_produced,
         )
         self._graphs = CudaGraphs(self._device)
+        self._fixed: dict[int, StaticBatch] = {}
+        self._encoding: list[EncoderBatch] = []
         capacity = min(capacity, network.config.max_positions)
-        tables = network.position_tables(capacity)
         row_positions = sum(capacity * (width + 1) / width for width in widths)
         rows = min(max_rows, int(max_positions / max(row_positions, 1)))
-        self._fixed: dict[int, StaticBatch] = {}
-        for width in (width for width in widths if width <= rows):
-            decoder_state = FixedDecoderState(
-                network, tables, slots=rows // width, width=width, capacity=capacity
-            )
-            state = BatchState(network, decoder_state, never_produced)
-            self._fixed[width] = StaticBatch(state, decoder_state, self._graphs)
-        self._encoding: list[EncoderBatch] = []
+        with using(self._device):
+            tables = network.position_tables(capacity)
+            for width in (width for width in widths if width <= rows):
+                decoder_state = FixedDecoderState(
+                    network, tables, slots=rows // width, width=width, capacity=capacity
+                )
+                state = BatchState(network, decoder_state, never_produced)
+                self._fixed[width] = StaticBatch(state, decoder_state, self._graphs)
 
     @property
     def max_rows(self) -> int:
@@ -166,13 +162,13 @@ class StaticRunner:
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
-        with memory_errors(self._device):
+        with using(self._device):
             self._encoding.append(self._encoder.encode(sentences))
 
     @torch.inference_mode()
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
         """See Runner."""
-        with memory_errors(self._device):
+        with using(self._device):
             return step_in_turn(self._batches, interrupt, max_steps)
 
     def _batches(self) -> list[RunningBatch]:
@@ -206,16 +202,17 @@ class StaticRunner:
         """See Runner."""
         for encoded in self._encoding:
             encoded.sentences = [s for s in encoded.sentences if s not in sentences]
-        for batch in self._fixed.values():
-            batch.drop(sentences)
-        self._exact.drop(sentences)
+        with using(self._device):
+            for batch in self._fixed.values():
+                batch.drop(sentences)
+            self._exact.drop(sentences)
 
     @torch.inference_mode()
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """See Runner."""
         found = (batch for batch in self._running() if sentence in batch.sentences)
         batch = next(found, None)
-        with memory_errors(self._device):
+        with using(self._device):
             return () if batch is None else batch.stable_prefix(sentence)
 
     def close(self) -> None:

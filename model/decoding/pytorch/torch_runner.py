@@ -6,7 +6,8 @@ from time import perf_counter
 import torch
 
 from model.decoding.pytorch.batch_state import BatchState, Network
-from model.decoding.pytorch.device_memory import memory_errors, to_device
+from model.decoding.pytorch.device_memory import to_device
+from model.decoding.pytorch.device_use import using
 from model.decoding.pytorch.encoding import pad_rows
 from model.decoding.pytorch.kv_allocator import FreeKvSlots, PooledAllocator
 from model.decoding.pytorch.running_batch import RunningBatch
@@ -92,7 +93,7 @@ class TorchRunner:
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
-        with memory_errors(self._device):
+        with using(self._device):
             self._admit(sentences)
 
     def _admit(self, sentences: Sequence[Sentence]) -> None:
@@ -139,19 +140,20 @@ class TorchRunner:
     @torch.inference_mode()
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
         """See Runner."""
-        with memory_errors(self._device):
+        with using(self._device):
             return step_in_turn(self.batches, interrupt, max_steps)
 
     @torch.inference_mode()
     def drop(self, sentences: Sequence[Sentence]) -> None:
         """See Runner."""
-        for batch in self._batches.values():
-            batch.drop(sentences)
+        with using(self._device):
+            for batch in self._batches.values():
+                batch.drop(sentences)
 
     @torch.inference_mode()
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """See Runner."""
-        with memory_errors(self._device):
+        with using(self._device):
             return self._batches[sentence.rows].stable_prefix(sentence)
 
     def close(self) -> None:

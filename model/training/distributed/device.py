@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from model.network.cuda import choose_attention_kernels
 from model.training.config.run import Precision
 from model.training.config.train_config import TrainConfig
 from model.training.distributed.world import World
@@ -38,7 +39,9 @@ def choose_device(name: str, world: World) -> torch.device:
     """
     has_cuda = torch.cuda.is_available()
     require(name != "cuda" or has_cuda, "run.device", "auto or cpu where there is no GPU", name)
-    return world.device("cuda" if has_cuda and name != "cpu" else "cpu")
+    device = world.device("cuda" if has_cuda and name != "cpu" else "cpu")
+    choose_attention_kernels(device)
+    return device
 
 
 def require_precision(precision: Precision, device: torch.device) -> None:

@@ -30,6 +30,9 @@ from model.training.run_folder.state import seed_rank
 
 _COLLECTIVE_TIMEOUT = timedelta(days=30)
 """Long, because others wait while the first process prepares a corpus; a lost process fails at once."""
+_GPU_TIMEOUT = timedelta(hours=1)
+"""NCCL notices a lost process only by this. Nothing but gradients goes through it, and the longest wait for
+them is another process's compilation of the network, its validation, or its writing of a checkpoint."""
 _RENDEZVOUS_TIMEOUT = timedelta(minutes=10)
 """How long processes wait for each other at the start."""
 _POLL_SECONDS = 0.05
@@ -66,7 +69,7 @@ class DistributedWorld(World):
             raise ConfigError("run.device", "cpu where a machine has fewer GPUs than processes", kind)
         device = torch.device(kind, self._local_rank)
         torch.cuda.set_device(device)
-        self._gpus = dist.new_group(backend="nccl", device_id=device)
+        self._gpus = dist.new_group(backend="nccl", device_id=device, timeout=_GPU_TIMEOUT)
         return device
 
     def all_max(self, value: int) -> int:

@@ -83,6 +83,17 @@ async def test_a_model_of_many_pairs_lists_its_sources_and_targets() -> None:
     assert [(each["code"], len(each["targets"])) for each in listed] == [(code, 10) for code in codes]
 
 
+async def test_readiness_and_metrics_tell_which_steps_are_not_recorded(
+    backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "graphs", lambda: {"recorded": 40, "eager": 2})
+    app = create_app(Settings(_env_file=None), backend)
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        ready = (await client.get("/readyz")).json()
+        assert ready == {"status": "ok", "cuda_graphs": {"recorded": 40, "eager": 2}}
+        assert 'dragoman_cuda_graphs{state="eager"} 2.0' in (await client.get("/metrics")).text
+
+
 async def test_probes_follow_the_lifecycle(backend: DoubleBackend) -> None:
     app = create_app(Settings(_env_file=None), backend)
     async with client_of(app) as client:

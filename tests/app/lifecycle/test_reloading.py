@@ -76,6 +76,9 @@ class Loads:
     def memory(self) -> Mapping[str, int]:
         return {}
 
+    def graphs(self) -> Mapping[str, int]:
+        return {}
+
 
 @asynccontextmanager
 async def serving(loads: Loads, **settings: object) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:

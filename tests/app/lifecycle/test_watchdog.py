@@ -9,13 +9,15 @@ import httpx
 import pytest
 
 from app.errors import EngineStuckError
+from app.lifecycle.phase import Phase
 from app.lifecycle.watchdog import Watchdog
 from app.main import create_app
 from app.scheduling.engine_worker import EngineWorker
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
+from model.errors import DeviceLostError
 from tests.app.conftest import Serve, client_of
-from tests.app.double import DoubleBackend
+from tests.app.double import DoubleBackend, DoubleEngine
 
 REQUEST = {"q": "canary two three", "source": "en", "target": "fr", "timeout_ms": 20_000}
 
@@ -130,6 +132,23 @@ async def test_a_dead_worker_fails_liveness_at_once(
         assert (await answer).status_code == 504
         assert "dragoman_ready 0.0" in (await client.get("/metrics")).text
     assert [record.levelname for record in caplog.records if record.message == "worker died"] == ["ERROR"]
+
+
+@pytest.mark.anyio
+async def test_a_lost_device_fails_liveness_and_ends_the_process(
+    backend: DoubleBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object, **__: object) -> None:
+        raise DeviceLostError("cuda answers no more")
+
+    app = create_app(Settings(_env_file=None), backend)
+    async with app.router.lifespan_context(app), client_of(app) as client:
+        monkeypatch.setattr(DoubleEngine, "step", lose)
+        answer = await client.post("/translate", json=REQUEST)
+        assert (answer.status_code, answer.json()["code"]) == (503, "draining")
+        await until(client, lambda response: response.status_code == 503)
+        lifecycle = app.state.context.lifecycle
+        assert (lifecycle.phase, str(lifecycle.failure)) == (Phase.FAILED, "cuda answers no more")
 
 
 def _die(*_: object) -> None:

@@ -1,13 +1,20 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 
 from model.decoding import device
-from model.decoding.device import available_cores, gpu_memory, resolve_device, resolve_precision
+from model.decoding.device import (
+    available_cores,
+    every_device,
+    gpu_memory,
+    resolve_device,
+    resolve_precision,
+)
 from model.errors import ConfigError
 
 
@@ -42,7 +49,7 @@ def test_without_a_driver_torch_is_not_asked() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
-@pytest.mark.parametrize("name", ["gpu", "cpu:1", "cuda:x", "", "CUDA"])
+@pytest.mark.parametrize("name", ["gpu", "cpu:1", "cuda:x", "cuda:", "auto:1", "", "CUDA"])
 def test_an_unknown_device_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="`device` must be one of auto, cpu, cuda"):
         resolve_device(name)
@@ -57,8 +64,26 @@ def test_a_gpu_is_taken_by_its_number(gpus: pytest.MonkeyPatch) -> None:
 def test_auto_is_what_serves_best_there() -> None:
     assert resolve_precision("auto", "cpu", is_native=True) == "int8"
     assert resolve_precision("auto", "cpu", is_native=False) == "float32"
-    assert resolve_precision("auto", "cuda:1", is_native=False) == "bfloat16"
     assert resolve_precision("float16", "cpu", is_native=True) == "float16"
+
+
+@pytest.mark.parametrize(("is_native", "precision"), [(True, "bfloat16"), (False, "float16")])
+def test_a_gpu_computes_in_bfloat16_only_where_that_is_native(
+    is_native: bool, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(torch.cuda, "device", lambda name: nullcontext(asked.append(name)))
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: is_native)
+    assert resolve_precision("auto", "cuda:1", is_native=False) == precision
+    assert asked == ["cuda:1"]
+
+
+def test_all_gpus_share_the_work_of_cuda(gpus: pytest.MonkeyPatch) -> None:
+    assert every_device("cuda") == ("cuda:0", "cuda:1")
+    assert every_device("cuda:1") == ("cuda:1",)
+    assert every_device("cpu") == ("cpu",)
+    gpus.setattr(torch.cuda, "device_count", lambda: 1)
+    assert every_device("cuda") == ("cuda",)
 
 
 def test_an_unknown_precision_is_refused() -> None:

@@ -1,18 +1,15 @@
 """Each machine and each wish gets the runner that fits; the native one needs no PyTorch."""
 
 import dataclasses
-import gc
 import logging
 import os
 import shutil
 import subprocess
 import sys
-import weakref
 from pathlib import Path
 from typing import cast, get_args
 
 import pytest
-import torch
 
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
 from model.checkpoint.weights import StorageType
@@ -221,20 +218,22 @@ def test_the_widest_search_of_the_longest_sentence_has_room(
     assert engine.load > 0
 
 
-@pytest.mark.parametrize(("device", "positions"), [("cpu", 2**15), ("cuda", 2**18)])
-def test_a_gpu_has_room_for_hundreds_of_recorded_rows(
-    checkpoint: Checkpoint, device: str, positions: int
+@pytest.mark.parametrize(("free", "positions"), [(2**10, 0), (2**27, 2**27 * 2 // 5), (2**60, 2**20)])
+def test_a_gpu_has_the_state_that_its_memory_allows(
+    checkpoint: Checkpoint, free: int, positions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     factory = engine_factory(checkpoint, device="cpu")
     asked: list[int] = []
 
     def new_runner(max_positions: int) -> Runner:
         asked.append(max_positions)
-        return factory.new_runner(max_positions)
+        return factory.new_runner(100)
 
-    dataclasses.replace(factory, device=device, new_runner=new_runner).make()
-    assert asked == [max(positions, checkpoint.config.max_positions * (1 + MAX_BEAM_SIZE))]
-    assert device == "cpu" or asked == [positions]
+    monkeypatch.setattr("model.decoding.factory.free_gpu_memory", lambda device: free)
+    dataclasses.replace(factory, device="cuda:1", new_runner=new_runner).make()
+    least = checkpoint.config.max_positions * (1 + MAX_BEAM_SIZE)
+    affordable = positions if free == 2**60 else positions // factory.position_bytes
+    assert asked == [max(affordable, least)]
 
 
 @pytest.mark.parametrize(
@@ -254,6 +253,7 @@ def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.M
     class Recorder:
         def __init__(self, network: Transformer, device: str, **bounds: object) -> None:
             self.asked = (device, bounds["max_positions"], bounds["never_produced"])
+            self.sizes = (bounds["max_rows"], bounds["widths"])
             self.is_warm = False
 
         def warm_up(self) -> None:
@@ -263,49 +263,13 @@ def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.M
     monkeypatch.setattr(
         "model.decoding.pytorch.device_memory.load_network", lambda checkpoint, *_: checkpoint.network()
     )
-    factory = torch_factory(checkpoint, "cuda:1", "bfloat16")
-    runner = cast(Recorder, factory.new_runner(1000))
-    assert runner.asked == ("cuda:1", 1000, checkpoint.tokenizer.target_tag_ids)
+    card = dataclasses.replace(checkpoint.card, decoding=DecodeOptions(beam_size=5))
+    factory = torch_factory(dataclasses.replace(checkpoint, card=card), "cuda:1", "bfloat16")
+    runner = cast(Recorder, factory.new_runner(2**16))
+    assert runner.asked == ("cuda:1", 2**16, checkpoint.tokenizer.target_tag_ids)
+    assert runner.sizes == (64, (1, 4, 5))
     assert runner.is_warm
     assert not factory.is_native
-
-
-def test_a_gpu_that_cannot_record_starts_its_kernels_singly(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from model.decoding.pytorch.static_runner import StaticRunner
-
-    def cannot(self: StaticRunner) -> None:
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    monkeypatch.setattr("model.decoding.factory.resolve_device", lambda name: "cpu:0")
-    monkeypatch.setattr(StaticRunner, "warm_up", cannot)
-    runner = engine_factory(checkpoint, precision="float32").new_runner(500)
-    assert isinstance(runner, TorchRunner)
-    assert caplog.messages == [
-        "decoding without CUDA graphs: operation not permitted when stream is capturing"
-    ]
-
-
-def test_nothing_is_left_of_what_cannot_record_when_its_stand_in_takes_memory(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from model.decoding.pytorch.static_runner import StaticRunner
-
-    given_up: list[weakref.ref[StaticRunner]] = []
-
-    def cannot(self: StaticRunner) -> None:
-        given_up.append(weakref.ref(self))
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    def torch_runner(*_: object, **__: object) -> str:
-        gc.collect()
-        return "still there" if given_up[0]() else "gone"
-
-    monkeypatch.setattr("model.decoding.factory.resolve_device", lambda name: "cpu:0")
-    monkeypatch.setattr("model.decoding.factory.torch_runner", torch_runner)
-    monkeypatch.setattr(StaticRunner, "warm_up", cannot)
-    assert engine_factory(checkpoint, precision="float32").new_runner(500) == "gone"
 
 
 def test_a_network_that_is_in_torch_already_stays_there() -> None:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, pad_rows
+from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, pad_rows, pad_to_bucket
 from model.decoding.pytorch.static_runner import StaticRunner, doubling, rounded_up
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Interrupt, Result
@@ -25,7 +25,7 @@ NETWORK = lively_network(7)
 
 
 def static_runner(network: Transformer = NETWORK, **sizes: object) -> StaticRunner:
-    return StaticRunner(network, "cpu", **{"max_rows": 12, "widths": (1, 2, 4), **sizes})  # type: ignore[arg-type]
+    return StaticRunner(network, "cpu", **{"max_rows": 12, "widths": (1, 2, 4), "capacity": 16, **sizes})  # type: ignore[arg-type]
 
 
 def both(
@@ -204,3 +204,12 @@ def test_the_smallest_that_holds_it() -> None:
 def test_rows_are_padded_on_the_right() -> None:
     padded = pad_rows([(4, 5, 6), (7,), ()], 0, torch.device("cpu"))
     assert padded.tolist() == [[4, 5, 6], [7, 0, 0], [0, 0, 0]]
+
+
+def test_encoder_batches_have_few_shapes() -> None:
+    cpu = torch.device("cpu")
+    padded = pad_to_bucket([(4, 5, 6), (7,), (8,)], 0, 100, cpu)
+    assert padded.shape == (4, 32)
+    assert padded[:, :4].tolist() == [[4, 5, 6, 0], [7, 0, 0, 0], [8, 0, 0, 0], [0, 0, 0, 0]]
+    assert pad_to_bucket([(4,) * 33], 0, 100, cpu).shape == (1, 64)
+    assert pad_to_bucket([(4,) * 99], 0, 100, cpu).shape == (1, 100)

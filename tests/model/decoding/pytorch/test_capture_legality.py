@@ -1,0 +1,152 @@
+"""Every step of every search, option and variant could be recorded, and keeps to its budget of kernels."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from itertools import groupby
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.decoding.engine import DecodingEngine
+from model.decoding.pytorch.batch_state import BatchState
+from model.decoding.pytorch.slot_options import ActiveFeatures
+from model.decoding.pytorch.static_runner import StaticRunner
+from model.decoding.pytorch.torch_runner import TorchRunner
+from model.decoding.runner import Runner
+from model.network.decoder_state import StepShape
+from model.network.transformer import Transformer
+from model.request import DecodeRequest
+from tests.model.decoding.networks import lively_network, request, sentences
+from tests.model.decoding.pytorch.legality import LegalityCheck
+from tests.model.decoding.test_equivalence_reference import OPTIONS, POSITIONS
+from tests.model.tiny_networks import T5
+
+WIDTHS = (1, 2, 4)
+Steps = list[tuple[tuple[int, StepShape, ActiveFeatures], LegalityCheck]]
+
+VARIANTS: list[dict[str, object]] = [
+    *({"positions": name} for name in POSITIONS),
+    {"positions": "relative_vectors", "relative_max_distance": 3},
+    {"decoder_memory": "ssru"},
+    {"norm_form": "standard_deviation", "embedding_norm": True},
+    {"norm_form": "root_mean_square", "gated_ffn": True, "activation": "silu"},
+    {name: value for name, value in T5.items() if name != "tie"},
+]
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
+    """What every step of every runner did, by state, shape and features."""
+    watched: Steps = []
+    compute = BatchState.compute
+
+    def watch(
+        state: BatchState, shape: StepShape, features: ActiveFeatures, attention: list[Tensor] | None = None
+    ) -> None:
+        with LegalityCheck() as check:
+            compute(state, shape, features, attention)
+        watched.append(((id(state), shape, features), check))
+
+    monkeypatch.setattr(BatchState, "compute", watch)
+    yield watched
+    watched.clear()
+
+
+def static(network: Transformer) -> Runner:
+    return StaticRunner(network, "cpu", max_rows=12, widths=WIDTHS, capacity=16)
+
+
+def exact(network: Transformer) -> Runner:
+    return TorchRunner(network, max_rows=64)
+
+
+def decode(runner: Runner, network: Transformer, asked: list[DecodeRequest]) -> None:
+    DecodingEngine(runner, network.config).decode(asked)
+
+
+def require_legal(steps: Steps) -> None:
+    assert steps
+    assert [fault for _, check in steps for fault in check.faults] == []
+
+
+def require_stable(steps: Steps) -> None:
+    """A step of one shape always meets the same memory: every address of a recording stays valid."""
+    repeated = 0
+    ordered = sorted(steps, key=lambda step: repr(step[0]))
+    for _, alike in groupby(ordered, key=lambda step: step[0]):
+        places = [check.outer for _, check in alike]
+        repeated += len(places) - 1
+        assert all(each == places[0] for each in places)
+    assert repeated
+
+
+@pytest.mark.parametrize("new_runner", [static, exact])
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
+def test_every_search_and_option(
+    new_runner: Callable[[Transformer], Runner], options: dict[str, object], steps: Steps
+) -> None:
+    network = lively_network()
+    asked = request(sentences(4)[0], **{"min_length": 3, "max_length": 4, **options})
+    runner = new_runner(network)
+    for prefix in ((), (5,)):
+        decode(runner, network, [dataclasses.replace(asked, prefix_ids=prefix)] * 2)
+    require_legal(steps)
+    if new_runner is static and asked.options.rows in WIDTHS:
+        require_stable(steps)
+
+
+@pytest.mark.parametrize("new_runner", [static, exact])
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant.values())))
+def test_every_variant_of_the_network(
+    new_runner: Callable[[Transformer], Runner], variant: dict[str, object], steps: Steps
+) -> None:
+    network = lively_network(**variant)
+    kinds: list[dict[str, object]] = [{"strategy": "greedy"}, {"beam_size": 4, "coverage_penalty": 0.2}]
+    asked = [request(sentences(4)[0], max_length=2, **options) for options in kinds]
+    decode(new_runner(network), network, asked)
+    require_legal(steps)
+
+
+GREEDY, BEAM = {"strategy": "greedy"}, {"beam_size": 4}
+SAMPLE = {"strategy": "sample", "top_k": 8, "seed": 1}
+
+
+KERNELS_OF_A_LAYER = 18
+
+
+@pytest.mark.parametrize(
+    ("kinds", "of_the_rest"),
+    [([GREEDY], 57), ([BEAM], 102), ([SAMPLE], 112), ([BEAM, {**SAMPLE, "num_hypotheses": 4}], 180)],
+    ids=["greedy", "beam", "sampling", "beam-and-sampling"],
+)
+def test_a_step_keeps_to_its_budget_of_kernels(
+    kinds: list[dict[str, object]], of_the_rest: int, steps: Steps
+) -> None:
+    """165 kernels for a greedy step of six layers, 210 for a beam, 220 for a sample, 288 for both."""
+    for layers in (2, 6):
+        network = lively_network(num_decoder_layers=layers)
+        asked = [request(sentences(5)[0], min_length=3, **options) for options in kinds]
+        decode(static(network), network, asked)
+        most = max(len(check.kernels) for _, check in steps)
+        assert most <= layers * KERNELS_OF_A_LAYER + of_the_rest
+        steps.clear()
+
+
+@pytest.mark.parametrize(
+    ("work", "fault"),
+    [
+        (lambda x: x.sum().item(), "waits for the device"),
+        (lambda x: x.nonzero(), "depends on data"),
+        (lambda x: x[x > 0], "depends on data"),
+        (lambda x: x.masked_select(x > 0), "depends on data"),
+        (lambda x: x.unique(), "depends on data"),
+        (lambda x: x + torch.tensor([1.0]), "copies between host and device"),
+        (lambda x: torch.rand_like(x), "without a seed"),
+        (lambda x: torch.nn.functional.dropout(x, 0.5), "without a seed"),
+    ],
+)
+def test_what_a_recording_cannot_hold_is_found(work: Callable[[Tensor], object], fault: str) -> None:
+    with torch.inference_mode(), LegalityCheck() as check:
+        work(torch.ones(3))
+    assert fault in check.faults[0]
