@@ -93,6 +93,22 @@ class Document:
                 gaps[-1] += sentence + gap
         return dataclasses.replace(self, sentences=tuple(sentences), gaps=tuple(gaps))
 
+    def dividing(self, parts: Sequence[Sequence[str]]) -> Self:
+        """Returns the same text with each of its sentences in parts.
+
+        Args:
+            parts: The parts of each sentence, which joined are the sentence; each but the last may end with
+                white space.
+        """
+        sentences: list[str] = []
+        gaps = [self.gaps[0]]
+        for divided, gap in zip(parts, self.gaps[1:], strict=True):
+            for part in divided:
+                sentences.append(part.rstrip())
+                gaps.append(part[len(sentences[-1]) :])
+            gaps[-1] += gap
+        return dataclasses.replace(self, sentences=tuple(sentences), gaps=tuple(gaps))
+
     def rebuild(self, translations: Sequence[str], *, target_language: str | None = None) -> str:
         """Returns the text with a translation in the place of each sentence.
 

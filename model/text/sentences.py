@@ -11,6 +11,8 @@ _SHORTEST_STEP = 250
 _TAIL = 50
 """Characters before a boundary that are examined."""
 
+_CLAUSE_END = re.compile(r"[,;:)–—](?=\s)|[、，；：]")
+_WORD_END = re.compile(r"\S(?=\s)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LATIN_OR_DIGIT = re.compile("[!-\u024f０-９]")
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.\s+\Z")
@@ -33,6 +35,23 @@ def sentence_ends(line: str, language: str) -> list[int]:
     """
     readable = line if line.isascii() else _SURROGATE.sub("\ufffd", line)
     return [end for end in _candidates(readable, language) if not _continues(readable, end, language)]
+
+
+def middle(sentence: str) -> int:
+    """Returns the position at which a sentence that is too long for a model is divided.
+
+    It is behind the clause or else the word that ends nearest to the middle, or in the middle if the sentence
+    is one word.
+
+    Args:
+        sentence: At least two characters.
+    """
+    half, quarter = len(sentence) / 2, max(len(sentence) // 4, 1)
+    for boundary in (_CLAUSE_END, _WORD_END):
+        ends = (match.end() for match in boundary.finditer(sentence, quarter - 1, len(sentence) - quarter))
+        if (nearest := min(ends, key=lambda end: abs(end - half), default=0)) > 0:
+            return nearest
+    return len(sentence) // 2
 
 
 def _candidates(line: str, language: str) -> Iterator[int]:

@@ -5,8 +5,9 @@
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import compress, islice
 from typing import Self
 
@@ -15,6 +16,7 @@ from model.errors import TextTooLongError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Document, Splitting
 from model.text.languages import canonical_code, known_code
+from model.text.sentences import middle
 from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
 from model.translation.result import SentenceTranslation, Translation
@@ -50,10 +52,12 @@ class DocumentTranslation:
         field: str = "q",
         splitting: Splitting = "sentences",
         keep: Sequence[str] = (),
+        divides: bool = True,
     ) -> Self:
         """Splits a text and encodes its sentences.
 
-        A sentence that the vocabulary cannot spell comes back unchanged, whatever its length.
+        A sentence that the vocabulary cannot spell comes back unchanged, whatever its length. Another one
+        of more tokens than `card.max_source_length` is divided at a clause, else at a word.
 
         Args:
             text: Any text; a blank one needs no decoding.
@@ -64,9 +68,10 @@ class DocumentTranslation:
             field: Name of the text in error messages, e.g. `q[3]`.
             splitting: Where the sentences end.
             keep: Strings that are not translated, in addition to placeholders and the like.
+            divides: Whether sentences over the limit are divided.
 
         Raises:
-            TextTooLongError: If a sentence has more tokens than `card.max_source_length`.
+            TextTooLongError: If a sentence is over the limit and cannot be divided.
         """
         source, target = pair
         if source == target:
@@ -80,6 +85,12 @@ class DocumentTranslation:
             document = document.keeping(spelt)
             sentences = list(compress(sentences, spelt))
         longest = max((len(sentence.ids) for sentence in sentences), default=0)
+        if divides and longest > card.max_source_length:
+            read = partial(SourceSentence.read, pair=pair, tokenizer=tokenizer, keep=keep)
+            parts = [list(_parts(each, read, card.max_source_length)) for each in document.sentences]
+            document = document.dividing(parts)
+            sentences = [read(each) for each in document.sentences]
+            longest = max(len(sentence.ids) for sentence in sentences)
         if longest > card.max_source_length:
             raise TextTooLongError(field, "max_source_length", card.max_source_length, longest)
         start_ids = tokenizer.target_prefix(source, target) if sentences else ()
@@ -114,6 +125,18 @@ class DocumentTranslation:
     def _ranked(self, texts: Sequence[Sequence[str]], rank: int) -> str:
         translations = [ranked[rank if rank < len(ranked) else 0] for ranked in texts]
         return self.document.rebuild(translations, target_language=self.target)
+
+
+def _parts(sentence: str, read: Callable[[str], SourceSentence], limit: int) -> Iterator[str]:
+    """Yields the parts of a sentence, which joined are the sentence, each of at most `limit` tokens."""
+    text = sentence.rstrip()
+    if len(text) < 2 or len(read(text).ids) <= limit:
+        yield sentence
+        return
+    place = middle(text)
+    place += len(text[place:]) - len(text[place:].lstrip())
+    yield from _parts(sentence[:place], read, limit)
+    yield from _parts(sentence[place:], read, limit)
 
 
 def sentences_of(

@@ -219,7 +219,7 @@ class Translator:
             options: How to decode; None uses the checkpoint's defaults.
             fields: A name for each text in error messages; None names them `q[0]`, `q[1]`, ….
             too_long: Called with the name of each text that has a sentence over the checkpoint's limit. The
-                translation of such a text is only the line breaks at its end. None raises an error instead.
+                translation of such a text is only the line breaks at its end. None divides such sentences.
             splitting: Where the sentences of a text end.
             progress: Called with the number of sentences done since the last call.
 
@@ -229,7 +229,7 @@ class Translator:
 
         Raises:
             UnsupportedLanguageError: If the checkpoint does not translate this direction.
-            TextTooLongError: If a sentence is over the checkpoint's limit and `too_long` is None.
+            TextTooLongError: If a single character is over the checkpoint's limit and `too_long` is None.
             InputError: If the network cannot read a sentence; see `decode`.
             DecodingError: If a sentence failed; see `decode`.
         """
@@ -253,6 +253,7 @@ class Translator:
             pair=pair,
             options=options or self.card.decoding,
             splitting=splitting,
+            divides=too_long is None,
         )
         documents = []
         for text, field in zip(texts, fields or _default_fields(len(texts)), strict=True):

@@ -77,7 +77,6 @@ CASES = {
     "too many items": (request_of(q=["a"] * 257), 413, "q"),
     "far too many items": (request_of(q=["a"] * 100_000), 413, "q"),
     "too many characters": (request_of(q=["a", CANARY * 2000]), 413, "q[1]"),
-    "too many tokens": (request_of(q=["a", f"{CANARY} " * 41]), 413, "q[1]"),
 }
 
 
@@ -132,7 +131,7 @@ async def test_what_can_never_fit_is_not_read_to_its_end(
     assert len(read) == 11
 
 
-@pytest.mark.parametrize("bad", [5, None, "\ud800", "word " * 100, "a" * 10_001])
+@pytest.mark.parametrize("bad", [5, None, "\ud800", "a" * 10_001])
 async def test_it_is_all_or_nothing(client: httpx.AsyncClient, backend: DoubleBackend, bad: object) -> None:
     response = await client.post("/translate", content=request_of(q=["good", bad, "good"]), headers=JSON)
     assert response.status_code in (413, 422)

@@ -1,5 +1,6 @@
 """A text becomes requests and a text again, with nothing lost on the way."""
 
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from model.errors import ConfigError, DecodingError, TextTooLongError, UnsupportedLanguageError
 from model.request import DecodeOptions, Hypothesis
+from model.text.tags import closing_tag, opening_tag
 from model.text.tokenizer import Tokenizer
 from model.translation.document_translation import DocumentTranslation as Document
 from model.translation.document_translation import (
@@ -93,13 +95,32 @@ def test_a_text_into_its_own_language_is_unchanged(text: str, tokenizer: Tokeniz
     assert finish(document, [], tokenizer).text == text
 
 
-def test_a_sentence_over_the_limit_is_refused_by_name(tokenizer: Tokenizer) -> None:
-    message = r"`q\[3\]` is over the limit max_source_length: \d+, at most 64"
+@pytest.mark.parametrize(
+    "text",
+    ["cat " * 80, "cat" * 200, "the cat, the dog " * 30, f"a{opening_tag(1)}{'cat ' * 90}{closing_tag(1)}b"],
+)
+def test_a_sentence_over_the_limit_is_divided(text: str, tokenizer: Tokenizer) -> None:
+    document = read(f"Thank you. {text}\n", tokenizer)
+    assert all(len(request.source_ids) <= CARD.max_source_length for request in document.requests)
+    assert len(document.requests) > 2
+    own = document.document.rebuild(document.document.sentences)
+    assert own == f"Thank you. {text}\n"
+
+
+def test_a_sentence_over_the_limit_is_divided_at_clauses_and_then_at_words(tokenizer: Tokenizer) -> None:
+    clauses = read("the cat sleeps, the dog sleeps " * 12, tokenizer).document.sentences
+    assert all(clause.startswith("the dog sleeps") for clause in clauses[1:])
+    words = read("cat dog " * 60, tokenizer).document.sentences
+    assert {word for part in words for word in part.split()} == {"cat", "dog"}
+
+
+def test_a_limit_that_no_text_fits_is_named(tokenizer: Tokenizer) -> None:
+    message = r"`q\[3\]` is over the limit max_source_length: \d+, at most 2"
     with pytest.raises(TextTooLongError, match=message):
         Document.read(
-            "Thank you. " + "cat " * 80,
+            "Thank you.",
             tokenizer=tokenizer,
-            card=CARD,
+            card=dataclasses.replace(CARD, max_source_length=2),
             pair=("en", "fr"),
             options=GREEDY,
             field="q[3]",
@@ -196,7 +217,6 @@ def test_what_cannot_be_spelt_stays_in_its_place(tokenizer: Tokenizer) -> None:
     assert [sentence.source for sentence in translation.sentences] == ["Thank you.", "The cat sleeps."]
 
 
-def test_a_sentence_that_is_partly_foreign_is_translated_or_refused_whole(tokenizer: Tokenizer) -> None:
+def test_a_sentence_that_is_partly_foreign_is_translated(tokenizer: Tokenizer) -> None:
     assert len(read("The cat 你 sleeps on the mat.", tokenizer).requests) == 1
-    with pytest.raises(TextTooLongError, match="max_source_length"):
-        read("the cat 你 sleeps " * 20, tokenizer)
+    assert len(read("the cat 你 sleeps " * 20, tokenizer).requests) > 1

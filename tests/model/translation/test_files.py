@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import InputError, TextTooLongError
+from model.errors import InputError
 from model.translation.translator import Translator
 
 
@@ -46,7 +46,4 @@ def test_a_file_that_cannot_be_translated_leaves_nothing(translator: Translator,
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match="`file`"):
             translator.translate_file(tmp_path / name, tmp_path / "out", source="en", target="fr")
-    (tmp_path / "a.md").write_text("catdog" * 100)
-    with pytest.raises(TextTooLongError, match="`file`"):
-        translator.translate_file(tmp_path / "a.md", tmp_path / "out", source="en", target="fr")
     assert not (tmp_path / "out").exists()

@@ -12,7 +12,7 @@ import torch
 import dragoman
 from model.checkpoint.folder import load_checkpoint
 from model.decoding.factory import torch_engine
-from model.errors import CheckpointError, DecodingError, TextTooLongError, UnsupportedLanguageError
+from model.errors import CheckpointError, DecodingError, UnsupportedLanguageError
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.translation.document_translation import with_alternatives
 from model.translation.translator import Translator
@@ -37,8 +37,9 @@ def test_one_text_gives_one_string(translator: Translator) -> None:
     assert translator.translate(["Thank you."], source="en", target="fr") == ["Merci."]
     assert json.dumps(translation) == '"Merci. Le chat dort."'
     assert translator.translate("", source="en", target="fr") == ""
-    with pytest.raises(TextTooLongError, match="`line 8`"):
-        translator.translate("cat " * 70, source="en", target="fr", fields=["line 8"])
+    skipped: list[str] = []
+    translator.translate("cat " * 70, source="en", target="fr", fields=["line 8"], too_long=skipped.append)
+    assert skipped == ["line 8"]
 
 
 def test_the_public_api_is_the_translator() -> None:
@@ -98,12 +99,10 @@ def test_alternatives_differ(translator: Translator) -> None:
     assert len(everything) == len(set(everything)) > 1
 
 
-def test_a_text_that_is_too_long_is_named_or_skipped(translator: Translator) -> None:
+def test_a_text_that_is_too_long_is_divided_or_skipped(translator: Translator) -> None:
     texts = ["cat " * 70 + "\n", "Thank you.\n", "dog " * 70]
-    with pytest.raises(TextTooLongError, match=r"`q\[0\]` is over the limit max_source_length"):
-        translator.translate(texts, source="en", target="fr")
-    with pytest.raises(TextTooLongError, match="`line 9`"):
-        translator.translate(texts[1:], source="en", target="fr", fields=["line 8", "line 9"])
+    divided = translator.translate(texts, source="en", target="fr")
+    assert [len(translation.sentences) > 1 for translation in divided] == [True, False, True]
     skipped: list[str] = []
     assert translator.translate(texts, source="en", target="fr", too_long=skipped.append) == [
         "\n",
