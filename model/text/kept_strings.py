@@ -9,7 +9,8 @@ otherwise (`3,5 kg` for `3.5 kg`) becomes that of the source.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -135,9 +136,12 @@ def with_kept_strings(translation: str, kept: Sequence[KeptString]) -> str:
         translation: Text that the network produced.
         kept: What `with_numbers` returned.
     """
+    figures = Counter(string.text for string in kept if not string.number)
+    for figure in figures:
+        translation = _with_figure(translation, figure, figures)
     for string in kept:
-        put_back = _in_place_of_number if string.number else _with_figure
-        translation = put_back(translation, string)
+        if string.number:
+            translation = _in_place_of_number(translation, string)
     return translation
 
 
@@ -180,15 +184,24 @@ def _numbers() -> Iterator[str]:
     yield from map(str, count(1000))
 
 
-def _with_figure(translation: str, string: KeptString) -> str:
-    """Returns a translation in which a part with the digits of a figure, spelt otherwise, is that figure."""
-    figure = string.text
-    if figure in translation:
+def _with_figure(translation: str, figure: str, figures: Mapping[str, int]) -> str:
+    """Returns a translation in which parts with the digits of a figure, spelt otherwise, are that figure.
+
+    Args:
+        translation: Text that the network produced.
+        figure: A figure of the source.
+        figures: How often each figure stands in the source. None of them is another one spelt otherwise.
+    """
+    missing = figures[figure] - translation.count(figure)
+    if missing <= 0:
         return translation
     digits = r"[\s.,/()-]{0,2}".join(re.findall(r"\d", figure))
     unit = re.escape(re.sub(r"[\d\s.,/()+-]", "", figure)) or "(?!)"
     spelt = rf"(?<![\d.,])(?:{unit}\s?)?[+-]?\(?{digits}\)?(?:\s?{unit})?(?![.,]?\d)"
-    return re.sub(spelt, lambda _: figure, translation, count=1)
+    found = [match.span() for match in re.finditer(spelt, translation) if match[0] not in figures]
+    for begin, end in reversed(found[:missing]):
+        translation = translation[:begin] + figure + translation[end:]
+    return translation
 
 
 def _inserted(translation: str, string: KeptString) -> str:

@@ -10,6 +10,8 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
 from typing import Final
 
 from model.errors import TextTooLongError
@@ -33,17 +35,12 @@ _NOISE = re.compile(
 )
 _NO_FORMAT = re.compile(r"<([wa]:rPr)\s*(?:/>|></\1>)")
 _MAX_FORMAT: Final = 4_000
-_ODF_PARAGRAPH = re.compile(
-    r"<text:(p|h)(?=[\s>])[^<>]*(?<!/)>(?P<inner>(?:(?!<text:(?:p|h)[\s>]).)*?)</text:\1>", re.DOTALL
-)
-_ODF_TAG = re.compile(r"<[^<>]*>")
-_ODF_UNTRANSLATED = re.compile(
-    r"<(text:note-citation|office:annotation|text:s|text:tab)(?=[\s/>])[^<>]*"
-    r"(?:(?<=/)>|(?<!/)>(?:(?!</?\1[\s/>]).)*+</\1>)",
-    re.DOTALL,
-)
+_MAX_ASSIGNMENTS: Final = 1_000_000
+_MOST_FORMATS: Final = 8  # elements around a text that are compared
+_ODF_TAG = re.compile(r"<(?P<end>/?)(?P<name>[^\s<>/]*+)[^<>]*?(?P<empty>/?)>")
+_ODF_UNTRANSLATED: Final = ("text:note-citation", "office:annotation")
 _RUN = re.compile(r'<b id="(\d+)">|</b>')
-_MACROS = re.compile(r"vbaProject|(?:^|/)(?:Basic|Scripts)/", re.IGNORECASE)
+_MACROS = re.compile(r"vbaProject|^(?:Basic|Scripts)/", re.IGNORECASE)
 
 
 Archive = Mapping[str, tuple[zipfile.ZipInfo, bytes]]
@@ -56,11 +53,13 @@ class _Paragraph:
 
     Attributes:
         runs: Start, end and source of each run, as XML.
+        formats: What decides how each run looks; runs of one format look alike.
         tags: The start tag that the first places of some runs hold, and which the translation needs too.
         joined: Places of runs that go on with the format of the run before.
     """
 
     runs: list[tuple[int, int, str]] = field(default_factory=list)
+    formats: list[str] = field(default_factory=list)
     tags: dict[int, str] = field(default_factory=dict)
     joined: set[int] = field(default_factory=set)
 
@@ -78,18 +77,55 @@ class _Paragraph:
     def replacements(self, markup: str) -> Iterator[tuple[int, int, str]]:
         """The runs with their translations, as XML."""
         texts = [""] * len(self.runs)
-        current, position = 0, 0
-        for mark in _RUN.finditer(markup) if len(texts) > 1 else ():
-            texts[current] += markup[position : mark.start()]
-            position = mark.end()
-            current = int(mark[1]) if mark[1] else current
-        texts[current] += markup[position:]
+        segments = list(_segments(markup)) if len(texts) > 1 else [(0, markup)]
+        for place, (_, text) in zip(_places(segments, self.formats), segments, strict=True):
+            texts[place] += text
         for place, ((start, end, _), text) in enumerate(zip(self.runs, texts, strict=True)):
             tag = self.tags.get(place, "")
             if tag.startswith("<w") and text != text.strip() and "xml:space" not in tag:
                 # Word drops white space at the ends of a run otherwise.
                 tag = f'{tag[:-1]} xml:space="preserve">'
             yield start, end, tag + html.escape(html.unescape(text), quote=False)
+
+
+def _segments(markup: str) -> Iterator[tuple[int, str]]:
+    """Yields the parts of a translation, in order, each with the run whose format it has."""
+    current, position = 0, 0
+    for mark in _RUN.finditer(markup):
+        yield current, markup[position : mark.start()]
+        position = mark.end()
+        current = int(mark[1]) if mark[1] else current
+    yield current, markup[position:]
+
+
+def _places(segments: Sequence[tuple[int, str]], formats: Sequence[str]) -> list[int]:
+    """Returns the run that each part of a translation goes to; runs stay where they are in the paragraph.
+
+    The parts keep their order, so a part may not get the format of its own run: among all ways to assign
+    them, the one in which most characters get it.
+    """
+    wanted = [run for run, _ in segments]
+    if wanted == sorted(wanted):
+        return wanted
+    if len(segments) * len(formats) > _MAX_ASSIGNMENTS:
+        return list(accumulate(wanted, max))
+    sums, choices = [0] * len(formats), list[list[int]]()
+    for run, text in segments:
+        # For each run, the best one up to it for the part before.
+        before = list(accumulate(range(len(sums)), partial(_better, sums)))
+        choices.append(before)
+        sums = [
+            sums[before[each]] + 2 * len(text) * (formats[each] == formats[run]) + (each == run)
+            for each in range(len(formats))
+        ]
+    places = [max(range(len(sums)), key=lambda each: sums[each])]
+    for before in reversed(choices[1:]):
+        places.append(before[places[-1]])
+    return places[::-1]
+
+
+def _better(sums: Sequence[int], best: int, other: int) -> int:
+    return other if sums[other] > sums[best] else best
 
 
 def _office_paragraphs(part: str) -> Iterator[_Paragraph]:
@@ -119,6 +155,7 @@ def _add(paragraph: _Paragraph, part: str, found: re.Match[str]) -> None:
         between = _clean(part[end : found.start()])
         if between == _format(part, found.start()) == _format(part, begin):
             paragraph.joined.add(place)
+    paragraph.formats.append(_format(part, found.start()))
     paragraph.tags[place] = found["tag"]
     paragraph.runs.append((found.start(), found.end("text"), found["text"]))
 
@@ -136,15 +173,31 @@ def _clean(xml: str) -> str:
 
 
 def _odf_paragraphs(part: str) -> Iterator[_Paragraph]:
-    for found in _ODF_PARAGRAPH.finditer(part):
-        paragraph, position = _Paragraph(), found.start("inner")
-        kept = [each.span() for each in _ODF_UNTRANSLATED.finditer(part, *found.span("inner"))]
-        tags = [each.span() for each in _ODF_TAG.finditer(part, *found.span("inner"))]
-        for start, end in [*sorted({*kept, *tags}), (found.end("inner"), found.end("inner"))]:
-            if start > position:
-                paragraph.runs.append((position, start, part[position:start]))
-            position = max(position, end)
-        yield paragraph
+    """Yields the paragraphs; one within another, as in a note, is a paragraph of its own."""
+    opened: list[tuple[_Paragraph, int]] = []
+    formats: list[str] = []
+    position = 0
+    for tag in _ODF_TAG.finditer(part):
+        if tag.start() < position:
+            continue  # in what is not translated
+        if opened and tag.start() > position:
+            paragraph, depth = opened[-1]
+            paragraph.runs.append((position, tag.start(), part[position : tag.start()]))
+            paragraph.formats.append("".join(formats[max(depth, len(formats) - _MOST_FORMATS) :]))
+        position = tag.end()
+        is_paragraph = tag["name"] in ("text:p", "text:h")
+        if tag["name"] in _ODF_UNTRANSLATED and not tag["end"] and not tag["empty"]:
+            end = part.find(f"</{tag['name']}>", position)
+            position = end if end >= 0 else position
+        elif tag["end"]:
+            if formats:
+                formats.pop()
+            if is_paragraph and opened:
+                yield opened.pop()[0]
+        elif not tag["empty"]:
+            formats.append(tag[0])
+            if is_paragraph:
+                opened.append((_Paragraph(), len(formats)))
 
 
 def _file_text(
@@ -155,6 +208,9 @@ def _file_text(
 ) -> FileText:
     """Returns the texts of the parts of an archive; a part is one HTML text where `paragraphs` is None."""
     archive = _unpacked(content, max_bytes)
+    # The pages of a book may have scripts, which stay as they are.
+    if paragraphs is not None and any(map(_MACROS.search, archive)):
+        raise FileError("holds macros")
     found: list[tuple[str, str, list[_Paragraph]]] = []
     texts: list[str] = []
     for name in filter(parts.fullmatch, archive):
@@ -190,7 +246,7 @@ def _unpacked(content: bytes, max_bytes: int) -> Archive:
     """Returns the parts of an archive, which together are within a limit.
 
     Raises:
-        FileError: If it is no archive, is encrypted or holds macros.
+        FileError: If it is no archive or is encrypted.
         TextTooLongError: If it is over the limit.
     """
     try:
@@ -207,8 +263,6 @@ def _unpacked(content: bytes, max_bytes: int) -> Archive:
         raise FileError("holds two parts of one name")
     if any(info.flag_bits & 1 for info in infos):
         raise FileError("is encrypted")
-    if any(_MACROS.search(info.filename) for info in infos):
-        raise FileError("holds macros")
     if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in infos):
         raise FileError("is packed in another way than by deflate")
     return {info.filename: (info, _part(archive, info)) for info in infos}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from model.text.formats.file_text import FileText, decoded
 from model.text.formats.markup_syntax import HTML
 
+_BYTE_ORDER_MARK = "\ufeff"
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"[ \t>]*(?:[-*+] +|\d+[.)] +)?(`{3,}|~{3,})")
 # Quotes, bullets, numbers, boxes to tick, headings, footnotes.
@@ -23,18 +24,20 @@ _NO_TEXT = re.compile(
 )
 _RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _CELL_END = re.compile(r"((?<!\\)\|)")
-_HARD_BREAK = re.compile(r"(?: {2,}|\\)$")
 _INLINE = re.compile(
     r"""
-    (?P<text>\\. | (?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`) | <[^<>\s][^<>]*> | https?://[^\s)\]>]+)
+    (?P<text>\\. | (?<!`)(?P<ticks>`++).*?(?<!`)(?P=ticks)(?!`) | <[^<>\s][^<>]*> | https?://[^\s)\]>]+)
     | (?P<open>!?\[)(?=[^\[\]]*\](?:\(|\[))
     | (?P<close>\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:"[^"]*"|'[^']*'))?\) | \]\[[^\[\]]*\])
+    | (?P<note>\[\^[^\[\]\s]+\])
     | (?P<mark>\*\*\*|\*\*|\*|~~|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w))
     """,
     re.VERBOSE,
 )
 # Marks that may be open at once: looking through all of them would take quadratic time.
 _MAX_OPEN = 16
+_LONGEST_WORD = 40
+_LAST_WORD = re.compile(r"\w+[.,;:!?…]?\Z")
 _TAG = re.compile(r'<([ab]) id="(\d+)">|</([ab])>')
 
 
@@ -70,27 +73,38 @@ class Inline:
     def __post_init__(self) -> None:
         found = [each for each in _INLINE.finditer(self.source) if not each["text"]]
         parts, position = list[str](), 0
-        for tag, mark in sorted(self._tags(found), key=lambda item: item[1].start()):
-            parts += [html.escape(self.source[position : mark.start()], quote=False), tag]
-            position = mark.end()
+        for tag, begin, end in sorted(self._tags(found), key=lambda item: item[1]):
+            parts += [html.escape(self.source[position:begin], quote=False), tag]
+            position = end
         self.markup = "".join([*parts, html.escape(self.source[position:], quote=False)])
 
-    def _tags(self, found: Sequence[re.Match[str]]) -> Iterator[tuple[str, re.Match[str]]]:
-        """The tags of marks that come in pairs, properly nested; other marks are text."""
+    def _tags(self, found: Sequence[re.Match[str]]) -> Iterator[tuple[str, int, int]]:
+        """The tags of marks that come in pairs, properly nested, with their places; other marks are text."""
         opened: list[re.Match[str]] = []
+        last = 0
         for mark in found:
             wanted = ("[", "![") if mark["close"] else (mark[0],)
             begun = [place for place, each in enumerate(opened) if each[0] in wanted and not mark["open"]]
-            if begun:
+            if mark["note"]:
+                # A footnote's number stays behind its word.
+                yield from self._pair("b", "", mark[0], _word_start(self.source, mark.start(), last), mark)
+            elif begun:
                 start = opened[begun[-1]]
                 del opened[begun[-1] :]
                 name = "a" if mark["close"] else "b"
-                yield f'<{name} id="{len(self._marks)}">', start
-                yield f"</{name}>", mark
-                self._marks.append((start[0], mark[0]))
+                yield from self._pair(name, start[0], mark[0], start.start(), mark)
             elif not mark["close"]:
                 opened.append(mark)
                 del opened[:-_MAX_OPEN]
+            last = mark.end()
+
+    def _pair(
+        self, name: str, opening: str, closing: str, begin: int, mark: re.Match[str]
+    ) -> Iterator[tuple[str, int, int]]:
+        """The tags of an element that begins at a place and ends with a mark."""
+        yield f'<{name} id="{len(self._marks)}">', begin, begin + len(opening)
+        yield f"</{name}>", mark.start(), mark.end()
+        self._marks.append((opening, closing))
 
     def restored(self, markup: str) -> str:
         """Returns a translation of `markup` with the marks of the source."""
@@ -110,8 +124,18 @@ class Inline:
         return re.sub(r"(?<!\\)\|", r"\\|", text) if self.in_cell and "|" not in self.source else text
 
 
+def _word_start(text: str, end: int, least: int) -> int:
+    """Returns where the word begins that ends before a place, with a mark of punctuation behind it."""
+    begin = max(least, end - _LONGEST_WORD)
+    word = _LAST_WORD.search(text, begin, end)
+    return word.start() if word else end
+
+
 def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
     """The file in order: what stays as strings, texts as tuples with whether they are cells."""
+    if source.startswith(_BYTE_ORDER_MARK):
+        yield _BYTE_ORDER_MARK
+        source = source[1:]
     front = _FRONT_MATTER.match(source)
     if front:
         yield front[0]
@@ -151,7 +175,7 @@ def _pieces(source: str) -> Iterator[str | tuple[str, bool]]:
 
 def _is_alone(line: str) -> bool:
     """Whether a line is a heading or ends with a break, so that the next line does not go on with it."""
-    return bool(re.match(r"[ \t>]*\#{1,6}[ \t]", line) or _HARD_BREAK.search(line.rstrip("\r\n")))
+    return bool(re.match(r"[ \t>]*\#{1,6}[ \t]", line) or line.rstrip("\r\n").endswith(("  ", "\\")))
 
 
 def _joined(paragraph: Sequence[str]) -> Iterator[str | tuple[str, bool]]:
@@ -170,7 +194,11 @@ def _joined(paragraph: Sequence[str]) -> Iterator[str | tuple[str, bool]]:
 
 def _trimmed(text: str, *, in_cell: bool = False) -> Iterator[str | tuple[str, bool]]:
     """A text without the white space, hard break and closing hashes around it, which stay."""
-    core = re.sub(r"(?:\\|[ \t]+#+[ \t]*)?\s*\Z", "", text).lstrip()
+    core = text.rstrip()
+    without_hashes = core.rstrip("#")
+    if without_hashes != core and without_hashes.endswith((" ", "\t")):
+        core = without_hashes.rstrip(" \t")
+    core = core.removesuffix("\\").lstrip()
     if not core:
         yield text
         return

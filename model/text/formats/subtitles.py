@@ -5,10 +5,13 @@ from collections.abc import Iterator, Sequence
 
 from model.text.formats.file_text import FileError, FileText, decoded
 
-_BLANK = re.compile(r"(\r?\n(?:[ \t]*\r?\n)+)")
+_BLANK = re.compile(r"(\r?\n(?:[ \t]*+\r?\n)+)")
 _TIMES = re.compile(r"^[^\n]*\d[:.]\d\d[.,]\d{3}[ \t]*-->[^\n]*\r?\n?", re.MULTILINE)
 # Tags of voices, italics and times, and the positions of SubRip.
-_OUTER = re.compile(r"^((?:<[^<>\n]*>|\{\\[^{}\n]*\}|\s|-\s)*+)(.*?)((?:</[^<>\n]*>|\s)*)$", re.DOTALL)
+_BEFORE = re.compile(r"(?:<[^<>\n]*>|\{\\[^{}\n]*\}|\s|[-–—](?!\d))*+")
+_END_TAG = re.compile(r"</[^<>\n]*>")
+# Where the next person of a dialogue speaks.
+_SPEAKER = re.compile(r"(\r?\n(?:<[^<>\n]*>|[ \t])*+[-–—](?![-–—\d])[ \t]*+)")
 
 
 def subtitles(content: bytes) -> FileText:
@@ -39,11 +42,24 @@ def _pieces(source: str) -> Iterator[tuple[str, bool]]:
             yield block, False
             continue
         yield block[: times.end()], False
-        outer = _OUTER.match(block[times.end() :])
-        before, text, after = outer.groups() if outer else ("", block[times.end() :], "")
-        yield before, False
-        yield text, bool(text.strip())
-        yield after, False
+        text = block[times.end() :]
+        start = _BEFORE.match(text)
+        begin = start.end() if start else 0
+        end = max(_end(text), begin)
+        yield text[:begin], False
+        for place, part in enumerate(_SPEAKER.split(text[begin:end])):
+            yield part, place % 2 == 0 and bool(part.strip())
+        yield text[end:], False
+
+
+def _end(text: str) -> int:
+    """Returns where the text of a cue ends, before white space and end tags."""
+    while text := text.rstrip():
+        place = text.rfind("</")
+        if place < 0 or not _END_TAG.fullmatch(text, place):
+            break
+        text = text[:place]
+    return len(text)
 
 
 def _in_lines(text: str, before: str) -> str:

@@ -51,6 +51,8 @@ def test_strings_to_keep_are_found_and_put_back(text: str, found: list[str]) -> 
         ("It weighs 3.5 kg.", "Es wiegt 3,5 kg.", "Es wiegt 3.5 kg."),
         ("For $1,234.50 now", "Für 1.234,50 $ jetzt", "Für $1,234.50 jetzt"),
         ("Call 030 123 45 67.", "Ruf 0301234567 an.", "Ruf 030 123 45 67 an."),
+        ("3.5 kg or 3.5 kg", "3,5 kg oder 3,5 kg", "3.5 kg oder 3.5 kg"),
+        ("3.5 kg or 35 kg", "3,5 kg oder 35 kg", "3.5 kg oder 35 kg"),
         ("It is 5 km.", "Es sind fünf Kilometer.", "Es sind fünf Kilometer."),
     ],
 )

@@ -169,7 +169,88 @@ def test_runs_of_a_paragraph_are_one_text() -> None:
     file = read_file(".docx", archive(word__document_xml=WORD), "fr", 10**6)
     assert file.texts == ('<b id="0">Hello </b><b id="1">Q &amp; A</b>', "one", "two")
     moved = file.rebuild(['<b id="1">B</b> <b id="0">a < &gt;</b>', "1", "2"])
-    assert ">a &lt; &gt;</w:t>" in parts(moved)["word/document.xml"]
+    assert runs_of(moved)[:2] == ["B a &lt; &gt;", ""]
+
+
+def runs_of(docx: bytes) -> list[str]:
+    return re.findall(r"<w:t(?: [^>]*)?>([^<]*)<", parts(docx)["word/document.xml"])
+
+
+@pytest.mark.parametrize(
+    ("translation", "runs"),
+    [
+        ('<b id="0">la</b> <b id="2">voiture</b> <b id="1">rouge</b>.', ["la voiture ", "rouge.", ""]),
+        ('<b id="1">rouge</b> <b id="0">la</b> <b id="2">voiture</b>', ["", "rouge ", "la voiture"]),
+        ('<b id="2">voiture</b> <b id="0">la</b>', ["voiture la", "", ""]),
+    ],
+)
+def test_words_keep_their_order_and_most_of_them_their_format(translation: str, runs: list[str]) -> None:
+    plain, bold = "<w:r><w:t>{}</w:t></w:r>", "<w:r><w:rPr><w:b/></w:rPr><w:t>{}</w:t></w:r>"
+    part = f"<w:p>{plain.format('the ')}{bold.format('red')}{plain.format(' car')}</w:p>"
+    file = read_file(".docx", archive(word__document_xml=part), "fr", 10**6)
+    assert runs_of(file.rebuild([translation])) == runs
+
+
+def test_a_paragraph_around_a_note_is_translated() -> None:
+    note = (
+        "<text:note><text:note-citation>1</text:note-citation>"
+        "<text:note-body><text:p>The note.</text:p></text:note-body></text:note>"
+    )
+    comment = "<office:annotation><text:p>not this</text:p></office:annotation>"
+    part = f"<text:p>One{note} two{comment} <text:span>three</text:span>.</text:p>"
+    file = read_file(".odt", archive(content_xml=part), "fr", 10**6)
+    assert [re.sub("<[^>]*>", "|", text) for text in file.texts] == ["The note.", "|One|| two|| ||three||.|"]
+    expected = part
+    for word in ("One", "The note", " two", "three"):
+        expected = expected.replace(word, word.upper())
+    assert parts(shouted(".odt", archive(content_xml=part)))["content.xml"] == expected
+
+
+def test_a_book_may_have_scripts_and_a_text_document_may_not() -> None:
+    page = "<html><body><p>one</p></body></html>"
+    book = archive(Scripts__a="x", a_xhtml=page)
+    assert parts(shouted(".epub", book)) == {"Scripts/a": "x", "a.xhtml": page.replace("one", "ONE")}
+    with pytest.raises(FileError, match="macros"):
+        read_file(".odt", archive(Scripts__a="x", content_xml=TEXT), "fr", 10**6)
+
+
+def test_footnotes_of_markdown_stay_behind_their_words() -> None:
+    source = "A **bold** word[^1], and more.[^note] [^2]\n\n[^1]: The *note*.\n"
+    file = read_file(".md", source.encode(), "fr", 0)
+    assert file.texts[0] == (
+        'A <b id="0">bold</b> <b id="1">word</b>, and <b id="2">more.</b> <b id="3"></b>'
+    )
+    assert file.rebuild(file.texts).decode() == source
+    moved = 'Un <b id="1">mot</b> <b id="0">gras</b>, et <b id="2">plus.</b> <b id="3"></b>'
+    assert (
+        file.rebuild([moved, file.texts[1]]).decode().startswith("Un mot[^1] **gras**, et plus.[^note] [^2]")
+    )
+
+
+def test_a_byte_order_mark_hides_no_front_matter() -> None:
+    source = "\ufeff---\ntitle: x\n---\n# Head\n"
+    assert read_file(".md", source.encode(), "fr", 0).texts == ("Head",)
+    assert shouted(".md", source.encode()).decode() == source.replace("Head", "HEAD")
+
+
+def test_the_speakers_of_a_dialogue_are_translated_apart() -> None:
+    cues = "1\n00:00:01,000 --> 00:00:02,000\n{}\n"
+    for cue in (
+        "- Hello.\n- Hi, what is\n  new?",
+        "<i>-Hello.\n-Hi.</i>",
+        "Yes.\n– No.",
+        "- Hello.\r\n- 5 more.",
+    ):
+        source = cues.format(cue)
+        file = read_file(".srt", source.encode(), "fr", 0)
+        assert len(file.texts) == 2
+        assert (
+            shouted(".srt", source.encode()).decode().split()
+            == source.replace(cue, cue.upper()).replace("<I>", "<i>").replace("</I>", "</i>").split()
+        )
+    assert read_file(".srt", cues.format("It is\n-5 degrees.").encode(), "fr", 0).texts == (
+        "It is -5 degrees.",
+    )
 
 
 def test_runs_of_one_format_are_one_run() -> None:
@@ -232,7 +313,7 @@ def test_an_archive_that_declares_less_than_it_holds_is_refused(method: int) -> 
 
 
 @pytest.mark.parametrize(
-    "piece", ["[a](", "![](", "*a ", "`a", "](x(y)", "|-|-\n", "> ", "<a ", "<!--", "a\n" + " " * 3000 + "x"]
+    "piece", ["[a](", "![](", "*a ", "`a", "](x(y)", "|-|-\n", "> ", "<a ", "<!--", "a\n" + " " * 3000 + "x", " ", "\t", "`", "# #"]
 )
 def test_hostile_markdown_takes_linear_time(piece: str) -> None:
     """In quadratic time one of these would take half a minute."""
@@ -246,3 +327,11 @@ def test_hostile_archives_take_linear_time(piece: str) -> None:
     for suffix, name in ((".docx", "word__document_xml"), (".odt", "content_xml")):
         file = read_file(suffix, archive(**{name: part}), "fr", 10**6)
         assert parts(file.rebuild(file.texts)).popitem()[1] == part
+
+
+@pytest.mark.parametrize("piece", [" ", "</", "</i", "\n ", "<i>", "a ", "- ", "{\\", "\n- ", "</i> "])
+def test_hostile_subtitles_take_linear_time(piece: str) -> None:
+    """In quadratic time one of these would take minutes."""
+    cue = "00:01.000 --> 00:02.000\nx" + piece * (100_000 // len(piece)) + "x"
+    file = read_file(".srt", cue.encode(), "fr", 0)
+    assert file.rebuild(file.texts)
