@@ -1,6 +1,7 @@
 """① Languages: codes, names, and detection among the languages of the loaded checkpoints."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -68,6 +69,14 @@ _UNSPACED_SENTENCES = frozenset({"zh", "ja", "yue", "wuu", "lzh"})
 _UNSPACED_WORDS = _UNSPACED_SENTENCES | {"th", "lo", "km", "my"}
 
 _LINGUA_CODES = {"no": "nb"}
+_OWN_SCRIPTS = {
+    "am": "\u1200-\u139f", "bo": "\u0f00-\u0fff", "dv": "\u0780-\u07bf", "km": "\u1780-\u17ff",
+    "kn": "\u0c80-\u0cff", "lo": "\u0e80-\u0eff", "ml": "\u0d00-\u0d7f", "my": "\u1000-\u109f",
+    "or": "\u0b00-\u0b7f", "sat": "\u1c50-\u1c7f", "si": "\u0d80-\u0dff",
+}  # fmt: skip
+"""Languages without statistics that have, or lead, a script of their own."""
+_ANY_OWN_SCRIPT = re.compile(f"[{''.join(_OWN_SCRIPTS.values())}]")
+_OWN_SCRIPT = re.compile("|".join(f"(?P<{code}>[{letters}])" for code, letters in _OWN_SCRIPTS.items()))
 _LETTER = re.compile(r"[^\W\d_]")
 _SYLLABLE = re.compile(r"[^\W\d_]{2}")
 _FEW = 20  # languages whose n-grams of all lengths are loaded
@@ -177,7 +186,7 @@ class LanguageDetector:
 
         Args:
             codes: Language codes, in order of preference for undecided texts. Languages without statistics
-                (lingua has 75) are never detected.
+                (lingua has 75) are detected only if they have a script of their own.
         """
         self.codes = tuple(dict.fromkeys(codes))
 
@@ -185,16 +194,21 @@ class LanguageDetector:
         """Returns all the languages, the most probable first.
 
         For a text without letters every confidence is 0 and the order is that of preference. For a text in
-        letters of other languages only, the likeliest of those precedes. A detector of one language is
-        certain about any text with letters.
+        letters of other languages only, the likeliest of those precedes, unless a language without statistics
+        and without a script of its own might have these letters. A detector of one language is certain about
+        any text with letters, except those of such a script.
         """
         text = without_kept_strings(text[: 2 * _SAMPLE]) + text[2 * _SAMPLE :]
         letter = _LETTER.search(text)
         sample = clean(text[letter.start() :][:_SAMPLE]) if letter else ""
-        confidences = self._confidences(sample) if letter else {}
+        own = _language_of_script(sample)
+        confidences = self._confidences(sample) if letter and not own else {}
         detections = [Detection(language=code, confidence=confidences.get(code, 0.0)) for code in self.codes]
-        has_statistics = 0 < len(self.codes) == len(self._code_of)
-        if has_statistics and not any(confidences.values()) and _SYLLABLE.search(sample):
+        if own:
+            found = next((code for code in self.codes if canonical_code(code) == own), own)
+            others = [detection for detection in detections if detection.language != found]
+            return [Detection(language=found, confidence=1.0), *others]
+        if self._knows_scripts and not any(confidences.values()) and _SYLLABLE.search(sample):
             return [_foreign_language(sample), *detections]
         return sorted(detections, key=lambda detection: -detection.confidence)
 
@@ -216,6 +230,13 @@ class LanguageDetector:
         return {known[lingua_code]: code for lingua_code, code in codes.items() if lingua_code in known}
 
     @cached_property
+    def _knows_scripts(self) -> bool:
+        """Whether a text without a known letter is in none of the languages."""
+        with_statistics = set(self._code_of.values())
+        others = (canonical_code(code) for code in self.codes if code not in with_statistics)
+        return bool(self.codes) and all(code in _OWN_SCRIPTS for code in others)
+
+    @cached_property
     def _lingua(self) -> "lingua.LanguageDetector":
         import lingua
 
@@ -231,6 +252,15 @@ def are_exchanged(samples: tuple[str, str], languages: tuple[str, str]) -> bool:
         guess.language == other and guess.confidence > 0.9
         for guess, other in zip(guesses, reversed(languages), strict=True)
     )
+
+
+def _language_of_script(text: str) -> str:
+    """Returns the language that most letters of a text say by their script alone; empty if there is none."""
+    if text.isascii() or _ANY_OWN_SCRIPT.search(text) is None:
+        return ""
+    counts = Counter(match.lastgroup for match in _OWN_SCRIPT.finditer(text))
+    ((code, count),) = counts.most_common(1)
+    return code if code and 2 * count > sum(map(str.isalpha, text)) else ""
 
 
 def _foreign_language(text: str) -> Detection:

@@ -224,3 +224,23 @@ def test_a_code_means_a_known_one(code: str, known: str, meant: str | None) -> N
 )
 def test_kept_strings_say_nothing_of_the_language(detector: LanguageDetector, text: str) -> None:
     assert detector.detect(text)[0].language == "fr"
+
+
+KHMER = "សួស្តី អ្នកសុខសប្បាយទេ"
+
+
+def test_a_language_without_statistics_is_known_by_its_script() -> None:
+    for codes, confidences in (
+        (["en", "km"], [1.0, 0.0]),
+        (["en", "fr"], [1.0, 0.0, 0.0]),
+        (["en"], [1.0, 0.0]),
+    ):
+        found = LanguageDetector(codes).detect(KHMER)
+        assert found[0].language == "km"
+        assert [each.confidence for each in found] == confidences
+    assert LanguageDetector(["en", "fr"]).detect(f"The word {KHMER[:6]} is a greeting")[0].language == "en"
+
+
+def test_a_language_known_by_its_script_keeps_foreign_texts_out() -> None:
+    assert LanguageDetector(["en", "fr", "km"]).detect("สวัสดีครับ")[0].language == "th"
+    assert LanguageDetector(["en", "fr", "br"]).detect("สวัสดีครับ")[0].language == "en"

@@ -313,7 +313,23 @@ def test_an_archive_that_declares_less_than_it_holds_is_refused(method: int) -> 
 
 
 @pytest.mark.parametrize(
-    "piece", ["[a](", "![](", "*a ", "`a", "](x(y)", "|-|-\n", "> ", "<a ", "<!--", "a\n" + " " * 3000 + "x", " ", "\t", "`", "# #"]
+    "piece",
+    [
+        "[a](",
+        "![](",
+        "*a ",
+        "`a",
+        "](x(y)",
+        "|-|-\n",
+        "> ",
+        "<a ",
+        "<!--",
+        "a\n" + " " * 3000 + "x",
+        " ",
+        "\t",
+        "`",
+        "# #",
+    ],
 )
 def test_hostile_markdown_takes_linear_time(piece: str) -> None:
     """In quadratic time one of these would take half a minute."""
