@@ -176,25 +176,34 @@ def _runs(pieces: Sequence[Piece], syntax: MarkupSyntax) -> Iterator[tuple[int, 
 def _marks(pieces: Sequence[Piece], start: int, end: int, syntax: MarkupSyntax) -> Iterator[tuple[int, str]]:
     """Yields the character for each tag of a run, with the index of the piece."""
     opened: list[tuple[str, int]] = []
+    ends = frozenset(syntax.paired.values())
     for index, (piece, kind) in enumerate(pieces[start:end], start):
         number, tag = index - start, syntax.tag.match(piece)
-        if kind is Kind.KEPT:
-            yield index, kept_tag(number)
-        elif kind is Kind.TEXT or tag is None:
+        name = tag["name"].lower() if tag and tag["name"] else ""
+        if kind is Kind.TEXT or (tag is None and kind is Kind.MARKUP):
             continue
-        elif tag["closing"]:
-            place = max(
-                (i for i, (name, _) in enumerate(opened) if name == tag["name"].lower()), default=None
-            )
-            if place is not None:
-                number = opened[place][1]
-                del opened[place:]
-            yield index, closing_tag(number)
-        elif tag["name"].lower() in syntax.void or closes_itself(tag["attributes"]):
+        if name in syntax.paired:
+            opened.append((syntax.paired[name], number))
+            yield index, opening_tag(number)
+        elif name in ends or (kind is Kind.MARKUP and tag and tag["closing"]):
+            yield index, closing_tag(_close(opened, name, number))
+        elif kind is Kind.KEPT:
+            yield index, kept_tag(number)
+        elif name in syntax.void or (tag and closes_itself(tag["attributes"])):
             yield index, point_tag(number)
         else:
-            opened.append((tag["name"].lower(), number))
+            opened.append((name, number))
             yield index, opening_tag(number)
+
+
+def _close(opened: list[tuple[str, int]], name: str, number: int) -> int:
+    """Returns the number of the innermost open element of a name, which ends here; else a new number."""
+    place = max((i for i, (each, _) in enumerate(opened) if each == name), default=None)
+    if place is None:
+        return number
+    number = opened[place][1]
+    del opened[place:]
+    return number
 
 
 def _resolved(piece: str) -> str:

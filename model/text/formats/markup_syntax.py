@@ -141,6 +141,7 @@ class MarkupSyntax:
         void: Elements without an end tag.
         ended_by: Elements that need no end tag, each with the other tags that end it.
         inline: Elements within a line of text: a sentence may continue across their tags.
+        paired: Elements that mark where a format begins, each with the element that marks its end.
         has_entities: Whether a document may declare entities of its own.
     """
 
@@ -150,6 +151,7 @@ class MarkupSyntax:
     void: frozenset[str] = frozenset()
     ended_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
     inline: frozenset[str] = frozenset()
+    paired: Mapping[str, str] = field(default_factory=dict)
     has_entities: bool = False
 
     def is_within_line(self, piece: str) -> bool:

@@ -26,6 +26,7 @@ _SYNTAX: Final = dataclasses.replace(
     XML,
     inline=frozenset({"bpt", "bx", "ec", "em", "ept", "ex", "g", "it", "mrk", "pc", "ph", "sc", "sm", "x"}),
     untranslated=frozenset({"bpt", "ept", "it", "ph"}),
+    paired={"bpt": "ept", "bx": "ex", "sc": "ec"},
 )
 _VERSION_2 = re.compile(r"<(?:[\w.-]+:)?xliff(?=\s)[^<>]*\sversion\s*=\s*[\"']2")
 _STATE = re.compile(r"""(\sstate\s*=\s*)(?:"[^"]*"|'[^']*')""")

@@ -1,5 +1,6 @@
 """Markup comes back unchanged; every text between tags is found."""
 
+import dataclasses
 import time
 import unicodedata
 
@@ -256,3 +257,12 @@ def controls(text: str) -> set[str]:
 def test_characters_of_private_use_stay() -> None:
     page = Markup.split("<p>Open \ue000 menu</p>")
     assert page.rebuild(["Ouvrez \ue000 le menu"]) == "<p>Ouvrez \ue000 le menu</p>"
+
+
+def test_elements_that_mark_begin_and_end_are_a_pair() -> None:
+    syntax = dataclasses.replace(
+        XML, inline=frozenset({"b", "e", "x"}), untranslated=frozenset({"b", "e"}), paired={"b": "e"}
+    )
+    page = Markup.split("<p>one <b>&lt;i></b>two<e>&lt;/i></e> <e/> three</p>", syntax)
+    assert list(map(readable, page.texts)) == ["one {two} } three"]
+    assert page.rebuild(page.texts) == "<p>one <b>&lt;i></b>two<e>&lt;/i></e> <e/> three</p>"
