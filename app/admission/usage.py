@@ -1,16 +1,28 @@
 """⑨ Characters translated for each client, as DeepL's clients ask for them."""
 
+import json
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 
 
 class Usage:
     """Counts characters by owner of a key, and together for all clients without a key.
 
-    The counts start with the process and are not stored.
+    The counts start with the service and are not kept after its end.
+
+    Args:
+        folder: Where several processes leave their counts for each other; None for one process.
+        index: Number of this process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None, index: int = 0) -> None:
         self._characters: Counter[str] = Counter()
+        self._folder = folder
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
+            self._own = folder / str(index)
+            self._characters.update(_read(self._own))
 
     def add(self, client: str, characters: int) -> None:
         """Count the characters of a client's source texts.
@@ -20,10 +32,25 @@ class Usage:
             characters: Length of the source texts.
         """
         self._characters[_owner(client)] += characters
+        if self._folder is not None:
+            unfinished = self._own.with_suffix(".new")
+            unfinished.write_text(json.dumps(self._characters), encoding="utf-8")
+            unfinished.replace(self._own)
 
     def characters(self, client: str) -> int:
         """Characters translated for this client, or if it has no key for all clients without one."""
-        return self._characters[_owner(client)]
+        if self._folder is None:
+            return self._characters[_owner(client)]
+        return sum(_read(path).get(_owner(client), 0) for path in self._folder.iterdir() if not path.suffix)
+
+
+def _read(path: Path) -> Mapping[str, int]:
+    """Returns what a process has counted; nothing if there is no such file, as yet or any more."""
+    try:
+        counted: Mapping[str, int] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return counted
 
 
 def _owner(client: str) -> str:

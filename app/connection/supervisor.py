@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _TICK_SECONDS: Final = 0.1
+_LOADING_TICK_SECONDS: Final = 0.02
 # Starts in a row that may fail while no process serves.
 _MAX_FAILURES: Final = 5
 _FIRST_PAUSE_SECONDS: Final = 0.5
@@ -95,7 +96,7 @@ class Supervisor:
         try:
             while not self._has_ended():
                 self._start_due()
-                received = signal.sigtimedwait(_SIGNALS, _TICK_SECONDS)
+                received = signal.sigtimedwait(_SIGNALS, self._tick_seconds())
                 if received is not None:
                     self._handle(signal.Signals(received.si_signo), had_terminal)
                 self._reap()
@@ -110,6 +111,11 @@ class Supervisor:
 
     def _has_ended(self) -> bool:
         return self._is_ending and not any(child.pid for child in self._children)
+
+    def _tick_seconds(self) -> float:
+        """How long to wait for a signal: less while a process loads, because it waits for answers."""
+        is_loading = any(self.table.is_loading(child.index) for child in self._children)
+        return _LOADING_TICK_SECONDS if is_loading else _TICK_SECONDS
 
     # Starting
 

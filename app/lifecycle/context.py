@@ -51,7 +51,7 @@ class Context:
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     metrics: Metrics = field(default_factory=Metrics)
     watchdog: Watchdog = field(init=False)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = field(init=False)
     tracing: "Tracing | None" = None
     files: FileStore = field(init=False)
     file_jobs: FileJobs = field(init=False)
@@ -60,8 +60,15 @@ class Context:
 
     def __post_init__(self) -> None:
         self.watchdog = Watchdog(self.settings.watchdog_seconds, self.metrics)
-        self.files = FileStore(self.settings.max_held_bytes, self.settings.file_seconds)
-        self.file_jobs = FileJobs(self.files, self.settings.max_held_bytes, self.settings.file_seconds)
+        process, limits = self.process, (self.settings.max_held_bytes, self.settings.file_seconds)
+        if process is None:
+            self.usage = Usage()
+            self.files = FileStore(*limits)
+            self.file_jobs = FileJobs(self.files, *limits)
+        else:
+            self.usage = Usage(process.folder / "usage", process.index)
+            self.files = FileStore(*limits, process.folder / "files" / str(process.index))
+            self.file_jobs = FileJobs(self.files, *limits, process.folder / "jobs")
         self.metrics.watch_keys(lambda: self.keys.uses)
 
     @classmethod

@@ -29,8 +29,8 @@ from model.native.shared_weights import WeightsHolder
 
 # A process without a heartbeat for so long gets no connections.
 _BEAT_SECONDS: Final = 1.0
-# How long a process leaves a connection to another one that has fewer.
-_DEFERRING_SECONDS: Final = 0.005
+# How long a process leaves a connection to another one that has fewer, and may be busy.
+_DEFERRING_SECONDS: Final = 0.02
 # Of so many connections, one more than the others have does not matter.
 _CONNECTIONS_PER_SPARE: Final = 16
 _POLL_SECONDS: Final = 0.02
@@ -110,6 +110,12 @@ class ProcessTable:
     def state(self, index: int) -> State:
         """Returns what a process is doing."""
         return State(self._rows[index].state)
+
+    def is_loading(self, index: int) -> bool:
+        """Whether a process loads checkpoints, at its start or in the present round."""
+        row = self._rows[index]
+        has_to_vote = row.state == State.READY and row.voted < self._head.round
+        return has_to_vote or row.state in (State.LOADING, State.JOINING)
 
     def is_stuck(self, index: int) -> bool:
         """Whether an engine of a process has work and makes no step."""

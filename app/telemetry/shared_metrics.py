@@ -7,6 +7,7 @@ those of prometheus-client's multiprocess mode (https://prometheus.github.io/cli
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -102,9 +103,11 @@ class HistogramFile:
         self._file.write_value(_sum(name, text), total, 0.0)  # type: ignore[no-untyped-call]
 
 
+@cache
 def _bucket(name: str, text: str, bound: str) -> str:
     return str(mmap_key(name, f"{name}_bucket", ["le"], [bound], text))
 
 
+@cache
 def _sum(name: str, text: str) -> str:
     return str(mmap_key(name, f"{name}_sum", [], [], text))

@@ -3,6 +3,8 @@
 import asyncio
 import math
 import os
+import pickle
+import re
 import secrets
 import shutil
 import tempfile
@@ -27,6 +29,7 @@ _PORTION_TEXTS: Final = 64
 # Bytes that the smallest file counts as, so that many small files cannot fill a disk.
 _LEAST_COST: Final = 4_096
 _MAX_JOBS: Final = 1_024
+_NAME: Final = re.compile(r"[\w-]+(\.\w+)?", re.ASCII)
 _FIELD: Final = "file"
 
 
@@ -106,12 +109,18 @@ class FileStore:
     Args:
         max_bytes: Most bytes of all files.
         seconds: How long a file is kept.
+        folder: The folder, if several processes give each other's files; theirs are next to it.
     """
 
-    def __init__(self, max_bytes: int, seconds: float) -> None:
+    def __init__(self, max_bytes: int, seconds: float, folder: Path | None = None) -> None:
         self._bytes = Quota(max_bytes)
         self._seconds = seconds
-        self._folder: Path | None = None
+        self._folder = folder
+        self._is_shared = folder is not None
+        if folder is not None:
+            # The process before this one may have left some.
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
         self._expiries: dict[str, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
 
     async def add(self, content: bytes, suffix: str, client: str) -> str:
@@ -142,11 +151,23 @@ class FileStore:
 
     def path(self, name: str) -> Path | None:
         """Returns where a file is; None if there is none of this name."""
-        return self._folder / name if self._folder is not None and name in self._expiries else None
+        if self._folder is not None and name in self._expiries and not self._is_shared:
+            return self._folder / name
+        return self._shared_path(name)
+
+    def _shared_path(self, name: str) -> Path | None:
+        """Returns where a file of any process is; each of them may have deleted it."""
+        if self._folder is None or not self._is_shared or _NAME.fullmatch(name) is None:
+            return None
+        places = (folder / name for folder in self._folder.parent.iterdir())
+        return next((place for place in places if place.is_file()), None)
 
     def remove(self, name: str) -> None:
         """Delete a file, if it is there."""
         if (kept := self._expiries.pop(name, None)) is None:
+            # The other process gives the bytes back when the file would have expired.
+            if (path := self._shared_path(name)) is not None:
+                path.unlink(missing_ok=True)
             return
         expiry, give_back = kept
         expiry.cancel()
@@ -182,6 +203,7 @@ class FileJob:
         total: All characters.
         name: Where the result is in the store; None before it is done.
         failure: Why there is no result; None if there is, or may be.
+        path: Where the state is for other processes; None for one process.
     """
 
     client: str
@@ -192,10 +214,32 @@ class FileJob:
     total: int = 0
     name: str | None = None
     failure: Exception | None = None
+    path: Path | None = None
 
     def progress(self, done: int, total: int) -> None:
-        """Note how many characters are translated."""
+        """Note how many characters are translated.
+
+        Raises:
+            CancelledError: If another process has cancelled the job.
+        """
         self.done, self.total = done, total
+        if self.is_cancelled:
+            raise asyncio.CancelledError
+        self.save()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether another process has removed the state, which is how it cancels a job."""
+        return self.path is not None and not self.path.exists()
+
+    def save(self) -> None:
+        """Write the state for the other processes, if there are any."""
+        if self.path is not None:
+            failure = self.failure and (type(self.failure), self.failure.args, vars(self.failure))
+            state = pickle.dumps(vars(self) | {"failure": failure})
+            unfinished = self.path.with_suffix(".new")
+            unfinished.write_bytes(state)
+            unfinished.replace(self.path)
 
     @property
     def is_done(self) -> bool:
@@ -209,6 +253,20 @@ class FileJob:
         return math.ceil(spent / self.done * (self.total - self.done)) + 1 if self.done else 1
 
 
+def _saved_job(path: Path) -> FileJob | None:
+    """Returns the state that another process of this service has written; None if there is none."""
+    try:
+        state = pickle.loads(path.read_bytes())  # noqa: S301 - the folder is private to these processes
+    except FileNotFoundError:
+        return None
+    if state["failure"] is not None:
+        # Not by their constructors, whose arguments are not kept.
+        kind, arguments, attributes = state["failure"]
+        state["failure"] = kind.__new__(kind, *arguments)
+        vars(state["failure"]).update(attributes)
+    return FileJob(**state)
+
+
 class FileJobs:
     """The files that are translated in the background; for the event loop only.
 
@@ -216,10 +274,14 @@ class FileJobs:
         store: Where results are kept.
         max_bytes: Most bytes of the files in progress.
         seconds: How long a job is known.
+        folder: Where several processes keep the states of their jobs, for each other; None for one process.
     """
 
-    def __init__(self, store: FileStore, max_bytes: int, seconds: float) -> None:
+    def __init__(self, store: FileStore, max_bytes: int, seconds: float, folder: Path | None = None) -> None:
         self._store = store
+        self._folder = folder
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
         self._seconds = seconds
         self._bytes = Quota(max_bytes)
         self._count = Quota(_MAX_JOBS)
@@ -251,6 +313,9 @@ class FileJobs:
             raise OverloadedError(5)
         name = secrets.token_urlsafe(24)
         job = FileJob(client, secrets.token_urlsafe(24), suffix, time.monotonic())
+        if self._folder is not None:
+            job.path = self._folder / name
+            job.save()
         self._bytes.take(size, client)
         self._count.take(1, client)
         self._jobs[name] = job
@@ -267,16 +332,30 @@ class FileJobs:
             # Its frames would keep the file.
             failure.__traceback__ = failure.__context__ = failure.__cause__ = None
             job.failure = failure
+        if not job.is_cancelled:
+            job.save()
 
     def find(self, name: str, key: str) -> FileJob | None:
         """Returns a job; None if there is none of this name and key."""
-        job = self._jobs.get(name)
+        job = self._find(name)
         return job if job is not None and secrets.compare_digest(job.key.encode(), key.encode()) else None
+
+    def _find(self, name: str) -> FileJob | None:
+        """Returns a job of this process or of another one."""
+        job = self._jobs.get(name)
+        if job is not None and job.is_cancelled:
+            return None
+        if job is None and self._folder is not None and _NAME.fullmatch(name):
+            return _saved_job(self._folder / name)
+        return job
 
     def cancel(self, name: str) -> None:
         """End a job and forget it; its result, if there is one, is deleted."""
-        if (job := self._jobs.get(name)) is not None and job.name is not None:
-            self._store.remove(job.name)
+        if (job := self._find(name)) is not None:
+            if job.name is not None:
+                self._store.remove(job.name)
+            if job.path is not None:
+                job.path.unlink(missing_ok=True)
         self._forget(name)
 
     def close(self) -> None:
@@ -287,5 +366,7 @@ class FileJobs:
     def _forget(self, name: str) -> None:
         if (job := self._jobs.pop(name, None)) is not None:
             self._count.take(-1, job.client)
+            if job.path is not None:
+                job.path.unlink(missing_ok=True)
         if (task := self._tasks.pop(name, None)) is not None:
             task.cancel()
