@@ -256,13 +256,17 @@ class Setup:
         """
         from model.translation.translator import Translator
 
-        return Translator.load(
-            only_checkpoint(self.checkpoint),
-            device=self.device,
-            precision=self.precision,
-            shortlist=self.shortlist,
-            retries=self.retry_degenerate,
-        )
+        return Translator.load(only_checkpoint(self.checkpoint), **self.loading)  # type: ignore[arg-type]
+
+    @property
+    def loading(self) -> dict[str, object]:
+        """The further arguments of `Translator.load`."""
+        return {
+            "device": self.device,
+            "precision": self.precision,
+            "shortlist": self.shortlist,
+            "retries": self.retry_degenerate,
+        }
 
     def record(self, name: str, evaluation: Mapping[str, object]) -> None:
         """Records scores in the checkpoint's provenance.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
@@ -15,16 +15,19 @@ from model.cli.options import (
     Setup,
     decoding_options,
     language_options,
+    only_checkpoint,
     progress_bar,
     setup_options,
 )
 from model.cli.resumable_output import HashedLines, ResumableOutput
-from model.cli.text_files import STANDARD, LineForm, is_file_of, read_lines, written
+from model.cli.text_files import STANDARD, is_file_of, written
 from model.text.formats.formats import FORMATTED, read_file, suffix_of
+from model.translation.text_lines import LineForm, read_lines
 
 if TYPE_CHECKING:
     from model.checkpoint.card import Pair
     from model.request import DecodeOptions
+    from model.translation.corpus import CorpusJob
     from model.translation.translator import Translator
 
 # Lines that are translated together: enough for batches of similar length, few enough to stream.
@@ -32,17 +35,31 @@ _LINES_AT_ONCE = 1024
 _SAMPLE_LINES = 20
 
 
+class _FileOrCorpus(click.File):
+    """A file to read, or the name of a folder or URL, whose files make a corpus."""
+
+    name = "file"
+
+    def convert(  # type: ignore[override]
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> BinaryIO | str:
+        """Returns an open file, or the name of a corpus."""
+        if "://" in value or Path(value).is_dir():
+            return value
+        return cast(BinaryIO, super().convert(value, param, ctx))
+
+
 @click.command()
-@click.argument("file", type=click.File("rb"), default=STANDARD)
+@click.argument("file", type=_FileOrCorpus("rb"), default=STANDARD)
 @language_options
 @click.option("--document", is_flag=True, help="Translate the input as one text rather than line by line.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False),
     default=STANDARD,
     metavar="OUTPUT",
-    help="File to write, compressed if its name ends in .gz; not FILE; default standard output.",
+    help="File to write, compressed if its name ends in .gz; not FILE; default standard output. If FILE is a "
+    "corpus, the folder or URL for its files.",
 )
 @click.option(
     "--column", type=click.IntRange(min=1), help="Translate only this tab-separated column of each line."
@@ -61,6 +78,18 @@ _SAMPLE_LINES = 20
     help="Write OUTPUT.part, renamed when complete, and continue one that exists.",
 )
 @click.option(
+    "--on",
+    metavar="ADDRESS",
+    help="Translate a corpus on a Ray cluster: ray://HOST:PORT, auto on one of its machines, or local.",
+)
+@click.option(
+    "--text-column",
+    default="text",
+    show_default=True,
+    metavar="NAME",
+    help="The column of a corpus' Parquet files that is translated.",
+)
+@click.option(
     "--progress/--no-progress",
     default=None,
     help="Show sentences per second, and lines; by default only on a terminal.",
@@ -68,13 +97,15 @@ _SAMPLE_LINES = 20
 @setup_options
 @decoding_options
 def translate(
-    file: BinaryIO,
+    file: BinaryIO | str,
     output: str,
     document: bool,
     column: int | None,
     pairs: bool,
     skip_long: bool,
     resume: bool,
+    on: str | None,
+    text_column: str,
     progress: bool | None,
     languages: Languages,
     setup: Setup,
@@ -95,8 +126,22 @@ def translate(
       dragoman translate -s en -t fr --beam-size 8 book.txt -o livre.txt
       dragoman translate -s en -t fr letter.docx -o lettre.docx
       dragoman translate -s en -t fr mono.en.gz --pairs --skip-long --resume -o pairs.tsv.gz
+      dragoman translate -s en -t fr texts/ -o translated/
+
+    A folder is a corpus: each of its files (text, gzip or Parquet) gets a translation of the same name, an
+    interrupted run is continued, and report.json names the lines that were left empty.
     """
     form = LineForm(column, pairs)
+    if isinstance(file, str):
+        if document or output == STANDARD:
+            raise Misuse("a corpus needs --output, and does not go with --document")
+        corpus_job = _corpus_job(languages, setup, decoding, form, skips_long=skip_long)
+        _translate_corpus(file, output, text_column, on, corpus_job)
+        return
+    if on is not None:
+        raise Misuse("--on needs FILE to be a folder or a URL")
+    if output != STANDARD and Path(output).is_dir():
+        raise Misuse(f"--output must be a file, but {output} is a folder")
     if document and (pairs or column or resume or skip_long):
         raise Misuse("--document goes with none of --column, --pairs, --skip-long and --resume")
     if resume and output == STANDARD:
@@ -138,6 +183,44 @@ def translate(
     if job.cut:
         those = "sentences" if document else _counted(job.cut)
         click.echo(f"{those} ended by the length limit", err=True)
+
+
+def _corpus_job(
+    languages: Languages, setup: Setup, decoding: Mapping[str, object], form: LineForm, *, skips_long: bool
+) -> "CorpusJob":
+    from model.checkpoint.folder import list_checkpoint
+    from model.translation.corpus import CorpusJob
+
+    if languages.source is None or languages.source == "auto":
+        raise Misuse("a corpus needs --source")
+    folder = only_checkpoint(setup.checkpoint).resolve()
+    card = list_checkpoint(folder).card
+    return CorpusJob(
+        checkpoint=str(folder),
+        pair=languages.resolve(card, ""),
+        form=form,
+        options=card.options(decoding) if decoding else None,
+        skips_long=skips_long,
+        loading=setup.loading,
+    )
+
+
+def _translate_corpus(
+    source: str, output: str, text_column: str, address: str | None, job: "CorpusJob"
+) -> None:
+    """Translates a folder or an object store's prefix, here or on a Ray cluster."""
+    from model.translation.corpus import Corpus, translate_corpus
+
+    corpus = Corpus(source, output, text_column)
+    if address is None:
+        report = translate_corpus(corpus, job)
+    else:
+        try:
+            from model.translation.ray_corpus import translate_on_ray
+        except ModuleNotFoundError:
+            raise Misuse("--on needs the extra `ray`") from None
+        report = translate_on_ray(corpus, job, address)
+    click.echo("{files} files, {lines} lines, {lines_per_second} lines a second".format_map(report), err=True)
 
 
 def _translate_file(

@@ -1,0 +1,83 @@
+"""A corpus on the machines of a Ray cluster: Ray Data reads its files and spreads the shards over workers.
+
+https://docs.ray.io/en/latest/data/data.html. Workers and machines may come and go: Ray gives the shards of
+one that ended to another.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import ray
+
+from model.translation.corpus import Corpus, CorpusJob, Shard
+
+# A block of rows is sent on when it has this size: about the texts of one shard.
+_BLOCK_BYTES = 2**16
+# The share of a core that reading a file takes.
+_READING_CPUS = 0.1
+
+
+def translate_on_ray(corpus: Corpus, job: CorpusJob, address: str, workers: int = 0) -> dict[str, object]:
+    """Translates a corpus on a Ray cluster, and continues what was interrupted.
+
+    Args:
+        corpus: Its paths or URLs must lead to the same files on every machine.
+        job: Its checkpoint must be at the same path on every machine.
+        address: Of the cluster: `ray://HOST:PORT`, `HOST:PORT`, `auto` on one of its machines, or `local` for
+            a cluster on this machine alone.
+        workers: Most workers, each on one core; 0: as many as there are cores.
+
+    Returns:
+        The report, as `Corpus.report` writes it.
+
+    Raises:
+        ConfigError: If the output was begun by another job.
+        InputError: If a line cannot be read or translated.
+        ConnectionError: If there is no cluster.
+    """
+    corpus.begin(job, job.load().checksum)
+    ray.init(address=address, log_to_driver=False)
+    began, files = time.monotonic(), corpus.unfinished()
+    try:
+        ray.data.DataContext.get_current().target_max_block_size = _BLOCK_BYTES
+        rows = ray.data.from_items([{"file": file} for file in files])
+        # With the workers' share of a core, Ray Data would read and translate a file in one task.
+        shards = rows.flat_map(partial(_shards, corpus), num_cpus=_READING_CPUS)
+        most = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        parts = shards.map(
+            _Worker,
+            fn_constructor_args=(corpus, job),
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
+            num_cpus=1,
+        )
+        for _ in parts.iter_rows():
+            pass
+    finally:
+        ray.shutdown()
+    return corpus.report([corpus.finish(file) for file in files], time.monotonic() - began)
+
+
+def _shards(corpus: Corpus, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the shards of one file as rows."""
+    for shard in corpus.shards(row["file"]):
+        yield asdict(shard)
+
+
+class _Worker:
+    """Translates shards on one core, in a process of its own."""
+
+    def __init__(self, corpus: Corpus, job: CorpusJob) -> None:
+        self._corpus = corpus
+        self._job = job
+        translator = job.load()
+        # One engine is one thread; Ray starts a worker for each core.
+        self._translator = replace(translator, engines=translator.engines[:1])
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Translates a shard and writes its part; returns its place."""
+        shard = Shard(**{**row, "lines": list(row["lines"])})
+        self._corpus.record(shard, self._job.translate(shard, self._translator))
+        return {"file": shard.file, "index": shard.index}
