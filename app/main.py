@@ -16,7 +16,7 @@ from app.http import errors, libretranslate, pages, routes
 from app.http.deepl import documents
 from app.http.deepl import routes as deepl_routes
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
-from app.http.openapi import document
+from app.http.openapi import Operation, document
 from app.lifecycle.active_models import ActiveModels, Connect
 from app.lifecycle.context import Context
 from app.lifecycle.processes import ServiceProcess
@@ -53,7 +53,8 @@ class Application(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """Returns the routes within our middleware alone: operations answer their own errors."""
         # The router would try the pattern of each route.
-        operations: dict[str, ASGIApp] = {each.path: each.handle for each in _OPERATIONS}
+        found = (each for each in self.routes if isinstance(each, Operation))
+        operations: dict[str, ASGIApp] = {each.path: each.handle for each in found}
 
         def by_path(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
             return operations.get(scope.get("path", ""), self.router)(scope, receive, send)
