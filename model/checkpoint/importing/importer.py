@@ -9,7 +9,8 @@ from model.checkpoint.card import ModelCard, Pair
 from model.checkpoint.folder import Checkpoint, load_checkpoint
 from model.checkpoint.importing.foreign import ForeignModel, Reader
 from model.checkpoint.importing.recognise import FORMATS, Format, format_named, recognise
-from model.checkpoint.manifest import ORIGIN, write_config, write_errors, write_provenance
+from model.checkpoint.manifest import ORIGIN, read_config, write_config, write_errors, write_provenance
+from model.checkpoint.paths import CONFIG
 from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
 from model.checkpoint.weights import StorageType
 from model.checkpoint.writing import write_weights
@@ -37,7 +38,8 @@ def import_model(
         folder: Folder to write; an existing one is replaced.
         format_name: Name of one of FORMATS; None recognises the format.
         pair: Languages, if the model does not name its own, or others than it names.
-        name: Name of the checkpoint; None takes the model's.
+        name: Name of the checkpoint; None takes the model's, or that of `folder` if another checkpoint in the
+            same place has the model's.
         storage: Type to store weights in, see `write_weights`; None keeps the model's types.
         origin: Values for provenance.json that only the caller knows, such as a revision.
         verify: Called with the verified checkpoint before it is put in place; raises an error to refuse it.
@@ -49,7 +51,7 @@ def import_model(
     chosen = format_named(format_name) if format_name else _recognised(path)
     model = _read(chosen, path, pair)
     known: Mapping[str, object] = {"format": chosen.name, **model.origin, **(origin or {})}
-    card = _card(model, path, name or model.name, known)
+    card = _card(model, path, name or _free_name(model.name, folder), known)
     with write_errors(folder), atomic_folder(folder) as temporary:
         try:
             _write(model, card, temporary, storage)
@@ -83,6 +85,20 @@ def _recognised(path: Path) -> Format:
         known = ", ".join(each.title for each in FORMATS)
         raise CheckpointError(f"{path} is of no format that can be imported: {known}")
     return found
+
+
+def _free_name(name: str, folder: Path) -> str:
+    """Returns a name that no other checkpoint beside a folder has, so that all can be served together."""
+    for config in sorted(folder.absolute().parent.glob(f"*/{CONFIG}")):
+        if config.parent.name == folder.name:
+            continue
+        try:
+            _, card = read_config(config.parent)
+        except CheckpointError:
+            continue
+        if card.name == name:
+            return folder.name
+    return name
 
 
 def _card(model: ForeignModel, path: Path, name: str, origin: Mapping[str, object]) -> ModelCard:

@@ -110,3 +110,12 @@ def test_options_that_cannot_be_meant(model: Path, tmp_path: Path) -> None:
         done = dragoman("import", model, "-o", tmp_path / "output", *option)
         assert done.returncode == 2
         assert done.stderr.startswith(f"dragoman: {option[0]} ")
+
+
+def test_checkpoints_beside_each_other_have_names_of_their_own(model: Path, tmp_path: Path) -> None:
+    for folder in ("first", "second", "first"):
+        assert dragoman("import", model, "-o", tmp_path / folder).returncode == 0
+    names = [load_checkpoint(tmp_path / folder).card.name for folder in ("first", "second")]
+    assert names == ["opus-mt-en-fr", "second"]
+    assert dragoman("import", model, "-o", tmp_path / "second", "--name", "opus-mt-en-fr").returncode == 0
+    assert load_checkpoint(tmp_path / "second").card.name == "opus-mt-en-fr"
