@@ -3,16 +3,17 @@
 The text between two tags is translated by itself. Texts with only inline tags (`<b>`, `<a>`) or untranslated
 inline elements (`<code>`) between them are translated as one run, in which a character stands for each of
 these (model/text/tags.py). All markup comes back unchanged.
-Attributes, comments, CDATA sections and elements with `translate="no"` are not translated, and neither are
-scripts, styles and code in HTML.
+Comments, CDATA sections and elements with `translate="no"` or the class `notranslate` are not translated, and
+neither are scripts, styles and code in HTML. Of the attributes those of HTML that people read are translated.
 """
 
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 from typing import Protocol, Self
 
 from model.text.formats.markup_syntax import HTML, MarkupSyntax, closes_itself, has_translate_no
@@ -70,6 +71,8 @@ class Kind(Enum):
 
 
 Piece = tuple[str, Kind]
+_Entry = tuple[int, int, int | None]
+"""A run: its first piece, the one behind it, and None; or a value: its piece, its start and its end there."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,13 @@ class Markup:
         pieces: The document, in order, as it was written; each with what it is.
         runs: The pieces of each run of text, from the first to before the last index; text at both ends.
         marks: The character that stands for each piece of a run that is no text, by index.
+        values: The piece of each attribute that is translated, and start and end of its value in the piece.
     """
 
     pieces: tuple[Piece, ...]
     runs: tuple[tuple[int, int], ...]
     marks: Mapping[int, str]
+    values: tuple[tuple[int, int, int], ...] = ()
 
     @classmethod
     def split(cls, source: str, syntax: MarkupSyntax = HTML) -> Self:
@@ -98,56 +103,94 @@ class Markup:
             else [(index, index + 1) for index, (_, kind) in enumerate(pieces) if kind is Kind.TEXT]
         )
         marks = {index: mark for start, end in runs for index, mark in _marks(pieces, start, end, syntax)}
-        return cls(pieces, tuple(runs), marks)
+        tags = ((index, piece) for index, (piece, kind) in enumerate(pieces) if kind is Kind.MARKUP)
+        values = tuple((index, *span) for index, piece in tags for span in syntax.values(piece))
+        return cls(pieces, tuple(runs), marks, values)
+
+    @cached_property
+    def _entries(self) -> list[_Entry]:
+        runs: list[_Entry] = [(start, end, None) for start, end in self.runs]
+        # A run is shown only with its tags, so their values precede it.
+        return sorted(
+            [*self.values, *runs],
+            key=lambda entry: (entry[1] - 1, True) if entry[2] is None else (entry[0], False),
+        )
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The runs of text, with their character references resolved and a character for each tag."""
-        return tuple("".join(map(self._marked, range(start, end))) for start, end in self.runs)
+        """The runs of text and the values of attributes, with their character references resolved.
+
+        A run has a character for each tag, and follows the values of its tags.
+        """
+        return tuple(map(self._text, self._entries))
 
     def rebuild(self, texts: Sequence[str]) -> str:
         """The document with other texts in it; a text that did not change keeps its character references."""
-        return self._with(texts) + self._raw(self.runs[-1][1] if self.runs else 0, len(self.pieces))
+        return self._with(texts, is_whole=True)
 
     def beginning(self, texts: Sequence[str]) -> str:
-        """The document up to the end of one of its texts, where elements may be open.
+        """The document up to the end of one of its runs, where elements may be open.
 
         The last text may be a beginning itself. If it is empty, or if it may still turn out unchanged and
         would then be written with other character references, the document ends before it.
         """
         if texts and not texts[-1]:
             texts = texts[:-1]
-        if texts and self._may_be_unchanged(len(texts) - 1, texts[-1]):
+        if texts and self._may_be_unchanged(self._entries[len(texts) - 1], texts[-1]):
             texts = texts[:-1]
         return self._with(texts)
 
-    def _with(self, texts: Sequence[str]) -> str:
-        """The document up to its last text."""
+    def _with(self, texts: Sequence[str], *, is_whole: bool = False) -> str:
+        """The document up to its last run, or to its end."""
+        given = list(zip(self._entries, texts, strict=False))
+        pieces = self._with_values(given)
         parts, position = [], 0
-        for place, ((start, end), old, new) in enumerate(zip(self.runs, self.texts, texts, strict=False)):
-            parts.append(self._raw(position, start))
-            parts.append(self._raw(start, end) if new == old else self._filled(place, new))
-            position = end
-        return "".join(parts)
+        for (start, end, stop), new in given:
+            if stop is None:
+                entry = (start, end, stop)
+                unchanged = "".join(pieces[start:end])
+                parts += pieces[position:start]
+                parts.append(unchanged if new == self._text(entry) else self._filled(pieces, entry, new))
+                position = end
+        return "".join([*parts, *(pieces[position:] if is_whole else ())])
 
-    def _marked(self, index: int) -> str:
-        return self.marks.get(index) or _resolved(self.pieces[index][0])
+    def _with_values(self, texts: Iterable[tuple[_Entry, str]]) -> list[str]:
+        """The pieces, with other values of attributes."""
+        pieces = [piece for piece, _ in self.pieces]
+        # From the last one on, so that places in a piece stay.
+        for (index, begin, end), new in reversed(list(texts)):
+            if end is not None and new != self._text((index, begin, end)):
+                piece = pieces[index]
+                quote = "&quot;" if piece[end] == '"' else "&#x27;"
+                value = _escaped(new, piece[begin:end]).replace(piece[end], quote)
+                pieces[index] = piece[:begin] + value + piece[end:]
+        return pieces
 
-    def _raw(self, start: int, end: int) -> str:
-        return "".join(piece for piece, _ in self.pieces[start:end])
+    def _text(self, entry: _Entry) -> str:
+        start, end, stop = entry
+        if stop is not None:
+            return _resolved(self.pieces[start][0][end:stop])
+        return "".join(
+            self.marks.get(index) or _resolved(self.pieces[index][0]) for index in range(start, end)
+        )
 
-    def _filled(self, place: int, text: str) -> str:
+    def _filled(self, pieces: Sequence[str], entry: _Entry, text: str) -> str:
         """A run with another text."""
-        indices = range(*self.runs[place])
-        before = "".join(self.pieces[index][0] for index in indices if index not in self.marks)
-        tags = {self.marks[index]: self.pieces[index][0] for index in indices if index in self.marks}
+        indices = range(*entry[:2])
+        before = "".join(pieces[index] for index in indices if index not in self.marks)
+        tags = {self.marks[index]: pieces[index] for index in indices if index in self.marks}
         if not tags:  # characters of private use in the text are no tags
             return _escaped(text, before)
         return ANY_TAG.sub(lambda mark: tags.get(mark[0], ""), _escaped(text, before))
 
-    def _may_be_unchanged(self, place: int, beginning: str) -> bool:
-        raw = self._raw(*self.runs[place])
-        return self.texts[place].startswith(beginning) and not raw.startswith(self._filled(place, beginning))
+    def _may_be_unchanged(self, entry: _Entry, beginning: str) -> bool:
+        if entry[2] is not None:
+            return False
+        pieces = [piece for piece, _ in self.pieces]
+        filled = self._filled(pieces, entry, beginning)
+        return self._text(entry).startswith(beginning) and not "".join(pieces[slice(*entry[:2])]).startswith(
+            filled
+        )
 
 
 def layout_of(text: str, syntax: MarkupSyntax | None) -> Layout:

@@ -106,13 +106,14 @@ _INLINE = frozenset(
 
 
 def has_translate_no(attributes: str) -> bool:
-    """Whether `translate="no"` is among a tag's attributes."""
+    """Whether `translate="no"` or the class `notranslate` is among a tag's attributes."""
     # Few tags have the attribute; this check is faster than parsing all attributes.
     if "translate" not in attributes.lower():
         return False
-    found = _ATTRIBUTE.finditer(attributes)
-    values = (_value(attribute) for attribute in found if attribute["name"].lower() == "translate")
-    return next(values, "").strip().lower() == "no"
+    values = dict[str, str]()
+    for attribute in _ATTRIBUTE.finditer(attributes):
+        values.setdefault(attribute["name"].lower(), _value(attribute).strip().lower())
+    return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
 
 
 def closes_itself(attributes: str) -> bool:
@@ -142,6 +143,8 @@ class MarkupSyntax:
         ended_by: Elements that need no end tag, each with the other tags that end it.
         inline: Elements within a line of text: a sentence may continue across their tags.
         paired: Elements that mark where a format begins, each with the element that marks its end.
+        translated: Attributes whose values are translated.
+        descriptions: Values of `name` or `property` with which a `meta` has a `content` that is translated.
         has_entities: Whether a document may declare entities of its own.
     """
 
@@ -152,7 +155,27 @@ class MarkupSyntax:
     ended_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
     inline: frozenset[str] = frozenset()
     paired: Mapping[str, str] = field(default_factory=dict)
+    translated: frozenset[str] = frozenset()
+    descriptions: frozenset[str] = frozenset()
     has_entities: bool = False
+
+    def values(self, tag: str) -> tuple[tuple[int, int], ...]:
+        """Where the values of a tag's attributes stand that are translated; they have quotes and letters."""
+        found = self.tag.match(tag) if self.translated and "=" in tag else None
+        if found is None or found["closing"] or not found["name"] or has_translate_no(found["attributes"]):
+            return ()
+        attributes = list(_ATTRIBUTE.finditer(tag, *found.span("attributes")))
+        translated = self.translated
+        if found["name"].lower() == "meta":
+            named = (each for each in attributes if each["name"].lower() in ("name", "property"))
+            is_text = any(_value(each).strip().lower() in self.descriptions for each in named)
+            translated = frozenset({"content"}) if is_text else frozenset()
+        quoted = ((each, "single" if each["double"] is None else "double") for each in attributes)
+        return tuple(
+            each.span(quote)
+            for each, quote in quoted
+            if each["name"].lower() in translated and any(map(str.isalpha, each[quote] or ""))
+        )
 
     def is_within_line(self, piece: str) -> bool:
         """Whether markup is the tag of an inline element, or begins with one."""
@@ -186,6 +209,10 @@ HTML = MarkupSyntax(
     void=_VOID,
     ended_by=ENDED_BY,
     inline=_INLINE,
+    translated=frozenset({"alt", "aria-label", "placeholder", "title"}),
+    descriptions=frozenset(
+        {"description", "og:description", "og:title", "twitter:description", "twitter:title"}
+    ),
 )
 XML = MarkupSyntax(
     tag=_tag(_COMMENTS, initial=r"[^\W\d]"),

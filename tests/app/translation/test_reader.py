@@ -109,7 +109,6 @@ def test_a_request_that_cannot_be_served_is_rejected(wish: dict[str, object], fa
         read("one", **wish)  # type: ignore[arg-type]
 
 
-def test_a_sentence_that_is_too_long_names_its_text() -> None:
-    with pytest.raises(TextTooLongError) as refusal:
-        read("short", "word " * 50)
-    assert refusal.value.field == "q[1]"
+def test_a_sentence_that_is_too_long_is_divided() -> None:
+    short, long = read("short", "word " * 50)
+    assert (len(short.requests), len(long.requests)) == (1, 2)

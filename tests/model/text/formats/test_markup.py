@@ -68,7 +68,7 @@ def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> 
         ("<textarea\n>x</textarea><script/>y</script>z", ("z",)),
         ('<p translate="no">x<b>y</b></p>z', ("z",)),
         ('<p translate="no">x<br>y</p>z', ("z",)),
-        ("<p title='translate=no' data-translate=no>x</p><p TRANSLATE = No>y</p>", ("x",)),
+        ("<p title='translate=no' data-translate=no>x</p><p TRANSLATE = No>y</p>", ("translate=no", "x")),
         ("<a translate=no href=http://x.org/>x</a><b translate=no />y", ("@|y",)),
         ("<p translate=no>x<p>y", ("y",)),
         ("<div><p translate=no>x<b>x</b></div>y<P translate=no>x<hr>z", ("y", "z")),
@@ -88,7 +88,11 @@ def test_untranslated_markup_is_unchanged(source: str, syntax: MarkupSyntax) -> 
         ("<!---!>x-- >x->x-->y", ("y",)),
         ("<!-- x --!>y<!-->z<!-- x", ("y", "z")),
         ("5 < 6 and 7 > 6", ("5 < 6 and 7 > 6",)),
-        ('<img alt="x">y', ("y",)),
+        ('<img alt="1">y', ("y",)),
+        ('<p title="t">a <img alt="x &lt; y" src="z"> b</p>', ("t", "x < y", "a | b")),
+        ("<input placeholder='Your name' value='v'><a aria-label=x title>y</a>", ("Your name", "y")),
+        ('<meta name="description" content="d"><meta name="other" content="o">', ("d",)),
+        ('<p title="no" translate="no">a</p><b title="no" class="x NoTranslate">b</b> c', ("@ c",)),
     ],
 )
 def test_texts_of_html(source: str, texts: tuple[str, ...]) -> None:
@@ -266,3 +270,16 @@ def test_elements_that_mark_begin_and_end_are_a_pair() -> None:
     page = Markup.split("<p>one <b>&lt;i></b>two<e>&lt;/i></e> <e/> three</p>", syntax)
     assert list(map(readable, page.texts)) == ["one {two} } three"]
     assert page.rebuild(page.texts) == "<p>one <b>&lt;i></b>two<e>&lt;/i></e> <e/> three</p>"
+
+
+def test_the_values_of_attributes_are_translated() -> None:
+    source = """<p title='a "b"'>c <img alt="d"> <i>e</i></p><br title="f">"""
+    page = Markup.split(source)
+    assert list(map(readable, page.texts)) == ['a "b"', "d", "c | {e", "f"]
+    rebuilt = page.rebuild(["it's <A>", '"D"', page.texts[2], "F"])
+    assert (
+        rebuilt == """<p title='it&#x27;s &lt;A&gt;'>c <img alt="&quot;D&quot;"> <i>e</i></p><br title="F">"""
+    )
+    assert page.beginning(["it", "D"]) == ""
+    assert page.beginning(["it", "D", page.texts[2] + "!"]) == """<p title='it'>c <img alt="D"> <i>e!"""
+    assert Markup.split(source, XML).texts[0] == "c "
