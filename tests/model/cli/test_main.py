@@ -74,7 +74,7 @@ def test_help_does_not_load_the_heavy_libraries() -> None:
         (["translate", "--beam-size", "x"], "Invalid value for '--beam-size': 'x' is not a valid integer"),
         (["translate", "--beam-size", "0"], "`beam_size` must be an integer between 1 and 64, but is 0"),
         (["translate", "--max-length", "65"], "`max_length` must be at most 64"),
-        (["translate", "--device", "tpu"], "`device` must be one of auto, cpu, cuda, but is 'tpu'"),
+        (["translate", "--device", "tpu"], "`device` must be one of auto, cpu, cuda, cuda:N, but is 'tpu'"),
         (["translate", "--precision", "int4"], "`precision` must be one of auto, float32"),
         (["translate", "--source", "de"], "`source` must be one of en, fr, but is 'de'"),
         (["evaluate"], "give --corpus, or --source-file"),
