@@ -71,7 +71,6 @@ def test_languages_that_there_are_not(live: Live, source: str | None, target: st
     [
         (["a"] * 51, {}, '"field":"text"'),
         (["a", "b" * 10_001], {}, '"field":"text[1]"'),
-        (["a.\n" * 30, "one. " * 50], {"split_sentences": "0"}, '"field":"text[1]"'),
     ],
 )
 def test_too_much_is_refused_with_its_place(

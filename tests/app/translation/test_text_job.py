@@ -6,7 +6,7 @@ from app.translation.catalogue import Catalogue
 from app.translation.reader import Reader
 from app.translation.request import TranslationRequest
 from app.translation.text_job import TextJob
-from model.errors import DecodingError, TextTooLongError
+from model.errors import DecodingError
 from model.request import Hypothesis
 from model.text.formats.markup_syntax import HTML
 from tests.app.double import DoubleBackend
@@ -76,7 +76,6 @@ def test_a_sentence_without_any_result_is_a_fault() -> None:
         job_of("eins").sentences([[]])
 
 
-def test_a_text_that_becomes_too_long_on_the_way_is_rejected() -> None:
-    with pytest.raises(TextTooLongError) as refusal:
-        advance(job_of("eins"), found("one " * 50))
-    assert refusal.value.field == "q"
+def test_a_text_that_becomes_too_long_on_the_way_is_divided() -> None:
+    job = advance(job_of("eins"), found("one " * 50))
+    assert len(job.requests) > 1

@@ -71,7 +71,7 @@ def torch_runner(network: Transformer) -> TorchRunner:
 
 
 def static_runner(network: Transformer) -> StaticRunner:
-    return StaticRunner(network, "cpu", max_rows=64, widths=(1, 4))
+    return StaticRunner(network, "cpu", max_rows=64, widths=(1, 4), capacity=256)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -34,7 +34,7 @@ def torch_runner(max_positions: int) -> Runner:
 
 
 def static_runner(max_positions: int) -> Runner:
-    return StaticRunner(NETWORK, "cpu", max_rows=64, max_positions=max_positions, widths=(1, 2))
+    return StaticRunner(NETWORK, "cpu", max_rows=64, max_positions=max_positions, widths=(1, 2), capacity=256)
 
 
 def native_runner(max_positions: int) -> Runner:
