@@ -21,7 +21,7 @@ EN_FR_ZH = {(source, target) for source in ("en", "fr", "zh") for target in ("en
 
 
 def imported(folder: Path, pair: Pair | None = None) -> Checkpoint:
-    output = folder.parent / f"imported-{pair}"
+    output = folder.parent / "-".join(("imported", *(pair or ())))
     import_model(folder, output, pair=pair)
     return load_checkpoint(output)
 
