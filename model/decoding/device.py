@@ -104,7 +104,7 @@ def available_cores(quota_file: Path = _QUOTA) -> int:
 
 
 def free_gpu_memory(device: str) -> int:
-    """Free bytes of a GPU, whoever uses the rest."""
+    """Returns the bytes of a GPU that no process has allocated."""
     import torch
 
     return torch.cuda.mem_get_info(device)[0]

@@ -12,6 +12,7 @@ from typing import Any
 
 import ray
 
+from model.checkpoint.folder import list_checkpoint
 from model.translation.corpus import Corpus, CorpusJob, Shard
 
 # A block of rows is sent on when it has this size: about the texts of one shard.
@@ -38,7 +39,7 @@ def translate_on_ray(corpus: Corpus, job: CorpusJob, address: str, workers: int 
         InputError: If a line cannot be read or translated.
         ConnectionError: If there is no cluster.
     """
-    corpus.begin(job, job.load().checksum)
+    corpus.begin(job, list_checkpoint(job.checkpoint).checksum)
     ray.init(address=address, log_to_driver=False)
     began, files = time.monotonic(), corpus.unfinished()
     try:

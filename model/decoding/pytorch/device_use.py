@@ -1,4 +1,4 @@
-"""⑤ One failure policy for a GPU: who may use it while a step is recorded, and what its errors mean.
+"""⑤ Access to a GPU: one thread while it records a step, otherwise all; and the policy for its errors.
 
 out of memory        MemoryError; the caller has less computed at once
 another error        raised as it is: the sentence at fault fails alone

@@ -92,7 +92,10 @@ async def test_a_process_that_ends_does_not_hold_up_a_reload(table: ProcessTable
     assert await until_decided(table, vote) == [True]
 
 
-async def test_a_process_with_other_checkpoints_makes_the_others_load_them(table: ProcessTable) -> None:
+async def a_newcomer_with_other_checkpoints(
+    table: ProcessTable,
+) -> tuple[ServiceProcess, "asyncio.Task[None]"]:
+    """A process of two, and the vote of the other one, which was started again with new checkpoints."""
     processes = await join(table, 0, 1)
     table.clear(1)
     table.begin(1)
@@ -100,20 +103,19 @@ async def test_a_process_with_other_checkpoints_makes_the_others_load_them(table
     await asyncio.sleep(0)
     table.decide()
     assert processes[0].begin_round()
-    assert await until_decided(table, newcomer, voting(processes[0], NEW)) == [True, True]
+    return processes[0], newcomer
+
+
+async def test_a_process_with_other_checkpoints_makes_the_others_load_them(table: ProcessTable) -> None:
+    older, newcomer = await a_newcomer_with_other_checkpoints(table)
+    assert await until_decided(table, newcomer, voting(older, NEW)) == [True, True]
 
 
 async def test_a_process_with_checkpoints_that_the_others_cannot_load_does_not_join(
     table: ProcessTable,
 ) -> None:
-    processes = await join(table, 0, 1)
-    table.clear(1)
-    table.begin(1)
-    newcomer = voting(table.process(1), NEW)
-    await asyncio.sleep(0)
-    table.decide()
-    assert processes[0].begin_round()
-    processes[0].refuse()
+    older, newcomer = await a_newcomer_with_other_checkpoints(table)
+    older.refuse()
     assert await until_decided(table, newcomer) == [False]
 
 
