@@ -24,7 +24,19 @@ from tests.model.native_library import needs_native
 def running_two(folder: Path, command: Sequence[str] = DOUBLE, **variables: str) -> Iterator[Live]:
     """Two processes under a supervisor, whose files are in a folder."""
     with running(command=command, DRAGOMAN_PROCESSES="2", TMPDIR=str(folder), **variables) as live:
+        with ExitStack() as until_both_accept:
+            wait_for(lambda: require_both(live, until_both_accept))
         yield live
+
+
+def require_both(live: Live, connections: ExitStack) -> None:
+    """Open one more connection; an error unless both processes have accepted one.
+
+    The service is ready as soon as one process is; the other one may still load its checkpoints.
+    """
+    connections.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=60))
+    if not all(connections_of(pid, live.port) for pid in live.processes()):
+        raise ConnectionError("a process has no connection")
 
 
 def connections_of(pid: int, port: int) -> int:
