@@ -15,11 +15,12 @@ from typing import Final
 from app.backend import Backend, LoadedModel, Model
 from app.background import in_background, start
 from app.errors import DeadlinePassedError, DrainingError, ModelUnavailableError
-from app.lifecycle.warm_up import load_verified, release_memory
+from app.lifecycle.warm_up import load_verified
 from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import EvictionReason, Metrics
 from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
+from model.checkpoint.weights import release_memory
 from model.errors import ConfigError, TextTooLongError
 
 logger = logging.getLogger(__name__)

@@ -1,12 +1,12 @@
 """Loading a model until it may serve: its files, its engines, and its self-test sentences."""
 
-import ctypes
 import dataclasses
 import gc
 from collections.abc import Sequence
 
 from app.backend import Backend, Engine, LoadedModel, Model
 from model.checkpoint.self_test import require_self_test
+from model.checkpoint.weights import release_memory
 from model.decoding.runner import SilentObserver
 from model.decoding.sentence import Sentence
 from model.errors import CheckpointError, TranslationError
@@ -15,14 +15,6 @@ from model.text.tokenizer import Tokenizer
 
 _TEXT = "Congratulations, everything is ready."
 _LONGEST = 16
-
-
-def release_memory() -> None:
-    """Return free memory to the system."""
-    # glibc keeps free memory for later; other C libraries have no such function.
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def reclaim_memory() -> None:

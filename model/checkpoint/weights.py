@@ -7,6 +7,7 @@ A matrix NAME may be stored as int8, with a float32 vector NAME_scale: a value i
 of its row.
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -86,7 +87,7 @@ class StoredTensor:
         rounded = np.empty(self.shape, NUMPY_TYPES[dtype])
         scale = np.empty(self.shape[0], np.float32) if dtype == "int8" else None
         with np.errstate(over="ignore", invalid="ignore"):  # `is_finite` reports what cannot be held
-            for rows in _row_blocks(self.shape):
+            for rows in row_blocks(self.shape):
                 block = self._rows(rows).floats()
                 if scale is not None:
                     most = np.maximum(np.abs(block).max(-1, initial=0), _SMALLEST_MAGNITUDE)
@@ -115,7 +116,7 @@ class StoredTensor:
         if self.dtype == "int8":
             return self.scale is None or bool(np.isfinite(self.scale).all())
         values = np.atleast_1d(self.values)
-        return all(_are_finite(values[rows], self.dtype) for rows in _row_blocks(values.shape))
+        return all(_are_finite(values[rows], self.dtype) for rows in row_blocks(values.shape))
 
     def floats(self) -> NDArray[np.float32]:
         """Returns the values in float32, without copying them if that is their type."""
@@ -145,10 +146,18 @@ def _are_finite(values: NDArray[np.generic], dtype: StorageType) -> bool:
     return not bool((exponents == _BFLOAT16_EXPONENT).any())
 
 
-def _row_blocks(shape: Shape) -> Iterator[slice]:
+def row_blocks(shape: Shape) -> Iterator[slice]:
     """Yields slices of a few rows each, so that intermediate results stay small."""
     count = max(1, _BLOCK_BYTES // max(1, 4 * int(np.prod(shape[1:]))))
     return (slice(first, first + count) for first in range(0, shape[0], count))
+
+
+def release_memory() -> None:
+    """Returns memory that tensors no longer need to the system."""
+    # glibc keeps free memory for later; other C libraries have no such function.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class _Entry(TypedDict):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,6 +19,7 @@ from model.checkpoint.weights import (
     StorageType,
     StoredTensor,
     check_shapes,
+    row_blocks,
 )
 from model.config import TransformerConfig
 from model.errors import CheckpointError
@@ -29,6 +30,24 @@ if TYPE_CHECKING:
 
 Read = Callable[[], StoredTensor]
 """Reads or makes one tensor when called, so that memory holds one at a time."""
+
+
+@dataclass(frozen=True)
+class RowReading:
+    """A `Read` that can also read a few rows, so that memory need not hold a large tensor in two types.
+
+    Attributes:
+        shape: Lengths of the tensor's dimensions.
+        rows: Reads consecutive rows.
+    """
+
+    shape: Shape
+    rows: Callable[[slice], StoredTensor]
+
+    def __call__(self) -> StoredTensor:
+        """Reads all rows."""
+        return self.rows(slice(None))
+
 
 MAX_FILE_BYTES = 15_000_000
 
@@ -78,7 +97,8 @@ def write_weights(
 ) -> None:
     """Writes one file, or several of at most `max_file_bytes` and their index.
 
-    A single tensor larger than that has its own file. Memory holds one file, or one larger tensor, at a time.
+    A single tensor larger than that has its own file. Memory holds one file, or one larger tensor, at a
+    time, in the type that it is stored in if it is read by rows.
 
     Args:
         folder: Folder to write into; incomplete after an error.
@@ -94,8 +114,24 @@ def write_weights(
     check_shapes(config, dict.fromkeys(tensors), "the weights")
     files = _Files(folder, max_file_bytes)
     for name, shape in parameter_shapes(config).items():
-        files.add(name, _checked(name, shape, tensors[name](), storage))
+        files.add(name, _read(name, shape, tensors[name], storage))
     files.finish()
+
+
+def _read(name: str, shape: Shape, read: Read, storage: StorageType | None) -> StoredTensor:
+    if not isinstance(read, RowReading) or read.shape != shape:
+        return _checked(name, shape, read(), storage)
+    whole: StoredTensor | None = None
+    for rows in row_blocks(shape):
+        block = read.rows(rows)
+        part = _checked(name, (len(block.values), *shape[1:]), block, storage)
+        if whole is None:
+            scale = None if part.scale is None else np.empty(shape[0], np.float32)
+            whole = StoredTensor(np.empty(shape, part.values.dtype), part.dtype, scale)
+        whole.values[rows] = part.values
+        if whole.scale is not None:
+            whole.scale[rows] = part.scale
+    return whole or read()
 
 
 def _checked(name: str, shape: Shape, tensor: StoredTensor, storage: StorageType | None) -> StoredTensor:

@@ -12,7 +12,7 @@ from model.checkpoint.importing.recognise import FORMATS, Format, format_named, 
 from model.checkpoint.manifest import ORIGIN, read_config, write_config, write_errors, write_provenance
 from model.checkpoint.paths import CONFIG
 from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
-from model.checkpoint.weights import StorageType
+from model.checkpoint.weights import StorageType, release_memory
 from model.checkpoint.writing import write_weights
 from model.errors import CheckpointError, ConfigError, TranslationError
 from model.files import atomic_folder
@@ -55,6 +55,8 @@ def import_model(
     with write_errors(folder), atomic_folder(folder) as temporary:
         try:
             _write(model, card, temporary, storage)
+            del model
+            release_memory()
             write_provenance(temporary, {ORIGIN: known})
             checkpoint = load_checkpoint(temporary)
             if verify:

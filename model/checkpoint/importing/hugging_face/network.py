@@ -45,7 +45,7 @@ def tied(
     """
     first, second, last = (_present(weights, names) for names in (source, target, output))
     is_one_embedding, is_tied = weights.same(first, second), weights.same(second, last)
-    tensors = {"source_embedding.tokens.weight": weights.read(first)}
+    tensors: dict[str, Read] = {"source_embedding.tokens.weight": weights.read(first)}
     if not is_one_embedding:
         tensors["target_embedding.tokens.weight"] = weights.read(second)
     if not is_tied:

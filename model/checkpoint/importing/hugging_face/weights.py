@@ -1,6 +1,7 @@
 """ⓕ The weights of a Hugging Face folder, tensor by tensor: safetensors files, or pickles by way of them."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -15,8 +16,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from model.checkpoint.importing.foreign import constant, read_object, refusal
-from model.checkpoint.weights import StorageType, StoredTensor
-from model.checkpoint.writing import Read
+from model.checkpoint.weights import StorageType, StoredTensor, row_blocks
+from model.checkpoint.writing import Read, RowReading
 from model.errors import CheckpointError
 from model.validators import require_torch
 
@@ -41,12 +42,19 @@ class _Place:
     offset: int
     owner: object = field(default=None, compare=False)
 
-    def read(self) -> StoredTensor:
+    def rows(self, rows: slice) -> StoredTensor:
         if self.dtype not in _TYPES:
             raise CheckpointError(f"{self.path}: a tensor must be floating point, but is {self.dtype}")
         dtype, kind = _TYPES[self.dtype]
-        values = np.fromfile(self.path, kind, int(np.prod(self.shape)), offset=self.offset)
-        return StoredTensor(values.reshape(self.shape), dtype)
+        first, end, _ = rows.indices(self.shape[0] if self.shape else 1)
+        width = math.prod(self.shape[1:])
+        place = self.offset + first * width * np.dtype(kind).itemsize
+        values = np.fromfile(self.path, kind, (end - first) * width, offset=place)
+        return StoredTensor(values.reshape(self.shape and (end - first, *self.shape[1:])), dtype)
+
+    @property
+    def read(self) -> RowReading:
+        return RowReading(self.shape, self.rows)
 
 
 class _TemporaryFolder:
@@ -100,7 +108,7 @@ class ForeignWeights:
         """
         return self._place(name).shape
 
-    def read(self, name: str) -> Read:
+    def read(self, name: str) -> RowReading:
         """Returns how to read a tensor.
 
         Raises:
@@ -114,8 +122,11 @@ class ForeignWeights:
             return True
         if self.shape(one) != self.shape(other) or self._place(one).dtype != self._place(other).dtype:
             return False
-        left, right = (self._place(name).read().values.view(np.uint8) for name in (one, other))
-        return bool(np.array_equal(left, right))
+        left, right = self.read(one), self.read(other)
+        return all(
+            left.rows(rows).values.tobytes() == right.rows(rows).values.tobytes()
+            for rows in row_blocks(left.shape)
+        )
 
     def nonzero(self, name: str) -> Read | None:
         """Returns how to read a tensor; None if it is missing or holds only zeros."""

@@ -17,6 +17,7 @@ from model.config import TransformerConfig
 
 _HEADER = struct.Struct("<6Q")
 _MAGIC = 0xF11A48D5013417F5
+_ROWS_AT_A_TIME = 1024
 
 
 def is_marian_shortlist(content: bytes) -> bool:
@@ -59,13 +60,18 @@ def _shortlist(
 ) -> Shortlist:
     always = np.union1d(np.arange(num_first), [config.eos_id]).astype(np.int32)
     rows, size = len(offsets) - 1, config.target_vocab_size
-    owners = np.arange(rows)
-    # One number a pair of source and target id, so that sorting them takes little memory.
-    pairs = np.repeat(owners, np.diff(offsets.astype(np.int64)).astype(np.int64)) * size + candidates
-    if config.tie in ("all", "embeddings"):
-        pairs = np.concatenate([pairs, owners * (size + 1)])
-    pairs = np.unique(pairs)
-    pairs = pairs[~np.isin(pairs % size, always)]
-    counts = np.bincount(pairs // size, minlength=config.source_vocab_size)
+    lists: list[np.ndarray] = []
+    counts = np.zeros(config.source_vocab_size, np.int64)
+    for first in range(0, rows, _ROWS_AT_A_TIME):
+        bounds = offsets[first : first + _ROWS_AT_A_TIME + 1].astype(np.int64)
+        owners = np.arange(first, first + len(bounds) - 1)
+        # One number a pair of source and target id, so that sorting them takes little memory.
+        pairs = np.repeat(owners, np.diff(bounds)) * size + candidates[bounds[0] : bounds[-1]]
+        if config.tie in ("all", "embeddings"):
+            pairs = np.concatenate([pairs, owners * (size + 1)])
+        pairs = np.unique(pairs)
+        pairs = pairs[~np.isin(pairs % size, always)]
+        counts += np.bincount(pairs // size, minlength=len(counts))
+        lists.append((pairs % size).astype(np.int32))
     ends = np.concatenate([[0], np.cumsum(counts)])
-    return Shortlist(always, ends.astype(np.int32), (pairs % size).astype(np.int32))
+    return Shortlist(always, ends.astype(np.int32), np.concatenate(lists))

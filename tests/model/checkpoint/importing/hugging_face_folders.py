@@ -78,15 +78,20 @@ def write_json(path: Path, content: object) -> None:
 
 
 def marian(
-    folder: Path, *, generation: Mapping[str, object] | None = None, **config: object
+    folder: Path,
+    *,
+    generation: Mapping[str, object] | None = None,
+    rows: int = PAD + 1,
+    **config: object,
 ) -> PreTrainedModel:
     """OPUS-MT: `</s>` 0, `<unk>` 1, padding last."""
+    pad = rows - 1
     texts = [piece for piece in pieces(sentencepiece_model()) if not piece.startswith("<")]
     vocabulary = ["</s>", "<unk>", *texts]
-    vocabulary += [f"x{number}" for number in range(PAD - len(vocabulary))] + ["<pad>"]
-    values = {"vocab_size": PAD + 1, "pad_token_id": PAD, "eos_token_id": EOS, "decoder_start_token_id": PAD}
+    vocabulary += [f"x{number}" for number in range(pad - len(vocabulary))] + ["<pad>"]
+    values = {"vocab_size": rows, "pad_token_id": pad, "eos_token_id": EOS, "decoder_start_token_id": pad}
     model = _random("Marian", "MarianMTModel", {**_SMALL, **values, "forced_eos_token_id": None, **config})
-    suppressed: dict[str, object] = {"bad_words_ids": [[PAD]]}
+    suppressed: dict[str, object] = {"bad_words_ids": [[pad]]}
     _save(model, folder, {**values, **suppressed, **(generation or {})})
     for side in ("source", "target"):
         shutil.copyfile(sentencepiece_model(), folder / f"{side}.spm")
