@@ -9,8 +9,8 @@ from app.background import in_background
 from app.lifecycle.phase import InFlightEpoch, Lifecycle
 from app.lifecycle.processes import ServiceProcess
 from app.lifecycle.registry import ModelRegistry
-from app.lifecycle.warm_up import reclaim_memory
 from app.lifecycle.watchdog import Watchdog
+from app.lifecycle.warm_up import reclaim_memory
 from app.scheduling.scheduler import Scheduler
 from app.settings import Settings
 from app.telemetry.metrics import Metrics
@@ -106,7 +106,6 @@ class ActiveModels:
         self._watchdog.watch(scheduler.workers)
         self._lifecycle.cancel_callbacks |= {scheduler.cancel_all, registry.cancel_all}
         scheduler.start()
-        await in_background(service.warm_up)
         await in_background(reclaim_memory)
         if self._process is not None:
             await self._process.become_ready()

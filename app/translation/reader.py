@@ -23,16 +23,15 @@ class Reader:
     Args:
         catalogue: The checkpoints.
         max_tokens: Most source tokens of one request; a longer one could never be queued.
+
+    Attributes:
+        detector: Detects the languages of the catalogue.
     """
 
     def __init__(self, catalogue: Catalogue, max_tokens: float = math.inf) -> None:
         self._catalogue = catalogue
         self._max_tokens = max_tokens
-        self._detector = LanguageDetector(catalogue.languages)
-
-    def detect(self, text: str) -> list[Detection]:
-        """Languages that the text may be in, likeliest first."""
-        return self._detector.detect(text)
+        self.detector = LanguageDetector(catalogue.languages)
 
     def plan(self, request: TranslationRequest) -> list[TextJob]:
         """Every text of a request with its route, to be read.
@@ -97,7 +96,7 @@ class Reader:
 
         The target itself counts as another one: a text comes back unchanged only if it is clearly in it.
         """
-        ranked = self.detect(text)
+        ranked = self.detector.detect(text)
         codes = [found.language for found in ranked]
         sources = [code for code in codes if target in self._catalogue.targets(code, request.model)]
         return usable_language(ranked, (sources or [target]).__contains__)

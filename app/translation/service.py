@@ -1,10 +1,13 @@
 """② … ⑧ Conducts one request: reads its texts, has them decoded hop by hop, and builds the answers."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 
 from app.backend import Leases, Model
+from app.background import in_background
+from app.errors import DeadlinePassedError
 from app.scheduling.scheduler import Results, Scheduler
 from app.telemetry.metrics import Metrics
 from app.telemetry.timings import current
@@ -15,6 +18,7 @@ from app.translation.request import Answer, TranslationRequest
 from app.translation.second_attempts import SecondAttempts
 from app.translation.text_job import TextJob
 from app.translation.text_threads import TextThreads
+from model.checkpoint.weights import release_memory
 from model.text.languages import Detection
 from model.translation.result import SentenceTranslation
 
@@ -51,10 +55,7 @@ class TranslationService:
         self._metrics = metrics
         self._second_attempts = SecondAttempts(scheduler, metrics) if retries else None
         self._threads = TextThreads(2)
-
-    def warm_up(self) -> None:
-        """Load the statistics of language detection, which the first request would otherwise wait for."""
-        self._reader.detect("Congratulations, everything is ready")
+        self._loading = asyncio.Lock()
 
     async def translate(
         self, request: TranslationRequest, partial_results: PartialResults | None = None
@@ -76,6 +77,8 @@ class TranslationService:
         timings, client, size = current(), request.client, request.num_characters
         timings.items, timings.characters = len(request.texts), size
         run = partial(self._threads.run, client=client, size=size, deadline=request.deadline)
+        if request.source is None:
+            await self._load_detector(request.deadline)
         with timings.during("split"):
             jobs = await run(partial(self._reader.plan, request))
         while models := {job.remaining[0].model for job in jobs if job.remaining}:
@@ -90,8 +93,24 @@ class TranslationService:
         Raises:
             DeadlinePassedError: If the deadline, seconds of the monotonic clock, came first.
         """
-        work = partial(self._reader.detect, text)
+        await self._load_detector(deadline)
+        work = partial(self._reader.detector.detect, text)
         return await self._threads.run(work, client=client, size=len(text), deadline=deadline)
+
+    async def _load_detector(self, deadline: float) -> None:
+        """Load the statistics of language detection, 110 MB for five languages, at the first use."""
+        detector = self._reader.detector
+        if detector.is_loaded:
+            return
+        try:
+            async with asyncio.timeout_at(deadline), self._loading:
+                if not detector.is_loaded:
+                    with current().during("load"):
+                        await in_background(detector.load)
+                        # Loading takes 35 MB more than it needs in the end.
+                        await in_background(release_memory)
+        except TimeoutError:
+            raise DeadlinePassedError from None
 
     async def _translate_hop(
         self, request: TranslationRequest, jobs: list[TextJob], partial_results: PartialResults | None

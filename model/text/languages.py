@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from model.text.common_words import reweighted
@@ -82,6 +83,7 @@ _SYLLABLE = re.compile(r"[^\W\d_]{2}")
 _FEW = 20  # languages whose n-grams of all lengths are loaded
 _TRADITIONAL = dict.fromkeys(("zt", "zh-tw", "zh-hk", "zh-mo"), "zh-hant")
 _SAMPLE = 2000
+_LETTERS = "congr"  # as many as the longest n-grams have
 """Characters that are examined, from the first letter on."""
 
 
@@ -179,6 +181,10 @@ class LanguageDetector:
     The statistics of these languages are loaded at the first text: about 0.3 s and 90 MB for English and
     French. Of more than 20 languages only the statistics of trigrams are loaded, for all 75 in 1 s and 60 MB
     instead of 16 s and 1 GB; single words are then often mistaken. Thread-safe.
+
+    Attributes:
+        codes: The languages.
+        is_loaded: Whether `load` has loaded the statistics.
     """
 
     def __init__(self, codes: Sequence[str]) -> None:
@@ -189,6 +195,19 @@ class LanguageDetector:
                 (lingua has 75) are detected only if they have a script of their own.
         """
         self.codes = tuple(dict.fromkeys(codes))
+        self.is_loaded = False
+
+    def load(self) -> None:
+        """Loads the statistics of languages in Latin letters in pieces of a tenth of a second.
+
+        lingua holds Python's lock while it loads. Between two pieces other threads run.
+        """
+        languages = list(self._code_of)
+        for pair in pairwise(languages):
+            detector = self._built(pair)
+            for length in range(1, len(_LETTERS) + 1):
+                detector.compute_language_confidence_values(_LETTERS[:length])
+        self.is_loaded = True
 
     def detect(self, text: str) -> list[Detection]:
         """Returns all the languages, the most probable first.
@@ -238,9 +257,12 @@ class LanguageDetector:
 
     @cached_property
     def _lingua(self) -> "lingua.LanguageDetector":
+        return self._built(self._code_of)
+
+    def _built(self, languages: "Iterable[lingua.Language]") -> "lingua.LanguageDetector":
         import lingua
 
-        builder = lingua.LanguageDetectorBuilder.from_languages(*self._code_of)
+        builder = lingua.LanguageDetectorBuilder.from_languages(*languages)
         return (builder if len(self._code_of) <= _FEW else builder.with_low_accuracy_mode()).build()
 
 

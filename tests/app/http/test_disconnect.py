@@ -10,7 +10,7 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
-from app.translation.reader import Reader
+from model.text.languages import LanguageDetector
 from tests.app.conftest import Serve
 from tests.app.double import DoubleBackend
 from tests.app.http.test_access_records import Caller, entered, settled
@@ -32,8 +32,9 @@ async def test_a_deadline_that_passes_before_the_text_is_read_is_504(
 ) -> None:
     """Others' long texts keep the threads busy meanwhile."""
     gate = threading.Event()
+    monkeypatch.setattr(LanguageDetector, "load", lambda detector: setattr(detector, "is_loaded", True))
     async with serve() as client:
-        monkeypatch.setattr(Reader, "detect", lambda *_: gate.wait(60) and [])
+        monkeypatch.setattr(LanguageDetector, "detect", lambda *_: gate.wait(60) and [])
         busy = [asyncio.create_task(client.post("/detect", json={"q": "a" * 5000})) for _ in range(2)]
         await asyncio.sleep(0.05)
         late = await client.post("/translate", json=REQUEST | {"q": "a " * 2000, "timeout_ms": 50})
@@ -45,11 +46,36 @@ async def test_a_deadline_that_passes_before_the_text_is_read_is_504(
 async def test_a_detection_has_a_deadline_too(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     async with serve(request_timeout_ms=50) as client:
-        monkeypatch.setattr(Reader, "detect", lambda *_: gate.wait(60) and [])
+        monkeypatch.setattr(LanguageDetector, "detect", lambda *_: gate.wait(60) and [])
         texts = [client.post("/detect", json={"q": "a" * 5000}) for _ in range(5)]
         answers = await asyncio.gather(*texts)
         assert [(each.status_code, each.json()["code"]) for each in answers] == [(504, "deadline_passed")] * 5
         gate.set()
+
+
+async def test_the_first_text_of_an_unknown_language_waits_for_statistics_and_others_do_not(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, loads = threading.Event(), []
+
+    def load(detector: LanguageDetector) -> None:
+        loads.append(gate.wait(60))
+        detector.is_loaded = True
+
+    monkeypatch.setattr(LanguageDetector, "load", load)
+    unknown = REQUEST | {"source": "auto"}
+    async with serve() as client:
+        late = await client.post("/translate", json=unknown | {"timeout_ms": 50})
+        assert (late.status_code, late.json()["code"]) == (504, "deadline_passed")
+        first, second = (asyncio.create_task(client.post("/translate", json=unknown)) for _ in range(2))
+        assert (await client.post("/translate", json=REQUEST)).status_code == 200
+        assert {first.done(), second.done()} == {False}
+        gate.set()
+        assert [(await each).status_code for each in (first, second)] == [200, 200]
+        num_loads = len(loads)
+        assert (await client.post("/translate", json=unknown)).status_code == 200
+    # One load of the request that was late, and one of the two that came together.
+    assert len(loads) == num_loads == 2
 
 
 async def test_the_default_deadline_is_a_setting(serve: Serve, backend: DoubleBackend) -> None:
