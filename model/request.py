@@ -12,6 +12,13 @@ Strategy = Literal["greedy", "beam", "sample"]
 Stop = Literal["patience", "first", "all", "count", "pool"]
 STOPS: tuple[str, ...] = get_args(Stop)
 MAX_BEAM_SIZE = 64
+PHRASE_BEAM_SIZE = 4
+"""Fewest beams of a request with phrases."""
+MAX_PHRASES, MAX_PHRASE_TOKENS = 16, 128
+"""Most phrases of a request, and most tokens of all their spellings."""
+
+Phrase = tuple[tuple[int, ...], ...]
+"""A required phrase: its spellings as token ids, any of which will do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,12 +173,22 @@ class DecodeRequest:
         prefix_ids: Target tokens the translation must begin with.
         start_ids: Target tokens that the decoder reads before the translation, such as the tag of its
             language. They are no part of it: neither of its score, nor of any length.
+        phrases: What the translation must contain; the phrases may overlap. Only a translation that its
+            length limit ends may lack one. Such a request is decoded by beam search, with at least
+            PHRASE_BEAM_SIZE beams, whatever the strategy.
     """
 
     source_ids: tuple[int, ...]
     options: DecodeOptions
     prefix_ids: tuple[int, ...] = ()
     start_ids: tuple[int, ...] = ()
+    phrases: tuple[Phrase, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.phrases and (self.options.strategy != "beam" or self.options.rows < PHRASE_BEAM_SIZE):
+            beams = max(self.options.rows, PHRASE_BEAM_SIZE)
+            options = dataclasses.replace(self.options, strategy="beam", beam_size=beams)
+            object.__setattr__(self, "options", options)
 
 
 @dataclass(frozen=True)

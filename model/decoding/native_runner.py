@@ -173,17 +173,24 @@ def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> Reque
     source, prefix = integers(sentence.request.source_ids), integers(sentence.prefix_ids)
     suppressed = integers([token for token in sentence.options.suppress_ids if token <= _LARGEST])
     candidates = sentence.candidates
-    kept_alive += [source, prefix, suppressed, candidates]
+    spellings = [(spelling, i) for i, phrase in enumerate(sentence.request.phrases) for spelling in phrase]
+    phrase_ids = integers([token for spelling, _ in spellings for token in spelling])
+    shapes = integers([number for spelling, phrase in spellings for number in (len(spelling), phrase)])
+    kept_alive += [source, prefix, suppressed, candidates, phrase_ids, shapes]
     return RequestStruct(
         handle=handle,
         source_ids=ctypes.addressof(source),
         prefix_ids=ctypes.addressof(prefix),
         suppress_ids=ctypes.addressof(suppressed),
         shortlist_ids=None if candidates is None else candidates.ctypes.data,
+        phrase_ids=ctypes.addressof(phrase_ids),
+        spellings=ctypes.addressof(shapes),
         source_length=len(source),
         prefix_length=len(prefix),
         num_suppressed=len(suppressed),
         num_shortlisted=0 if candidates is None else len(candidates),
+        num_phrase_ids=len(phrase_ids),
+        num_spellings=len(spellings),
         num_start=len(sentence.request.start_ids),
         options=_options(sentence),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from model.config import TransformerConfig
 from model.errors import InputError, TextTooLongError
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.request import MAX_PHRASE_TOKENS, MAX_PHRASES, DecodeOptions, DecodeRequest, Hypothesis, Phrase
 
 if TYPE_CHECKING:  # so that PyTorch is enough to decode
     from model.checkpoint.shortlist import Ids, Shortlist
@@ -85,13 +85,17 @@ class Sentence:
 
         Raises:
             TextTooLongError: If the source, or the prefix and an EOS, is too long.
-            InputError: If the source is empty, or an id is reserved or not in the vocabulary.
+            InputError: If the source is empty, an id is reserved or not in the vocabulary, or there are too
+                many phrases.
         """
         check_source(request.source_ids, config)
         shortest, longest = length_bounds(request, config)
         reserved = {config.pad_id, config.eos_id}
         check_ids("prefix_ids", request.prefix_ids, config.target_vocab_size, reserved)
         check_ids("start_ids", request.start_ids, config.target_vocab_size, reserved)
+        needed = request.start_ids + request.prefix_ids
+        if request.phrases:
+            needed += check_phrases(request.phrases, config.target_vocab_size, reserved)
         most = longest - len(request.start_ids) - 1
         if len(request.prefix_ids) > most:
             raise TextTooLongError("prefix_ids", "max_length - 1", most, len(request.prefix_ids))
@@ -101,9 +105,7 @@ class Sentence:
             shortest,
             longest,
             seed=secrets.randbits(_SEED_BITS) if seed is None else seed,
-            candidates=None
-            if shortlist is None
-            else shortlist.choose(request.source_ids, request.start_ids + request.prefix_ids),
+            candidates=None if shortlist is None else shortlist.choose(request.source_ids, needed),
         )
 
     def without_start(self, hypothesis: Hypothesis) -> Hypothesis:
@@ -153,3 +155,26 @@ def check_ids(field: str, ids: Sequence[int], vocab_size: int, reserved: set[int
         if not 0 <= token < vocab_size or token in reserved:
             allowed = f"ids below {vocab_size} other than {sorted(reserved)}"
             raise InputError(f"`{field}` must hold {allowed}, but has {token} instead", field)
+
+
+def check_phrases(phrases: Sequence[Phrase], vocab_size: int, reserved: set[int]) -> tuple[int, ...]:
+    """Refuse phrases that cannot be decoded; returns their tokens.
+
+    Raises:
+        InputError: If there are too many phrases or tokens, a spelling is missing or empty, or an id is
+            reserved or not in the vocabulary.
+    """
+    spellings = [spelling for phrase in phrases for spelling in phrase]
+    tokens = tuple(token for spelling in spellings for token in spelling)
+    for what, number, most in (
+        ("phrases", len(phrases), MAX_PHRASES),
+        ("tokens", len(tokens), MAX_PHRASE_TOKENS),
+    ):
+        if number > most:
+            raise InputError(
+                f"`phrases` must hold at most {most} {what}, but has {number} instead", "phrases"
+            )
+    if not (all(phrases) and all(spellings)):
+        raise InputError("each of `phrases` must have a spelling of at least one token", "phrases")
+    check_ids("phrases", tokens, vocab_size, reserved)
+    return tokens

@@ -138,7 +138,7 @@ class BatchState(SlotTensors):
         self._constraints.assign(slots_N, sentences)
         self._history.assign(slots_N)
         for part in self._search.parts:
-            part.assign(slots_N)
+            part.assign(slots_N, sentences)
         self._tokens_NK.index_fill_(0, slots_N, self._config.decoder_start_id)
 
     def compute(

@@ -50,6 +50,7 @@ class ActiveFeatures:
         min_lengths: A translation has a minimum length.
         ngrams: N-grams may not repeat.
         repetition: Repetition is penalised.
+        phrases: A translation has required phrases.
         coverage: The attention is needed for the score.
         alignment: The attention is returned.
     """
@@ -64,6 +65,7 @@ class ActiveFeatures:
     min_lengths: bool = False
     ngrams: bool = False
     repetition: bool = False
+    phrases: bool = False
     coverage: bool = False
     alignment: bool = False
 
@@ -83,6 +85,7 @@ class ActiveFeatures:
             min_lengths=sentence.shortest > 1,
             ngrams=options.no_repeat_ngram_size > 0,
             repetition=options.repetition_penalty != 1,
+            phrases=bool(sentence.request.phrases),
             coverage=beams and options.coverage_penalty > 0,
             alignment=options.return_alignment,
         )

@@ -67,7 +67,7 @@ class ReferenceDecoder:
         shortest, _ = length_bounds(request, config)
         if token in (config.pad_id, config.bos_id, *options.suppress_ids):
             return True
-        if token == config.eos_id and len(produced) + 1 < shortest:
+        if token == config.eos_id and (len(produced) + 1 < shortest or missing(request, produced)):
             return True
         return options.no_repeat_ngram_size > 0 and _repeats((*produced, token), options.no_repeat_ngram_size)
 
@@ -109,7 +109,8 @@ class ReferenceDecoder:
         beam_size, count = options.beam_size, options.num_hypotheses
         live, finished = [Partial(0.0, (), ())], []
         for length in range(1, self._longest(request) + 1):
-            best = sorted(self._continuations(request, live), key=lambda p: -p.total)[: 2 * beam_size]
+            best = sorted(self._continuations(request, live), key=lambda p: -p.total)
+            best = (_by_banks(request, best) if request.phrases else best)[: 2 * beam_size]
             finished += [p for p in best[:beam_size] if p.tokens[-1] == eos]
             live = [p for p in best if p.tokens[-1] != eos][:beam_size]
             if options.limit_finishes and length == self._longest(request):
@@ -175,6 +176,55 @@ class ReferenceDecoder:
         with torch.inference_mode():
             _, maps = self._network.forward_with_attention(torch.tensor([source]), fed)
         return maps.cross[-1][0].mean(0).tolist()
+
+
+def missing(request: DecodeRequest, tokens: Tokens) -> int:
+    """The fewest tokens that complete the phrases of a request one after the other."""
+    unmet = [phrase for phrase in request.phrases if not any(_holds(tokens, each) for each in phrase)]
+    begun = [
+        min(map(len, phrase)) - len(spelling) + length
+        for phrase in unmet
+        for spelling in phrase
+        for length in range(1, len(spelling))
+        if tokens[-length:] == spelling[:length]
+    ]
+    return sum(min(map(len, phrase)) for phrase in unmet) - max([0, *begun])
+
+
+def _holds(tokens: Tokens, spelling: Tokens) -> bool:
+    return any(tokens[i : i + len(spelling)] == spelling for i in range(len(tokens)))
+
+
+def _by_banks(request: DecodeRequest, continuations: Sequence[Partial]) -> list[Partial]:
+    """The best continuation that lacks least, then the best ones of all banks, the second best ones, ..."""
+    by_parent: dict[Tokens, list[Partial]] = {}
+    for each in continuations:
+        by_parent.setdefault(each.tokens[:-1], []).append(each)
+    banks: dict[int, list[Partial]] = {}
+    for each in continuations:
+        is_likely = each in by_parent[each.tokens[:-1]][: 2 * request.options.beam_size]
+        if is_likely or _continues_phrase(request, each.tokens):
+            banks.setdefault(missing(request, each.tokens), []).append(each)
+    if not banks:
+        return []
+    first = banks[min(banks)].pop(0)
+    offsets = {number: int(number == min(banks)) for number in banks}
+    ranked = [
+        (place + offsets[number], -each.total, each)
+        for number, bank in banks.items()
+        for place, each in enumerate(bank)
+    ]
+    return [first, *(each for _, _, each in sorted(ranked, key=lambda r: r[:2]))]
+
+
+def _continues_phrase(request: DecodeRequest, tokens: Tokens) -> bool:
+    return any(
+        tokens[-length:] == spelling[:length]
+        for phrase in request.phrases
+        if not any(_holds(tokens[:-1], each) for each in phrase)
+        for spelling in phrase
+        for length in range(1, len(spelling) + 1)
+    )
 
 
 def divisor(length: int, options: DecodeOptions) -> float:

@@ -15,10 +15,10 @@ from model.decoding.runner import SilentObserver
 from model.errors import DecodingError, InputError, TextTooLongError
 from model.native.build import VARIANTS
 from model.network.transformer import Transformer
-from model.request import STOPS, DecodeOptions, DecodeRequest
+from model.request import STOPS, DecodeOptions, DecodeRequest, Phrase
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import EOS, PAD, UNK, VOCAB, lively_network, request, sentences
-from tests.model.decoding.reference import ReferenceDecoder
+from tests.model.decoding.reference import ReferenceDecoder, missing
 from tests.model.native_library import native_engine, native_library, needs_native
 from tests.model.tiny_networks import FAMILY_FEATURES, T5, tiny_network
 
@@ -96,6 +96,32 @@ def test_start_tokens_are_given_and_belong_to_no_result(
             assert len(found.token_log_probabilities) <= longest
 
 
+PHRASES: list[tuple[Phrase, ...]] = [
+    (((5,),),),
+    (((9, 4), (8, 9, 4)), ((6,), (7, 7))),
+    (((4, 5, 6),), ((5, 6, 7),)),
+    (((10, 10), (11,)),),
+    (((6, 12, 6, 5),), ((12, 7),), ((7, 9),)),
+]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_required_phrases_are_produced_and_equal_the_slow_reference(seed: int, new_engine: NewEngine) -> None:
+    network, asked = lively_network(seed), many_requests(seed)
+    requests = [
+        dataclasses.replace(each, phrases=PHRASES[i % len(PHRASES)] if i % 4 else ())
+        for i, each in enumerate(asked)
+    ]
+    reference = ReferenceDecoder(network)
+    num_complete = 0
+    for each, result in zip(requests, new_engine(network).decode(requests), strict=True):
+        assert_same(result, reference.decode(each))
+        assert isinstance(result, list)
+        assert all(missing(each, found.token_ids) == 0 for found in result if found.finished)
+        num_complete += bool(each.phrases) and result[0].finished
+    assert num_complete > 2
+
+
 STRATEGIES: list[dict[str, object]] = [
     {"strategy": "greedy"},
     {"strategy": "beam", "beam_size": 4, "num_hypotheses": 2},
@@ -163,6 +189,8 @@ option_sets = st.fixed_dictionaries(
         "suppress_ids": st.lists(st.integers(4, VOCAB - 1), max_size=3),
     }
 )
+spellings = st.lists(st.integers(4, VOCAB - 1), min_size=1, max_size=3).map(tuple)
+phrases = st.lists(st.lists(spellings, min_size=1, max_size=2).map(tuple), max_size=2).map(tuple)
 NETWORK, RECURRENT = lively_network(7), lively_network(7, decoder_memory="ssru")
 REFERENCES = {network: ReferenceDecoder(network) for network in (NETWORK, RECURRENT)}
 
@@ -179,13 +207,18 @@ REFERENCES = {network: ReferenceDecoder(network) for network in (NETWORK, RECURR
 @given(
     all_options=st.lists(option_sets, min_size=1, max_size=4),
     prefix=st.lists(st.integers(4, VOCAB - 1), max_size=2),
+    required=st.lists(phrases, min_size=4, max_size=4),
 )
 def test_any_options_equal_the_slow_reference(
-    engine: NewEngine, network: Transformer, all_options: list[dict[str, object]], prefix: list[int]
+    engine: NewEngine,
+    network: Transformer,
+    all_options: list[dict[str, object]],
+    prefix: list[int],
+    required: list[tuple[Phrase, ...]],
 ) -> None:
     requests = [
-        request(source, prefix=prefix, **options)
-        for source, options in zip(sentences(4, 2, 6, 3), all_options, strict=False)
+        dataclasses.replace(request(source, prefix=prefix, **options), phrases=phrases)
+        for source, options, phrases in zip(sentences(4, 2, 6, 3), all_options, required, strict=False)
     ]
     for asked, result in zip(requests, engine(network).decode(requests), strict=True):
         assert_same(result, REFERENCES[network].decode(asked))

@@ -1,8 +1,11 @@
+import dataclasses
+
 import pytest
 
 from model.config import TransformerConfig
 from model.decoding.sentence import Sentence, check_ids, check_source
 from model.errors import InputError, TextTooLongError
+from model.request import Phrase
 from tests.model.decoding.networks import BOS, EOS, PAD, request
 
 CONFIG = TransformerConfig(source_vocab_size=8, target_vocab_size=9, max_positions=12)
@@ -72,3 +75,33 @@ def test_a_source_over_the_limit_names_it() -> None:
 def test_the_message_names_the_id() -> None:
     with pytest.raises(InputError, match=r"`x` must hold ids below 9 other than \[0\], but has 9 instead"):
         check_ids("x", (3, 9), 9, {0})
+
+
+@pytest.mark.parametrize(
+    ("phrases", "problem"),
+    [
+        ((((4,),),) * 17, "at most 16 phrases, but has 17"),
+        ((((4,) * 100,), ((5,) * 29,)), "at most 128 tokens, but has 129"),
+        (((),), "a spelling of at least one token"),
+        ((((4,), ()),), "a spelling of at least one token"),
+        ((((4, EOS),),), "`phrases` must hold ids below 9"),
+    ],
+)
+def test_phrases_that_cannot_be_decoded_are_refused(phrases: tuple[Phrase, ...], problem: str) -> None:
+    asked = dataclasses.replace(request((4, EOS)), phrases=phrases)
+    with pytest.raises(InputError, match=problem):
+        Sentence.admit(asked, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("options", "beams"),
+    [
+        ({"strategy": "greedy"}, 4),
+        ({"strategy": "sample", "num_hypotheses": 6}, 6),
+        ({"beam_size": 2}, 4),
+        ({"beam_size": 7}, 7),
+    ],
+)
+def test_phrases_are_searched_by_beams(options: dict[str, object], beams: int) -> None:
+    asked = dataclasses.replace(request((4, EOS), **options), phrases=(((4,),),))
+    assert (asked.options.strategy, asked.options.rows) == ("beam", beams)

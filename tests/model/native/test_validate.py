@@ -21,6 +21,7 @@ from tests.model.decoding.networks import EOS, lively_network
 from tests.model.native_library import fastest_library, needs_native
 
 pytestmark = needs_native
+GREEDY, BEAM = 0, 1
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,9 @@ def admit(
     prefix: Sequence[int] = (),
     suppressed: Sequence[int] = (),
     shortlist: Sequence[int] = (),
+    phrase_ids: Sequence[int] = (),
+    spellings: Sequence[tuple[int, int]] = (),
+    strategy: int = BEAM,
     num_start: int = 0,
     max_length: int = 8,
     max_rows: int = 1,
@@ -73,12 +77,14 @@ def admit(
     min_length: int = 0,
     no_repeat_ngram_size: int = 0,
 ) -> Session:
-    """Admits one greedy sentence to a session of its own."""
+    """Admits one sentence, decoded by a beam of one, to a session of its own."""
     session = Session(network)
-    arrays = [integers(ids) for ids in (source, prefix, suppressed, shortlist)]
+    arrays = [integers(ids) for ids in (source, prefix, suppressed, shortlist, phrase_ids)]
+    arrays.append(integers([number for spelling in spellings for number in spelling]))
     addresses = [ctypes.addressof(array) for array in arrays]
-    lengths = [len(array) for array in arrays]
+    lengths = [*map(len, arrays[:-1]), len(spellings)]
     options = OptionsStruct(
+        strategy=strategy,
         max_rows=max_rows,
         num_hypotheses=num_hypotheses,
         min_length=min_length,
@@ -118,6 +124,12 @@ def test_a_valid_request_is_translated(network: NativeNetwork, shortlist: tuple[
         ({"shortlist": [9, EOS]}, "a shortlist must ascend"),
         ({"shortlist": [EOS, 9, 9]}, "a shortlist must ascend"),
         ({"shortlist": [EOS, 9], "prefix": [8]}, "a shortlist must include the prefix"),
+        ({"shortlist": [EOS, 9], "phrase_ids": [8], "spellings": [(1, 0)]}, "must include the phrases"),
+        ({"phrase_ids": [8, 10**6], "spellings": [(2, 0)]}, "a phrase id must be from 0"),
+        ({"phrase_ids": [8], "spellings": [(0, 0)]}, "length of a spelling must be from 1 to 1, but is 0"),
+        ({"phrase_ids": [8], "spellings": [(1, 1)]}, "phrase of a spelling must be from 0 to 0, but is 1"),
+        ({"phrase_ids": [8, 9], "spellings": [(1, 0)]}, "number of phrase ids must be from 1 to 1, but is 2"),
+        ({"phrase_ids": [8], "spellings": [(1, 0)], "strategy": GREEDY}, "phrases need beam search"),
         ({"max_rows": 0}, "number of rows must be from 1"),
         ({"num_hypotheses": 0}, "number of results must be from 1 to 1"),
         ({"min_length": -1}, "minimum length must be from 0"),

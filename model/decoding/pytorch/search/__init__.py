@@ -2,6 +2,7 @@
 
     greedy_sample greedy search and sampling, with temperature, top-k, top-p and min-p
     beam          beam search and its stop rules
+    phrases       what must be produced: lexically constrained beam search
     constraints   what may not be produced
     scoring       length and coverage penalties
     protocol      what a search gets from a step and what it makes of it
@@ -15,6 +16,7 @@ from torch import Tensor
 from model.decoding.pytorch.search import beam, greedy_sample
 from model.decoding.pytorch.search.beam import BeamRow, BeamSearch
 from model.decoding.pytorch.search.greedy_sample import IndependentRow, IndependentSearch
+from model.decoding.pytorch.search.phrases import PhraseBanks
 from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, StepOutput
 from model.decoding.pytorch.slot_options import OptionRows
 from model.decoding.sentence import Sentence
@@ -33,9 +35,9 @@ class Search:
         self._beam = BeamSearch(slots, width, source_capacity, eos_id, device)
 
     @property
-    def parts(self) -> tuple[IndependentSearch, BeamSearch]:
+    def parts(self) -> tuple[IndependentSearch, BeamSearch, PhraseBanks]:
         """What is kept of every slot."""
-        return self._independent, self._beam
+        return self._independent, self._beam, self._beam.phrases
 
     def advance(self, step: StepOutput) -> Choice:
         """Choose the next token of every hypothesis. Nothing here waits for the device."""

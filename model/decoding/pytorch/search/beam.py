@@ -10,9 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from model.decoding.pytorch.search.phrases import PhraseBanks
 from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, StepOutput
 from model.decoding.pytorch.search.scoring import coverage_cost, length_divisor, take_rows
 from model.decoding.pytorch.slot_options import OptionRows
+from model.decoding.sentence import Sentence
 from model.network.slot_tensors import SlotTensors
 from model.request import STOPS
 
@@ -84,7 +86,11 @@ class BeamSearch(SlotTensors):
     """Beam search, each slot with its own penalties and stop rule.
 
     Of the 2K best continuations of a step, those among the first K that end in EOS are finished and
-    the K best that do not go on: a beam of one is greedy search.
+    the K best that do not go on: a beam of one is greedy search. With required phrases, the order of the
+    continuations is that of PhraseBanks.
+
+    Attributes:
+        phrases: What the hypotheses lack of the required phrases.
     """
 
     SLOT_TENSORS = ("_totals_NK", "_num_finished_N", "_pool_NKX", "_covered_NKS")
@@ -93,12 +99,13 @@ class BeamSearch(SlotTensors):
         self, slots: int, beams: int, source_capacity: int, eos_id: int, device: torch.device
     ) -> None:
         self._eos_id, self._beams = eos_id, beams
+        self.phrases = PhraseBanks(slots, beams, eos_id, device)
         self._totals_NK = torch.zeros(slots, beams, device=device)
         self._num_finished_N = torch.zeros(slots, dtype=torch.int64, device=device)
         self._pool_NKX = torch.zeros(slots, beams, _POOL_COLUMNS, device=device)
         self._covered_NKS = torch.zeros(slots, beams, source_capacity, device=device)
 
-    def assign(self, slots_N: Tensor) -> None:
+    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
         """Clear these slots for new sentences."""
         self._totals_NK.index_fill_(0, slots_N, -math.inf)
         self._totals_NK[slots_N, 0] = 0.0  # all beams start equal: only one may be continued
@@ -114,16 +121,23 @@ class BeamSearch(SlotTensors):
         totals_NC, parents_NC, tokens_NC = self._candidates(step)
         is_eos_NC = tokens_NC == self._eos_id
         self._pool_finished(step, totals_NC, parents_NC, is_eos_NC)
-        totals_NK, picked_NK = totals_NC.masked_fill(is_eos_NC, -math.inf).topk(self._beams, 1)
+        if step.features.phrases:
+            picked_NK = is_eos_NC.int().argsort(dim=1, stable=True)[:, : self._beams]
+            totals_NK = totals_NC.gather(1, picked_NK)
+        else:
+            totals_NK, picked_NK = totals_NC.masked_fill(is_eos_NC, -math.inf).topk(self._beams, 1)
         tokens_NK, parents_NK = tokens_NC.gather(1, picked_NK), parents_NC.gather(1, picked_NK)
         self._totals_NK[:slots] = totals_NK
+        if step.features.phrases:
+            self.phrases.advance(tokens_NK, parents_NK)
         if step.features.coverage:
             self._covered_NKS[:slots] = take_rows(self._covered_NKS[:slots], parents_NK)
         scores_NK = totals_NK / length_divisor(step.positions_N + 1, step.options)[:, None]
         if step.features.coverage:
             scores_NK = scores_NK + self._coverage_cost(step)
         log_probs_NK = _log_probs(step, parents_NK, tokens_NK)
-        attainable_N = totals_NK[:, 0] / length_divisor(step.options.longest_N, step.options)
+        best_N = totals_NK.amax(1) if step.features.phrases else totals_NK[:, 0]
+        attainable_N = best_N / length_divisor(step.options.longest_N, step.options)
         pooled_NK, num_finished_N = self._pool_NKX[:slots, :, _SCORE], self._num_finished_N[:slots]
         settled_N = is_settled(
             pooled_NK, num_finished_N, scores_NK.amax(1), attainable_N, is_eos_NC[:, 0], step.options
@@ -132,6 +146,8 @@ class BeamSearch(SlotTensors):
 
     def _candidates(self, step: StepOutput) -> tuple[Tensor, Tensor, Tensor]:
         """Totals, parents and tokens of the 2K best continuations, best first, (N, C) each."""
+        if step.features.phrases:
+            return self.phrases.candidates(step.ranking_NKV, self._totals_NK[: len(step.ranking_NKV)])
         size = min(2 * self._beams, step.ranking_NKV.shape[2])
         scores_NKC, tokens_NKC = step.ranking_NKV.topk(size, 2)
         before_NK = self._totals_NK[: len(scores_NKC)]

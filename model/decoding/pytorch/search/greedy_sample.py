@@ -26,6 +26,7 @@ from model.decoding.random_numbers import (
     ROW_STRIDE,
     SECOND_MULTIPLIER,
 )
+from model.decoding.sentence import Sentence
 from model.network.slot_tensors import SlotTensors
 
 
@@ -119,7 +120,7 @@ class IndependentSearch(SlotTensors):
         self._lengths_NK = torch.zeros(slots, width, dtype=torch.int64, device=device)
         self._eos_log_probs_NK = torch.zeros(slots, width, device=device)
 
-    def assign(self, slots_N: Tensor) -> None:
+    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
         """Clear these slots for new sentences."""
         self._ended_NK.index_fill_(0, slots_N, False)
         self._totals_NK.index_fill_(0, slots_N, 0.0)

@@ -33,17 +33,27 @@ struct Options {
   uint64_t seed;
 };
 
+// A spelling of a required phrase. The tokens of all spellings stand in `phrase_ids`, one after the other.
+struct Spelling {
+  int32_t length;
+  int32_t phrase;  // the spellings of a phrase follow each other; the first phrase is 0
+};
+
 struct Request {
   int64_t handle;  // identifies the sentence to the caller
   const int32_t* source_ids;
   const int32_t* prefix_ids;
   const int32_t* suppress_ids;
-  const int32_t* shortlist_ids;  // the tokens that it may produce, ascending, with EOS and the prefix
+  const int32_t* shortlist_ids;  // the tokens that it may produce, ascending, with EOS, the prefix and the phrases
+  const int32_t* phrase_ids;
+  const Spelling* spellings;
   int32_t source_length;
   int32_t prefix_length;
   int32_t num_suppressed;
   int32_t num_shortlisted;  // 0: the whole vocabulary
-  int32_t num_start;        // tokens at the beginning of the prefix whose log-probability counts as 0
+  int32_t num_phrase_ids;
+  int32_t num_spellings;
+  int32_t num_start;  // tokens at the beginning of the prefix whose log-probability counts as 0
   Options options;
 };
 

@@ -11,7 +11,9 @@ Search::Search(const Request& request, const Vocabulary& vocabulary)
       options_(request.options),
       source_length_(request.source_length),
       constraints_(request, vocabulary),
+      phrases_(request),
       hypotheses_(options_.max_rows) {
+  hypotheses_[0].progress = phrases_.start();
   if (options_.coverage_penalty != 0) hypotheses_[0].coverage.resize(source_length_);
 }
 
@@ -23,7 +25,9 @@ float Search::length_divisor(std::size_t length) const {
 
 bool Search::score_tokens(std::size_t index, const StepOutput& output) const {
   float* logits = output.logits + index * vocabulary_.size;
-  output.scores->compute(logits, vocabulary_.size, constraints_, hypotheses_[index].tokens);
+  const Hypothesis& hypothesis = hypotheses_[index];
+  const bool may_end = phrases_.is_empty() || phrases_.num_missing(hypothesis.progress) == 0;
+  output.scores->compute(logits, vocabulary_.size, constraints_, hypothesis.tokens, may_end);
   return output.scores->is_finite();
 }
 
@@ -31,6 +35,7 @@ void Search::extend(Hypothesis& hypothesis, int32_t token, float log_prob, std::
                     const StepOutput& output) const {
   hypothesis.tokens.push_back(token);
   hypothesis.log_probs.push_back(log_prob);
+  if (!phrases_.is_empty()) phrases_.advance(token, hypothesis.progress);
   if (!options_.return_alignment) return;
   hypothesis.attention_rows.push_back(output.first_attention_row + static_cast<int32_t>(row));
 }

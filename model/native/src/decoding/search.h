@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "decoding/constraints.h"
+#include "decoding/phrases.h"
 #include "decoding/request.h"
 #include "decoding/token_scores.h"
 
@@ -19,6 +20,7 @@ struct Hypothesis {
   std::vector<int32_t> block_table;     // KV slot of each position
   std::vector<int32_t> attention_rows;  // row of each token in the attention record, if the request asks for alignment
   std::vector<float> coverage;          // summed attention to each source token, if there is a coverage penalty
+  PhraseProgress progress;              // of the required phrases
 };
 
 struct FinalHypothesis {
@@ -76,6 +78,7 @@ class Search {
   const Options options_;
   const int32_t source_length_;
   const Constraints constraints_;
+  const Phrases phrases_;
   std::vector<Hypothesis> hypotheses_;  // the first num_live_ are live; the others keep their memory for later
   std::size_t num_live_ = 1;
 };

@@ -4,20 +4,14 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "decoding/phrases.h"
 #include "decoding/search.h"
 
 namespace dragoman {
 namespace {
-
-// A continuation of a live hypothesis by one token.
-struct Candidate {
-  float total;     // of the hypothesis with the token, see Hypothesis
-  float log_prob;  // of the token, unconstrained
-  int32_t parent;
-  int32_t token;
-};
 
 // The best candidates of a step, best first. Ties go to the earlier parent, then to the lower token.
 class Candidates {
@@ -25,6 +19,11 @@ class Candidates {
   explicit Candidates(std::size_t capacity) : capacity_(capacity) { best_.reserve(capacity + 1); }
 
   void clear() { best_.clear(); }
+  // Replaces the candidates by others, in their order.
+  void assign(const std::vector<std::pair<Candidate, int32_t>>& others) {
+    clear();
+    for (std::size_t i = 0; i < std::min(others.size(), capacity_); ++i) best_.push_back(others[i].first);
+  }
   const std::vector<Candidate>& best() const { return best_; }
 
   // Adds the continuations of a hypothesis; hypotheses must come in order. Most blocks of the vocabulary contain no
@@ -60,7 +59,8 @@ class Candidates {
 };
 
 // Of the 2K best continuations of a step, those that end in EOS and are among the first K become finished hypotheses.
-// The K best that do not end in EOS stay live. With K = 1 this is greedy search.
+// The K best that do not end in EOS stay live. With K = 1 this is greedy search. With phrases, "best" is the order of
+// `sort_by_banks`.
 class BeamSearch : public Search {
  public:
   BeamSearch(const Request& request, const Vocabulary& vocabulary)
@@ -68,14 +68,18 @@ class BeamSearch : public Search {
 
   bool advance(const StepOutput& output) override {
     candidates_.clear();
+    banked_.clear();
     for (std::size_t i = 0; i < num_live_; ++i) {
       Hypothesis& hypothesis = hypotheses_[i];
       if (!score_tokens(i, output)) return false;
       for (std::size_t source = 0; source < hypothesis.coverage.size(); ++source) {
         hypothesis.coverage[source] += output.attention[i * source_length_ + source];
       }
+      if (!phrases_.is_empty()) candidates_.clear();
       candidates_.add(*output.scores, hypothesis.total, static_cast<int32_t>(i));
+      if (!phrases_.is_empty()) add_to_banks(*output.scores, static_cast<int32_t>(i));
     }
+    if (!phrases_.is_empty()) choose_from_banks();
     pool_finished();
     keep_best(output);
     ++position_;
@@ -108,6 +112,28 @@ class BeamSearch : public Search {
   }
 
  private:
+  // Adds the best continuations of a hypothesis, and those by the next token of a missing phrase.
+  void add_to_banks(const TokenScores& scores, int32_t parent) {
+    const Hypothesis& hypothesis = hypotheses_[parent];
+    std::vector<Candidate> all = candidates_.best();
+    phrases_.visit_next(hypothesis.progress, [&](int32_t token) {
+      const float total = hypothesis.total + scores.constrained_log_prob(token);
+      const auto is_token = [=](const Candidate& other) { return other.token == token; };
+      if (total == kNever || std::any_of(all.begin(), all.end(), is_token)) return;
+      all.push_back({total, scores.log_prob(token), parent, token});
+    });
+    for (const Candidate& candidate : all) {
+      PhraseProgress progress = hypothesis.progress;
+      phrases_.advance(candidate.token, progress);
+      banked_.emplace_back(candidate, phrases_.num_missing(progress));
+    }
+  }
+
+  void choose_from_banks() {
+    if (!banked_.empty()) sort_by_banks(banked_);
+    candidates_.assign(banked_);
+  }
+
   void pool_finished() {
     const std::vector<Candidate>& best = candidates_.best();
     const std::size_t beam_size = hypotheses_.size();
@@ -149,7 +175,7 @@ class BeamSearch : public Search {
   bool decide_done() const {
     if (num_live_ == 0) return true;
     const std::size_t count = options_.num_hypotheses;
-    const float attainable = hypotheses_[0].total / length_divisor(options_.max_length);
+    const float attainable = best_live_total() / length_divisor(options_.max_length);
     if (finished_.size() >= count && finished_[count - 1].score >= attainable) return true;
     if (options_.stop == Stop::first) return candidates_.best()[0].token == vocabulary_.eos_id;
     if (options_.stop == Stop::pool) {
@@ -160,6 +186,13 @@ class BeamSearch : public Search {
     const float enough = std::max(patience, static_cast<float>(count));
     if (static_cast<float>(num_finished_) < enough) return false;
     return options_.stop == Stop::count || finished_[0].score >= best_live_score();
+  }
+
+  float best_live_total() const {
+    if (phrases_.is_empty()) return hypotheses_[0].total;
+    float best = kNever;
+    for (std::size_t i = 0; i < num_live_; ++i) best = std::max(best, hypotheses_[i].total);
+    return best;
   }
 
   float best_live_score() const {
@@ -184,10 +217,11 @@ class BeamSearch : public Search {
   }
 
   Candidates candidates_;
-  std::vector<Hypothesis> next_;           // swapped with hypotheses_ at the end of a step
-  std::vector<FinalHypothesis> finished_;  // the K best, best first
-  int32_t num_finished_ = 0;               // all, with those that the pool dropped
-  std::size_t position_ = 0;               // number of tokens of every live hypothesis
+  std::vector<std::pair<Candidate, int32_t>> banked_;  // candidates, and how many tokens of the phrases each lacks
+  std::vector<Hypothesis> next_;                       // swapped with hypotheses_ at the end of a step
+  std::vector<FinalHypothesis> finished_;              // the K best, best first
+  int32_t num_finished_ = 0;                           // all, with those that the pool dropped
+  std::size_t position_ = 0;                           // number of tokens of every live hypothesis
   bool is_done_ = false;
 };
 

@@ -12,6 +12,8 @@ std::unique_ptr<Search> make_restricted_search(const Shortlist& shortlist, Reque
                                                const Vocabulary& vocabulary) {
   const std::vector<int32_t> prefix = shortlist.indices(request.prefix_ids, request.prefix_length);
   const std::vector<int32_t> suppressed = shortlist.indices(request.suppress_ids, request.num_suppressed);
+  const std::vector<int32_t> phrases = shortlist.indices(request.phrase_ids, request.num_phrase_ids);
+  request.phrase_ids = phrases.data();
   request.prefix_ids = prefix.data();
   request.prefix_length = static_cast<int32_t>(prefix.size());
   request.suppress_ids = suppressed.data();

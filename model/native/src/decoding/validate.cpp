@@ -29,13 +29,29 @@ void require_ids(const std::string& what, Ids ids, int32_t vocabulary) {
   for (const int32_t id : ids) require_between(what, id, 0, vocabulary - 1);
 }
 
-void require_shortlist(Ids shortlist, Ids prefix) {
+void require_phrases(const Request& request) {
+  int64_t num_ids = 0;
+  int32_t phrase = 0;
+  for (int32_t i = 0; i < request.num_spellings; ++i) {
+    const Spelling& spelling = request.spellings[i];
+    require_between("the length of a spelling", spelling.length, 1, request.num_phrase_ids);
+    require_between("the phrase of a spelling", spelling.phrase, i == 0 ? 0 : phrase, i == 0 ? 0 : phrase + 1);
+    num_ids += spelling.length;
+    phrase = spelling.phrase;
+  }
+  require_between("the number of phrase ids", request.num_phrase_ids, num_ids, num_ids);
+  if (num_ids > 0 && request.options.strategy != Strategy::beam) {
+    throw std::invalid_argument("phrases need beam search");
+  }
+}
+
+void require_shortlist(Ids shortlist, Ids needed, const std::string& what) {
   if (std::adjacent_find(shortlist.begin(), shortlist.end(), std::greater_equal<int32_t>()) != shortlist.end()) {
     throw std::invalid_argument("a shortlist must ascend");
   }
-  if (!std::all_of(prefix.begin(), prefix.end(),
+  if (!std::all_of(needed.begin(), needed.end(),
                    [=](int32_t id) { return std::binary_search(shortlist.begin(), shortlist.end(), id); })) {
-    throw std::invalid_argument("a shortlist must include the prefix");
+    throw std::invalid_argument("a shortlist must include " + what);
   }
 }
 
@@ -51,6 +67,7 @@ void validate(const Vocabulary& vocabulary) {
 void validate(const Request& request, const NetworkConfig& config) {
   const Ids source{request.source_ids, request.source_length}, prefix{request.prefix_ids, request.prefix_length};
   const Ids shortlist{request.shortlist_ids, request.num_shortlisted};
+  const Ids phrases{request.phrase_ids, request.num_phrase_ids};
   require_between("the number of rows", request.options.max_rows, 1, kMaxRows);
   require_between("the number of results", request.options.num_hypotheses, 1, request.options.max_rows);
   require_between("the minimum length", request.options.min_length, 0, INT32_MAX);
@@ -63,10 +80,14 @@ void validate(const Request& request, const NetworkConfig& config) {
   require_ids("a source id", source, config.source_vocab_size);
   require_ids("a prefix id", prefix, config.target_vocab_size);
   require_ids("a shortlisted id", shortlist, config.target_vocab_size);
+  require_phrases(request);
+  require_ids("a phrase id", phrases, config.target_vocab_size);
   // A suppressed id may be beyond the vocabulary, which has no effect.
   require_between("the number of suppressed ids", request.num_suppressed, 0, INT32_MAX);
   require_ids("a suppressed id", {request.suppress_ids, request.num_suppressed}, INT32_MAX);
-  if (shortlist.count > 0) require_shortlist(shortlist, prefix);
+  if (shortlist.count == 0) return;
+  require_shortlist(shortlist, prefix, "the prefix");
+  require_shortlist(shortlist, phrases, "the phrases");
 }
 
 }  // namespace dragoman

@@ -97,6 +97,18 @@ def test_every_search_and_option(
 
 
 @pytest.mark.parametrize("new_runner", [static, exact])
+def test_required_phrases(new_runner: Callable[[Transformer], Runner], steps: Steps) -> None:
+    network = lively_network()
+    asked = dataclasses.replace(request(sentences(4)[0], max_length=4), phrases=(((5, 6), (7,)),))
+    runner = new_runner(network)
+    for _ in range(2):
+        decode(runner, network, [asked, request(sentences(4)[0], max_length=4)])
+    require_legal(steps)
+    if new_runner is static:
+        require_stable(steps)
+
+
+@pytest.mark.parametrize("new_runner", [static, exact])
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant.values())))
 def test_every_variant_of_the_network(
     new_runner: Callable[[Transformer], Runner], variant: dict[str, object], steps: Steps

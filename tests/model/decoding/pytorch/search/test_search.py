@@ -23,7 +23,7 @@ class Walk:
         self.batch, self.scores_TNKV = batch, scores_TNKV
         self.search = Search(len(batch), 2, 3, EOS, CPU)
         for part in self.search.parts:
-            part.assign(torch.arange(len(batch)))
+            part.assign(torch.arange(len(batch)), batch)
 
     def advance(self, position: int) -> Choice:
         scores_NKV, slots = self.scores_TNKV[position], len(self.batch)

@@ -1,0 +1,162 @@
+"""⑤ Beam search for translations that contain required phrases (lexically constrained decoding).
+
+The continuations of a step are sorted into banks by the number of tokens that their hypothesis still
+lacks, so that hypotheses with and without a phrase do not compete (dynamic beam allocation, Post and
+Vilar 2018, https://arxiv.org/abs/1804.06609; on whole batches, Hu et al. 2019,
+https://aclanthology.org/N19-1090). The best continuation of the bank that lacks least comes first: after
+as many steps as the phrases have tokens, a hypothesis lacks nothing. Then come the best ones of all other
+banks, by their totals, then the second best ones, and so on. EOS is forbidden while a phrase is missing.
+
+Shapes: N slots, K hypotheses, L tokens of all spellings of a slot's phrases, P phrases, V vocabulary,
+X continuations, C those of them that are returned.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from model.decoding.pytorch.device_memory import to_device
+from model.decoding.pytorch.search.scoring import take_rows
+from model.decoding.sentence import Sentence
+from model.network.slot_tensors import SlotTensors
+from model.request import MAX_PHRASE_TOKENS, MAX_PHRASES
+
+_LAST = torch.iinfo(torch.int64).max
+
+
+class PhraseBanks(SlotTensors):
+    """The required phrases of each slot, and how much of them its hypotheses have.
+
+    A token of a spelling is reached if a hypothesis ends with the spelling up to this token.
+    """
+
+    SLOT_TENSORS = (
+        *("_tokens_NL", "_phrases_NL", "_is_first_NL", "_is_last_NL", "_progress_NL", "_lengths_NP"),
+        *("_is_reached_NKL", "_is_met_NKP"),
+    )
+
+    def __init__(self, slots: int, beams: int, eos_id: int, device: torch.device) -> None:
+        self._eos_id, self._beams = eos_id, beams
+        length, phrases = MAX_PHRASE_TOKENS, MAX_PHRASES
+        self._tokens_NL = torch.zeros(slots, length, dtype=torch.int64, device=device)
+        self._phrases_NL = torch.zeros(slots, length, dtype=torch.int64, device=device)
+        self._is_first_NL = torch.zeros(slots, length, dtype=torch.bool, device=device)
+        self._is_last_NL = torch.zeros(slots, length, dtype=torch.bool, device=device)
+        # By how many tokens less is missing once a token is reached, compared with no token.
+        self._progress_NL = torch.zeros(slots, length, dtype=torch.int64, device=device)
+        self._lengths_NP = torch.zeros(slots, phrases, dtype=torch.int64, device=device)  # shortest spelling
+        self._is_reached_NKL = torch.zeros(slots, beams, length, dtype=torch.bool, device=device)
+        self._is_met_NKP = torch.zeros(slots, beams, phrases, dtype=torch.bool, device=device)
+
+    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+        """Set the phrases of new sentences in these slots."""
+        for tensor in (self._is_first_NL, self._is_last_NL):
+            tensor.index_fill_(0, slots_N, False)
+        self._lengths_NP.index_fill_(0, slots_N, 0)
+        self._is_reached_NKL.index_fill_(0, slots_N, False)
+        self._is_met_NKP.index_fill_(0, slots_N, False)
+        for slot_1, sentence in zip(slots_N.split(1), sentences, strict=True):
+            if phrases := sentence.request.phrases:
+                self._assign(slot_1, phrases)
+
+    def _assign(self, slot_1: Tensor, phrases: Sequence[Sequence[Sequence[int]]]) -> None:
+        lengths = [min(map(len, phrase)) for phrase in phrases]
+        rows = [
+            (token, number, i == 0, i == len(spelling) - 1, lengths[number] - len(spelling) + i + 1)
+            for number, phrase in enumerate(phrases)
+            for spelling in phrase
+            for i, token in enumerate(spelling)
+        ]
+        for tensor, column in zip(
+            (self._tokens_NL, self._phrases_NL, self._is_first_NL, self._is_last_NL, self._progress_NL),
+            zip(*rows, strict=True),
+            strict=True,
+        ):
+            tensor[slot_1, : len(rows)] = to_device(column, slot_1.device).to(tensor.dtype)
+        self._lengths_NP[slot_1, : len(lengths)] = to_device(lengths, slot_1.device)
+
+    def candidates(self, ranking_NKV: Tensor, totals_NK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Totals, parents and tokens of the first 2K continuations, in the order of the banks, (N, C) each.
+
+        Continuations are the 2K likeliest of each hypothesis, and those by the next token of a phrase. In a
+        slot without phrases, they are the 2K best.
+
+        Args:
+            ranking_NKV: Log-probabilities; EOS is forbidden where a phrase is missing.
+            totals_NK: Totals of the hypotheses.
+        """
+        slots = len(ranking_NKV)
+        is_met_NKP, is_reached_NKL = self._is_met_NKP[:slots], self._is_reached_NKL[:slots]
+        is_incomplete_NK = self._missing(is_reached_NKL, is_met_NKP) > 0
+        ranking_NKV[:, :, self._eos_id].masked_fill_(is_incomplete_NK, -math.inf)
+        size = min(2 * self._beams, ranking_NKV.shape[2])
+        scores_NKX, tokens_NKX = ranking_NKV.topk(size, 2)
+        wanted_NKL = self._tokens_NL[:slots, None].expand_as(is_reached_NKL)
+        is_wanted_NKL = self._may_follow(is_reached_NKL) & ~self._of_phrase(is_met_NKP)
+        wanted_scores_NKL = ranking_NKV.gather(2, wanted_NKL)
+        wanted_scores_NKL = wanted_scores_NKL.masked_fill(~is_wanted_NKL, -math.inf)
+        scores_NKX = torch.cat([scores_NKX, wanted_scores_NKL], 2)
+        tokens_NX = torch.cat([tokens_NKX, wanted_NKL], 2).flatten(1)
+        totals_NX, order_NX = (
+            (scores_NKX + totals_NK[..., None]).flatten(1).sort(dim=1, descending=True, stable=True)
+        )
+        tokens_NX = tokens_NX.gather(1, order_NX)
+        parents_NX = order_NX.div(scores_NKX.shape[2], rounding_mode="floor")
+        is_valid_NX = totals_NX > -math.inf
+        # A continuation may be among the likeliest ones and by the next token of several spellings.
+        is_copy_NX = (tokens_NX.diff(dim=1) == 0) & (parents_NX.diff(dim=1) == 0)
+        is_valid_NX[:, 1:] &= ~is_copy_NX
+        missing_NX = self._missing(*self._after(tokens_NX, parents_NX))
+        rank_NX = _ranks(missing_NX.masked_fill(~is_valid_NX, _LAST))
+        first_NC = rank_NX.masked_fill(~is_valid_NX, _LAST).argsort(dim=1, stable=True)[:, : 2 * self._beams]
+        totals_NX = totals_NX.masked_fill(~is_valid_NX, -math.inf)
+        return totals_NX.gather(1, first_NC), parents_NX.gather(1, first_NC), tokens_NX.gather(1, first_NC)
+
+    def advance(self, tokens_NK: Tensor, parents_NK: Tensor) -> None:
+        """Continue each hypothesis `parents_NK` by a token."""
+        is_reached_NKL, is_met_NKP = self._after(tokens_NK, parents_NK)
+        self._is_reached_NKL[: len(tokens_NK)] = is_reached_NKL
+        self._is_met_NKP[: len(tokens_NK)] = is_met_NKP
+
+    def _after(self, tokens_NX: Tensor, parents_NX: Tensor) -> tuple[Tensor, Tensor]:
+        """Which tokens are reached (N, X, L) and which phrases are met (N, X, P) after continuations."""
+        slots = len(tokens_NX)
+        may_follow_NXL = take_rows(self._may_follow(self._is_reached_NKL[:slots]), parents_NX)
+        is_reached_NXL = may_follow_NXL & (tokens_NX[..., None] == self._tokens_NL[:slots, None])
+        is_ended_NXL = is_reached_NXL & self._is_last_NL[:slots, None]
+        phrases_NXL = self._phrases_NL[:slots, None].expand_as(is_ended_NXL)
+        num_met_NXP = take_rows(self._is_met_NKP[:slots], parents_NX).int()
+        num_met_NXP = num_met_NXP.scatter_add(2, phrases_NXL, is_ended_NXL.int())
+        return is_reached_NXL, num_met_NXP > 0
+
+    def _may_follow(self, is_reached_NXL: Tensor) -> Tensor:
+        """The tokens that would be reached next: first ones, and those after a reached one, (N, X, L)."""
+        slots = len(is_reached_NXL)
+        return self._is_first_NL[:slots, None] | (is_reached_NXL & ~self._is_last_NL[:slots, None]).roll(1, 2)
+
+    def _of_phrase(self, values_NXP: Tensor) -> Tensor:
+        """The value of the phrase of each token, (N, X, L)."""
+        slots, width = values_NXP.shape[:2]
+        return values_NXP.gather(2, self._phrases_NL[:slots, None].expand(-1, width, -1))
+
+    def _missing(self, is_reached_NXL: Tensor, is_met_NXP: Tensor) -> Tensor:
+        """The fewest tokens that complete the phrases one after the other, (N, X)."""
+        slots = len(is_met_NXP)
+        missing_NX = (self._lengths_NP[:slots, None] * ~is_met_NXP).sum(2)
+        counts_NXL = is_reached_NXL & ~self._of_phrase(is_met_NXP)
+        return missing_NX - (self._progress_NL[:slots, None] * counts_NXL).amax(2).clamp_min(0)
+
+
+def _ranks(missing_NX: Tensor) -> Tensor:
+    """The place of each continuation in its bank, (N, X); −1 for the first of the bank that lacks least.
+
+    Args:
+        missing_NX: Tokens that each continuation lacks; continuations in order of their totals.
+    """
+    banks_NX, order_NX = missing_NX.sort(dim=1, stable=True)
+    places_X = torch.arange(banks_NX.shape[1], device=banks_NX.device)
+    ranks_NX = places_X - torch.searchsorted(banks_NX, banks_NX)
+    ranks_NX[:, 0].fill_(-1)
+    return torch.empty_like(ranks_NX).scatter_(1, order_NX, ranks_NX)

@@ -1,0 +1,106 @@
+// The phrases that a translation must contain, by the rules of model/decoding/pytorch/search/phrases.py.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "decoding/request.h"
+
+namespace dragoman {
+
+// What a hypothesis has of the phrases; empty vectors if there are none.
+struct PhraseProgress {
+  std::vector<uint8_t> is_reached;  // for each token: whether the hypothesis ends with its spelling up to this token
+  std::vector<uint8_t> is_met;      // for each phrase
+};
+
+// A continuation of a live hypothesis by one token.
+struct Candidate {
+  float total;     // of the hypothesis with the token, see Hypothesis
+  float log_prob;  // of the token, unconstrained
+  int32_t parent;
+  int32_t token;
+};
+
+class Phrases {
+ public:
+  explicit Phrases(const Request& request) {
+    const int32_t* ids = request.phrase_ids;
+    for (int32_t i = 0; i < request.num_spellings; ++i) {
+      const auto [length, phrase] = request.spellings[i];
+      if (static_cast<std::size_t>(phrase) == lengths_.size()) lengths_.push_back(length);
+      lengths_[phrase] = std::min(lengths_[phrase], length);
+      for (int32_t place = 0; place < length; ++place) tokens_.push_back({*ids++, phrase, place, length});
+    }
+  }
+
+  bool is_empty() const { return tokens_.empty(); }
+
+  PhraseProgress start() const { return {std::vector<uint8_t>(tokens_.size()), std::vector<uint8_t>(lengths_.size())}; }
+
+  // Continues a hypothesis by a token.
+  void advance(int32_t token, PhraseProgress& progress) const {
+    for (std::size_t i = tokens_.size(); i-- > 0;) {
+      progress.is_reached[i] = tokens_[i].id == token && may_follow(i, progress);
+      if (progress.is_reached[i] && tokens_[i].place + 1 == tokens_[i].length) progress.is_met[tokens_[i].phrase] = 1;
+    }
+  }
+
+  // The fewest tokens that complete the phrases one after the other.
+  int32_t num_missing(const PhraseProgress& progress) const {
+    int32_t missing = 0, begun = 0;
+    for (std::size_t i = 0; i < lengths_.size(); ++i) missing += progress.is_met[i] ? 0 : lengths_[i];
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      const Token& token = tokens_[i];
+      if (!progress.is_reached[i] || progress.is_met[token.phrase]) continue;
+      begun = std::max(begun, lengths_[token.phrase] - token.length + token.place + 1);
+    }
+    return missing - begun;
+  }
+
+  // Calls `visit` with the next token of every spelling of a missing phrase.
+  template <typename Visit>
+  void visit_next(const PhraseProgress& progress, Visit visit) const {
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      if (!progress.is_met[tokens_[i].phrase] && may_follow(i, progress)) visit(tokens_[i].id);
+    }
+  }
+
+ private:
+  struct Token {
+    int32_t id;
+    int32_t phrase;
+    int32_t place;   // in its spelling
+    int32_t length;  // of its spelling
+  };
+
+  bool may_follow(std::size_t index, const PhraseProgress& progress) const {
+    return tokens_[index].place == 0 || progress.is_reached[index - 1];
+  }
+
+  std::vector<Token> tokens_;     // of all spellings
+  std::vector<int32_t> lengths_;  // the shortest spelling of each phrase
+};
+
+// Sorts candidates, each with the number of tokens that its hypothesis lacks, by banks of equal numbers: the best one
+// of the bank that lacks least, then the best ones of all other banks, then the second best ones, and so on.
+inline void sort_by_banks(std::vector<std::pair<Candidate, int32_t>>& candidates) {
+  using Each = std::pair<Candidate, int32_t>;
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Each& a, const Each& b) { return a.first.total > b.first.total; });
+  std::map<int32_t, int32_t> sizes;
+  for (auto& [candidate, bank] : candidates) ++sizes[bank];
+  const int32_t least = sizes.begin()->first;
+  sizes.clear();
+  for (auto& [candidate, bank] : candidates) {
+    const int32_t place = sizes[bank]++;
+    bank = bank == least && place == 0 ? -1 : place;
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Each& a, const Each& b) { return a.second < b.second; });
+}
+
+}  // namespace dragoman
