@@ -20,8 +20,8 @@ from app.telemetry.logs import describe_failure
 from app.telemetry.metrics import EvictionReason, Metrics
 from app.telemetry.timings import current
 from app.translation.catalogue import Catalogue
-from model.checkpoint.weights import release_memory
 from model.errors import ConfigError, TextTooLongError
+from model.memory import release_memory
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from app.translation.request import Answer, TranslationRequest
 from app.translation.second_attempts import SecondAttempts
 from app.translation.text_job import TextJob
 from app.translation.text_threads import TextThreads
-from model.checkpoint.weights import release_memory
+from model.memory import release_memory
 from model.text.languages import Detection
 from model.translation.result import SentenceTranslation
 

@@ -7,7 +7,6 @@ A matrix NAME may be stored as int8, with a float32 vector NAME_scale: a value i
 of its row.
 """
 
-import ctypes
 import hashlib
 import json
 import os
@@ -150,14 +149,6 @@ def row_blocks(shape: Shape) -> Iterator[slice]:
     """Yields slices of a few rows each, so that intermediate results stay small."""
     count = max(1, _BLOCK_BYTES // max(1, 4 * int(np.prod(shape[1:]))))
     return (slice(first, first + count) for first in range(0, shape[0], count))
-
-
-def release_memory() -> None:
-    """Returns memory that tensors no longer need to the system."""
-    # glibc keeps free memory for later; other C libraries have no such function.
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 class _Entry(TypedDict):

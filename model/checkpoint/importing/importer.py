@@ -12,10 +12,11 @@ from model.checkpoint.importing.recognise import FORMATS, Format, format_named, 
 from model.checkpoint.manifest import ORIGIN, read_config, write_config, write_errors, write_provenance
 from model.checkpoint.paths import CONFIG
 from model.checkpoint.shortlist import SHORTLIST, shortlist_bytes
-from model.checkpoint.weights import StorageType, release_memory
+from model.checkpoint.weights import StorageType
 from model.checkpoint.writing import write_weights
 from model.errors import CheckpointError, ConfigError, TranslationError
 from model.files import atomic_folder
+from model.memory import release_memory
 from model.request import DecodeOptions
 from model.text.tokenizer import write_tokenizer
 
