@@ -17,6 +17,8 @@ pytest.register_assert_rewrite(*(f"tests.{path.stem}" for path in Path(__file__)
 
 # Before torch is loaded: on a busy machine, threads that wait for each other make tiny work 50 times slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Before Triton is loaded: kernels run on the CPU, by Triton's interpreter.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # `make test` draws the same examples every time, however slow the machine; `make explore` draws new ones.
 _PATIENT = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

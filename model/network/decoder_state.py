@@ -13,11 +13,13 @@ L layers, M model dim, P KV slots of the pool, E listed KV slots, R rows (slots 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from model.network.slot_tensors import SlotTensors
+from model.network.triton_ops.attention import BlockTables
 
 # Two KV slots belong to no sentence: zeros, which fill up lists that are shorter than others, and the
 # target of writes of padding.
@@ -85,6 +87,11 @@ class LayerPool:
         self._values_PHD = like.new_empty(shape, dtype=dtype)
         self._read_dtype = like.dtype
         self.clear(torch.tensor([ZERO_KV_SLOT], device=like.device))
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Keys and values by KV slot, (P, H, D) each."""
+        return self._keys_PHD, self._values_PHD
 
     def write(self, kv_slots_E: Tensor, keys_EHD: Tensor, values_EHD: Tensor) -> None:
         """Write keys and values to KV slots."""
@@ -166,35 +173,77 @@ class PositionTables:
     distance_bias_HC: Tensor | None = None
 
 
-@dataclass(frozen=True)
 class StepView:
-    """What one step reads and where it writes, the same for every layer.
+    """What one step reads and where it writes, the same for every layer; a mask is made when a layer uses it.
+
+    Args:
+        state: The state of the step.
+        shape: How much of it the step looks at.
 
     Attributes:
         positions_N: The position of each slot.
-        written_R: The KV slot that each row fills.
-        target: What self-attention reads, this step's KV slots included: one block table per row, or all
-            that the hypotheses of a slot have written.
-        target_mask: Added to the scores of self-attention; broadcasts to (rows of `target`, H, queries of
-            each, KV slots of each).
-        target_distances: Positions of these KV slots less that of the query; broadcasts as `target_mask`.
-        source: The source of each slot; None for a decoder alone.
-        source_mask_N11S: Added to the scores of cross-attention.
-        added_N1M: Added to the embeddings.
-        rotations_2N11D: Rotate queries and keys.
+        tables: What the fused kernels read; None if PyTorch computes.
         cells_NKLM: Recurrent cells, which the layers change in place.
     """
 
-    positions_N: Tensor
-    written_R: Tensor
-    target: KvIndex
-    target_mask: Tensor
-    target_distances: Tensor
-    source: KvIndex | None
-    source_mask_N11S: Tensor | None
-    added_N1M: Tensor | None
-    rotations_2N11D: Tensor | None
-    cells_NKLM: Tensor
+    def __init__(self, state: "DecoderState", shape: StepShape) -> None:
+        self._state, self._shape = state, shape
+        self.positions_N = state.positions_N[: shape.slots].clamp_max(state.capacity - 1)
+        self.tables = state.tables_of(shape) if state.is_fused else None
+        self.cells_NKLM = state.cells_NKLM[: shape.slots]
+
+    @property
+    def has_source(self) -> bool:
+        """Whether there is a source; a decoder alone has none."""
+        return self._shape.source_length > 0
+
+    @cached_property
+    def written(self) -> Tensor:
+        """The KV slot that each row fills, (R,), entered in the block tables; to be known before `target`."""
+        return self._state.enter(self.positions_N)
+
+    @cached_property
+    def target(self) -> KvIndex:
+        """What self-attention reads, this step's KV slots included.
+
+        One block table per row, or all that the hypotheses of a slot have written.
+        """
+        return self._state.target_index(self._shape)
+
+    @cached_property
+    def target_mask(self) -> Tensor:
+        """Added to the scores of self-attention.
+
+        Broadcasts to (rows of `target`, H, queries of each, KV slots of each).
+        """
+        return self._state.target_mask(self.positions_N, self._shape)
+
+    @cached_property
+    def target_distances(self) -> Tensor:
+        """Positions of these KV slots less that of the query; broadcasts as `target_mask`."""
+        return self._state.target_distances(self.positions_N, self._shape)
+
+    @cached_property
+    def source(self) -> KvIndex:
+        """The KV slots of the source of each slot."""
+        return self._state.source_index(self._shape)
+
+    @cached_property
+    def source_mask(self) -> Tensor:
+        """Added to the scores of cross-attention, (N, 1, 1, S)."""
+        return self._state.source_mask(self._shape)
+
+    @cached_property
+    def added(self) -> Tensor | None:
+        """Added to the embeddings, (N, 1, M)."""
+        added_CM = self._state.tables.added_CM
+        return None if added_CM is None else added_CM[self.positions_N, None]
+
+    @cached_property
+    def rotations(self) -> Tensor | None:
+        """Rotate queries and keys, (2, N, 1, 1, D/2)."""
+        rotations_2CD = self._state.tables.rotations_2CD
+        return None if rotations_2CD is None else rotations_2CD[:, self.positions_N, None, None]
 
 
 class DecoderState(SlotTensors):
@@ -207,6 +256,7 @@ class DecoderState(SlotTensors):
         width: K, hypotheses of each sentence.
         capacity: Most target positions.
         source_capacity: Most source positions; 0 for a decoder alone.
+        is_fused: Whether the Triton kernels compute the step; see `network.triton_ops`.
 
     Attributes:
         positions_N: Tokens that each slot has produced.
@@ -214,12 +264,14 @@ class DecoderState(SlotTensors):
         block_table_NKC: KV slots of the positions of each hypothesis.
         source_kv_NS: KV slots of each source.
         is_source_NS: True where a source token is real.
+        source_lengths_N: Positions of each source up to its last real token.
+        is_live_N: False where a slot is empty or its sentence is complete.
         cells_NKLM: Cells of recurrent layers, float32; L is 0 without such layers.
     """
 
     SLOT_TENSORS = (
         *("positions_N", "target_kv_NKC", "block_table_NKC", "source_kv_NS", "is_source_NS"),
-        "cells_NKLM",
+        *("source_lengths_N", "is_live_N", "cells_NKLM"),
     )
 
     def __init__(
@@ -231,8 +283,9 @@ class DecoderState(SlotTensors):
         width: int,
         capacity: int,
         source_capacity: int,
+        is_fused: bool = False,
     ) -> None:
-        self.pool, self.tables = pool, tables
+        self.pool, self.tables, self.is_fused = pool, tables, is_fused
         self.width, self.capacity, self.source_capacity = width, capacity, source_capacity
 
         def kv_slots(*shape: int) -> Tensor:
@@ -243,6 +296,8 @@ class DecoderState(SlotTensors):
         self.block_table_NKC = kv_slots(slots, width, capacity)
         self.source_kv_NS = kv_slots(slots, source_capacity)
         self.is_source_NS = torch.zeros(slots, source_capacity, dtype=torch.bool, device=pool.device)
+        self.source_lengths_N = torch.zeros(slots, dtype=torch.int64, device=pool.device)
+        self.is_live_N = torch.zeros(slots, dtype=torch.bool, device=pool.device)
         self.cells_NKLM = torch.zeros(slots, width, *pool.cell_shape, device=pool.device)
 
     def assign(
@@ -266,6 +321,9 @@ class DecoderState(SlotTensors):
             table[slots_N, ..., : rows.shape[-1]] = rows
         self.is_source_NS.index_fill_(0, slots_N, False)
         self.is_source_NS[slots_N, : is_source_NS.shape[1]] = is_source_NS
+        places_S = torch.arange(1, is_source_NS.shape[1] + 1, device=slots_N.device)
+        self.source_lengths_N[slots_N] = (is_source_NS * places_S).amax(1) if len(places_S) else 0
+        self.is_live_N.index_fill_(0, slots_N, True)
 
     def write_source(self, layer: int, slots_N: Tensor, keys_NHSD: Tensor, values_NHSD: Tensor) -> None:
         """Fill the KV slots of sources that were assigned; padding goes where it is never read."""
@@ -280,39 +338,48 @@ class DecoderState(SlotTensors):
         return StepShape(len(self.positions_N), length, self.source_capacity)
 
     def view(self, shape: StepShape) -> StepView:
-        """What a step of this shape looks at; enters the KV slots that it will fill in the block tables."""
-        positions_N = self.positions_N[: shape.slots].clamp_max(self.capacity - 1)
+        """What a step of this shape looks at."""
+        return StepView(self, shape)
+
+    def enter(self, positions_N: Tensor) -> Tensor:
+        """Enter the KV slots of these positions in block tables of the first slots; returns them, (R,)."""
+        slots = len(positions_N)
         at_NK1 = positions_N[:, None, None].expand(-1, self.width, 1)
-        written_NK1 = self.target_kv_NKC[: shape.slots].gather(2, at_NK1)
-        self.block_table_NKC[: shape.slots].scatter_(2, at_NK1, written_NK1)
-        added_CM = self.tables.added_CM
-        return StepView(
-            positions_N=positions_N,
-            written_R=written_NK1.flatten(),
-            target=self._target(shape),
-            target_mask=self._target_mask(positions_N, shape),
-            target_distances=self._target_distances(positions_N, shape),
-            source=self._source(shape) if shape.source_length else None,
-            source_mask_N11S=self._source_mask(shape) if shape.source_length else None,
-            added_N1M=None if added_CM is None else added_CM[positions_N, None],
-            rotations_2N11D=self._rotations(positions_N),
-            cells_NKLM=self.cells_NKLM[: shape.slots],
+        written_NK1 = self.target_kv_NKC[:slots].gather(2, at_NK1)
+        self.block_table_NKC[:slots].scatter_(2, at_NK1, written_NK1)
+        return written_NK1.flatten()
+
+    def tables_of(self, shape: StepShape) -> BlockTables:
+        """What the fused kernels read and write in a step of this shape."""
+        return BlockTables(
+            positions_N=self.positions_N[: shape.slots],
+            is_live_N=self.is_live_N[: shape.slots],
+            target_kv_NKC=self.target_kv_NKC[: shape.slots],
+            block_table_NKC=self.block_table_NKC[: shape.slots],
+            bias_HC=self.tables.distance_bias_HC,
+            source_kv_NS=self.source_kv_NS[: shape.slots],
+            source_lengths_N=self.source_lengths_N[: shape.slots],
+            is_source_NS=self.is_source_NS[: shape.slots],
         )
 
-    def _target(self, shape: StepShape) -> KvIndex:
+    def target_index(self, shape: StepShape) -> KvIndex:
+        """See StepView.target."""
         block_table_NKC: Tensor = self.block_table_NKC[: shape.slots, :, : shape.length]
         return block_table_NKC.flatten(0, 1)
 
-    def _source(self, shape: StepShape) -> KvIndex:
+    def source_index(self, shape: StepShape) -> KvIndex:
+        """See StepView.source."""
         source_kv_NS: Tensor = self.source_kv_NS[: shape.slots, : shape.source_length]
         return source_kv_NS
 
-    def _target_mask(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+    def target_mask(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+        """See StepView."""
         ago_NC = positions_N[:, None] - torch.arange(shape.length, device=positions_N.device)
         mask_NHC = self._distance_bias(ago_NC).masked_fill((ago_NC < 0)[:, None], float("-inf"))
         return mask_NHC.repeat_interleave(self.width, 0)[:, :, None]
 
-    def _target_distances(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+    def target_distances(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+        """See StepView."""
         distances_NC = torch.arange(shape.length, device=positions_N.device) - positions_N[:, None]
         return distances_NC.repeat_interleave(self.width, 0)[:, None, None]
 
@@ -323,16 +390,13 @@ class DecoderState(SlotTensors):
             return torch.zeros_like(ago_NC, dtype=self.pool.dtype)[:, None]
         return bias_HC[:, ago_NC.clamp_min(0)].transpose(0, 1)
 
-    def _source_mask(self, shape: StepShape) -> Tensor:
+    def source_mask(self, shape: StepShape) -> Tensor:
+        """See StepView."""
         is_source_NS = self.is_source_NS[: shape.slots, : shape.source_length]
         # A softmax over no position would be 0/0: an empty slot sees all of its padding.
         is_seen_NS = is_source_NS | ~is_source_NS.any(1, keepdim=True)
         mask_NS = torch.zeros(is_seen_NS.shape, dtype=self.pool.dtype, device=is_seen_NS.device)
         return mask_NS.masked_fill(~is_seen_NS, float("-inf"))[:, None, None]
-
-    def _rotations(self, positions_N: Tensor) -> Tensor | None:
-        rotations_2CD = self.tables.rotations_2CD
-        return None if rotations_2CD is None else rotations_2CD[:, positions_N, None, None]
 
     def reorder(self, parents_NK: Tensor, length: int) -> None:
         """Let row k of slot n continue what row `parents_NK[n, k]` of the same slot has produced.

@@ -36,7 +36,7 @@ class Embedding(nn.Module):
 
     def step(self, ids_NK: Tensor, view: StepView) -> Tensor:
         """(N, K) ids at each slot's position to (N, K, M) states."""
-        return self._finish(ids_NK, view.added_N1M)
+        return self._finish(ids_NK, view.added)
 
     def _finish(self, ids: Tensor, added: Tensor | None) -> Tensor:
         states: Tensor = self.tokens(ids)

@@ -16,6 +16,7 @@ from model.network.native_ops.attention import attend_sentences
 from model.network.native_ops.projection import Projection
 from model.network.native_ops.residual import add_dropped, dropped, norm_beside
 from model.network.positions import rotate
+from model.network.triton_ops.norm import add_norm
 
 ACTIVATIONS: Mapping[Activation, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -260,7 +261,7 @@ class Residual(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.is_pre = config.norm_position == "pre"
+        self.is_pre, self.form = config.norm_position == "pre", config.norm_form
         self.norm = layer_norm(config)
         self.dropout = Dropout(config.residual_dropout)
 
@@ -271,6 +272,26 @@ class Residual(nn.Module):
             return result
         states, normed = self._norm_beside(states)
         return self.dropout.add(states, block(normed))
+
+    def step(
+        self, stream: Tensor, update: Tensor | None, block: Callable[[Tensor], Tensor], *, is_fused: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """As `forward` without dropout, but the last addition is left to the next norm, which may be fused.
+
+        Args:
+            stream: (…, M).
+            update: To be added to it first; None for nothing.
+            block: (…, M) to (…, M).
+            is_fused: See `add_norm`.
+
+        Returns:
+            The stream, and what is to be added to it.
+        """
+        if self.is_pre:
+            stream, normed = add_norm(stream, update, self.norm, self.form, is_fused=is_fused)
+            return stream, block(normed)
+        _, normed = add_norm(stream, block(stream), self.norm, self.form, is_fused=is_fused)
+        return normed, None
 
     def _norm_beside(self, states: Tensor) -> tuple[Tensor, Tensor]:
         together = norm_beside(states, self.norm) if self.training else None

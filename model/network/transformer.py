@@ -9,6 +9,7 @@ D head dim, M model dim, V vocabulary, R rows (slots × hypotheses).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 import torch
@@ -20,7 +21,6 @@ from model.network.decoder_state import (
     DecoderState,
     EncoderOutput,
     KeyValuePool,
-    KvIndex,
     LayerPool,
     PositionTables,
     StepShape,
@@ -32,6 +32,8 @@ from model.network.layers import Attention, FeedForward, Residual, SimpleRecurre
 from model.network.native_ops.projection import Projection
 from model.network.parameters import count_parameters, parameter_names, parameter_shapes
 from model.network.positions import relative_bucket, rotate, rotations
+from model.network.triton_ops.attention import attend_to_self, attend_to_source
+from model.network.triton_ops.norm import add_norm
 from model.validators import require_integer, require_number
 
 
@@ -325,13 +327,16 @@ class Stack(nn.Module):
     ) -> Tensor:
         """(N, K, M) at each slot's position to (N, K, M)."""
         weights: list[Tensor] | None = None if attention is None else []
-        last = len(self.layers) - 1
+        last, update = len(self.layers) - 1, None
         for i, layer in enumerate(self.layers):
-            states_NKM = layer.step(states_NKM, view, i, pool.layers[i], weights if i == last else None)
+            kept = weights if i == last else None
+            states_NKM, update = layer.step(states_NKM, update, view, i, pool.layers[i], kept)
         if attention is not None:
             attention += [weights_NHKS.mean(1) for weights_NHKS in weights or ()]
-        result: Tensor = self.norm(states_NKM)
-        return result
+        if isinstance(self.norm, nn.Identity):
+            return states_NKM if update is None else states_NKM + update
+        is_fused = view.tables is not None
+        return add_norm(states_NKM, update, self.norm, self.config.norm_form, is_fused=is_fused)[1]
 
     def rotations(self, length: int, device: torch.device) -> Tensor | None:
         """Rotations of positions 0…length−1; None for other kinds of position."""
@@ -344,7 +349,7 @@ class Stack(nn.Module):
         if not self.is_biased:
             return None
         distances = -torch.arange(length, device=self.relative_bias.weight.device)
-        return self._bias_of(distances).to(dtype)
+        return self._bias_of(distances).to(dtype).contiguous()
 
     def _view(self, states: Tensor, mask_NT: Tensor | None) -> SequenceView:
         length, device = states.shape[1], states.device
@@ -435,33 +440,46 @@ class Layer(nn.Module):
         return attended
 
     def step(
-        self, states_NKM: Tensor, view: StepView, index: int, pool: LayerPool, weights: list[Tensor] | None
-    ) -> Tensor:
-        """(N, K, M) at each slot's position to (N, K, M).
+        self,
+        states_NKM: Tensor,
+        update_NKM: Tensor | None,
+        view: StepView,
+        index: int,
+        pool: LayerPool,
+        weights: list[Tensor] | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The residual stream at each slot's position, and what is to be added to it, (N, K, M) each.
 
         Args:
-            states_NKM: What the layer before returned.
+            states_NKM: Stream that the layer before returned.
+            update_NKM: What is to be added to it; None for nothing.
             view: What the step reads and where it writes.
             index: Number of this layer.
             pool: Keys and values of this layer.
             weights: Collects the attention weights over the source.
         """
-        if self.is_recurrent:
-            cells_NKM = view.cells_NKLM[:, :, index]
-            states_NKM = self.attention_residual(states_NKM, lambda x: self.ssru.step(x, cells_NKM))
-        else:
-            states_NKM = self.attention_residual(states_NKM, lambda x: self._step_self(x, view, pool))
-        if view.source is not None:
-            attend = self._step_source
-            states_NKM = self.cross_residual(states_NKM, lambda x: attend(x, view, pool, weights))
-        result: Tensor = self.feed_forward_residual(states_NKM, self.feed_forward)
-        return result
+        is_fused = view.tables is not None
+
+        def remember(states_NKM: Tensor) -> Tensor:
+            if self.is_recurrent:
+                return self.ssru.step(states_NKM, view.cells_NKLM[:, :, index])
+            return self._step_self(states_NKM, view, pool)
+
+        stream = self.attention_residual.step(states_NKM, update_NKM, remember, is_fused=is_fused)
+        if view.has_source:
+            attend = partial(self._step_source, view=view, pool=pool, weights=weights)
+            stream = self.cross_residual.step(*stream, attend, is_fused=is_fused)
+        return self.feed_forward_residual.step(*stream, self.feed_forward, is_fused=is_fused)
 
     def _step_self(self, states_NKM: Tensor, view: StepView, pool: LayerPool) -> Tensor:
         queries, (keys, values) = self.attention.queries(states_NKM), self.attention.keys_values(states_NKM)
-        if (rotations_2N11D := view.rotations_2N11D) is not None:
+        if (rotations_2N11D := view.rotations) is not None:
             queries, keys = rotate(queries, rotations_2N11D), rotate(keys, rotations_2N11D)
-        pool.write(view.written_R, *(x.transpose(1, 2).flatten(0, 1) for x in (keys, values)))
+        if view.tables is not None:
+            rows = rows_of(queries), rows_of(keys), rows_of(values)
+            joined = attend_to_self(*rows, pool.tensors, view.tables, self.attention.scale)
+            return self.attention.output(joined.unflatten(0, states_NKM.shape[:2]))  # type: ignore[no-any-return]
+        pool.write(view.written, rows_of(keys), rows_of(values))
         keys, values = pool.read(view.target)
         # Either every row has one query, or the hypotheses of a slot are queries of one attention.
         grouped = queries.transpose(1, 2).reshape(len(keys), -1, *queries.shape[1::2]).transpose(1, 2)
@@ -474,8 +492,16 @@ class Layer(nn.Module):
         self, states_NKM: Tensor, view: StepView, pool: LayerPool, weights: list[Tensor] | None
     ) -> Tensor:
         queries = self.cross.queries(states_NKM)  # the hypotheses of a slot are queries of one attention
-        keys, values = pool.read(cast(KvIndex, view.source))
-        return self.cross.attend(queries, keys, values, view.source_mask_N11S, weights=weights)
+        if view.tables is not None and weights is None:
+            joined = attend_to_source(rows_of(queries), pool.tensors, view.tables, self.cross.scale)
+            return self.cross.output(joined.unflatten(0, states_NKM.shape[:2]))  # type: ignore[no-any-return]
+        keys, values = pool.read(view.source)
+        return self.cross.attend(queries, keys, values, view.source_mask, weights=weights)
+
+
+def rows_of(states_NHKD: Tensor) -> Tensor:
+    """Queries, keys or values of all hypotheses as rows (R, H, D)."""
+    return states_NHKD.transpose(1, 2).flatten(0, 1)
 
 
 def given(encoder_output: EncoderOutput | None) -> EncoderOutput:

@@ -124,14 +124,23 @@ class FixedDecoderState(DecoderState):
         slots: Most sentences.
         width: Hypotheses of each sentence.
         capacity: Most source positions, and most target positions.
+        is_fused: See DecoderState.
     """
 
     def __init__(
-        self, network: Network, tables: PositionTables, *, slots: int, width: int, capacity: int
+        self,
+        network: Network,
+        tables: PositionTables,
+        *,
+        slots: int,
+        width: int,
+        capacity: int,
+        is_fused: bool = False,
     ) -> None:
         rows = slots * width
         pool = network.new_pool((rows + slots) * capacity)
-        super().__init__(pool, tables, slots=slots, width=width, capacity=capacity, source_capacity=capacity)
+        sizes = {"slots": slots, "width": width, "capacity": capacity, "source_capacity": capacity}
+        super().__init__(pool, tables, **sizes, is_fused=is_fused)
         kv_slots_E = torch.arange(pool.num_kv_slots, device=pool.device) + FIRST_KV_SLOT
         pool.clear(kv_slots_E)  # masked values are multiplied by 0, so they must be finite
         self._first_source = FIRST_KV_SLOT + rows * capacity
@@ -139,11 +148,12 @@ class FixedDecoderState(DecoderState):
         self.target_kv_NKC.copy_(targets_NCK.transpose(1, 2))
         self.source_kv_NS.copy_(kv_slots_E[rows * capacity :].view(slots, capacity))
 
-    def _target(self, shape: StepShape) -> KvIndex:
+    def target_index(self, shape: StepShape) -> KvIndex:
+        """See DecoderState."""
         pitch, length = self.capacity * self.width, shape.length * self.width
         return Strided(FIRST_KV_SLOT, shape.slots, pitch, length)
 
-    def _target_mask(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+    def target_mask(self, positions_N: Tensor, shape: StepShape) -> Tensor:
         """(N, H or 1, K, C·K): what each hypothesis sees of what all of its slot have written."""
         block_table_NKC = self.block_table_NKC[: shape.slots, :, : shape.length]
         written_NCK = self.target_kv_NKC[: shape.slots, :, : shape.length].transpose(1, 2)
@@ -152,11 +162,13 @@ class FixedDecoderState(DecoderState):
         bias_NHC = self._distance_bias(ago_NC).repeat_interleave(self.width, 2)
         return bias_NHC[:, :, None].masked_fill(~is_seen_NKCK.flatten(2)[:, None], float("-inf"))
 
-    def _target_distances(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+    def target_distances(self, positions_N: Tensor, shape: StepShape) -> Tensor:
+        """See DecoderState."""
         distances_NC = torch.arange(shape.length, device=positions_N.device) - positions_N[:, None]
         return distances_NC.repeat_interleave(self.width, 1)[:, None, None]
 
-    def _source(self, shape: StepShape) -> KvIndex:
+    def source_index(self, shape: StepShape) -> KvIndex:
+        """See DecoderState."""
         return Strided(self._first_source, shape.slots, self.capacity, shape.source_length)
 
 

@@ -21,6 +21,7 @@ from model.decoding.pytorch.torch_runner import TorchRunner, step_in_turn
 from model.decoding.runner import Interrupt, Progress
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import StepShape
+from model.network.triton_ops.choice import is_step_fused
 
 _FEWEST_POSITIONS = 16
 _FEWEST_SLOTS = 8
@@ -52,7 +53,9 @@ class StaticBatch(RunningBatch):
         super().__init__(state, FixedAllocator(decoder_state))
         self._graphs, self._capacity, self._width = graphs, decoder_state.capacity, decoder_state.width
         self._slot_buckets = (1, *doubling(_FEWEST_SLOTS, state.slots)) if state.slots > 1 else (1,)
-        self._length_buckets = doubling(min(_FEWEST_POSITIONS, self._capacity), self._capacity)
+        # The fused kernels read what is live, whatever the length of a step's shape is.
+        shortest = self._capacity if decoder_state.is_fused else min(_FEWEST_POSITIONS, self._capacity)
+        self._length_buckets = doubling(shortest, self._capacity)
 
     @property
     def num_free(self) -> int:
@@ -105,6 +108,7 @@ class StaticRunner:
             there is memory for them.
         capacity: Longest source and translation in a fixed batch.
         never_produced: Target ids that no translation may contain, in addition to padding and BOS.
+        is_fused: Whether the Triton kernels compute the steps; None uses them on a GPU where they work.
     """
 
     @torch.inference_mode()
@@ -118,8 +122,12 @@ class StaticRunner:
         widths: Collection[int],
         capacity: int,
         never_produced: Collection[int] = (),
+        is_fused: bool | None = None,
     ) -> None:
         self._device = torch.device(device)
+        if is_fused is None:
+            with using(self._device):
+                is_fused = is_step_fused(network.config, self._device)
         self._encoder = SideEncoder(network, self._device)
         self._exact = TorchRunner(
             network,
@@ -127,6 +135,7 @@ class StaticRunner:
             max_rows=max_rows,
             max_positions=max_positions,
             never_produced=never_produced,
+            is_fused=is_fused,
         )
         self._graphs = CudaGraphs(self._device)
         self._fixed: dict[int, StaticBatch] = {}
@@ -137,9 +146,8 @@ class StaticRunner:
         with using(self._device):
             tables = network.position_tables(capacity)
             for width in (width for width in widths if width <= rows):
-                decoder_state = FixedDecoderState(
-                    network, tables, slots=rows // width, width=width, capacity=capacity
-                )
+                sizes = {"slots": rows // width, "width": width, "capacity": capacity}
+                decoder_state = FixedDecoderState(network, tables, **sizes, is_fused=is_fused)
                 state = BatchState(network, decoder_state, never_produced)
                 self._fixed[width] = StaticBatch(state, decoder_state, self._graphs)
 

@@ -60,6 +60,7 @@ class TorchRunner:
         max_rows: Most hypotheses at once.
         max_positions: Most KV slots in use at once.
         never_produced: Target ids that no translation may contain, in addition to padding and BOS.
+        is_fused: See DecoderState.
     """
 
     @torch.inference_mode()
@@ -71,7 +72,9 @@ class TorchRunner:
         max_rows: int,
         max_positions: int = 2**16,
         never_produced: Collection[int] = (),
+        is_fused: bool = False,
     ) -> None:
+        self._is_fused = is_fused
         self._network, self._device = network, torch.device(device)
         self._max_rows, self._max_positions = max_rows, max_positions
         self._never_produced = frozenset(never_produced)
@@ -128,6 +131,7 @@ class TorchRunner:
             width=width,
             capacity=positions,
             source_capacity=positions,
+            is_fused=self._is_fused,
         )
         state = BatchState(self._network, decoder_state, self._never_produced)
         return RunningBatch(state, self._allocator)

@@ -57,6 +57,10 @@ def static(network: Transformer) -> Runner:
     return StaticRunner(network, "cpu", max_rows=12, widths=WIDTHS, capacity=16)
 
 
+def fused(network: Transformer) -> Runner:
+    return StaticRunner(network, "cpu", max_rows=4, widths=(1, 4), capacity=16, is_fused=True)
+
+
 def exact(network: Transformer) -> Runner:
     return TorchRunner(network, max_rows=64)
 
@@ -124,7 +128,7 @@ GREEDY, BEAM = {"strategy": "greedy"}, {"beam_size": 4}
 SAMPLE = {"strategy": "sample", "top_k": 8, "seed": 1}
 
 
-KERNELS_OF_A_LAYER = 18
+KERNELS_OF_A_LAYER, KERNELS_OF_A_FUSED_LAYER = 18, 13
 
 
 @pytest.mark.parametrize(
@@ -142,6 +146,21 @@ def test_a_step_keeps_to_its_budget_of_kernels(
         decode(static(network), network, asked)
         most = max(len(check.kernels) for _, check in steps)
         assert most <= layers * KERNELS_OF_A_LAYER + of_the_rest
+        steps.clear()
+
+
+@pytest.mark.parametrize(("kinds", "of_the_rest"), [([GREEDY], 39), ([BEAM], 83)], ids=["greedy", "beam"])
+def test_a_fused_step_keeps_to_its_budget_of_kernels(
+    kinds: list[dict[str, object]], of_the_rest: int, steps: Steps
+) -> None:
+    pytest.importorskip("triton", reason="needs the package triton")
+    for layers in (1, 3):
+        network = lively_network(num_decoder_layers=layers)
+        asked = [request(sentences(5)[0], max_length=1, **options) for options in kinds]
+        decode(fused(network), network, asked)
+        require_legal(steps)
+        most = max(len(check.kernels) for _, check in steps)
+        assert most <= layers * KERNELS_OF_A_FUSED_LAYER + of_the_rest
         steps.clear()
 
 

@@ -78,6 +78,21 @@ def test_replays_give_the_tokens_of_the_slow_search(cuda: StubCuda, network: Tra
     assert runner._graphs.num_eager == 0
 
 
+def test_fused_steps_are_recorded_and_replayed(cuda: StubCuda) -> None:
+    pytest.importorskip("triton", reason="needs the package triton")
+    network = lively_network(7, num_decoder_layers=1)
+    runner, reference = (
+        static_runner(network, widths=(1,), max_rows=2, is_fused=True),
+        ReferenceDecoder(network),
+    )
+    runner.warm_up()
+    asked = [request(source, strategy="greedy", min_length=3) for source in sentences(4, 2)]
+    for one, result in zip(asked, DecodingEngine(runner, network.config).decode(asked), strict=True):
+        assert_same(result, reference.decode(one))
+    assert (cuda.violations, runner._graphs.num_eager) == ([], 0)
+    assert cuda.calls["replay"] > 2
+
+
 @settings(max_examples=5)
 @given(st.lists(st.tuples(option_sets, st.integers(1, 9)), min_size=2, max_size=8))
 def test_any_options_replay_as_they_run(asked: list[tuple[dict[str, object], int]]) -> None:

@@ -1,0 +1,145 @@
+"""Attention of one query a row to the positions that a block table lists, without a gathered copy or a mask.
+
+Shapes: N slots, K hypotheses, R rows (slots × hypotheses), H heads, D head dim, C positions, S source
+positions, P KV slots.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.network.triton_ops.choice import operator
+
+_BLOCK = 32
+Pool = tuple[Tensor, Tensor]
+"""Keys and values of a layer by KV slot, (P, H, D) each."""
+
+
+@dataclass(frozen=True)
+class BlockTables:
+    """Where the rows of a step read and write, the same for every layer.
+
+    Attributes:
+        positions_N: Tokens that each slot has produced.
+        is_live_N: False where a slot is empty or complete: it reads and writes nothing.
+        target_kv_NKC: KV slots that each hypothesis may fill.
+        block_table_NKC: KV slots of the positions of each hypothesis; the new one is entered.
+        bias_HC: Bias of a key `c` positions before the query; None for none.
+        source_kv_NS: KV slots of each source.
+        source_lengths_N: Positions of each source up to its last real token.
+        is_source_NS: True where a source token is real.
+    """
+
+    positions_N: Tensor
+    is_live_N: Tensor
+    target_kv_NKC: Tensor
+    block_table_NKC: Tensor
+    bias_HC: Tensor | None
+    source_kv_NS: Tensor
+    source_lengths_N: Tensor
+    is_source_NS: Tensor
+
+
+def attend_to_self(
+    queries_RHD: Tensor, keys_RHD: Tensor, values_RHD: Tensor, pool: Pool, tables: BlockTables, scale: float
+) -> Tensor:
+    """Write this step's keys and values, and attend to them and to those before them.
+
+    Returns:
+        Joined heads, (R, H·D); of no meaning where a slot is not live.
+    """
+    lengths = tables.positions_N, tables.is_live_N
+    lists, bias_HC = (tables.block_table_NKC, tables.target_kv_NKC), tables.bias_HC
+    return _attend(queries_RHD, keys_RHD, values_RHD, *pool, *lengths, *lists, None, bias_HC, scale)
+
+
+def attend_to_source(queries_RHD: Tensor, pool: Pool, tables: BlockTables, scale: float) -> Tensor:
+    """Attend to the source of each row's slot; returns as `attend_to_self`."""
+    lengths = tables.source_lengths_N, tables.is_live_N
+    lists = tables.source_kv_NS[:, None], None, tables.is_source_NS
+    return _attend(queries_RHD, None, None, *pool, *lengths, *lists, None, scale)
+
+
+def reference_attention(
+    queries_RHD: Tensor, pool: Pool, kv_RC: Tensor, is_seen_RC: Tensor, bias_RHC: Tensor | None, scale: float
+) -> Tensor:
+    """What the kernel computes, in PyTorch: softmax(scale · QKᵀ + bias) V over the positions that are seen.
+
+    Args:
+        queries_RHD: Queries.
+        pool: With the keys and values of this step.
+        kv_RC: KV slots of each row.
+        is_seen_RC: Which of them it attends to; at least one.
+        bias_RHC: Added to the scores.
+        scale: Factor of the scores.
+
+    Returns:
+        Joined heads, (R, H·D), in the type of the queries.
+    """
+    keys_RCHD, values_RCHD = (each[kv_RC].float() for each in pool)
+    scores_RHC = torch.einsum("rhd,rchd->rhc", queries_RHD.float() * scale, keys_RCHD)
+    if bias_RHC is not None:
+        scores_RHC = scores_RHC + bias_RHC
+    weights_RHC = scores_RHC.masked_fill(~is_seen_RC[:, None], float("-inf")).softmax(-1)
+    return torch.einsum("rhc,rchd->rhd", weights_RHC, values_RCHD).flatten(1).type_as(queries_RHD)
+
+
+@operator(
+    "attend(Tensor queries, Tensor? keys, Tensor? values, Tensor(a!) pool_keys, Tensor(b!) pool_values, "
+    "Tensor lengths, Tensor is_live, Tensor(c!) table, Tensor? targets, Tensor? is_seen, Tensor? bias, "
+    "float scale) -> Tensor"
+)
+def _attend(
+    queries_RHD: Tensor,
+    keys_RHD: Tensor | None,
+    values_RHD: Tensor | None,
+    pool_keys_PHD: Tensor,
+    pool_values_PHD: Tensor,
+    lengths_N: Tensor,
+    is_live_N: Tensor,
+    table_NKC: Tensor,
+    targets_NKC: Tensor | None,
+    is_seen_NC: Tensor | None,
+    bias_HC: Tensor | None,
+    scale: float,
+) -> Tensor:
+    from triton import next_power_of_2
+
+    from model.network.triton_ops import kernels
+
+    rows, heads, head_dim = queries_RHD.shape
+    _, lists_of_a_slot, capacity = table_NKC.shape
+    width = rows // len(lengths_N)
+    unused = queries_RHD
+    joined = queries_RHD.new_empty(rows, heads * head_dim)
+    kernels.attend[(rows, heads)](
+        queries_RHD,
+        unused if keys_RHD is None else keys_RHD,
+        unused if values_RHD is None else values_RHD,
+        pool_keys_PHD,
+        pool_values_PHD,
+        lengths_N,
+        is_live_N,
+        table_NKC,
+        unused if targets_NKC is None else targets_NKC,
+        unused if is_seen_NC is None else is_seen_NC,
+        unused if bias_HC is None else bias_HC,
+        joined,
+        queries_RHD.stride(0),
+        0 if keys_RHD is None else keys_RHD.stride(0),
+        0 if values_RHD is None else values_RHD.stride(0),
+        table_NKC.stride(-2),
+        0 if bias_HC is None else bias_HC.stride(0),
+        scale,
+        capacity,
+        HEADS=heads,
+        HEAD_DIM=head_dim,
+        WIDTH=width,
+        ROWS_OF_A_LIST=width // lists_of_a_slot,
+        IS_SELF=keys_RHD is not None,
+        HAS_BIAS=bias_HC is not None,
+        BLOCK_C=_BLOCK,
+        BLOCK_D=next_power_of_2(head_dim),
+    )
+    return joined

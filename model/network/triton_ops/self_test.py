@@ -1,0 +1,157 @@
+"""Each kernel and its reference in PyTorch on random tensors: at the start on a GPU, in tests, in benchmarks.
+
+Shapes: N slots, K hypotheses, R rows (slots × hypotheses), H heads, D head dim, C positions, S source
+positions, P KV slots, M model dim.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from model.config import NormForm, TransformerConfig
+from model.network.layers import layer_norm
+from model.network.triton_ops.attention import (
+    BlockTables,
+    Pool,
+    attend_to_self,
+    attend_to_source,
+    reference_attention,
+)
+from model.network.triton_ops.norm import add_norm
+
+# Rounding of an update, a stream and a result of magnitude 4.
+_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.07}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What a check computes on.
+
+    Attributes:
+        lengths: Tokens that each slot has produced; −1 is an empty slot.
+        source_lengths: Source tokens of each slot.
+    """
+
+    width: int = 3
+    heads: int = 2
+    head_dim: int = 5
+    capacity: int = 37
+    lengths: tuple[int, ...] = (0, 36, -1, 7)
+    source_lengths: tuple[int, ...] = (1, 37, 0, 33)
+
+
+Compute = Callable[[], tuple[Tensor, ...]]
+"""Returns what is compared."""
+
+
+def require_agreement(device: torch.device, dtype: torch.dtype, sizes: Sizes | None = None) -> None:
+    """Compare every kernel with its reference.
+
+    Raises:
+        RuntimeError: If a kernel differs.
+    """
+    for name, (kernel, reference) in checks(device, dtype, sizes or Sizes()).items():
+        for computed, expected in zip(kernel(), reference(), strict=True):
+            worst = float((computed.float() - expected.float()).abs().max())
+            if not worst <= _TOLERANCE[dtype]:
+                raise RuntimeError(f"the kernel {name} differs by {worst} from PyTorch in {dtype}")
+
+
+def checks(device: torch.device, dtype: torch.dtype, sizes: Sizes) -> Mapping[str, tuple[Compute, Compute]]:
+    """For each kernel by name: what computes by it, and what computes the same in PyTorch."""
+    return dict((*_attentions(device, dtype, sizes), *_norms(device, dtype, sizes)))
+
+
+def _attentions(
+    device: torch.device, dtype: torch.dtype, sizes: Sizes
+) -> Iterator[tuple[str, tuple[Compute, Compute]]]:
+    random = torch.Generator().manual_seed(1)
+    slots, width, capacity = len(sizes.lengths), sizes.width, sizes.capacity
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=random).to(device, dtype)
+
+    heads = sizes.heads, sizes.head_dim
+    num_kv_slots = slots * (width + 1) * capacity
+    order_P = torch.randperm(num_kv_slots, generator=random).to(device)
+    target_kv_NKC = order_P[: slots * width * capacity].view(slots, width, capacity)
+    source_kv_NS = order_P[slots * width * capacity :].view(slots, capacity)
+    lengths_N, source_lengths_N = (
+        torch.tensor(each, device=device) for each in (sizes.lengths, sizes.source_lengths)
+    )
+    is_live_N, positions_N = lengths_N >= 0, lengths_N.clamp_min(0)
+    at_C = torch.arange(capacity, device=device)
+    pool = draw(num_kv_slots, *heads), draw(num_kv_slots, *heads)
+    queries_RHD, keys_RHD, values_RHD = draw(3, slots * width, *heads)
+    scale = sizes.head_dim**-0.5
+    tables = BlockTables(
+        positions_N=positions_N,
+        is_live_N=is_live_N,
+        target_kv_NKC=target_kv_NKC,
+        block_table_NKC=target_kv_NKC.masked_fill(at_C >= positions_N[:, None, None], 0),
+        bias_HC=draw(sizes.heads, capacity),
+        source_kv_NS=source_kv_NS,
+        source_lengths_N=source_lengths_N,
+        is_source_NS=at_C < source_lengths_N[:, None],
+    )
+    is_live_R1 = is_live_N.repeat_interleave(width)[:, None]
+
+    def to_self(tables: BlockTables) -> tuple[Tensor, ...]:
+        own: Pool = pool[0].clone(), pool[1].clone()
+        joined = attend_to_self(queries_RHD, keys_RHD, values_RHD, own, tables, scale)
+        return joined * is_live_R1, *own
+
+    def to_self_by_parts(bias_HC: Tensor | None) -> tuple[Tensor, ...]:
+        own: Pool = pool[0].clone(), pool[1].clone()
+        at_NK1 = positions_N[:, None, None].expand(-1, width, 1)
+        written_R = target_kv_NKC.gather(2, at_NK1).flatten()
+        is_live_R = is_live_R1[:, 0]
+        for each, given in zip(own, (keys_RHD, values_RHD), strict=True):
+            each[written_R[is_live_R]] = given[is_live_R]
+        ago_RC = (positions_N[:, None] - at_C).repeat_interleave(width, 0)
+        bias_RHC = None if bias_HC is None else bias_HC.float()[:, ago_RC.clamp_min(0)].transpose(0, 1)
+        lists_RC = target_kv_NKC.flatten(0, 1)
+        joined = reference_attention(queries_RHD, own, lists_RC, ago_RC >= 0, bias_RHC, scale)
+        return joined * is_live_R1, *own
+
+    def to_source_by_parts() -> tuple[Tensor, ...]:
+        is_seen_RS = (tables.is_source_NS | ~is_live_N[:, None]).repeat_interleave(width, 0)
+        lists_RS = source_kv_NS.repeat_interleave(width, 0)
+        return (reference_attention(queries_RHD, pool, lists_RS, is_seen_RS, None, scale) * is_live_R1,)
+
+    unbiased = BlockTables(**{f.name: getattr(tables, f.name) for f in fields(tables)} | {"bias_HC": None})
+    yield "attend_to_self", (partial(to_self, unbiased), partial(to_self_by_parts, None))
+    yield "attend_to_self, biased", (partial(to_self, tables), partial(to_self_by_parts, tables.bias_HC))
+    yield (
+        "attend_to_source",
+        (lambda: (attend_to_source(queries_RHD, pool, tables, scale) * is_live_R1,), to_source_by_parts),
+    )
+
+
+def _norms(
+    device: torch.device, dtype: torch.dtype, sizes: Sizes
+) -> Iterator[tuple[str, tuple[Compute, Compute]]]:
+    random = torch.Generator().manual_seed(2)
+    dim = sizes.heads * sizes.head_dim
+    shape = 2, len(sizes.lengths), sizes.width, dim
+    stream, update = torch.randn(shape, generator=random).to(device, dtype)
+    for form in get_args(NormForm):
+        norm = layer_norm(
+            TransformerConfig(
+                source_vocab_size=8, target_vocab_size=8, norm_form=form, model_dim=dim, num_heads=1
+            )
+        )
+        for parameter in norm.parameters():
+            parameter.data += torch.randn(dim, generator=random) / 4
+        norm = norm.to(device, dtype).requires_grad_(requires_grad=False)
+        compute = partial(add_norm, stream, None, norm, form)
+        yield f"norm, {form}", (partial(compute, is_fused=True), partial(compute, is_fused=False))
+
+        def added(is_fused: bool, norm: torch.nn.Module = norm, form: NormForm = form) -> tuple[Tensor, ...]:
+            return add_norm(stream, update.clone(), norm, form, is_fused=is_fused)
+
+        yield f"add_norm, {form}", (partial(added, is_fused=True), partial(added, is_fused=False))

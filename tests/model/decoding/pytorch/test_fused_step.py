@@ -1,0 +1,61 @@
+"""Steps by the Triton kernels, in their interpreter, give the tokens of PyTorch's steps."""
+
+import pytest
+
+from model.decoding.pytorch.static_runner import StaticRunner
+from model.decoding.pytorch.torch_runner import TorchRunner
+from model.decoding.runner import Runner
+from model.network.transformer import Transformer
+from model.request import DecodeRequest
+from tests.model.decoding.arrivals import run_through
+from tests.model.decoding.comparison import assert_same
+from tests.model.decoding.networks import lively_network, request, sentences
+from tests.model.tiny_networks import T5
+
+pytest.importorskip("triton", reason="needs the package triton")
+
+
+def static(network: Transformer, *, is_fused: bool) -> Runner:
+    return StaticRunner(network, "cpu", max_rows=8, widths=(1, 4), capacity=16, is_fused=is_fused)
+
+
+def exact(network: Transformer, *, is_fused: bool) -> Runner:
+    return TorchRunner(network, max_rows=8, is_fused=is_fused)
+
+
+def require_same(new_runner: type, network: Transformer, arrivals: dict[int, list[DecodeRequest]]) -> None:
+    pair = []
+    for is_fused in (True, False):
+        pair.append(run_through(new_runner(network, is_fused=is_fused), network.config, arrivals)[0])
+    for fused, expected in zip(*pair, strict=True):
+        assert_same(fused, expected)
+
+
+ARRIVALS = {
+    0: [request(sentences(3)[0], strategy="greedy"), request(sentences(5, seed=1)[0], beam_size=4)],
+    2: [request(sentences(4, seed=2)[0], strategy="greedy", max_length=5)],
+}
+
+
+@pytest.mark.parametrize("new_runner", [static, exact])
+def test_sentences_that_come_and_go(new_runner: type) -> None:
+    require_same(new_runner, lively_network(7), ARRIVALS)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {
+            "norm_form": "root_mean_square",
+            "norm_position": "post",
+            "final_norm": False,
+            "positions": "rotary",
+        },
+        {"decoder_memory": "ssru", "norm_form": "standard_deviation"},
+        {name: value for name, value in T5.items() if name != "tie"},
+    ],
+    ids=["rotary", "ssru", "t5"],
+)
+def test_every_kind_of_layer(variant: dict[str, object]) -> None:
+    asked = [request(source, strategy="greedy", max_length=4) for source in sentences(3, 5)]
+    require_same(static, lively_network(**variant), {0: asked})

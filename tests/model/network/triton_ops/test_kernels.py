@@ -1,0 +1,100 @@
+"""The kernels against their references, by Triton's interpreter, and through its compiler."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.network.triton_ops import self_test
+from model.network.triton_ops.choice import kernels_work
+from model.network.triton_ops.self_test import Sizes, require_agreement
+
+CPU = torch.device("cpu")
+SIZES = (
+    Sizes(),
+    Sizes(width=1, heads=1, head_dim=16, capacity=3, lengths=(2,), source_lengths=(3,)),
+    Sizes(width=1, heads=1, head_dim=8, capacity=65, lengths=(64, 64), source_lengths=(65, 64)),
+)
+
+
+@pytest.fixture
+def triton() -> None:
+    pytest.importorskip("triton", reason="needs the package triton")
+
+
+@pytest.mark.usefixtures("triton")
+@pytest.mark.parametrize("sizes", SIZES, ids=["odd", "one-slot", "full"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_kernels_compute_what_pytorch_does(dtype: torch.dtype, sizes: Sizes) -> None:
+    with torch.inference_mode():
+        require_agreement(CPU, dtype, sizes)
+
+
+_COMPILE = """
+import torch, triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.runtime.jit import JITFunction
+from model.network.triton_ops.self_test import Sizes, checks
+
+TYPES = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.int64: "*i64", torch.bool: "*i1"}
+TYPES |= {int: "i32", float: "fp32"}
+compiled = set()
+
+def compile_only(function, *given, grid, warmup, **constants):
+    types = [TYPES[each.dtype if isinstance(each, torch.Tensor) else type(each)] for each in given]
+    signature = dict(zip(function.arg_names, types)) | dict.fromkeys(constants, "constexpr")
+    places = {(function.arg_names.index(name),): value for name, value in constants.items()}
+    key = str((function.__name__, signature, constants))
+    if key not in compiled:
+        compiled.add(key)
+        binary = triton.compile(ASTSource(function, signature, places), target=GPUTarget("cuda", 90, 32))
+        assert binary.asm["cubin"]
+
+JITFunction.run = compile_only
+for dtype in (torch.float32, torch.bfloat16):
+    for kernel, _ in checks(torch.device("cpu"), dtype, Sizes()).values():
+        kernel()
+print(len(compiled))
+"""
+
+
+@pytest.mark.usefixtures("triton")
+def test_kernels_compile_for_a_gpu_of_compute_capability_9(tmp_path: Path) -> None:
+    """The compiler accepts less than the interpreter, and needs no GPU."""
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", _COMPILE]
+    outcome = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert int(outcome.stdout) >= 10
+
+
+def test_without_a_gpu_pytorch_computes(caplog: pytest.LogCaptureFixture) -> None:
+    assert not kernels_work(CPU)
+    assert caplog.messages == []
+
+
+def test_kernels_that_cannot_run_are_said_once_and_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("Failed to find C compiler")
+
+    monkeypatch.setattr(self_test, "require_agreement", fail)
+    kernels_work.cache_clear()
+    assert not any(kernels_work(torch.device("cuda", 3)) for _ in range(2))
+    (message,) = caplog.messages
+    assert message == "decoder steps on cuda:3 use no Triton kernels: RuntimeError: Failed to find C compiler"
+    kernels_work.cache_clear()
+
+
+def test_a_kernel_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {"attend": (lambda: (torch.ones(2),), lambda: (torch.tensor([1.0, float("nan")]),))}
+    monkeypatch.setattr(self_test, "checks", lambda *_: wrong)
+    with pytest.raises(RuntimeError, match="the kernel attend differs by nan from PyTorch"):
+        require_agreement(CPU, torch.float32)
