@@ -289,7 +289,10 @@ class ModelRegistry:
                 victims.append(entry)
                 excess -= entry.model.memory_bytes
         if self._max_bytes and excess > 0 and needed:
-            return None
+            # A model may need more than was estimated: then it is loaded when it is alone with the pinned ones.
+            others = [each for each in resident if not each.model.is_pinned and each not in victims]
+            if others or len([each for each in kept if not each.model.is_pinned]) > 1:
+                return None
         return [self._drop(entry, "memory") for entry in victims]
 
     async def _load(self, entry: _Entry, closing: Collection[asyncio.Future[None]]) -> None:
@@ -390,10 +393,11 @@ class ModelRegistry:
         return ModelUnavailableError(entry.model.card.name, max(entry.retry_at - _now(), 0.0))
 
     def _require_fitting(self, entries: Iterable[_Entry]) -> None:
-        """Reject a request whose models never fit into memory together, next to the pinned ones."""
-        wanted = {entry.model for entry in entries} | {each for each in self.models if each.is_pinned}
-        needed = sum(model.memory_bytes for model in wanted)
-        if needed > self._max_bytes:
+        """Reject a request for several models that never fit into memory together, next to the pinned ones."""
+        pinned = {each for each in self.models if each.is_pinned}
+        wanted = {entry.model for entry in entries} - pinned
+        needed = sum(model.memory_bytes for model in wanted | pinned)
+        if len(wanted) > 1 and needed > self._max_bytes:
             raise TextTooLongError("q", "MAX_MODEL_BYTES", self._max_bytes, needed)
 
     def _require_memory(self, models: Iterable[Model], pinned: Collection[Model]) -> None:
@@ -409,7 +413,10 @@ class ModelRegistry:
         needed = sum(model.memory_bytes for model in {*pinned, largest})
         if needed > self._max_bytes:
             name = largest.card.name
-            requirement = f"at least {needed}, as {name} and the pinned models need, or 0"
+            requirement = (
+                f"at least {needed}, as {name} and the pinned models need, or 0; a request whose texts are in "
+                "several languages needs all their models at a time"
+            )
             raise ConfigError("max_model_bytes", requirement, self._max_bytes)
 
 

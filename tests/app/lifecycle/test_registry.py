@@ -28,6 +28,7 @@ class Models(DoubleBackend):
         log: `+name` for each load that began, `-name` for each model that was closed.
         broken: Names that cannot be loaded.
         open: Loads wait until it is set.
+        loaded_bytes: Memory of a model once it is loaded; 100 is what was estimated.
     """
 
     def __init__(self, *names: str) -> None:
@@ -36,6 +37,7 @@ class Models(DoubleBackend):
         self.broken: set[str] = set()
         self.open = threading.Event()
         self.open.set()
+        self.loaded_bytes = 100
 
     def load(self, model: Model) -> LoadedModel:
         name = model.card.name
@@ -50,7 +52,8 @@ class Models(DoubleBackend):
             def close(self) -> None:
                 backend.log.append(f"-{name}")
 
-        return Closing(**{each.name: getattr(loaded, each.name) for each in dataclasses.fields(loaded)})
+        fields = {each.name: getattr(loaded, each.name) for each in dataclasses.fields(loaded)}
+        return Closing(**fields | {"memory_bytes": self.loaded_bytes})
 
 
 @pytest.fixture
@@ -252,6 +255,15 @@ async def test_a_limit_that_is_too_low_is_refused_by_name(backend: Models) -> No
             async with registry_of(backend, pinned=pinned, max_bytes=max_bytes):
                 pass
     assert backend.log == []
+
+
+async def test_the_limit_that_the_error_asks_for_serves_models_that_turn_out_larger(backend: Models) -> None:
+    backend.loaded_bytes = 130
+    async with registry_of(backend, pinned=("ab",), max_bytes=200) as registry:
+        for name in ("bc", "cd", "ab", "bc"):
+            await use(registry, name)
+        assert loaded(registry) == "ab bc"
+        assert backend.log == ["+ab", "+bc", "-bc", "+cd", "-cd", "+bc"]
 
 
 async def test_models_that_never_fit_together_are_refused(backend: Models) -> None:
