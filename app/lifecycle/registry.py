@@ -289,7 +289,7 @@ class ModelRegistry:
                 victims.append(entry)
                 excess -= entry.model.memory_bytes
         if self._max_bytes and excess > 0 and needed:
-            # A model may need more than was estimated: then it is loaded when it is alone with the pinned ones.
+            # A model that needs more than was estimated is loaded once it is alone with the pinned ones.
             others = [each for each in resident if not each.model.is_pinned and each not in victims]
             if others or len([each for each in kept if not each.model.is_pinned]) > 1:
                 return None
@@ -393,7 +393,7 @@ class ModelRegistry:
         return ModelUnavailableError(entry.model.card.name, max(entry.retry_at - _now(), 0.0))
 
     def _require_fitting(self, entries: Iterable[_Entry]) -> None:
-        """Reject a request for several models that never fit into memory together, next to the pinned ones."""
+        """Reject a request for several models that never fit into memory together with the pinned ones."""
         pinned = {each for each in self.models if each.is_pinned}
         wanted = {entry.model for entry in entries} - pinned
         needed = sum(model.memory_bytes for model in wanted | pinned)
@@ -414,7 +414,7 @@ class ModelRegistry:
         if needed > self._max_bytes:
             name = largest.card.name
             requirement = (
-                f"at least {needed}, as {name} and the pinned models need, or 0; a request whose texts are in "
+                f"at least {needed}, as {name} and the pinned models need, or 0; a request with texts in "
                 "several languages needs all their models at a time"
             )
             raise ConfigError("max_model_bytes", requirement, self._max_bytes)

@@ -16,7 +16,7 @@ from pathlib import Path
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.ctranslate2 import read_folder
 from model.checkpoint.importing.foreign import ForeignModel, checksums, read_object, refusal
-from model.checkpoint.importing.hugging_face.languages import Readme
+from model.checkpoint.importing.hugging_face.languages import Readme, chosen_pairs
 from model.errors import CheckpointError
 from model.text.language_codes import is_language_code
 from model.text.tokenizer import SOURCE_TAG, TARGET_TAG
@@ -72,7 +72,9 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
 
 def _read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
     metadata = read_object(folder / METADATA)
-    pair = pair or (_code(folder, metadata, "from_code"), _code(folder, metadata, "to_code"))
+    is_named = pair is None or "from_code" in metadata
+    known = [(_code(folder, metadata, "from_code"), _code(folder, metadata, "to_code"))] if is_named else []
+    (pair,) = chosen_pairs(folder, known, pair)
     prefix = metadata.get("target_prefix") or ""
     if not isinstance(prefix, str):
         raise refusal(folder / METADATA, "target_prefix", "a piece", prefix)

@@ -63,7 +63,7 @@ class Reader(Protocol):
         ...
 
     def read(self, path: Path, pair: Pair | None) -> ForeignModel:
-        """Reads a model; `pair` overrides or completes the languages that it names.
+        """Reads a model; `pair` chooses among the languages that it names, or names them.
 
         Raises:
             CheckpointError: If it is broken or cannot be computed; the message names file and field.

@@ -38,7 +38,7 @@ def import_model(
         path: File or folder of the model.
         folder: Folder to write; an existing one is replaced.
         format_name: Name of one of FORMATS; None recognises the format.
-        pair: Languages, if the model does not name its own, or others than it names.
+        pair: Languages, if the model does not name its own, or one of the pairs that it names.
         name: Name of the checkpoint; None takes the model's, or that of `folder` if another checkpoint in the
             same place has the model's.
         storage: Type to store weights in, see `write_weights`; None keeps the model's types.

@@ -178,7 +178,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
         tokenizer_models=models,
         vocabularies=dict(zip(names, sides, strict=True)),
         name=card_name(folder.resolve().name),
-        pairs=chosen_pairs(folder, description.directions(folder), pair, {}),
+        pairs=chosen_pairs(folder, description.directions(folder), pair),
         max_source_length=min(config.max_positions, _POSITIONS),
         max_target_length=min(config.max_positions, _POSITIONS),
         decoding={"strategy": "greedy", "suppress_ids": list(vocabularies.suppressed)},

@@ -114,7 +114,15 @@ def text_side(
         target_begin.append(TARGET_TAG)
     roles = ("pad", "bos", "eos", "unk")
     kind = kind_of_pieces(folder, models, vocabularies.source.pieces)
-    pairs = chosen_pairs(folder, _named_pairs(folder, tags, is_in_front=is_in_front), pair, tags)
+    # The name of a folder is a guess, which the user's choice overrules.
+    known = (
+        all_pairs(tags, tags)
+        if tags and not is_in_front
+        else _pairs_of_name(folder, tags)
+        if not pair
+        else []
+    )
+    pairs = chosen_pairs(folder, known, pair, tags)
     settings = TokenizerSettings(
         tags=tags,
         special_ids={role: vocabularies.special_ids[f"{role}_id"] for role in roles},
@@ -145,7 +153,7 @@ def _own(folder: Path, models: Mapping[str, Path], pair: Pair | None) -> TextSid
     stored = read_object(folder / DESCRIPTION).get("pairs")
     if not isinstance(stored, list) or not all(_is_pair(each) for each in stored):
         raise refusal(folder / DESCRIPTION, "pairs", "a list of pairs of languages", stored)
-    pairs = [pair] if pair else [(source, target) for source, target in stored]
+    pairs = chosen_pairs(folder, [(source, target) for source, target in stored], pair)
     vocabularies = {
         name: json.loads((folder / name).read_text(encoding="utf-8"))
         for name in (SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY)
@@ -183,10 +191,8 @@ def _tags(vocabularies: Vocabularies) -> tuple[dict[str, str], bool]:
     return {code: piece for piece, code in codes.items()}, False
 
 
-def _named_pairs(folder: Path, tags: Mapping[str, str], *, is_in_front: bool) -> Sequence[Pair]:
-    """Returns the directions between the languages of the vocabulary, or those of the folder's name."""
-    if tags and not is_in_front:
-        return all_pairs(tags, tags)
+def _pairs_of_name(folder: Path, tags: Mapping[str, str]) -> Sequence[Pair]:
+    """Returns the directions that a folder's name says."""
     for source, target in _LANGUAGES_IN_NAME.findall(_OPUS.sub("", folder.resolve().name)):
         first, second = language_code(source), language_code(target)
         targets = [code for code in tags or [second] if code in LANGUAGE_NAMES]

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 
 from model.checkpoint.card import Pair
 from model.errors import CheckpointError
 from model.text.language_codes import language_code, language_codes
+from model.text.languages import known_code
 
 _MOST_README_BYTES = 2**20
 _FRONT_MATTER = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
@@ -55,15 +57,15 @@ def all_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[Pair]:
 
 
 def chosen_pairs(
-    where: Path, known: Sequence[Pair], pair: Pair | None, tags: Mapping[str, str]
+    where: Path, known: Sequence[Pair], pair: Pair | None, tags: Mapping[str, str] = MappingProxyType({})
 ) -> list[Pair]:
     """Returns the directions of a model: those it names, or the one that the user names.
 
     Args:
         where: Folder of the model, for messages.
         known: The directions that the model names.
-        pair: The user's choice.
-        tags: Piece of each language; a chosen language must be among them, unless there are none.
+        pair: The user's choice; the model's own directions must include it, if it names any.
+        tags: Piece of each target language, if there are such pieces.
 
     Raises:
         CheckpointError: If the model names no languages and neither does the user, or it lacks the user's.
@@ -72,15 +74,20 @@ def chosen_pairs(
         if not known:
             raise CheckpointError(f"{where} does not name its languages: name them, as in `--pair en-fr`")
         return list(known)
-    if tags and pair[1] not in tags:
-        choices = ", ".join(sorted(tags))
-        raise CheckpointError(f"{where} has no tag for {pair[1]!r} of `--pair`: its targets are {choices}")
-    return [pair]
+    sources = list(dict.fromkeys(source for source, _ in known)) or [pair[0]]
+    targets = list(tags) or list(dict.fromkeys(target for _, target in known)) or [pair[1]]
+    source, target = known_code(pair[0], sources), known_code(pair[1], targets)
+    if source is None or target is None or (known and (source, target) not in known):
+        own = f"from {', '.join(sources)} " if known else ""
+        raise CheckpointError(
+            f"{where} does not translate {pair[0]}-{pair[1]} of `--pair`, but {own}into {', '.join(targets)}"
+        )
+    return [(source, target)]
 
 
-def named_sides(folder: Path, source: str, target: str) -> tuple[str | None, str | None]:
-    """Returns the languages of an OPUS-MT model: those of its settings, or else of its folder's name."""
-    named = _NAMED.search(folder.name)
+def named_sides(folder: Path, source: str, target: str, *, is_guessed: bool) -> tuple[str | None, str | None]:
+    """Returns the languages of an OPUS-MT model: those of its settings, else a guess by its folder's name."""
+    named = _NAMED.search(folder.name) if is_guessed else None
     sides = zip((source, target), named.groups() if named else ("", ""), strict=True)
     first, second = (language_code(given) or language_code(other) for given, other in sides)
     return first, second

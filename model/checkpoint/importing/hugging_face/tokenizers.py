@@ -118,7 +118,8 @@ def _marian(request: Request) -> ForeignTokenizer:
     elif request.sizes[0] != request.sizes[1]:
         raise refusal(settings.path, "separate_vocabs", "true for two sizes of vocabulary", False)
     tags = _tags(vocabulary)
-    source, target = named_sides(folder, settings.text("source_lang"), settings.text("target_lang"))
+    given = settings.text("source_lang"), settings.text("target_lang")
+    source, target = named_sides(folder, *given, is_guessed=request.pair is None)
     # A name such as `gmw-en` is of a group, whose languages the README lists.
     listed = request.readme.sources
     sources = [source] if source and len(listed) < 2 else listed
@@ -259,7 +260,8 @@ def _t5(request: Request) -> ForeignTokenizer:
     if len(known) > 1 and not tags and request.pair is None:
         choices = ", ".join("-".join(each) for each in known)
         raise CheckpointError(f"{folder} names the task in the text: choose one with `--pair`, of {choices}")
-    pairs = chosen_pairs(folder, known, request.pair, tags)
+    # A model that was trained further may keep the tasks of the first training.
+    pairs = chosen_pairs(folder, known if tags or request.pair is None else [], request.pair, tags)
     text = "" if tags else tasks.get(pairs[0], "")
     prefix = [
         piece if piece in own else own[processor.unk_id()] for piece in processor.encode(text, out_type=str)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.foreign import ForeignModel, checksums, refusal
+from model.checkpoint.importing.hugging_face.languages import chosen_pairs
 from model.checkpoint.importing.marian.file import MarianFile
 from model.checkpoint.importing.marian.folder import MarianFolder, has_marian_weights, open_folder
 from model.checkpoint.importing.marian.network import MarianNetwork
@@ -34,7 +35,8 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     network = MarianNetwork(MarianFile(folder.weights))
     vocabulary = read_vocabulary(folder, (network.source_size, network.target_size))
     config = network.config(vocabulary.eos_id, vocabulary.unk_id)
-    languages = pair or folder.pair()
+    known = [] if pair and vocabulary.tags else folder.pairs(is_guessed=pair is None)
+    (languages,) = chosen_pairs(folder.path, known, pair, vocabulary.tags)
     is_firefox = _FIREFOX.fullmatch(folder.weights.name) is not None
     return ForeignModel(
         config=config,

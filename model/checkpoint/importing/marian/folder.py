@@ -52,16 +52,13 @@ class MarianFolder:
     information: Mapping[str, object]
     files: Sequence[Path]
 
-    def pair(self) -> Pair:
-        """Returns the languages that the folder names.
-
-        Raises:
-            CheckpointError: If it names none.
-        """
-        found = self._pair_of_information() or self._pair_of_names()
-        if found is None:
-            raise CheckpointError(f"{self.path} does not tell its languages: give them, as in --pair en-fr")
-        return found
+    def pairs(self, *, is_guessed: bool) -> list[Pair]:
+        """Returns the languages that the files tell or, if they may be guessed, the name of the folder."""
+        files = (self.weights.name, *(path.name for path in self.vocabularies))
+        found = self._pair_of_information() or _pair_of_names(_LANGUAGES_IN_FILES, files)
+        if found is None and is_guessed:
+            found = _pair_of_names(_LANGUAGES_IN_FOLDERS, [self.path.resolve().name])
+        return [found] if found else []
 
     def number(self, field: str, default: float) -> float:
         """Returns a number of the decoder's configuration.
@@ -83,14 +80,13 @@ class MarianFolder:
                 return known[0], known[1]
         return None
 
-    def _pair_of_names(self) -> Pair | None:
-        found = [_LANGUAGES_IN_FILES.search(path.name) for path in (self.weights, *self.vocabularies)]
-        found += [_LANGUAGES_IN_FOLDERS.search(self.path.resolve().name)]
-        for match in filter(None, found):
-            source, target = (SHORT_CODES.get(code, code) for code in match.groups() if code)
-            if {canonical_code(source), canonical_code(target)} <= LANGUAGE_NAMES.keys() and source != target:
-                return source, target
-        return None
+
+def _pair_of_names(pattern: re.Pattern[str], names: Sequence[str]) -> Pair | None:
+    for match in filter(None, map(pattern.search, names)):
+        source, target = (SHORT_CODES.get(code, code) for code in match.groups() if code)
+        if {canonical_code(source), canonical_code(target)} <= LANGUAGE_NAMES.keys() and source != target:
+            return source, target
+    return None
 
 
 def has_marian_weights(path: Path) -> bool:

@@ -49,6 +49,12 @@ class Vocabulary:
         """Returns the target ids of control characters, which Marian does not produce."""
         return [id_ for id_, piece in enumerate(self.pieces[1]) if piece in _CONTROL_BYTES]
 
+    @property
+    def tags(self) -> dict[str, str]:
+        """The source pieces that ask for a target language, by language."""
+        marks = {code: piece for piece in self.pieces[0] if (code := bare_tag(piece))}
+        return {code: marks[name] for name, code in language_codes(marks).items()}
+
     def settings(self, config: TransformerConfig, target: str) -> TokenizerSettings:
         """Returns the tokenizer's settings: text as typed, the network's special ids, the target's tag.
 
@@ -61,8 +67,7 @@ class Vocabulary:
         """
         names = ("pad", "bos", "eos", "unk")
         ids = {name: int(getattr(config, f"{name}_id")) for name in names}
-        marks = {code: piece for piece in self.pieces[0] if (code := bare_tag(piece))}
-        tags = {code: marks[name] for name, code in language_codes(marks).items()}
+        tags = self.tags
         if tags and target not in tags:
             known = ", ".join(sorted(tags))
             raise CheckpointError(

@@ -77,8 +77,10 @@ def test_codes_of_argos_are_those_of_the_standard(
     text_model: bytes, pieces: list[str], tmp_path: Path
 ) -> None:
     files = package(KINDS["OpenNMT"], pieces, text_model, tmp_path, from_code="pb", to_code="zt")
-    import_model(zipped(files, tmp_path / "pb_zt.argosmodel"), tmp_path / "out")
+    import_model(path := zipped(files, tmp_path / "pb_zt.argosmodel"), tmp_path / "out")
     assert load_checkpoint(tmp_path / "out").card.pairs == (("pt-BR", "zh-Hant"),)
+    with pytest.raises(CheckpointError, match="not translate en-fr of `--pair`, but from pt-BR into zh-Hant"):
+        read(path, ("en", "fr"))
 
 
 def without(name: str) -> Callable[[Files], Files]:
