@@ -69,8 +69,9 @@ explore: $(DEVELOP_READY) ## Check the properties on new random examples; prints
 	@echo "make explore SEED=$(SEED)"
 	@$(PYTEST) $(SIDE_BY_SIDE) -m hypothesis --hypothesis-profile explore --hypothesis-seed $(SEED) $(PYTEST_ARGS)
 
-objectives: $(DEVELOP_READY) ## Run the tests of response times, which need a machine with nothing else to do
-	@$(PYTEST) -m objective $(PYTEST_ARGS)
+objectives: $(DEVELOP_READY) ## Measure the service's objectives in seconds, three times; needs a machine with nothing else to do
+	@$(BUILD_NATIVE)
+	@$(BIN)/python -m benchmarks.timed_objectives --output docs/results
 
 check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
 	$(BIN)/ruff check .

@@ -98,7 +98,7 @@ class Service:
         self.spec, self._reserved = spec, _reserved_port()
         self.port: int = self._reserved.getsockname()[1]
         start = time.perf_counter()
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [part.format(port=self.port) for part in spec.command],
             cwd=_ROOT,
             env=os.environ | {name: value.format(port=self.port) for name, value in spec.environment.items()},
@@ -106,7 +106,7 @@ class Service:
         )
         try:
             while not self._is_ready():
-                if self._process.poll() is not None or time.perf_counter() - start > _START_SECONDS:
+                if self.process.poll() is not None or time.perf_counter() - start > _START_SECONDS:
                     raise RuntimeError(f"{spec.name} did not become ready")
                 time.sleep(0.01)
         except BaseException:
@@ -115,7 +115,7 @@ class Service:
 
     def processor_seconds(self) -> float:
         """Seconds of computing so far; 0 on other systems than Linux."""
-        stat = Path(f"/proc/{self._process.pid}/stat")
+        stat = Path(f"/proc/{self.process.pid}/stat")
         if not stat.exists():
             return 0.0
         fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -127,12 +127,12 @@ class Service:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.send_signal(signal.SIGTERM)
+        self.process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(_END_SECONDS)
+            self.process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
         finally:
             self._reserved.close()
 

@@ -1,0 +1,268 @@
+"""Objectives of the service in seconds; each is measured several times, and met if every run meets it.
+
+    python -m benchmarks.timed_objectives --output docs/results
+
+Each run starts services of its own with the embedded checkpoint. Exit status 1 if an objective was missed.
+"""
+
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import fields
+from http.client import HTTPConnection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import click
+
+from benchmarks.harness.options import benchmark, counted
+from benchmarks.harness.report import Report, Row
+from benchmarks.harness.timing import percentile
+from benchmarks.load.generator import ClosedLoop, message, run_closed_loop_apart
+from benchmarks.load.objectives import Level, are_met
+from benchmarks.load.target import scrape
+from benchmarks.load.texts import sentence_requests
+from benchmarks.services import Service, dragoman_service
+
+_CHECKPOINT: Final = Path("checkpoints/everyday")
+_HALF_A_HEAD: Final = b"POST /translate HTTP/1.1\r\nHost: x\r\n"
+_SLOW_HEAD: Final = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
+_LONG_TEXT: Final = "The quick brown fox jumps over the lazy dog because nobody else wanted to. " * 20
+_LONGEST_WAIT: Final = 60.0
+
+Objective = Callable[[], Iterator[Level]]
+
+
+def _service() -> Service:
+    return Service(dragoman_service(_CHECKPOINT, workers=2, precision="int8"))
+
+
+def _overload() -> Iterator[Level]:
+    """Ten times the capacity; probes and scrapes go on meanwhile."""
+    waits: dict[str, list[float]] = {"/livez": [], "/readyz": [], "/metrics": []}
+    with _service() as service:
+
+        def probe() -> None:
+            for path, seconds in waits.items():
+                seconds.append(_seconds_for(service.port, path))
+            time.sleep(0.05)
+
+        levels = _load(service, "overload", seconds=20, meanwhile=probe)
+    yield from levels
+    for path, seconds in waits.items():
+        limit = 1000 if path == "/metrics" else 100
+        measured = 1e3 * percentile(sorted(seconds), 0.99)
+        yield Level(objective=f"{path} under overload: p99", measured=measured, limit=limit, unit="ms")
+
+
+def _fairness() -> Iterator[Level]:
+    """A modest client beside a greedy one."""
+    with _service() as service:
+        levels = _load(service, "fairness", seconds=30)
+    yield from levels
+
+
+def _load(
+    service: Service, scenario: str, *, seconds: int, meanwhile: Callable[[], None] = lambda: time.sleep(0.1)
+) -> list[Level]:
+    """Put a service under a load of `benchmarks.load`, and call `meanwhile` again and again."""
+    with TemporaryDirectory() as folder:
+        options = {"scenario": scenario, "url": _url(service), "seconds": seconds, "output": folder}
+        command = [sys.executable, "-m", "benchmarks.load", *(f"--{k}={v}" for k, v in options.items())]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as generator:
+            while generator.poll() is None:
+                meanwhile()
+        results = json.loads((Path(folder) / f"load-{scenario}.json").read_text(encoding="utf-8"))["results"]
+    names = [field.name for field in fields(Level)]
+    return [Level(**{name: result[name] for name in names}) for result in results]
+
+
+def _second_signal() -> Iterator[Level]:
+    """SIGTERM drains; a second one ends the process without waiting for long texts."""
+    with _service() as service, closing(_connect(service)) as client:
+        body = json.dumps({"q": [_LONG_TEXT] * 40, "source": "en", "target": "fr"})
+        client.sendall(message("x", body, {}))
+        time.sleep(0.5)
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        is_draining = service.process.poll() is None
+        began = time.monotonic()
+        service.process.send_signal(signal.SIGTERM)
+        service.process.wait(_LONGEST_WAIT)
+        seconds = time.monotonic() - began
+    yield Level(
+        objective="second SIGTERM: until the end",
+        measured=seconds if is_draining else float("nan"),
+        limit=2,
+        unit="s",
+    )
+
+
+def _descriptors() -> Iterator[Level]:
+    """More connections than descriptors."""
+    with _service() as service, ExitStack() as crowd:
+        pid = service.process.pid
+        held = len(os.listdir(f"/proc/{pid}/fd"))
+        resource.prlimit(
+            pid, resource.RLIMIT_NOFILE, (held + 8, resource.prlimit(pid, resource.RLIMIT_NOFILE)[1])
+        )
+        for _ in range(100):
+            crowd.enter_context(closing(_connect(service))).sendall(_HALF_A_HEAD)
+        time.sleep(0.5)
+        before = service.processor_seconds()
+        time.sleep(2)
+        share = (service.processor_seconds() - before) / 2
+        crowd.close()
+        began = time.monotonic()
+        while _status(service) != 200 and time.monotonic() - began < _LONGEST_WAIT:
+            time.sleep(0.01)
+        seconds = time.monotonic() - began
+    yield Level(
+        objective="without descriptors: processor time", measured=100 * share, limit=10, unit="% of a core"
+    )
+    yield Level(objective="descriptors again: until the first answer", measured=seconds, limit=1, unit="s")
+
+
+def _slow_senders() -> Iterator[Level]:
+    """Clients that send a byte a second are closed; others do not notice them."""
+    with _service() as service, ExitStack() as crowd:
+        alone = _p99(service)
+        slow = [crowd.enter_context(closing(_connect(service))) for _ in range(50)]
+        began = time.monotonic()
+        for connection in slow:
+            connection.sendall(_SLOW_HEAD)
+        beside = _p99(service)
+        closed = []
+        while slow and time.monotonic() - began < _LONGEST_WAIT:
+            slow = [each for each in slow if not _is_closed(each)]
+            closed.append(time.monotonic() - began)
+            time.sleep(0.2)
+        longest = closed[-1] if closed and not slow else float("nan")
+    yield Level(objective="slow senders: until all are closed", measured=longest, limit=10, unit="s")
+    yield Level(objective="p99 beside slow senders, in times of alone", measured=beside / alone, limit=2)
+
+
+def _paths() -> Iterator[Level]:
+    """10,000 paths that do not exist."""
+    draw = random.Random(1)
+    with _service() as service:
+        connection = HTTPConnection("127.0.0.1", service.port, timeout=30)
+        counts = []
+        # The first path that is not found adds the series of all of them.
+        for count in (1, 10_000):
+            for _ in range(count):
+                connection.request("GET", f"/{draw.getrandbits(64):x}")
+                connection.getresponse().read()
+            counts.append(len(scrape(_url(service))))
+        connection.close()
+    yield Level(objective="series that 10,000 random paths added", measured=counts[1] - counts[0], limit=0)
+
+
+OBJECTIVES: Final[Mapping[str, Objective]] = {
+    "overload": _overload,
+    "fairness": _fairness,
+    "second-signal": _second_signal,
+    "descriptors": _descriptors,
+    "slow-senders": _slow_senders,
+    "paths": _paths,
+}
+"""What is measured, by the name that `--only` takes."""
+
+
+def _url(service: Service) -> str:
+    return f"http://127.0.0.1:{service.port}"
+
+
+def _connect(service: Service) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", service.port), timeout=_LONGEST_WAIT)
+
+
+def _seconds_for(port: int, path: str) -> float:
+    """Seconds until a path is answered on a new connection; a lost connection counts as the longest."""
+    began = time.monotonic()
+    connection = HTTPConnection("127.0.0.1", port, timeout=_LONGEST_WAIT)
+    try:
+        connection.request("GET", path)
+        connection.getresponse().read()
+    except OSError:
+        return _LONGEST_WAIT
+    finally:
+        connection.close()
+    return time.monotonic() - began
+
+
+def _status(service: Service) -> int:
+    connection = HTTPConnection("127.0.0.1", service.port, timeout=_LONGEST_WAIT)
+    try:
+        connection.request("POST", "/translate", sentence_requests()[0], {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+def _p99(service: Service) -> float:
+    """Seconds of the slowest hundredth of the requests of four connections."""
+    job = ClosedLoop(port=service.port, bodies=sentence_requests(), concurrency=4, seconds=5.0)
+    return percentile(sorted(seconds for _, seconds, _ in run_closed_loop_apart(job).samples), 0.99)
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Whether the other end has closed; sends one more byte if not."""
+    connection.settimeout(0)
+    try:
+        while received := connection.recv(4096):
+            del received
+        return True
+    except BlockingIOError:
+        connection.sendall(b"a")
+        return False
+    except OSError:
+        return True
+
+
+def _rows(runs: Sequence[Sequence[Level]]) -> Iterator[Row]:
+    """One row an objective, with what each run measured."""
+    for levels in zip(*runs, strict=True):
+        found = [level.row() for level in levels]
+        figures = {f"run {number + 1}": row["measured"] for number, row in enumerate(found)}
+        verdict = "met" if are_met(levels) else "MISSED"
+        yield {
+            "objective": found[0]["objective"],
+            "must be": found[0]["must be"],
+            **figures,
+            "verdict": verdict,
+        }
+
+
+@benchmark
+@counted("runs", 3, "How often each objective is measured.")
+@click.option("--only", multiple=True, type=click.Choice(list(OBJECTIVES)), help="Measure these alone.")
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for the report.")
+def main(runs: int, only: Sequence[str], output: Path | None) -> None:
+    """Measure the service's objectives in seconds on a machine that does nothing else."""
+    report = Report("objectives", {"runs": runs}, [2])
+    report.notes.append("Service and generator share the machine. An objective is met if every run meets it.")
+    chosen = only or list(OBJECTIVES)
+    measured = [[level for name in chosen for level in OBJECTIVES[name]()] for _ in range(runs)]
+    report.add("Objectives", list(_rows(measured)))
+    click.echo(report.markdown())
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / "objectives.md").write_text(report.markdown(), encoding="utf-8")
+    if not all(map(are_met, measured)):
+        raise click.exceptions.Exit(1)
+
+
+if __name__ == "__main__":
+    main()
