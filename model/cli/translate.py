@@ -1,7 +1,7 @@
 """`dragoman translate`: translates lines, a document or a corpus, from a file or standard input."""
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path, PurePath
@@ -22,6 +22,7 @@ from model.cli.options import (
 from model.cli.resumable_output import HashedLines, ResumableOutput
 from model.cli.text_files import STANDARD, is_file_of, written
 from model.text.formats.formats import FORMATTED, read_file, suffix_of
+from model.text.glossary import read_entries
 from model.translation.text_lines import LineForm, read_lines
 
 if TYPE_CHECKING:
@@ -90,6 +91,12 @@ class _FileOrCorpus(click.File):
     help="The column of a corpus' Parquet files that is translated.",
 )
 @click.option(
+    "--glossary",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="UTF-8 text with a term, a tab and its translation in each line, which translations must contain.",
+)
+@click.option(
     "--progress/--no-progress",
     default=None,
     help="Show sentences per second, and lines; by default only on a terminal.",
@@ -106,6 +113,7 @@ def translate(
     resume: bool,
     on: str | None,
     text_column: str,
+    glossary: Path | None,
     progress: bool | None,
     languages: Languages,
     setup: Setup,
@@ -135,6 +143,8 @@ def translate(
     if isinstance(file, str):
         if document or output == STANDARD:
             raise Misuse("a corpus needs --output, and does not go with --document")
+        if glossary is not None:
+            raise Misuse("--glossary does not go with a corpus")
         corpus_job = _corpus_job(languages, setup, decoding, form, skips_long=skip_long)
         _translate_corpus(file, output, text_column, on, corpus_job)
         return
@@ -157,17 +167,18 @@ def translate(
     is_formatted = suffix in FORMATTED and not (document or pairs or column or resume or skip_long)
     if is_formatted and output != STANDARD and PurePath(output).suffix.lower() != suffix:
         raise Misuse(f"--output must end in {suffix}, as FILE does, but is {output}")
+    entries = None if glossary is None else _entries(glossary)
     translator = setup.load()
     options = translator.card.options(decoding) if decoding else None
     if is_formatted:
-        _translate_file(translator, Path(file.name), output, languages, options, progress)
+        _translate_file(translator, Path(file.name), output, languages, options, entries, progress)
         return
     lines = read_lines(file)
     sample = list(lines if document else islice(lines, 1 if file.isatty() else _SAMPLE_LINES))
     pair = languages.resolve(
         translator.card, "".join(form.source(line, f"line {n}") for n, line in enumerate(sample, 1))
     )
-    job = _Job(translator, pair, options, form, skip_long, progress)
+    job = _Job(translator, pair, options, form, skip_long, progress, entries)
     hashed = HashedLines(chain(sample, lines))
     done = 0 if unfinished is None else unfinished.resume(_command(job, setup, decoding), hashed)
     with written(output) if unfinished is None else unfinished.appended() as target:
@@ -183,6 +194,7 @@ def translate(
     if job.cut:
         those = "sentences" if document else _counted(job.cut)
         click.echo(f"{those} ended by the length limit", err=True)
+    _tell_missing(job.missing)
 
 
 def _corpus_job(
@@ -229,6 +241,7 @@ def _translate_file(
     output: str,
     languages: Languages,
     options: "DecodeOptions | None",
+    glossary: Mapping[str, str] | None,
     shows_progress: bool | None,
 ) -> None:
     """Translates a file whose format is kept."""
@@ -237,12 +250,19 @@ def _translate_file(
     with progress_bar("sentences", wanted=shows_progress) as bar:
         buffer = io.BytesIO()
         translations = translator.translate_file(
-            file, buffer, source=source, target=target, options=options, progress=bar.update
+            file,
+            buffer,
+            source=source,
+            target=target,
+            options=options,
+            glossary=glossary,
+            progress=bar.update,
         )
     with written(output) as result:
         result.write(buffer.getvalue())
     if not all(translation.is_finished for translation in translations):
         click.echo("sentences ended by the length limit", err=True)
+    _tell_missing({term.source for translation in translations for term in translation.missing_terms})
 
 
 @dataclass(frozen=True)
@@ -251,7 +271,9 @@ class _Job:
 
     Attributes:
         too_long: Names of the lines that were left empty: `line N`.
+        glossary: The translation that each term must have.
         cut: Names of the lines whose translation its length limit ended.
+        missing: Terms that a translation lacks.
     """
 
     translator: "Translator"
@@ -260,8 +282,10 @@ class _Job:
     form: LineForm
     skips_long: bool
     shows_progress: bool | None
+    glossary: Mapping[str, str] | None = None
     too_long: list[str] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)
 
     def document(self, text: str) -> str:
         """Returns the translation of one text, with progress by sentences."""
@@ -297,8 +321,10 @@ class _Job:
             options=self.options,
             fields=fields,
             too_long=self.too_long.append if self.skips_long else None,
+            glossary=self.glossary,
             progress=progress,
         )
+        self.missing.update(term.source for each in translations for term in each.missing_terms)
         self.cut.extend(name for name, each in zip(fields, translations, strict=True) if not each.is_finished)
         return [translation.text for translation in translations]
 
@@ -316,8 +342,21 @@ def _command(job: _Job, setup: Setup, decoding: Mapping[str, object]) -> dict[st
         "--precision": job.translator.precision,
         "--shortlist": job.translator.has_shortlist,
         "--retry-degenerate": setup.retry_degenerate,
+        **({"--glossary": job.glossary} if job.glossary else {}),
         **{f"--{name.replace('_', '-')}": value for name, value in decoding.items()},
     }
+
+
+def _entries(file: Path) -> dict[str, str]:
+    try:
+        return read_entries(file.read_text("utf-8"), "--glossary")
+    except UnicodeDecodeError as error:
+        raise Misuse(f"--glossary must be UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _tell_missing(terms: Collection[str]) -> None:
+    if terms:
+        click.echo(f"terms of the glossary that a translation lacks: {', '.join(sorted(terms))}", err=True)
 
 
 def _counted(lines: Sequence[str]) -> str:

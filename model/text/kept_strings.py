@@ -50,8 +50,8 @@ _KEPT = re.compile(f"{KEPT_TAG}|(?P<figure>{'|'.join(_FIGURES)})|{'|'.join(_PLAC
 _HINT = re.compile(r"[{%`<&@$\d\u20e3\u2190-\u2bff\ud800-\uf8ff\U00010000-\U0010ffff]")
 _NUMBER = re.compile(r"\d+")
 _FEW = 683
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-_BOUNDARY = re.compile(f"\\s|$|(?={_UNSPACED.pattern})")
+UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_BOUNDARY = re.compile(f"\\s|$|(?={UNSPACED.pattern})")
 _OPENING = "([{<«‹\"'“„‘-–—/"
 _LONGEST = 400
 
@@ -162,7 +162,7 @@ def _matches(text: str, keep: Sequence[str]) -> Iterator[re.Match[str]]:
 
 def _whole(string: str) -> str:
     """Returns a pattern for a string, as whole words where its language has spaces between words."""
-    is_word = [edge.isalnum() and _UNSPACED.match(edge) is None for edge in (string[:1], string[-1:])]
+    is_word = [edge.isalnum() and UNSPACED.match(edge) is None for edge in (string[:1], string[-1:])]
     return r"(?<!\w)" * is_word[0] + re.escape(string) + r"(?!\w)" * is_word[1]
 
 
@@ -210,5 +210,5 @@ def _inserted(translation: str, string: KeptString) -> str:
     boundaries = (match.start() for match in _BOUNDARY.finditer(translation))
     place = min((0, *boundaries), key=lambda each: abs(each - wanted))
     head, tail = translation[:place], translation[place:].lstrip()
-    is_apart = _UNSPACED.search(translation) is None
+    is_apart = UNSPACED.search(translation) is None
     return (" " if is_apart else "").join(part for part in (head.rstrip(), string.text, tail) if part)

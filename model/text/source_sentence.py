@@ -18,6 +18,7 @@ from model.text.casing import (
     with_capital_initial,
     with_small_initial,
 )
+from model.text.glossary import Glossary, Term
 from model.text.kept_strings import KeptString, with_kept_strings, with_numbers
 from model.text.normalisation import clean
 from model.text.tags import Tag, without_tags
@@ -25,6 +26,8 @@ from model.text.tokenizer import Tokenizer
 
 Casing = Literal["unchanged", "capitals", "capital_initial"]
 """The casing that was removed from the ids: none; capitals throughout; the first letter's capital."""
+
+_NO_TERMS = Glossary({})
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class SourceSentence:
         ids: The token ids that the network reads.
         casing: How the casing of `ids` differs from that of the sentence.
         kept: Strings that its translation must repeat, and the numbers that `ids` have in their place.
+        terms: Terms of a glossary, whose translations `ids` have in their place.
         tags: The tags that stood in it, which its translation gets too (`model.text.tag_placement`).
     """
 
@@ -45,10 +49,18 @@ class SourceSentence:
     ids: tuple[int, ...]
     casing: Casing = "unchanged"
     kept: tuple[KeptString, ...] = ()
+    terms: tuple[Term, ...] = ()
     tags: tuple[Tag, ...] = ()
 
     @classmethod
-    def read(cls, text: str, pair: tuple[str, str], tokenizer: Tokenizer, keep: Sequence[str] = ()) -> Self:
+    def read(
+        cls,
+        text: str,
+        pair: tuple[str, str],
+        tokenizer: Tokenizer,
+        keep: Sequence[str] = (),
+        glossary: Glossary | None = None,
+    ) -> Self:
         """Cleans and tokenises a sentence.
 
         A model of another project reads the sentence as it stands. Otherwise a lone word loses its first
@@ -61,29 +73,38 @@ class SourceSentence:
             pair: Codes of its language and of the target language.
             tokenizer: The checkpoint's tokenizer.
             keep: Strings that are not translated, in addition to placeholders and the like.
+            glossary: Terms with a given translation.
         """
         text, tags = without_tags(text)
-        sentence = cls._without_tags(text, pair, tokenizer, keep)
+        sentence = cls._without_tags(text, pair, tokenizer, keep, glossary or _NO_TERMS)
         return dataclasses.replace(sentence, tags=tags) if tags else sentence
 
     @classmethod
     def _without_tags(
-        cls, text: str, pair: tuple[str, str], tokenizer: Tokenizer, keep: Sequence[str]
+        cls,
+        text: str,
+        pair: tuple[str, str],
+        tokenizer: Tokenizer,
+        keep: Sequence[str],
+        glossary: Glossary,
     ) -> Self:
         source, target = pair
         encode = partial(tokenizer.encode, source_language=source, target_language=target)
         cleaned = clean(text)
         read, kept = with_numbers(cleaned, keep)
         if tokenizer.settings.is_foreign:
-            return cls(text, cleaned, tuple(encode(read if kept else text)), kept=kept)
+            read, terms = glossary.apply(read)
+            return cls(text, cleaned, tuple(encode(read if kept or terms else text)), kept=kept, terms=terms)
         if is_in_capitals(read):
-            return cls(text, cleaned, tuple(encode(as_read(read, source))), "capitals", kept)
+            read, terms = glossary.apply(as_read(read, source), ignores_case=True)
+            return cls(text, cleaned, tuple(encode(read)), "capitals", kept, terms)
+        read, terms = glossary.apply(read)
         ids = encode(read, is_clean=True)
-        if is_capitalised_word(read):
+        if is_capitalised_word(read) and not terms:
             small = encode(with_small_initial(read, source))
             if len(small) == len(encode("")) + 1 < len(ids):
                 return cls(text, cleaned, tuple(small), "capital_initial", kept)
-        return cls(text, cleaned, tuple(ids), kept=kept)
+        return cls(text, cleaned, tuple(ids), kept=kept, terms=terms)
 
     def restore_casing(self, translation: str, language: str) -> str:
         """Returns a translation, or the beginning of one, in the casing of the sentence.

@@ -13,8 +13,16 @@ from typing import Self
 
 from model.checkpoint.card import ModelCard, Pair
 from model.errors import TextTooLongError
-from model.request import DecodeOptions, DecodeRequest, Hypothesis
+from model.request import (
+    MAX_PHRASE_TOKENS,
+    MAX_PHRASES,
+    DecodeOptions,
+    DecodeRequest,
+    Hypothesis,
+    Phrase,
+)
 from model.text.document import Document, Splitting
+from model.text.glossary import Glossary
 from model.text.languages import canonical_code, known_code
 from model.text.sentences import middle
 from model.text.source_sentence import SourceSentence
@@ -52,6 +60,7 @@ class DocumentTranslation:
         field: str = "q",
         splitting: Splitting = "sentences",
         keep: Sequence[str] = (),
+        glossary: Glossary | None = None,
         divides: bool = True,
     ) -> Self:
         """Splits a text and encodes its sentences.
@@ -68,6 +77,7 @@ class DocumentTranslation:
             field: Name of the text in error messages, e.g. `q[3]`.
             splitting: Where the sentences end.
             keep: Strings that are not translated, in addition to placeholders and the like.
+            glossary: Terms with a given translation.
             divides: Whether sentences over the limit are divided.
 
         Raises:
@@ -78,7 +88,8 @@ class DocumentTranslation:
             return cls(Document(language=source, sentences=(), gaps=(text,)), target, (), ())
         document = Document.split(text, source, splitting)
         began = time.monotonic()
-        sentences = [SourceSentence.read(each, pair, tokenizer, keep) for each in document.sentences]
+        read = partial(SourceSentence.read, pair=pair, tokenizer=tokenizer, keep=keep, glossary=glossary)
+        sentences = [read(each) for each in document.sentences]
         encode_seconds = time.monotonic() - began
         spelt = [tokenizer.can_spell(sentence.ids) for sentence in sentences]
         if not all(spelt):
@@ -86,7 +97,6 @@ class DocumentTranslation:
             sentences = list(compress(sentences, spelt))
         longest = max((len(sentence.ids) for sentence in sentences), default=0)
         if divides and longest > card.max_source_length:
-            read = partial(SourceSentence.read, pair=pair, tokenizer=tokenizer, keep=keep)
             parts = [list(_parts(each, read, card.max_source_length)) for each in document.sentences]
             document = document.dividing(parts)
             sentences = [read(each) for each in document.sentences]
@@ -99,6 +109,7 @@ class DocumentTranslation:
                 sentence.ids,
                 _options(options, sentence, card.max_target_length),
                 start_ids=start_ids,
+                phrases=_phrases(sentence, tokenizer) if sentence.terms else (),
             )
             for sentence in sentences
         )
@@ -207,6 +218,18 @@ def _options(options: DecodeOptions, sentence: SourceSentence, limit: int) -> De
     if options.length_bounds(len(sentence.ids), limit)[1] < limit:
         return options
     return dataclasses.replace(options, max_length=limit, min_length=min(options.min_length, limit))
+
+
+def _phrases(sentence: SourceSentence, tokenizer: Tokenizer) -> tuple[Phrase, ...]:
+    """Returns the translations of a sentence's terms for the decoder, as many as it accepts."""
+    phrases: dict[Phrase, None] = {}
+    num_tokens = 0
+    for term in sentence.terms:
+        phrase = term.spellings(tokenizer)
+        num_tokens += sum(map(len, phrase))
+        if phrase and num_tokens <= MAX_PHRASE_TOKENS and len(phrases) < MAX_PHRASES:
+            phrases[phrase] = None
+    return tuple(phrases)
 
 
 def _score_per_token(hypotheses: Sequence[Hypothesis]) -> float:

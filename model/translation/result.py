@@ -6,6 +6,7 @@ from typing import Self
 
 from model.errors import DecodingError
 from model.request import DecodeRequest, Hypothesis
+from model.text.glossary import Term
 from model.text.source_sentence import SourceSentence
 from model.text.tag_placement import Side, set_tags
 from model.text.tags import without_tags
@@ -84,6 +85,12 @@ class SentenceTranslation:
         """Text of the best hypothesis."""
         return self.texts[0]
 
+    @property
+    def missing_terms(self) -> tuple[Term, ...]:
+        """The terms of the glossary whose translation is not in the text."""
+        text, _ = without_tags(self.text) if self.sentence.tags else (self.text, ())
+        return tuple(term for term in self.sentence.terms if not term.is_in(text))
+
 
 def finished_text(sentence: SourceSentence, hypothesis: Hypothesis, target: str, tokenizer: Tokenizer) -> str:
     """Returns the text of a translation, with the casing, the kept strings and the tags of its source.
@@ -132,6 +139,11 @@ class Translation(str):
     def text(self) -> str:
         """The best translation as a plain string."""
         return str(self)
+
+    @property
+    def missing_terms(self) -> tuple[Term, ...]:
+        """The terms of the glossary that a sentence contains, but its translation lacks, each once."""
+        return tuple(dict.fromkeys(term for each in self.sentences for term in each.missing_terms))
 
     @property
     def is_finished(self) -> bool:

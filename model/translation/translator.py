@@ -3,7 +3,7 @@
 The service takes the same steps (`document_translation`) around its own queue: its translations are equal.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Splitting
 from model.text.formats.formats import read_file, suffix_of
 from model.text.formats.markup import layout_of
+from model.text.glossary import Glossary
 from model.text.tokenizer import Tokenizer
 from model.translation.document_translation import (
     DocumentTranslation,
@@ -178,6 +179,7 @@ class Translator:
         fields: Sequence[str] | None = None,
         too_long: Callable[[str], object] | None = None,
         splitting: Splitting = "sentences",
+        glossary: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> Translation: ...
 
@@ -192,6 +194,7 @@ class Translator:
         fields: Sequence[str] | None = None,
         too_long: Callable[[str], object] | None = None,
         splitting: Splitting = "sentences",
+        glossary: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> list[Translation]: ...
 
@@ -205,6 +208,7 @@ class Translator:
         fields: Sequence[str] | None = None,
         too_long: Callable[[str], object] | None = None,
         splitting: Splitting = "sentences",
+        glossary: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> Translation | list[Translation]:
         """Translates one text or several texts of any length; all their sentences share batches.
@@ -221,6 +225,8 @@ class Translator:
             too_long: Called with the name of each text that has a sentence over the checkpoint's limit. The
                 translation of such a text is only the line breaks at its end. None divides such sentences.
             splitting: Where the sentences of a text end.
+            glossary: The translation that each term must have. `missing_terms` of a translation names those
+                that it lacks.
             progress: Called with the number of sentences done since the last call.
 
         Returns:
@@ -242,6 +248,7 @@ class Translator:
                 fields=fields,
                 too_long=too_long,
                 splitting=splitting,
+                glossary=glossary,
                 progress=progress,
             )
             return translation
@@ -253,6 +260,7 @@ class Translator:
             pair=pair,
             options=options or self.card.decoding,
             splitting=splitting,
+            glossary=Glossary(glossary) if glossary else None,
             divides=too_long is None,
         )
         documents = []
@@ -278,6 +286,7 @@ class Translator:
         source: str,
         target: str,
         options: DecodeOptions | None = None,
+        glossary: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> list[Translation]:
         """Translates a file; its layout, links, code and formats stay.
@@ -288,6 +297,7 @@ class Translator:
             source: Language code.
             target: Language code.
             options: How to decode; None uses the checkpoint's defaults.
+            glossary: The translation that each term must have.
             progress: Called with the number of sentences done since the last call.
 
         Returns:
@@ -306,6 +316,7 @@ class Translator:
             options=options,
             fields=["file"] * len(texts),
             splitting=content.splitting,
+            glossary=glossary,
             progress=progress,
         )
         remaining = iter(translations)

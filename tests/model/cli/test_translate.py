@@ -101,6 +101,25 @@ def test_options_reach_the_decoder(run: Run) -> None:
     assert "Merci".startswith(result.stdout)
 
 
+def test_translations_contain_the_terms_of_a_glossary(run: Run, tmp_path: Path) -> None:
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("Thank you\tBonjour\ncat\tchien\n")
+    translate = ("translate", "-s", "en", "-t", "fr", "--glossary", glossary)
+    result = run(*translate, stdin="Thank you.\nGood morning.")
+    assert (result.exit_code, result.stderr) == (0, "")
+    first, second = result.stdout.split("\n")
+    assert "Bonjour" in first
+    assert second == "Bonjour."
+    (tmp_path / "in.md").write_text("# Thank you.\n")
+    assert "Bonjour" in run(*translate, tmp_path / "in.md").stdout
+    short = run(*translate, "--max-length", "1", stdin="The cat sleeps.")
+    assert "terms of the glossary that a translation lacks: cat" in short.stderr
+    glossary.write_bytes(b"\xff\tb")
+    assert "--glossary must be UTF-8" in run(*translate, stdin="Thank you.").stderr
+    glossary.write_text("a")
+    assert "`--glossary` must have two columns" in run(*translate, stdin="Thank you.").stderr
+
+
 def test_a_choice_of_checkpoints_must_be_made(run: Run, tiny_checkpoint: Path, tmp_path: Path) -> None:
     text = ["-s", "en", "-t", "fr"]
     empty = run("translate", *text, "--checkpoint", tmp_path, stdin="Thank you.")

@@ -1,0 +1,53 @@
+"""Terms of a glossary in translations by the embedded checkpoint."""
+
+from model.request import MAX_PHRASES
+from model.translation.translator import Translator
+from tests.embedded import EMBEDDED
+
+TERMS = {
+    "boiler": "chaudière",
+    "invoice": "facture proforma",
+    "umbrella": "ombrelle",
+    "lawn mower": "tondeuse à gazon",
+    "main hall": "grand salon",
+    "ticket": "titre de transport",
+    "Dragoman": "Dragoman",
+}
+SENTENCES = [
+    "The boiler in the kitchen is broken.",
+    "Please send the invoice to our office. She left her umbrella on the train.",
+    "My neighbour bought a new lawn mower yesterday.",
+    "The meeting starts at nine in the main hall.",
+    "WHERE CAN I BUY A TICKET?",
+    "<b>Dragoman</b> printed the invoice, and the ticket.",
+    "There is none here.",
+]
+
+
+def test_the_terms_of_a_glossary_are_in_the_translations() -> None:
+    translator = Translator.load(EMBEDDED, device="cpu")
+    plain = translator.translate(SENTENCES, source="en", target="fr")
+    bound = translator.translate(SENTENCES, source="en", target="fr", glossary=TERMS)
+    for source, translation in zip(SENTENCES, bound, strict=True):
+        found = {term for term in TERMS if term.lower() in source.lower()}
+        assert {t.source for each in translation.sentences for t in each.sentence.terms} == found
+        assert all(TERMS[term].lower() in translation.lower() for term in found)
+        assert translation.missing_terms == ()
+    assert bound[-1] == plain[-1]
+    assert sum(ours == theirs for ours, theirs in zip(bound, plain, strict=True)) == 1
+    greedy = translator.card.options({"strategy": "greedy"})
+    for translation in translator.translate(
+        SENTENCES, source="en", target="fr", glossary=TERMS, options=greedy
+    ):
+        assert translation.missing_terms == ()
+
+
+def test_terms_beyond_the_number_that_is_decoded_are_told_where_they_are_missing() -> None:
+    words = [f"zq{letter}" for letter in "abcdefghijklmnopqrstuv"]
+    translator = Translator.load(EMBEDDED, device="cpu")
+    glossary = {word: f"xv{word}w" for word in words}
+    translation = translator.translate(", ".join(words), source="en", target="fr", glossary=glossary)
+    (sentence,) = translation.sentences
+    assert len(sentence.request.phrases) <= MAX_PHRASES < len(words) == len(sentence.sentence.terms)
+    absent = {word for word in words if glossary[word] not in translation}
+    assert {term.source for term in translation.missing_terms} == absent
