@@ -1,12 +1,13 @@
 """A replica: the whole service as a Ray actor, which answers the requests that fronts send to it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
 from ray import serve
 from starlette.types import Message, Scope
 
+from app.backend import Backend
 from app.cluster.autoscaling import QUEUED_TOKENS
 from app.cluster.messages import answer
 from app.cluster.metrics_board import publish
@@ -21,15 +22,18 @@ class Replica:
 
     Args:
         settings: Settings of the service by their names in lower case; the others come from the environment.
+        backend: Makes what decodes.
 
     Raises:
         TranslationError: If a model cannot be loaded; Ray Serve then keeps the replicas that it has.
     """
 
-    async def __init__(self, settings: Mapping[str, str]) -> None:  # type: ignore[misc]
+    async def __init__(  # type: ignore[misc]
+        self, settings: Mapping[str, str], backend: Callable[[Settings], Backend] = EngineBackend
+    ) -> None:
         self._settings = Settings(**settings)  # type: ignore[arg-type]
         set_up_logs(self._settings.log_level)
-        self._app = create_app(self._settings, EngineBackend(self._settings))
+        self._app = create_app(self._settings, backend(self._settings))
         self._context = self._app.state.context
         self._lifespan = self._app.router.lifespan_context(self._app)
         await self._lifespan.__aenter__()

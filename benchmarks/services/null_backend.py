@@ -1,9 +1,10 @@
-"""Our service with an engine that answers at once: what is left is HTTP, text and queueing.
+"""Our service with an engine that answers at once, or after a sleep: what is left is HTTP, text and queueing.
 
 It answers with the source's tokens in reverse: a copy of the source would get a second attempt.
 """
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -27,10 +28,11 @@ _MOST_SENTENCES = 256
 
 
 class _NullEngine:
-    """See Engine; one step decodes every sentence that was added."""
+    """See Engine; one step decodes every sentence that was added, and sleeps some seconds for each."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         self._added: list[Sentence] = []
+        self._seconds = seconds
 
     @property
     def is_idle(self) -> bool:
@@ -53,6 +55,7 @@ class _NullEngine:
 
     def step(self, observer: Observer, *, max_steps: int) -> Progress:
         sentences, self._added = self._added, []
+        time.sleep(self._seconds * len(sentences))
         observer.encoded(0.0)
         for _ in sentences:
             observer.first_token(0.0)
@@ -73,12 +76,17 @@ class _NullEngine:
         pass
 
 
-class _NullBackend:
-    """A checkpoint's tokenizer and card, and an engine without a network."""
+class NullBackend:
+    """A checkpoint's tokenizer and card, and an engine without a network.
+
+    Args:
+        folder: The checkpoint folder.
+        seconds: Time that the engine sleeps for each sentence.
+    """
 
     workers = 1
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, seconds: float = 0.0) -> None:
         checkpoint = load_checkpoint(folder)
         self._model = Model(
             card=checkpoint.card,
@@ -90,7 +98,7 @@ class _NullBackend:
         )
         self._loaded = LoadedModel(
             tokenizer=checkpoint.tokenizer,
-            engines=(_NullEngine(),),
+            engines=(_NullEngine(seconds),),
             device="cpu",
             precision="float32",
             memory_bytes=0,
@@ -98,18 +106,22 @@ class _NullBackend:
         )
 
     def list_models(self) -> Sequence[Model]:
+        """See Backend."""
         return [self._model]
 
     def load(self, model: Model) -> LoadedModel:
+        """See Backend."""
         return self._loaded
 
     def verify(self, model: Model) -> None:
-        pass
+        """See Backend."""
 
     def memory(self) -> Mapping[str, int]:
+        """See Backend."""
         return {}
 
     def graphs(self) -> Mapping[str, int]:
+        """See Backend."""
         return {}
 
 
@@ -144,7 +156,7 @@ def main(checkpoint: Path, port: int, processes: int) -> None:
 def _serve(
     settings: Settings, process: ServiceProcess | None = None, listener: Listener | None = None
 ) -> None:
-    backend = _NullBackend(settings.checkpoint[0])
+    backend = NullBackend(settings.checkpoint[0])
     serve(create_app(settings, backend, process=process), settings, listener)
 
 

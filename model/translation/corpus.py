@@ -70,6 +70,7 @@ class Part:
         tokens: Number of target tokens.
         too_long: Numbers of the lines that were left empty, because they are over the checkpoint's limit.
         cut: Numbers of the lines whose translation its length limit ended.
+        sentences: Number of sentences that were translated.
     """
 
     sha256: str
@@ -78,6 +79,7 @@ class Part:
     tokens: int
     too_long: Sequence[int] = ()
     cut: Sequence[int] = ()
+    sentences: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +134,7 @@ class CorpusJob:
             sum(len(each.best.token_ids) for translation in translations for each in translation.sentences),
             [numbers[name] for name in too_long],
             [numbers[name] for name, each in zip(names, translations, strict=True) if not each.is_finished],
+            sum(len(translation.sentences) for translation in translations),
         )
 
 
@@ -162,6 +165,7 @@ class Corpus:
         self._source_fs, self._source = _opened(source)
         self._output_fs, self._output = _opened(output)
         self._column = column
+        self._kept: frozenset[str] = frozenset()
         if (type(self._source_fs), self._source) == (type(self._output_fs), self._output):
             raise ConfigError("output", "another folder than the input", output)
         if not self._source_fs.exists(self._source):
@@ -205,6 +209,8 @@ class Corpus:
                     raise ConfigError("output", requirement, f"begun with another: {value}")
         else:
             self._write(path, json.dumps(command))
+        # Parts of earlier runs, which are not work of this one.
+        self._kept = frozenset(self._output_fs.find(self._path(_PARTS)))
 
     def shards(self, file: str) -> Iterator[Shard]:
         """Yields the shards of a file that have no part yet.
@@ -234,21 +240,29 @@ class Corpus:
         """
         report = FileReport(file)
         with self._written(file) as target:
-            for part in self._parts(file):
+            for index, part in enumerate(self._parts(file)):
                 target.add(part)
-                report.add(part)
+                report.add(part, is_new=self._part_path(file, index) not in self._kept)
         self._output_fs.rm(self._path(_PARTS, file), recursive=True)
         return report
 
     def report(self, files: Sequence["FileReport"], seconds: float) -> dict[str, object]:
-        """Write and return `report.json`: figures of this run, and the lines that could not be translated."""
-        lines, tokens = sum(each.lines for each in files), sum(each.tokens for each in files)
+        """Write and return `report.json`.
+
+        It has figures of this run, the lines that were left empty and those that the length limit ended.
+        """
+        lines, kept = sum(each.lines for each in files), sum(each.kept_lines for each in files)
+        done = {
+            "lines": lines - kept,
+            "sentences": sum(each.sentences for each in files),
+            "target_tokens": sum(each.tokens for each in files),
+        }
         report: dict[str, object] = {
             "files": len(files),
-            "lines": lines,
-            "target_tokens": tokens,
+            "kept_lines": kept,
             "seconds": round(seconds, 1),
-            "lines_per_second": round(lines / max(seconds, 1e-9), 1),
+            **done,
+            **{f"{name}_per_second": round(count / max(seconds, 1e-9), 1) for name, count in done.items()},
             "too_long": {each.file: each.too_long for each in files if each.too_long},
             "cut": {each.file: each.cut for each in files if each.cut},
         }
@@ -320,23 +334,31 @@ class FileReport:
     Attributes:
         file: Its name.
         lines: Number of its lines or rows.
-        tokens: Number of target tokens.
+        kept_lines: How many of them an earlier run translated.
+        sentences: Number of sentences that this run translated.
+        tokens: Number of target tokens of this run.
         too_long: Numbers of the lines that were left empty.
         cut: Numbers of the lines whose translation its length limit ended.
     """
 
     file: str
     lines: int = 0
+    kept_lines: int = 0
+    sentences: int = 0
     tokens: int = 0
     too_long: list[int] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
 
-    def add(self, part: Part) -> None:
-        """Add the figures of the next part."""
+    def add(self, part: Part, *, is_new: bool) -> None:
+        """Add the figures of the next part, which this run or an earlier one translated."""
         self.lines += len(part.lines)
-        self.tokens += part.tokens
         self.too_long += part.too_long
         self.cut += part.cut
+        if is_new:
+            self.sentences += part.sentences
+            self.tokens += part.tokens
+        else:
+            self.kept_lines += len(part.lines)
 
 
 class _TextTarget:

@@ -103,12 +103,13 @@ def test_a_run_that_was_interrupted_anywhere_is_continued(
     first, second = CapitalsTranslator(most_calls=most_calls), CapitalsTranslator()
     for translator in (first, second):
         try:
-            translate_corpus(Corpus(str(source), str(tmp_path / "out")), job(translator=translator))
+            report = translate_corpus(Corpus(str(source), str(tmp_path / "out")), job(translator=translator))
         except KeyboardInterrupt:
             assert translator is first
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert len(first.calls) == most_calls
     assert len(first.calls) + len(second.calls) == 5
+    assert report["lines"] == sum(map(len, second.calls))
 
 
 def test_a_shard_that_is_translated_twice_is_written_once(source: Path, tmp_path: Path) -> None:
