@@ -100,7 +100,12 @@ class Trainer:
                 self.save()
             if reason != "interrupted" and not self._is_validated:
                 self._validate()
+            self._wait_for_writes()
         return reason
+
+    def _wait_for_writes(self) -> None:
+        if self._writer is not None:
+            self._writer.wait()
 
     def _advance(self) -> None:
         """One update, and what is due after it."""
@@ -162,6 +167,7 @@ class Trainer:
             if check_weights:
                 self._updater.require_finite_weights(self.position.step)
         except DivergenceError as error:
+            self._wait_for_writes()
             kept = self._folder.good_checkpoint or "none yet"
             advice = "try a lower learning rate or a longer warm-up"
             raise DivergenceError(f"{error}; last good checkpoint: {kept}; {advice}") from error
@@ -191,10 +197,10 @@ class Trainer:
         self.save()
 
     def save(self) -> None:
-        """Save everything that `resume` restores.
+        """Save everything that `resume` restores; it is written while training continues.
 
         Raises:
-            TrainingError: If it cannot be written; the previous state is kept.
+            TrainingError: If an earlier state cannot be written; the one before it is kept.
         """
         self._is_saved = True
         if self._writer is None:

@@ -32,7 +32,7 @@ _COLLECTIVE_TIMEOUT = timedelta(days=30)
 """Long, because others wait while the first process prepares a corpus; a lost process fails at once."""
 _GPU_TIMEOUT = timedelta(hours=1)
 """NCCL notices a lost process only by this. Nothing but gradients goes through it, and the longest wait for
-them is another process's compilation of the network, its validation, or its writing of a checkpoint."""
+them is another process's compilation of the network, its validation, or a disk that the run outpaces."""
 _RENDEZVOUS_TIMEOUT = timedelta(minutes=10)
 """How long processes wait for each other at the start."""
 _POLL_SECONDS = 0.05

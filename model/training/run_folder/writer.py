@@ -1,9 +1,16 @@
-"""ⓔ–ⓕ Writes everything that a run leaves in its folder: log, states, checkpoints, provenance and report."""
+"""ⓔ–ⓕ Writes everything that a run leaves in its folder: log, states, checkpoints, provenance and report.
+
+States and checkpoints are copied at once and written by a thread, one after the other, so that neither this
+process nor those that wait for its gradients stop for the disk.
+"""
 
 import json
 import logging
 import shutil
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +33,9 @@ from model.training.run_folder.state import Position, save_run_state
 from model.training.validation.validator import ValidationResult
 
 logger = logging.getLogger(__name__)
+
+_MOST_PENDING = 2
+"""Writes that may wait for the disk: a checkpoint and the state that follows it."""
 
 
 class RunWriter:
@@ -67,6 +77,8 @@ class RunWriter:
         self._translations = KeptTranslations(folder.translations)
         self._retention = CheckpointRetention(folder.checkpoints, config.validation.keep_best)
         self._newest_scores: Event | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="run-writer")
+        self._pending: deque[Future[None]] = deque()
 
     def write_config(self) -> None:
         """Write the merged configuration.
@@ -98,11 +110,11 @@ class RunWriter:
         *,
         is_best: bool,
     ) -> None:
-        """Log a validation, keep its translations, and write the checkpoints that the weights deserve.
+        """Log a validation, keep its translations, and begin to write the checkpoints the weights deserve.
 
         Args:
             position: When the weights were validated.
-            weights: What was validated.
+            weights: What was validated; not to be changed afterwards.
             result: None if there is no held-out text.
             is_best: Whether no earlier score was as good.
         """
@@ -117,7 +129,7 @@ class RunWriter:
         if result is not None:
             provenance[PROVENANCE_KEY] = [sentence.to_dict() for sentence in result.golden]
         save = partial(self._save_checkpoint, weights=weights, provenance=provenance)
-        self._retention.put(position.step, score, save, is_best=is_best)
+        self._begin(partial(self._retention.put, position.step, score, save, is_best=is_best))
 
     def _save_checkpoint(
         self, folder: Path, weights: Mapping[str, Tensor], provenance: dict[str, object]
@@ -137,14 +149,37 @@ class RunWriter:
         return self._description.provenance(position, scores=self._newest_scores, mfu=mfu)
 
     def save_state(self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, object]) -> None:
-        """Save the state of the run.
+        """Copy the state of the run and begin to write it.
 
         Raises:
-            TrainingError: If it cannot be written; the previous state is kept.
+            TrainingError: If an earlier write failed; what was saved before it is kept.
         """
+        copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        self._begin(partial(self._save_state, step, copies, deepcopy(dict(values))))
+
+    def _save_state(self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, object]) -> None:
         kept = {str(step): score for step, score in self._retention.scores.items()}
         values = {**values, "text": dict(self._text), "shelf": kept}
         save_run_state(self._folder.state, step, tensors, values)
+
+    def _begin(self, write: Callable[[], None]) -> None:
+        self._settle(_MOST_PENDING - 1)
+        self._pending.append(self._thread.submit(write))
+
+    def wait(self) -> None:
+        """Wait until everything is written.
+
+        Raises:
+            TrainingError: If a state cannot be written; the previous state is kept.
+            CheckpointError: If a checkpoint cannot be written.
+            OSError: If another file cannot be written.
+        """
+        self._settle(0)
+
+    def _settle(self, most: int) -> None:
+        """Wait until at most so many writes are pending; raise what a finished one raised."""
+        while len(self._pending) > most or (self._pending and self._pending[0].done()):
+            self._pending.popleft().result()
 
     def resume(self, step: int, validated_step: int, values: Mapping[str, Any]) -> None:
         """Return to a saved state: forget what was logged and translated after it."""
@@ -155,6 +190,7 @@ class RunWriter:
 
     def finish(self, position: Position, ended_by: str) -> None:
         """Write `provenance.json` and, unless the run was interrupted, the report if the run wants one."""
+        self.wait()
         described = {**self._provenance(position), "ended_by": ended_by}
         write_text_atomically(
             self._folder.provenance, json.dumps(described, indent=2, ensure_ascii=False) + "\n"
@@ -168,5 +204,6 @@ class RunWriter:
             report_if_possible(self._folder)
 
     def close(self) -> None:
-        """Close TensorBoard's file."""
+        """End the writes that are pending, and close TensorBoard's file."""
+        self._thread.shutdown()
         self.log.close()

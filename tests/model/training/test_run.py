@@ -1,6 +1,7 @@
 import json
 import logging
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -16,11 +17,12 @@ from model.training.report.log import RunLog
 from model.training.report.page import write_report
 from model.training.run import Run, open_run
 from model.training.run_folder.checkpoint_retention import CheckpointRetention
-from model.training.run_folder.state import load_run_state
+from model.training.run_folder.state import load_run_state, save_run_state
 from model.training.trainer import EndReason, Hook
 from model.translation.translator import Translator
 from tests.model.training.conftest import AVERAGED
 from tests.model.training.tiny_runs import tiny_run, tiny_values
+from tests.model.training.waiting import PATIENCE_SECONDS
 
 
 class Killed(BaseException):
@@ -369,3 +371,30 @@ def test_the_log_says_what_happens(tmp_path: Path, caplog: pytest.LogCaptureFixt
         train(tmp_path)
     for expected in ("making the tokenizer", "training on 120 directed pairs", "step 8, epoch", "en→fr BLEU"):
         assert expected in caplog.text
+
+
+def test_updates_continue_while_a_state_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_write, states = Event(), []
+
+    def slow_save(folder: Path, step: int, tensors: dict[str, torch.Tensor], values: dict[str, Any]) -> None:
+        assert may_write.wait(PATIENCE_SECONDS)
+        states.append((step, values["position"]["step"], tensors[f"weights.{name}"]))
+        save_run_state(folder, step, tensors, values)
+
+    monkeypatch.setattr("model.training.run_folder.writer.save_run_state", slow_save)
+    opened = open_run(tiny_run(tmp_path), hook=lambda step, _: may_write.set() if step == 2 else None)
+    name, weight = next(opened.network.named_parameters())
+    first_weight = weight.detach().clone()
+    opened.run()
+    assert states[0][:2] == (0, 0)
+    assert torch.equal(states[0][2], first_weight)
+    assert load_run_state(opened.folder.state)[0] == 8
+
+
+def test_a_state_that_cannot_be_written_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_save(_folder: Path, step: int, *_: object) -> None:
+        raise TrainingError(f"cannot save the state of step {step}")
+
+    monkeypatch.setattr("model.training.run_folder.writer.save_run_state", no_save)
+    with pytest.raises(TrainingError, match="of step 0"):
+        train(tmp_path)
