@@ -8,35 +8,24 @@ and `target.model` or `tokenizer.model`. What a state dict does not say stands i
 (Description).
 """
 
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.ctranslate2 import card_name
-from model.checkpoint.importing.ctranslate2.network import Vocabulary, sinusoid_formula
+from model.checkpoint.importing.ctranslate2.network import NORM_NAMES, STACKS, TABLE, Network
 from model.checkpoint.importing.ctranslate2.tokenizer import kind_of_pieces, tokenizer_files
 from model.checkpoint.importing.ctranslate2.vocabulary import SpecialTokens, arrange, read_json
-from model.checkpoint.importing.foreign import (
-    ForeignModel,
-    changed,
-    checksums,
-    constant,
-    read_object,
-    refusal,
-)
+from model.checkpoint.importing.foreign import ForeignModel, checksums, read_object, refusal
 from model.checkpoint.importing.hugging_face.languages import Readme, chosen_pairs
 from model.checkpoint.importing.hugging_face.weights import ForeignWeights
-from model.checkpoint.weights import StoredTensor
-from model.checkpoint.writing import Read
-from model.config import TransformerConfig
-from model.errors import CheckpointError, ConfigError
-from model.network.parameters import parameter_shapes
+from model.checkpoint.importing.variables import Variable, Variables
+from model.errors import CheckpointError
 from model.text.language_codes import is_language_code
 from model.text.tokenizer import SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY, TokenizerSettings
 
@@ -53,14 +42,29 @@ _ROLES = {
     "eos": ("<eos>", "</s>", "[SEP]"),
 }
 _LAYER = re.compile(r"(?P<prefix>.*?)(?P<stack>encoder|decoder)\.(?P<list>layers\.|layer)0\.linear1\.weight")
-_PARAMETER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(\w+)\.(?:(\w+)\.)?(weight|bias)")
 _SIDES = {
     "source_embedding": re.compile(r"(^|[._])(src|source|enc|encoder|input|in)([._]|$)"),
     "target_embedding": re.compile(r"(^|[._])(tgt|trg|target|dec|decoder|output|out)([._]|$)"),
 }
-_ATTENTIONS = {"attention": "self_attn", "cross": "multihead_attn"}
+_ACTIVATIONS = {"relu": 0, "gelu": 3}
+_ENCODER_LAYER = {
+    "self_attention/linear_0": "self_attn.in_proj_",
+    "self_attention/linear_1": "self_attn.out_proj.",
+    "self_attention/layer_norm": "norm1.",
+    "ffn/linear_0": "linear1.",
+    "ffn/linear_1": "linear2.",
+    "ffn/layer_norm": "norm2.",
+}
+"""The tensors of a layer by CTranslate2's names, up to `weight` and `bias`."""
+_DECODER_LAYER = {
+    **_ENCODER_LAYER,
+    "attention/linear_0": "multihead_attn.in_proj_",
+    "attention/linear_1": "multihead_attn.in_proj_",
+    "attention/linear_2": "multihead_attn.out_proj.",
+    "attention/layer_norm": "norm2.",
+    "ffn/layer_norm": "norm3.",
+}
 _POSITIONS = 512
-_NEVER = -10000.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +115,8 @@ class Description:
             if not isinstance(value, types[name]) or is_flag != (types[name] is bool):
                 raise refusal(path, name, f"of type {types[name].__name__}", value)
             texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            if name == "activation" and value not in _ACTIVATIONS:
+                raise refusal(path, name, " or ".join(_ACTIVATIONS), value)
             if name != "pairs" and not all(isinstance(each, str) for each in texts):
                 raise refusal(path, name, "of texts", value)
         return cls(**values)  # type: ignore[arg-type]
@@ -152,14 +158,15 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     files = [_vocabulary_file(folder, names) for names in (_SOURCES, _TARGETS)]
     if files[0] is None or files[1] is None:
         raise CheckpointError(f"{folder} must hold {SOURCE_VOCABULARY} and {TARGET_VOCABULARY}")
-    rows = [weights.shape(state.names[side])[0] for side in _SIDES]
+    rows = state.vocabulary_sizes()
     source = _pieces(files[0], rows[0])
     target = source if files[0] == files[1] else _pieces(files[1], rows[1])
     tokens = _tokens(folder, description, target)
     vocabularies = arrange(
         source, target, tokens, starts_from_zero=False, where=folder, pad=description.tokens.get("pad")
     )
-    config = state.config(vocabularies.source, vocabularies.target, vocabularies.special_ids)
+    network = _Network(state, description)
+    config = network.config(vocabularies.source, vocabularies.target, vocabularies.special_ids)
     models = tokenizer_files(folder)
     sides = vocabularies.source.pieces, vocabularies.target.pieces
     names = [SHARED_VOCABULARY] * 2 if sides[0] is sides[1] else [SOURCE_VOCABULARY, TARGET_VOCABULARY]
@@ -173,7 +180,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     described = [folder / DESCRIPTION] if (folder / DESCRIPTION).is_file() else []
     return ForeignModel(
         config=config,
-        tensors=state.tensors(config, vocabularies.source, vocabularies.target),
+        tensors=network.tensors(config, vocabularies.source, vocabularies.target),
         settings=settings,
         tokenizer_models=models,
         vocabularies=dict(zip(names, sides, strict=True)),
@@ -187,137 +194,77 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     )
 
 
-class _State:
-    """The tensors of a state dict, by their roles."""
+class _State(Variables):
+    """The tensors of a state dict by the names that CTranslate2 would give them; others keep their own."""
 
     def __init__(self, path: Path, weights: ForeignWeights, description: Description) -> None:
-        self._path, self._weights, self._description = path, weights, description
+        super().__init__(path, {})
+        self._weights, self._description = weights, description
         layer = next(filter(None, map(_LAYER.fullmatch, weights)), None)
         if layer is None:
             raise CheckpointError(f"{path}: tensor 'encoder.layers.0.linear1.weight' is missing")
         self._prefix, self._list = layer["prefix"], layer["list"]
-        self._model_dim = self._shape(layer[0], 2)[1]
-        self.names = self._roles()
+        self._model_dim = weights.shape(layer[0])[-1]
+        self.has_biases = layer[0].replace("weight", "bias") in weights
+        self._roles = self._found_roles()
+        self._titles = dict(self._named())
+        for name, title in self._titles.items():
+            self.variables[name] = self._placed(name, weights[title])
+        used = set(self._titles.values())
+        self.variables |= {name: place for name, place in weights.items() if name not in used}
 
-    def config(
-        self, source: Vocabulary, target: Vocabulary, special_ids: Mapping[str, int]
-    ) -> TransformerConfig:
-        """Returns the configuration of our network."""
-        described, first = self._description, f"{self._prefix}encoder.{self._list}0."
-        values: dict[str, object] = {
-            "source_vocab_size": len(source.pieces),
-            "target_vocab_size": len(target.pieces),
-            "model_dim": self._model_dim,
-            "num_heads": described.num_heads,
-            "num_encoder_layers": self._depth("encoder"),
-            "num_decoder_layers": self._depth("decoder"),
-            "ffn_dim": self._shape(first + "linear1.weight", 2)[0],
-            "activation": described.activation,
-            "norm_position": "pre" if described.norm_first else "post",
-            "norm_epsilon": described.layer_norm_eps,
-            "norm_bias": first + "norm1.bias" in self._weights,
-            "final_norm": self._has_final_norm(),
-            "attention_bias": first + "self_attn.in_proj_bias" in self._weights,
-            "ffn_bias": first + "linear1.bias" in self._weights,
-            "output_bias": self._bias() is not None or target.known < len(target.pieces),
-            "scale_embeddings": described.scale_embeddings,
-            "tie": self._tie(source, target),
-            **self._positions(),
-            **special_ids,
-        }
-        if described.activation not in ("relu", "gelu"):
-            raise refusal(self._path.parent / DESCRIPTION, "activation", "relu or gelu", described.activation)
-        try:
-            return TransformerConfig.from_dict(values)
-        except ConfigError as error:
-            raise CheckpointError(f"{self._path}: {error}") from error
+    def title(self, name: str) -> str:
+        """Returns the tensor's own name."""
+        return self._titles.get(name, name)
 
-    def tensors(self, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> dict[str, Read]:
-        """Returns how to read every parameter.
+    def number(self, name: str, default: float) -> float:
+        """Returns what the description tells in place of CTranslate2's attributes."""
+        described = self._description
+        numbers = {"num_heads": described.num_heads, "pre_norm": described.norm_first}
+        return {**numbers, "activation": _ACTIVATIONS[described.activation]}.get(name, default)
 
-        Raises:
-            CheckpointError: If a tensor is missing, of another shape, or left over.
-        """
-        used = {*self.names.values(), *filter(None, map(self._table, _SIDES))}
-        reads: dict[str, Read] = {}
-        for name, shape in parameter_shapes(config).items():
-            if name == "output.bias" and self._bias() is None:
-                reads[name] = constant(_filled(np.zeros(target.known, np.float32), target, _NEVER))
-                continue
-            theirs, change, count = self._part(name, config, source, target)
-            used.add(theirs)
-            found = self._weights.shape(theirs)
-            is_table = name.endswith("positions.weight")
-            if not is_table and (found[1:] != shape[1:] or found[0] < count):
-                needed = [count, *shape[1:]]
-                raise refusal(self._path, theirs, f"of shape {needed} in this network", list(found))
-            reads[name] = changed(self._weights.read(theirs), change)
-            if name == "output.bias":
-                reads[name] = _with_rows(self._weights.read(theirs), target)
-        for name in self._weights:
-            if name not in used:
-                raise CheckpointError(f"{self._path}: tensor {name!r} is not part of a torch.nn.Transformer")
-        return reads
+    def vocabulary_sizes(self) -> list[int]:
+        """Returns the rows of both embeddings."""
+        return [self.shape(f"{stack}/embeddings/weight")[0] for stack in STACKS]
 
-    def _part(
-        self, name: str, config: TransformerConfig, source: Vocabulary, target: Vocabulary
-    ) -> tuple[str, Callable[[NDArray[Any]], NDArray[Any]], int]:
-        """Returns the tensor that holds a parameter of ours, how to take it from there, and rows it needs."""
-        width = config.model_dim
-        layer = _PARAMETER.fullmatch(name)
-        if layer:
-            return self._part_of_layer(config, *layer.groups())
-        side, _, rest = name.partition(".")
-        if rest == "tokens.weight" or side == "output":
-            vocabulary = source if side == "source_embedding" else target
-            theirs = self._bias() if name == "output.bias" else self.names[side]
-            return theirs or "", lambda values: _filled(values, vocabulary, 0), vocabulary.known
-        if rest == "positions.weight":
-            return self._table(side) or "", lambda values: _as_table(values)[: config.max_positions], 0
-        return f"{self._prefix}{side}.{rest}", _whole, width
+    def _named(self) -> Iterator[tuple[str, str]]:
+        """Yields CTranslate2's name and the own name of each tensor that such a network has."""
+        sides = zip(STACKS, _SIDES, strict=True)
+        for stack, side in sides:
+            yield f"{stack}/embeddings/weight", self._roles[side]
+            if table := self._table(side):
+                yield f"{stack}/{TABLE}", table
+        yield "decoder/projection/weight", self._roles["output"]
+        if (bias := f"{self._roles['output'].removesuffix('weight')}bias") in self._weights:
+            yield "decoder/projection/bias", bias
+        kinds = ("weight", "bias") if self.has_biases else ("weight",)
+        has_norms = any(f"{self._prefix}{stack}.norm.weight" in self._weights for stack in STACKS)
+        for stack, kind in product(STACKS, kinds):
+            scope = f"{self._prefix}{stack}."
+            if has_norms:
+                yield f"{stack}/layer_norm/{NORM_NAMES[kind]}", f"{scope}norm.{kind}"
+            layer = 0
+            while f"{scope}{self._list}{layer}.linear1.weight" in self._weights:
+                for ours, theirs in (_ENCODER_LAYER if stack == "encoder" else _DECODER_LAYER).items():
+                    named = NORM_NAMES[kind] if ours.endswith("norm") else kind
+                    yield (
+                        f"{stack}/layer_{layer}/{ours}/{named}",
+                        f"{scope}{self._list}{layer}.{theirs}{kind}",
+                    )
+                layer += 1
 
-    def _part_of_layer(
-        self, config: TransformerConfig, stack: str, number: str, block: str, inner: str, kind: str
-    ) -> tuple[str, Callable[[NDArray[Any]], NDArray[Any]], int]:
-        scope, width = f"{self._prefix}{stack}.{self._list}{number}.", config.model_dim
-        if block == "feed_forward":
-            name, rows = ("linear1", config.ffn_dim) if inner == "input" else ("linear2", width)
-            return f"{scope}{name}.{kind}", _whole, rows
-        if block.endswith("_residual"):
-            order = (
-                ["attention", "cross", "feed_forward"]
-                if stack == "decoder"
-                else ["attention", "feed_forward"]
-            )
-            return f"{scope}norm{order.index(block.removesuffix('_residual')) + 1}.{kind}", _whole, width
-        theirs = scope + _ATTENTIONS[block]
-        if inner == "output":
-            return f"{theirs}.out_proj.{kind}", _whole, width
-        rows_of = slice(width) if inner == "query" else slice(width, None)
-        return f"{theirs}.in_proj_{kind}", lambda values: values[rows_of], 3 * width
+    def _placed(self, name: str, place: Variable) -> Variable:
+        """Returns where a variable is: a part of its tensor, if that holds queries, keys and values."""
+        width, rows = self._model_dim, (place.shape or (0,))[0]
+        if name.endswith(TABLE):  # some have a dimension of 1 for the batch
+            return replace(place, shape=(math.prod(place.shape[:-1]), *place.shape[-1:]))
+        if "/attention/linear_0" in name:
+            return place.part(0, min(width, rows))
+        return place.part(width, rows) if "/attention/linear_1" in name and rows > width else place
 
-    def _shape(self, name: str, dimensions: int) -> tuple[int, ...]:
-        shape = self._weights.shape(name)
-        if len(shape) != dimensions or not all(shape):
-            raise refusal(self._path, name, f"of {dimensions} dimensions, none of them 0", list(shape))
-        return shape
-
-    def _depth(self, stack: str) -> int:
-        depth = 0
-        while f"{self._prefix}{stack}.{self._list}{depth}.linear1.weight" in self._weights:
-            depth += 1
-        return depth
-
-    def _has_final_norm(self) -> bool:
-        has = [f"{self._prefix}{stack}.norm.weight" in self._weights for stack in ("encoder", "decoder")]
-        if has[0] != has[1]:
-            name = f"{self._prefix}{'decoder' if has[0] else 'encoder'}.norm.weight"
-            raise CheckpointError(f"{self._path}: tensor {name!r} is missing")
-        return has[0]
-
-    def _roles(self) -> dict[str, str]:
+    def _found_roles(self) -> dict[str, str]:
         """Returns the names of both embeddings and of the output projection."""
-        path, given = self._path.parent / DESCRIPTION, self._description.names
+        path, given = self.path.parent / DESCRIPTION, self._description.names
         for role in given:
             if role not in (*_SIDES, "output", "positions"):
                 raise refusal(path, "names", f"of {', '.join([*_SIDES, 'output', 'positions'])}", role)
@@ -347,25 +294,13 @@ class _State:
     def _only(self, role: str, names: Sequence[str]) -> str:
         if len(names) != 1:
             choices = ", ".join(names) or "any"
-            where = f"{self._path.parent / DESCRIPTION}: `names`"
+            where = f"{self.path.parent / DESCRIPTION}: `names`"
             raise CheckpointError(f"{where} must tell `{role}`, which may be {choices}")
         return names[0]
 
     def _is_matrix(self, name: str) -> bool:
         shape = self._weights.shape(name)
         return len(shape) == 2 and shape[1] == self._model_dim
-
-    def _bias(self) -> str | None:
-        name = f"{self.names['output'].removesuffix('weight')}bias"
-        return name if name in self._weights else None
-
-    def _tie(self, source: Vocabulary, target: Vocabulary) -> str:
-        names = [self.names[role] for role in (*_SIDES, "output")]
-        can_share = source.rows == target.rows and len(source.pieces) == len(target.pieces)
-        shares_embeddings = can_share and self._weights.same(names[0], names[1])
-        shares_output = self._weights.same(names[1], names[2])
-        choices = {(True, True): "all", (True, False): "embeddings", (False, True): "decoder"}
-        return choices.get((shares_embeddings, shares_output), "none")
 
     def _table(self, side: str) -> str | None:
         """Returns the tensor with the positions of a side; None if the state dict has none."""
@@ -374,26 +309,28 @@ class _State:
             return given
         used = (f"{self._prefix}encoder.{self._list}", f"{self._prefix}decoder.{self._list}")
         names = [name for name in self._weights if "pos" in name or name.endswith("pe")]
-        names = [name for name in names if not name.startswith(used) and name not in self.names.values()]
+        names = [name for name in names if not name.startswith(used) and name not in self._roles.values()]
         own = [name for name in names if _SIDES[side].search(name)]
         return self._only("positions", own or names) if names else None
 
-    def _positions(self) -> dict[str, object]:
-        """A table of sinusoids becomes the formula that makes it, another one is learned."""
-        tables = [self._table(side) for side in _SIDES]
-        if tables[0] is None or tables[1] is None:
+
+class _Network(Network):
+    """The network of a state dict."""
+
+    def __init__(self, state: _State, description: Description) -> None:
+        super().__init__(state, heads=description.num_heads, epsilon=description.layer_norm_eps)
+        self._state, self._description = state, description
+
+    def _norms(self) -> dict[str, object]:
+        return {**super()._norms(), "norm_form": "variance", "norm_bias": self._state.has_biases}
+
+    def _scales_embeddings(self) -> bool:
+        return self._description.scale_embeddings
+
+    def _added_positions(self) -> dict[str, object]:
+        if f"{STACKS[0]}/{TABLE}" not in self._state:
             return {"positions": "sinusoidal", "max_positions": _POSITIONS}
-        read = [_as_table(self._weights.read(name)().floats()) for name in (tables[0], tables[1])]
-        longest = min(map(len, read))
-        formulas = [sinusoid_formula(table[:_POSITIONS]) for table in read]
-        if formulas[0] == formulas[1] and formulas[0] is not None:
-            return {"positions": "sinusoidal", "max_positions": longest} | formulas[0]
-        return {"positions": "learned", "max_positions": longest}
-
-
-def _with_rows(read: Read, target: Vocabulary) -> Read:
-    """Returns a reading of the output's bias that rules out the tokens which the state dict lacks."""
-    return lambda: StoredTensor(_filled(read().floats(), target, _NEVER), "float32")
+        return super()._added_positions()
 
 
 def _state_dicts(folder: Path) -> list[Path]:
@@ -436,22 +373,3 @@ def _tokens(folder: Path, description: Description, target: Sequence[str]) -> Sp
             raise refusal(folder / DESCRIPTION, f"tokens.{role}", "a piece of the target vocabulary", choice)
         found[role] = choice
     return SpecialTokens(**found, start=found["bos"])
-
-
-def _filled(values: NDArray[Any], vocabulary: Vocabulary, filler: float) -> NDArray[Any]:
-    """Returns the rows of a vocabulary in its order; those that the state dict lacks have the filler."""
-    known, size = vocabulary.known, len(vocabulary.pieces)
-    if known == size and not vocabulary.swaps:
-        return values[:known]
-    rows = np.full((size, *values.shape[1:]), filler, values.dtype)
-    rows[:known] = values[:known]
-    return vocabulary.rows.arranged(rows)
-
-
-def _as_table(values: NDArray[Any]) -> NDArray[Any]:
-    """Returns (positions, width) of a table with a dimension of 1 for the batch."""
-    return values.reshape(-1, values.shape[-1])
-
-
-def _whole(values: NDArray[Any]) -> NDArray[Any]:
-    return values

@@ -62,7 +62,7 @@ def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> Fore
     """
     binary = BinaryModel(folder / MODEL)
     options = _options(folder, binary)
-    network = Network(binary, _number(folder, options, "layer_norm_epsilon"))
+    network = Network.of(binary, _number(folder, options, "layer_norm_epsilon"))
     tokens = _tokens(options)
     pieces = read_pieces(folder)
     is_zero = network.starts_from_zero

@@ -6,99 +6,36 @@ variables (name, shape, type, numbers), and aliases, by which shared variables a
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.checkpoint.importing.foreign import refusal
-from model.checkpoint.weights import StorageType, StoredTensor
+from model.checkpoint.importing.variables import TYPES, Rows, Variable, Variables
+from model.checkpoint.weights import StoredTensor
 from model.errors import CheckpointError
 
 NEWEST_VERSION = 6
 
-# In the order of CTranslate2's DataType; numpy has no bfloat16, whose bits are kept in integers.
-_TYPES: Mapping[str, np.dtype[Any]] = {
-    "float32": np.dtype("<f4"),
-    "int8": np.dtype("<i1"),
-    "int16": np.dtype("<i2"),
-    "int32": np.dtype("<i4"),
-    "float16": np.dtype("<f2"),
-    "bfloat16": np.dtype("<u2"),
-}
 _TYPES_BY_SIZE = {4: "float32", 2: "int16", 1: "int8"}
-_FLOATS = ("float32", "float16", "bfloat16")
 _MOST_DIMENSIONS = 8
 _LEAST_VARIABLE_BYTES = 8
-_COMPARED_BYTES = 2**20
 _MOST_TEXT_BYTES = 1000
 _INT16_SCALE_OF_OLD_FILES = np.float32(1000)
 
 
-@dataclass(frozen=True)
-class Variable:
-    """A variable of the file.
-
-    Attributes:
-        offset: Position of its first byte.
-        shape: Lengths of its dimensions; empty for a single number.
-        dtype: CTranslate2's name of its type.
-    """
-
-    offset: int
-    shape: tuple[int, ...]
-    dtype: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rows:
-    """Which rows of a variable make up a parameter, in which order.
-
-    Attributes:
-        start: First row.
-        stop: The row after the last; None is the end of the variable.
-        size: Rows of the parameter; None is as many as are read.
-        filler: What those are filled with that the variable lacks.
-        swaps: Pairs of rows that change places, one after the other.
-        order: The rows to take, of those read; None is all of them.
-    """
-
-    start: int = 0
-    stop: int | None = None
-    size: int | None = None
-    filler: float = 0
-    swaps: Sequence[tuple[int, int]] = ()
-    order: NDArray[np.intp] | None = None
-
-    def count(self, available: int) -> int:
-        """Returns the rows of the parameter, of a variable with so many rows."""
-        if self.order is not None:
-            return len(self.order)
-        return self.size or len(range(available)[self.start : self.stop])
-
-    def arranged(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Returns rows that have been read, swapped in place or taken in another order."""
-        for left, right in self.swaps:
-            values[[left, right]] = values[[right, left]]
-        return values if self.order is None else np.ascontiguousarray(values[self.order])
-
-
-ALL = Rows()
-"""All rows of a variable, as they are."""
-
-
-class BinaryModel:
+class BinaryModel(Variables):
     """An opened `model.bin`, whose index has been checked against the size of the file.
 
     Attributes:
         path: The file.
+        variables: Variables by name. An alias is a name of the same object.
         version: Version of the format, 1 to 6.
         specification: Name of the network's specification; empty in version 1.
         revision: Revision of the specification.
-        variables: Variables by name. An alias is a name of the same object.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,8 +44,7 @@ class BinaryModel:
         Raises:
             CheckpointError: If the file is not a complete `model.bin` of a known version.
         """
-        self.path = path
-        self.variables: dict[str, Variable] = {}
+        super().__init__(path, {})
         try:
             with path.open("rb") as file:
                 self._read_index(_Reader(path, file))
@@ -138,14 +74,14 @@ class BinaryModel:
             raise refusal(self.path, name, f"of at most {_MOST_DIMENSIONS} dimensions", rank)
         shape = tuple(reader.integer(4, name) for _ in range(rank))
         kind = reader.integer(1, name)
-        types = dict(enumerate(_TYPES)) if self.version >= 4 else _TYPES_BY_SIZE
+        types = dict(enumerate(TYPES)) if self.version >= 4 else _TYPES_BY_SIZE
         if kind not in types:
             raise refusal(self.path, name, f"of a type with a number in {sorted(types)}", kind)
         dtype = types[kind]
         size = reader.integer(4, name) * (1 if self.version >= 4 else kind)
-        if size != math.prod(shape) * _TYPES[dtype].itemsize:
+        if size != math.prod(shape) * TYPES[dtype].itemsize:
             raise refusal(self.path, name, f"of as many bytes as {dtype} numbers of shape {shape} have", size)
-        self.variables[name] = Variable(reader.skip(size, name), shape, dtype)
+        self.variables[name] = Variable(self.path, reader.skip(size, name), shape, dtype)
 
     def _add_alias(self, alias: str, name: str) -> None:
         self._require_new(alias)
@@ -167,86 +103,45 @@ class BinaryModel:
             self._require_new(name_of(name))
             self.variables[name_of(name)] = variable
 
-    def variable(self, name: str) -> Variable:
-        """Returns a variable.
-
-        Raises:
-            CheckpointError: If the file lacks the variable.
-        """
-        if name not in self.variables:
-            raise CheckpointError(f"{self.path}: variable `{name}` is missing")
-        return self.variables[name]
-
-    def number(self, name: str, default: float) -> float:
-        """Returns a variable with a single number, or the default if the file lacks the variable.
-
-        Raises:
-            CheckpointError: If the variable is not a single finite number.
-        """
-        if name not in self.variables:
-            return default
-        variable = self.variables[name]
-        if variable.shape not in ((), (1,)) or variable.dtype == "bfloat16":
-            raise refusal(self.path, name, "a single number", f"{variable.dtype} {list(variable.shape)}")
-        value = float(self._numbers(variable)[0])
-        if not math.isfinite(value):
-            raise refusal(self.path, name, "finite", value)
-        return value
-
     def text(self, name: str) -> str:
         """Returns a variable whose bytes are text.
 
         Raises:
             CheckpointError: If it is not UTF-8 in bytes.
         """
-        variable = self.variable(name)
+        variable = self[name]
         if variable.dtype != "int8" or math.prod(variable.shape) > _MOST_TEXT_BYTES:
             raise refusal(self.path, name, f"at most {_MOST_TEXT_BYTES} bytes of text", list(variable.shape))
         try:
-            return self._numbers(variable).tobytes().decode("utf-8")
+            return variable.numbers().tobytes().decode("utf-8")
         except UnicodeDecodeError as error:
             raise refusal(self.path, name, "UTF-8", str(error)) from error
 
-    def shape(self, name: str, rows: Rows = ALL) -> tuple[int, ...]:
-        """Returns the shape of rows of a variable."""
-        shape = self.variable(name).shape
-        return shape and (rows.count(shape[0]), *shape[1:])
-
-    def tensor(self, name: str, rows: Rows = ALL) -> StoredTensor:
+    def stored(self, name: str, index: NDArray[np.intp], filler: float) -> StoredTensor:
         """Reads rows of a variable: int8 with the scale of each row, int16 as float32, others as they are.
 
         Raises:
             CheckpointError: If the variable or the scale of integers is missing, or of a wrong type.
         """
-        variable = self.variable(name)
-        if variable.dtype not in (*_FLOATS, "int8", "int16"):
+        variable = self[name]
+        if variable.dtype == "int32":
             raise refusal(self.path, name, "floating point, int8 or int16", variable.dtype)
-        if name + "_zero" in self.variables:
+        if name + "_zero" in self:
             raise refusal(self.path, name + "_zero", "absent: low-bit weights are not read", "present")
-        values = self._rows(variable, rows)
-        if variable.dtype in _FLOATS:
-            return StoredTensor(values, cast(StorageType, variable.dtype))
-        scale = self._scale(name, variable, rows)
+        if variable.dtype not in ("int8", "int16"):
+            return super().stored(name, index, filler)
+        values, scale = self.gathered(name, index, filler), Rows(index).of(self._scale(name, variable), 1)
         if variable.dtype == "int8":
             return StoredTensor(values, "int8", scale)
-        floats = values.astype(np.float32)
-        floats *= scale.reshape(-1, *[1] * (floats.ndim - 1))
-        return StoredTensor(floats, "float32")
+        return StoredTensor(values * scale.reshape(-1, *[1] * (values.ndim - 1)), "float32")
 
-    def are_equal(self, one: Variable, other: Variable) -> bool:
-        """Returns whether two variables of the same shape and type hold the same numbers."""
-        left, right = (memoryview(bytearray(_COMPARED_BYTES)) for _ in range(2))
-        size = math.prod(one.shape) * _TYPES[one.dtype].itemsize
-        for start in range(0, size, _COMPARED_BYTES):
-            length = min(_COMPARED_BYTES, size - start)
-            for part, variable in ((left, one), (right, other)):
-                self._read_into(np.frombuffer(part[:length], np.uint8), variable.offset + start)
-            if left[:length] != right[:length]:
-                return False
-        return True
+    def same(self, one: str, other: str) -> bool:
+        """See Variables; the scales of integers must be equal, too."""
+        scales = [name + "_scale" for name in (one, other) if name + "_scale" in self]
+        return super().same(one, other) and (len(scales) != 1) and (not scales or super().same(*scales))
 
-    def _scale(self, name: str, variable: Variable, rows: Rows) -> NDArray[np.float32]:
-        """Returns what each of the rows is multiplied by."""
+    def _scale(self, name: str, variable: Variable) -> NDArray[np.float32]:
+        """Returns what each row is multiplied by."""
         known = self.variables.get(name + "_scale")
         if known is None and variable.dtype == "int8":
             raise CheckpointError(f"{self.path}: variable `{name}_scale` is missing")
@@ -255,41 +150,10 @@ class BinaryModel:
         if known is not None:
             if known.dtype != "float32" or known.shape not in ((), (1,), (count,)):
                 raise refusal(self.path, name + "_scale", f"1 or {count} float32 numbers", list(known.shape))
-            divisor = self._numbers(known)
+            divisor = known.numbers()
         if not (np.isfinite(divisor).all() and (divisor > 0).all()):
             raise refusal(self.path, name + "_scale", "positive and finite", float(divisor.min()))
-        found = np.broadcast_to(1 / divisor, count)[rows.start : rows.stop]
-        scale = np.ones(max(len(found), rows.size or 0), np.float32)
-        scale[: len(found)] = found
-        return cast(NDArray[np.float32], rows.arranged(scale))
-
-    def _rows(self, variable: Variable, rows: Rows) -> NDArray[Any]:
-        if not variable.shape:
-            return self._numbers(variable).reshape(())
-        width = math.prod(variable.shape[1:])
-        found = range(variable.shape[0])[rows.start : rows.stop]
-        values = np.empty((max(len(found), rows.size or 0), *variable.shape[1:]), _TYPES[variable.dtype])
-        filler = StoredTensor.rounded(np.full(1, rows.filler, np.float32), "bfloat16").values
-        values[len(found) :] = filler if variable.dtype == "bfloat16" else rows.filler
-        self._read_into(values[: len(found)], variable.offset + found.start * width * values.itemsize)
-        return rows.arranged(values)
-
-    def _numbers(self, variable: Variable) -> NDArray[Any]:
-        values = np.empty(math.prod(variable.shape), _TYPES[variable.dtype])
-        self._read_into(values, variable.offset)
-        return values
-
-    def _read_into(self, values: NDArray[Any], offset: int) -> None:
-        try:
-            with self.path.open("rb") as file:
-                file.seek(offset)
-                done = file.readinto(cast(memoryview, values.reshape(-1).view(np.uint8)))
-        except OSError as error:
-            raise CheckpointError(f"{self.path} cannot be read: {error.strerror}") from error
-        if done != values.nbytes:
-            raise refusal(
-                self.path, "size of the file", f"at least {offset + values.nbytes} bytes", offset + done
-            )
+        return np.broadcast_to(1 / divisor, count)
 
 
 class _Reader:

@@ -7,15 +7,15 @@ CTranslate2 fuses query, key and value of self-attention (`linear_0`), and key a
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.ctranslate2.binary import ALL, BinaryModel, Rows
+from model.checkpoint.importing.ctranslate2.binary import BinaryModel
+from model.checkpoint.importing.ctranslate2.vocabulary import Vocabulary
 from model.checkpoint.importing.foreign import constant, refusal
-from model.checkpoint.weights import StoredTensor
+from model.checkpoint.importing.variables import ALL, Rows, Variables, table_positions, tie
 from model.checkpoint.writing import Read
 from model.config import TransformerConfig
 from model.errors import CheckpointError, ConfigError
@@ -24,8 +24,8 @@ from model.network.parameters import parameter_shapes
 _HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}
 _NEWEST_REVISION = 7
 _ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
-_STACKS = ("encoder", "decoder")
-_TABLE = "position_encodings/encodings"
+STACKS = ("encoder", "decoder")
+TABLE = "position_encodings/encodings"
 _BIAS = "self_attention/relative_attention_bias"
 _VECTORS = "self_attention/relative_position_keys"
 _MOST_LAYERS = 1000
@@ -33,8 +33,6 @@ _UNBOUNDED_POSITIONS = 1024
 _ROTARY_BASE = 10000.0
 # The logit of a token that CTranslate2 lacks: its probability is 0, also in float16.
 _NEVER = -10000.0
-_MOST_OFFSET = 3
-_TABLE_TOLERANCE = 0.005  # bfloat16 rounds to 8 bits
 
 # Names of OpenNMT-tf, which revision 1 kept, and what they became; each is replaced once, in this order.
 _NAMES_OF_REVISION_1 = {
@@ -66,29 +64,7 @@ _NORMS = {
     "cross_residual": "attention",
     "feed_forward_residual": "ffn",
 }
-_NORM_NAMES = {"weight": "gamma", "bias": "beta"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Vocabulary:
-    """The ids of one side, and the rows of the file that they take.
-
-    Attributes:
-        pieces: The piece of every id.
-        listed: Pieces of CTranslate2's file, to which it may have added the unknown piece.
-        known: Ids that CTranslate2 has too; those after them have rows of zeros, and no probability.
-        swaps: Pairs of ids whose rows have changed places.
-    """
-
-    pieces: Sequence[str]
-    listed: int
-    known: int
-    swaps: Sequence[tuple[int, int]] = ()
-
-    @property
-    def rows(self) -> Rows:
-        """The rows of an embedding or of the output projection."""
-        return Rows(stop=self.known, size=len(self.pieces), swaps=self.swaps)
+NORM_NAMES = {"weight": "gamma", "bias": "beta"}
 
 
 @dataclass(frozen=True)
@@ -100,19 +76,25 @@ class Part:
 
 
 class Network:
-    """The network of a `model.bin`."""
+    """The network that variables by CTranslate2's names make."""
 
-    def __init__(self, binary: BinaryModel, epsilon: float | None) -> None:
-        """Checks the specification.
+    def __init__(self, file: Variables, *, heads: int, epsilon: float | None) -> None:
+        """Begins with the names of a specification's newest revision.
 
         Args:
-            binary: The file.
+            file: The variables.
+            heads: `num_heads` of a file that does not tell them.
             epsilon: `layer_norm_epsilon` of config.json.
+        """
+        self._file, self._heads, self._epsilon = file, heads, epsilon
+
+    @classmethod
+    def of(cls, binary: BinaryModel, epsilon: float | None) -> "Network":
+        """Returns the network of a `model.bin`.
 
         Raises:
             CheckpointError: If the file is no encoder-decoder that we know, or of a later revision.
         """
-        self._file, self._epsilon = binary, epsilon
         if binary.specification not in _HEADS:
             known = f"one of {', '.join(filter(None, _HEADS))}"
             raise refusal(binary.path, "specification", known, binary.specification)
@@ -120,6 +102,7 @@ class Network:
             raise refusal(binary.path, "revision", f"1 to {_NEWEST_REVISION}", binary.revision)
         if binary.revision == 1:
             binary.rename(_name_since_revision_2)
+        return cls(binary, heads=_HEADS[binary.specification], epsilon=epsilon)
 
     @property
     def starts_from_zero(self) -> bool:
@@ -143,7 +126,7 @@ class Network:
             "source_vocab_size": len(source.pieces),
             "target_vocab_size": len(target.pieces),
             "model_dim": self._shape("decoder/embeddings/weight", 2)[1],
-            "num_heads": self._agreed_number("num_heads", _HEADS[self._file.specification]),
+            "num_heads": self._agreed_number("num_heads", self._heads),
             "num_encoder_layers": self._depth("encoder"),
             "num_decoder_layers": self._depth("decoder"),
             "ffn_dim": self._shape("decoder/layer_0/ffn/linear_0/weight", 2)[0],
@@ -180,28 +163,16 @@ class Network:
             part = self._part(name, config, source, target)
             used.add(part.name)
             if part.name.endswith("/bias") and not self._has(part.name):
-                reads[name] = constant(part.rows.arranged(_filled(part.rows, shape)))
+                reads[name] = constant(part.rows.of(np.zeros(shape, np.float32), part.rows.filler))
                 continue
-            if self._file.shape(part.name, part.rows) != shape:
-                raise refusal(
-                    self._file.path, part.name, f"of shape {list(shape)} in this network", self._found(part)
-                )
-            reads[name] = self._read(part)
+            if (found := self._file.shape(part.name, part.rows)) != shape:
+                title = self._file.title(part.name)
+                raise refusal(self._file.path, title, f"of shape {list(shape)} in this network", list(found))
+            if len(shape) == 1 and self._file[part.name].dtype == "int8":
+                raise refusal(self._file.path, part.name, "floating point", "int8")
+            reads[name] = self._file.read(part.name, part.rows)
         self._require_no_other(used)
         return reads
-
-    def _found(self, part: Part) -> list[int]:
-        return list(self._file.shape(part.name, part.rows))
-
-    def _read(self, part: Part) -> Read:
-        def read() -> StoredTensor:
-            tensor = self._file.tensor(part.name, part.rows)
-            is_norm = tensor.dtype == "int8" and len(tensor.shape) == 1
-            if is_norm:
-                raise refusal(self._file.path, part.name, "floating point", "int8")
-            return tensor
-
-        return read
 
     def _part(self, name: str, config: TransformerConfig, source: Vocabulary, target: Vocabulary) -> Part:
         """Returns where the file has one of our parameters."""
@@ -209,29 +180,31 @@ class Network:
         if layer:
             return self._part_of_layer(config, *layer.groups())
         stack, _, rest = name.partition(".")
-        if stack == "output":
-            rows = replace(target.rows, filler=_NEVER) if rest == "bias" else target.rows
-            return Part(f"decoder/projection/{rest}", rows)
         scope = "encoder" if stack in ("encoder", "source_embedding") else "decoder"
         vocabulary = source if scope == "encoder" else target
-        found = {
-            "tokens.weight": Part(self._embedding(scope), vocabulary.rows),
-            "positions.weight": Part(
-                f"{scope}/position_encodings/encodings", Rows(stop=config.max_positions)
-            ),
-            "relative_bias.weight": Part(f"{scope}/layer_0/{_BIAS}"),
-        }
-        if rest in found:
-            return found[rest]
+        if stack == "output":
+            theirs = f"decoder/projection/{rest}"
+            return Part(theirs, self._rows(theirs, vocabulary, _NEVER if rest == "bias" else 0))
+        if rest == "tokens.weight":
+            return Part(self._embedding(scope), self._rows(self._embedding(scope), vocabulary))
+        if rest == "positions.weight":
+            return Part(f"{scope}/{TABLE}", Rows(np.arange(config.max_positions)))
+        if rest == "relative_bias.weight":
+            return Part(f"{scope}/layer_0/{_BIAS}")
         norm = "layernorm_embedding" if stack.endswith("embedding") else "layer_norm"
-        return Part(f"{scope}/{norm}/{_NORM_NAMES[rest.removeprefix('norm.')]}")
+        return Part(f"{scope}/{norm}/{NORM_NAMES[rest.removeprefix('norm.')]}")
+
+    def _rows(self, name: str, vocabulary: Vocabulary, filler: float = 0) -> Rows:
+        """The rows of the pieces; those of pieces that the file lacks are filled."""
+        available = self._file[name].shape[0] if self._has(name) else vocabulary.known
+        return Rows(np.where(vocabulary.rows < available, vocabulary.rows, -1), filler)
 
     def _part_of_layer(
         self, config: TransformerConfig, stack: str, layer: str, block: str, inner: str, kind: str
     ) -> Part:
         scope = f"{stack}/layer_{layer}"
         if block in _NORMS:
-            return Part(f"{scope}/{_NORMS[block]}/layer_norm/{_NORM_NAMES[kind]}")
+            return Part(f"{scope}/{_NORMS[block]}/layer_norm/{NORM_NAMES[kind]}")
         if block == "feed_forward":
             return Part(f"{scope}/ffn/{_FEED_FORWARD[inner]}/{kind}")
         if inner.startswith("relative."):
@@ -241,9 +214,11 @@ class Network:
         if inner == "output":
             return Part(name)
         width, is_self = config.heads_dim, block == "attention"
-        if inner == "query":
-            return Part(name, Rows(stop=width if is_self else None, order=self._query_order(config, is_self)))
-        return Part(name, Rows(start=width if is_self else 0, order=self._key_value_order(config, is_self)))
+        order = (self._query_order if inner == "query" else self._key_value_order)(config, is_self)
+        if inner == "query" or not is_self:
+            return Part(name, Rows(np.arange(width) if is_self and order is None else order))
+        end = self._file[name].shape[0] if self._has(name) else 3 * width
+        return Part(name, Rows(np.arange(width, end) if order is None else width + order))
 
     def _query_order(self, config: TransformerConfig, is_self: bool) -> NDArray[np.intp] | None:
         """Rows of adjacent pairs if the file's rotations pair the halves of a head."""
@@ -274,12 +249,17 @@ class Network:
         return groups
 
     def _has(self, name: str) -> bool:
-        return name in self._file.variables
+        return name in self._file
 
     def _shape(self, name: str, dimensions: int) -> tuple[int, ...]:
-        shape = self._file.variable(name).shape
+        shape = self._file[name].shape
         if len(shape) != dimensions or not all(shape):
-            raise refusal(self._file.path, name, f"of {dimensions} dimensions, none of them 0", list(shape))
+            raise refusal(
+                self._file.path,
+                self._file.title(name),
+                f"of {dimensions} dimensions, none of them 0",
+                list(shape),
+            )
         return shape
 
     def _depth(self, stack: str) -> int:
@@ -296,7 +276,7 @@ class Network:
 
     def _agreed(self, what: str, value_of: Callable[[str], object]) -> object:
         """Returns what both stacks have in common."""
-        encoder, decoder = (value_of(stack) for stack in _STACKS)
+        encoder, decoder = (value_of(stack) for stack in STACKS)
         if encoder != decoder:
             raise refusal(self._file.path, f"decoder/{what}", f"the encoder's ({encoder})", decoder)
         return encoder
@@ -313,7 +293,7 @@ class Network:
     def _attention_scopes(self) -> list[str]:
         return [
             f"{stack}/layer_{layer}/{attention}"
-            for stack in _STACKS
+            for stack in STACKS
             for layer in range(self._depth(stack))
             for attention in ("self_attention", "attention")[: 1 if stack == "encoder" else 2]
         ]
@@ -336,7 +316,7 @@ class Network:
         return _ACTIVATIONS[number]
 
     def _norms(self) -> dict[str, object]:
-        gains = [name for name in self._file.variables if name.endswith("/gamma")]
+        gains = [name for name in self._file if name.endswith("/gamma")]
         shifted = [self._has(name.removesuffix("gamma") + "beta") for name in gains]
         if any(shifted) != all(shifted):
             name = gains[shifted.index(not shifted[0])]
@@ -357,14 +337,14 @@ class Network:
         }
 
     def _biases(self) -> dict[str, object]:
-        biases = [name for name in self._file.variables if name.endswith("/bias")]
+        biases = [name for name in self._file if name.endswith("/bias")]
         return {
             "attention_bias": any("attention/linear" in name for name in biases),
             "ffn_bias": any("/ffn/linear" in name for name in biases),
         }
 
     def _attention(self) -> dict[str, object]:
-        heads = self._agreed_number("num_heads", _HEADS[self._file.specification])
+        heads = self._agreed_number("num_heads", self._heads)
         model_dim, width = self._shape("decoder/layer_0/self_attention/linear_1/weight", 2)
         values: dict[str, object] = {"attention_dim": None if width == model_dim else width}
         head_dim = self._number_everywhere("head_dim", model_dim // max(heads, 1))
@@ -405,7 +385,7 @@ class Network:
         for scope in scopes:
             first = f"{scope.partition('/')[0]}/layer_0/{_BIAS}"
             own = f"{scope}/relative_attention_bias"
-            if self._has(own) and not self._is_same(own, first):
+            if self._has(own) and not self._file.same(own, first):
                 raise refusal(self._file.path, own, "that of the first layer", "another")
         distance = self._number_everywhere("relative_attention_max_distance", 128, scopes)
         return {
@@ -427,15 +407,12 @@ class Network:
 
     def _added_positions(self) -> dict[str, object]:
         """A table of sinusoids becomes the formula that makes it, another one is learned."""
-        names = [f"{stack}/{_TABLE}" for stack in _STACKS]
-        if not self._agreed(_TABLE, lambda stack: self._has(f"{stack}/{_TABLE}")):
+        names = [f"{stack}/{TABLE}" for stack in STACKS]
+        if not self._agreed(TABLE, lambda stack: self._has(f"{stack}/{TABLE}")):
             formula = {"sinusoid_layout": "halves", "sinusoid_offset": 1, "sinusoid_endpoint": True}
             return {"positions": "sinusoidal", "max_positions": _UNBOUNDED_POSITIONS} | formula
-        longest = min(self._shape(name, 2)[0] for name in names)
-        formulas = [sinusoid_formula(self._file.tensor(name, Rows(stop=longest)).floats()) for name in names]
-        if formulas[0] == formulas[1] and formulas[0] is not None:
-            return {"positions": "sinusoidal", "max_positions": longest} | formulas[0]
-        return {"positions": "learned", "max_positions": longest}
+        longest = Rows(np.arange(min(self._shape(name, 2)[0] for name in names)))
+        return table_positions([self._file.read(name, longest)().floats() for name in names])
 
     def _scales_embeddings(self) -> bool:
         model_dim = self._shape("decoder/embeddings/weight", 2)[1]
@@ -443,7 +420,7 @@ class Network:
         def factor(stack: str) -> float:
             old = f"{self._embedding(stack).removesuffix('weight')}multiply_by_sqrt_depth"
             name = next((each for each in (f"{stack}/scale_embeddings", old) if self._has(each)), None)
-            is_flag = name is None or self._file.variable(name).dtype == "int8"
+            is_flag = name is None or self._file[name].dtype == "int8"
             value = 1.0 if name is None else self._file.number(name, 1)
             if is_flag:
                 return math.sqrt(model_dim) if value else 1.0
@@ -456,23 +433,11 @@ class Network:
 
     def _tie(self, source: Vocabulary, target: Vocabulary) -> str:
         names = self._embedding("encoder"), "decoder/embeddings/weight", "decoder/projection/weight"
-        can_share = len(source.pieces) == len(target.pieces) and source.rows == target.rows
-        shares_embeddings = can_share and self._is_same(names[0], names[1])
-        shares_output = self._is_same(names[1], names[2])
-        choices = {(True, True): "all", (True, False): "embeddings", (False, True): "decoder"}
-        return choices.get((shares_embeddings, shares_output), "none")
-
-    def _is_same(self, left: str, right: str) -> bool:
-        """Returns whether two variables are aliases, or equal, as older versions have no aliases."""
-        one, other = self._file.variable(left), self._file.variable(right)
-        if one == other:
-            return True
-        if (one.shape, one.dtype) != (other.shape, other.dtype):
-            return False
-        scales = [name + "_scale" for name in (left, right) if self._has(name + "_scale")]
-        if scales and (len(scales) < 2 or not self._is_same(*scales)):
-            return False
-        return self._file.are_equal(one, other)
+        can_share = np.array_equal(source.rows, target.rows)
+        return tie(
+            shares_embeddings=can_share and self._file.same(names[0], names[1]),
+            shares_output=self._file.same(names[1], names[2]),
+        )
 
     def _require_rows(self, source: Vocabulary, target: Vocabulary) -> None:
         """Requires that matrices have a row for each piece of the vocabularies, and at most that of <unk>."""
@@ -481,7 +446,7 @@ class Network:
             rows = self._shape(name, 2)[0]
             if rows not in (vocabulary.listed, vocabulary.known):
                 needed = f"of {vocabulary.listed} rows, as the vocabulary has pieces"
-                raise refusal(self._file.path, name, needed, rows)
+                raise refusal(self._file.path, self._file.title(name), needed, rows)
 
     def _refuse_alibi(self) -> None:
         if value := self._file.number("decoder/alibi", 0):
@@ -489,45 +454,19 @@ class Network:
 
     def _require_no_other(self, used: set[str]) -> None:
         """Requires that every variable is read: one that is left over computes something that we do not."""
-        same = {self._file.variables[name] for name in used if self._has(name)}
-        for name, variable in self._file.variables.items():
-            is_scale = name.endswith("_scale") and name.removesuffix("_scale") in self._file.variables
-            positions = name.endswith((_TABLE, _BIAS))
+        same = {self._file[name] for name in used if self._has(name)}
+        for name, variable in self._file.items():
+            is_scale = name.endswith("_scale") and name.removesuffix("_scale") in self._file
+            positions = name.endswith((TABLE, _BIAS))
             if not (variable in same or is_scale or positions or _ATTRIBUTES.fullmatch(name)):
-                where = f"{self._file.path}: variable `{name}`"
+                where = f"{self._file.path}: tensor {name!r}"
                 raise CheckpointError(f"{where} is not part of a network that we can compute")
-
-
-def sinusoid_formula(table: NDArray[np.float32]) -> dict[str, object] | None:
-    """Returns the configuration whose sinusoids make a table; None if they are of no known kind."""
-    count, width = table.shape
-    if width < 4 or width % 2:
-        return None
-    errors = {}
-    for endpoint, offset in product((False, True), range(_MOST_OFFSET + 1)):
-        rates = 10000.0 ** (-np.arange(width // 2) / (width / 2 - endpoint))
-        angles = (np.arange(count)[:, None] + offset) * rates
-        pairs = np.stack([np.sin(angles), np.cos(angles)])  # (2, T, M/2)
-        ours = {"halves": pairs.transpose(1, 0, 2), "interleaved": pairs.transpose(1, 2, 0)}
-        for layout, values in ours.items():
-            error = np.abs(values.reshape(count, width) - table).max()
-            errors[layout, offset, endpoint] = float(error)
-    best = min(errors, key=errors.__getitem__)
-    names = ("sinusoid_layout", "sinusoid_offset", "sinusoid_endpoint")
-    return dict(zip(names, best, strict=True)) if errors[best] < _TABLE_TOLERANCE else None
 
 
 def _interleaved(heads: int, head_dim: int) -> NDArray[np.intp]:
     """Rows of each head such that those of one rotation, apart by half a head, become neighbours."""
     order = np.arange(head_dim).reshape(2, -1).T.reshape(-1)
     return np.arange(heads)[:, None] * head_dim + order
-
-
-def _filled(rows: Rows, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Returns zeros for the rows that CTranslate2 has, and the filler for others."""
-    values = np.full(shape, rows.filler, np.float32)
-    values[: rows.stop] = 0
-    return values
 
 
 def _name_since_revision_2(name: str) -> str:

@@ -3,9 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from model.checkpoint.importing.ctranslate2.network import Vocabulary
+import numpy as np
+from numpy.typing import NDArray
+
 from model.checkpoint.importing.foreign import refusal
 from model.errors import CheckpointError
 
@@ -14,6 +17,31 @@ _SUFFIXES = (".json", ".txt")
 _MOST_BYTES = 2**26
 _PADDING = ("<pad>", "<blank>", "[PAD]", "<PAD>")
 _START = "<start>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The ids of one side, and the rows of the file that they take.
+
+    Attributes:
+        pieces: The piece of every id.
+        listed: Pieces of CTranslate2's file, to which it may have added the unknown piece.
+        known: Ids that CTranslate2 has too; those after them have rows of zeros, and no probability.
+        swaps: Pairs of ids whose rows have changed places.
+    """
+
+    pieces: Sequence[str]
+    listed: int
+    known: int
+    swaps: Sequence[tuple[int, int]] = ()
+
+    @cached_property
+    def rows(self) -> NDArray[np.intp]:
+        """The row of each piece in an embedding or in the output projection; -1 if it has none."""
+        rows = np.where(np.arange(len(self.pieces)) < self.known, np.arange(len(self.pieces)), -1)
+        for left, right in self.swaps:
+            rows[[left, right]] = rows[[right, left]]
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,13 @@ mbart     pre-norm with final norms, learned positions from row 2, a norm after 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from model.checkpoint.importing.foreign import changed, stacked
 from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.network import ACTIVATIONS, Network, tied
 from model.checkpoint.importing.hugging_face.weights import ForeignWeights
+from model.checkpoint.importing.variables import Rows
 from model.checkpoint.writing import Read
 
 _SIZES: Mapping[str, object] = {"scale_embedding": False, "activation_function": "gelu"}
@@ -84,8 +87,9 @@ def _stack(
     theirs = f"model.{ours}"
     tensors: dict[str, Read] = {}
     if shape["positions"] == "learned":
-        table = weights.read(f"{theirs}.embed_positions.weight")
-        tensors[f"{embedding}.positions.weight"] = changed(table, lambda rows: rows[_FIRST_POSITION:])
+        table = f"{theirs}.embed_positions.weight"
+        rows = Rows(np.arange(_FIRST_POSITION, weights.shape(table)[0]))
+        tensors[f"{embedding}.positions.weight"] = weights.read(table, rows)
     if shape.get("embedding_norm"):
         tensors |= _pair(weights, f"{embedding}.norm", f"{theirs}.layernorm_embedding")
     if shape.get("final_norm"):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from model.checkpoint.importing.hugging_face.weights import ForeignWeights
+from model.checkpoint.importing.variables import tie
 from model.checkpoint.writing import Read
 from model.errors import CheckpointError
 
@@ -50,18 +51,12 @@ def tied(
         tensors["target_embedding.tokens.weight"] = weights.read(second)
     if not is_tied:
         tensors["output.weight"] = weights.read(last)
-    ties = {
-        (True, True): "all",
-        (True, False): "embeddings",
-        (False, True): "decoder",
-        (False, False): "none",
-    }
     sizes = {"source_vocab_size": weights.shape(first)[0], "target_vocab_size": weights.shape(second)[0]}
-    return Network({**sizes, "tie": ties[is_one_embedding, is_tied]}, tensors)
+    return Network({**sizes, "tie": tie(shares_embeddings=is_one_embedding, shares_output=is_tied)}, tensors)
 
 
 def _present(weights: ForeignWeights, names: Sequence[str]) -> str:
     found = next((name for name in names if name in weights and weights.shape(name)), None)
     if found is None:
-        raise CheckpointError(f"{weights.folder}: tensor {names[0]!r} is missing")
+        raise CheckpointError(f"{weights.path}: tensor {names[0]!r} is missing")
     return found

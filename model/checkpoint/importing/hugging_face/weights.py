@@ -1,60 +1,29 @@
 """ⓕ The weights of a Hugging Face folder, tensor by tensor: safetensors files, or pickles by way of them."""
 
 import json
-import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from model.checkpoint.importing.foreign import constant, read_object, refusal
-from model.checkpoint.weights import StorageType, StoredTensor, row_blocks
-from model.checkpoint.writing import Read, RowReading
+from model.checkpoint.importing.foreign import read_object, refusal
+from model.checkpoint.importing.variables import Variable, Variables
+from model.checkpoint.weights import FILE_TYPES
+from model.checkpoint.writing import RowReading
 from model.errors import CheckpointError
 from model.validators import require_torch
 
 _SINGLE, _PICKLE = "model.safetensors", "pytorch_model.bin"
 _INDEX = ".index.json"
-_TYPES: Mapping[str, tuple[StorageType, type[np.generic]]] = {
-    "F32": ("float32", np.float32),
-    "F16": ("float16", np.float16),
-    "BF16": ("bfloat16", np.uint16),
-}
+_TYPES: Mapping[str, str] = {file_type: dtype for dtype, file_type in FILE_TYPES.items() if dtype != "int8"}
 _LENGTH_BYTES = 8
 _UNPICKLING_SECONDS = 1800
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a file holds a tensor; `owner` keeps a temporary file alive."""
-
-    path: Path
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-    owner: object = field(default=None, compare=False)
-
-    def rows(self, rows: slice) -> StoredTensor:
-        if self.dtype not in _TYPES:
-            raise CheckpointError(f"{self.path}: a tensor must be floating point, but is {self.dtype}")
-        dtype, kind = _TYPES[self.dtype]
-        first, end, _ = rows.indices(self.shape[0] if self.shape else 1)
-        width = math.prod(self.shape[1:])
-        place = self.offset + first * width * np.dtype(kind).itemsize
-        values = np.fromfile(self.path, kind, (end - first) * width, offset=place)
-        return StoredTensor(values.reshape(self.shape and (end - first, *self.shape[1:])), dtype)
-
-    @property
-    def read(self) -> RowReading:
-        return RowReading(self.shape, self.rows)
 
 
 class _TemporaryFolder:
@@ -65,8 +34,8 @@ class _TemporaryFolder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-class ForeignWeights:
-    """The tensors of a folder by their own names; each is read when it is asked for.
+class ForeignWeights(Variables):
+    """The tensors of a folder by their own names.
 
     Attributes:
         files: The files with the weights, to be recorded.
@@ -82,62 +51,20 @@ class ForeignWeights:
         Raises:
             CheckpointError: If there are none, or a file is broken.
         """
-        self.folder = folder
         self.files, tensors = _weight_files(folder) if file is None else ([file], None)
         if file is not None and file.suffix == ".safetensors":
             tensors = [file]
-        self._places: dict[str, _Place] = {}
         owner = None
         if tensors is None:
             owner = _TemporaryFolder()
             tensors = [unpickle(path, owner.path) for path in self.files if path.suffix != ".json"]
-        for path in tensors:
-            self._places |= _places(path, owner)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor.
-
-        Raises:
-            CheckpointError: If it is missing.
-        """
-        return self._place(name).shape
-
-    def read(self, name: str) -> RowReading:
-        """Returns how to read a tensor.
-
-        Raises:
-            CheckpointError: If it is missing.
-        """
-        return self._place(name).read
-
-    def same(self, one: str, other: str) -> bool:
-        """Returns whether two tensors are equal."""
-        if one == other or self._place(one) == self._place(other):
-            return True
-        if self.shape(one) != self.shape(other) or self._place(one).dtype != self._place(other).dtype:
-            return False
-        left, right = self.read(one), self.read(other)
-        return all(
-            left.rows(rows).values.tobytes() == right.rows(rows).values.tobytes()
-            for rows in row_blocks(left.shape)
+        super().__init__(
+            folder, {name: each for path in tensors for name, each in _places(path, owner).items()}
         )
 
-    def nonzero(self, name: str) -> Read | None:
+    def nonzero(self, name: str) -> RowReading | None:
         """Returns how to read a tensor; None if it is missing or holds only zeros."""
-        if name not in self or not self._place(name).read().values.any():
-            return None
-        return self.read(name)
-
-    def _place(self, name: str) -> _Place:
-        if name not in self._places:
-            raise CheckpointError(f"{self.folder}: tensor {name!r} is missing")
-        return self._places[name]
+        return self.read(name) if name in self and self[name].numbers().any() else None
 
 
 def unpickle(path: Path, folder: Path) -> Path:
@@ -172,11 +99,6 @@ def unpickle(path: Path, folder: Path) -> Path:
     return result
 
 
-def zeros(*shape: int) -> Read:
-    """Returns a reading of zeros."""
-    return constant(np.zeros(shape, np.float32))
-
-
 def _weight_files(folder: Path) -> tuple[list[Path], list[Path] | None]:
     """Returns the files to record, and the safetensors files among them; None where they are pickles."""
     for name, is_safe in ((_SINGLE, True), (_PICKLE, False)):
@@ -201,7 +123,7 @@ def _weight_files(folder: Path) -> tuple[list[Path], list[Path] | None]:
     raise CheckpointError(f"{folder} must hold {_SINGLE} or {_PICKLE}{hint}")
 
 
-def _places(path: Path, owner: object = None) -> dict[str, _Place]:
+def _places(path: Path, owner: object = None) -> dict[str, Variable]:
     try:
         # The header is untrusted until the library has checked that its offsets are within the file.
         with safe_open(path, framework="numpy"):
@@ -215,7 +137,13 @@ def _places(path: Path, owner: object = None) -> dict[str, _Place]:
     tied = header.pop("__metadata__", {})
     start = _LENGTH_BYTES + length
     places = {
-        name: _Place(path, entry["dtype"], tuple(entry["shape"]), start + entry["data_offsets"][0], owner)
+        name: Variable(
+            path,
+            start + entry["data_offsets"][0],
+            tuple(entry["shape"]),
+            _TYPES.get(entry["dtype"], entry["dtype"]),
+            owner,
+        )
         for name, entry in header.items()
     }
     return places | {name: places[first] for name, first in tied.items() if first in places}

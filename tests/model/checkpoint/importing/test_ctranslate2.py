@@ -282,7 +282,7 @@ BROKEN: Mapping[str, tuple[Break, str]] = {
     "unknown type": (replaced(INDEX, INDEX[:-5] + b"\x63" + INDEX[-4:]), "of a type with a number"),
     "another type": (replaced(INDEX, INDEX[:-5] + b"\3" + INDEX[-4:]), "floating point, int8 or int16"),
     "name there twice": (replaced(BETA, GAMMA[:2] + BETA[2:]), "must be text that ends with a zero byte"),
-    "renamed": (replaced(GAMMA, GAMMA.replace(b"gamma", b"gamme")), f"variable `{NORM}/gamma` is missing"),
+    "renamed": (replaced(GAMMA, GAMMA.replace(b"gamma", b"gamme")), f"tensor '{NORM}/gamma' is missing"),
     "left over": (replaced(GAMMA, GAMMA.replace(b"layer_0", b"layer_7")), "layer_7/ffn/layer_norm/gamma`"),
     "alias of itself": (
         replaced(ALIAS + name_bytes("decoder/embeddings/weight"), ALIAS + ALIAS),

@@ -74,7 +74,7 @@ SEARCHES: Sequence[tuple[dict[str, object], dict[str, object]]] = [
 
 def network_of(folder: Path) -> tuple[Transformer, Vocabularies]:
     """Our network and ids of a folder."""
-    read = Network(BinaryModel(folder / "model.bin"), None)
+    read = Network.of(BinaryModel(folder / "model.bin"), None)
     zero = read.starts_from_zero
     options = json.loads((folder / "config.json").read_text())
     unk, bos, eos, start = (options[f"{role}_token"] for role in ("unk", "bos", "eos", "decoder_start"))
