@@ -123,6 +123,7 @@ class Runner(Protocol):
     def advance(self, interrupt: Interrupt, max_steps: int) -> Progress:
         """Do steps until a sentence has finished, the interrupt is set, or `max_steps` are done.
 
+        A runner on a GPU may report a sentence one step after it has finished.
         At least one step is done, unless nothing runs. A sentence with NaN or infinity, or whose options
         leave no token, finishes with its error. If this raises, the running batch is lost and the caller
         drops all of its sentences; MemoryError means that memory ran out.

@@ -172,7 +172,7 @@ class Transformer(nn.Module):
         *,
         attention: list[Tensor] | None = None,
     ) -> Tensor:
-        """Logits after one more token in every hypothesis; each of these slots advances by one position.
+        """Logits after one more token in every hypothesis; those of these slots that are live advance.
 
         Args:
             tokens_NK: The last token of each hypothesis; `decoder_start_id` at position 0.
@@ -193,7 +193,7 @@ class Transformer(nn.Module):
         view = state.view(shape)
         states_NKM = self.target_embedding.step(tokens_NK, view)
         states_NKM = self.decoder.step(states_NKM, view, state.pool, attention)
-        state.positions_N[: shape.slots] += 1
+        state.positions_N[: shape.slots] += state.is_live_N[: shape.slots]
         return self.project(states_NKM)
 
     @torch.no_grad()

@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
+from model.decoding.pytorch import device_use
 from model.decoding.pytorch.backpointers import Backpointers, TokenHistory
+from model.decoding.pytorch.device_memory import Transfer, after_transfer, to_device
 from model.decoding.pytorch.search import Search
 from model.decoding.pytorch.search.constraints import Constraints
-from model.decoding.pytorch.search.protocol import StepOutput
+from model.decoding.pytorch.search.protocol import Choice, StepOutput
 from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import DecoderState, EncoderOutput, KeyValuePool, PositionTables, StepShape
@@ -65,10 +67,12 @@ class SlotRecords:
     Attributes:
         search_NKX: See Search.record.
         backpointers_NKX: See Backpointers.packed.
+        lengths_N: Tokens that each slot has produced.
     """
 
     search_NKX: Tensor
     backpointers_NKX: Tensor
+    lengths_N: Tensor
 
 
 class BatchState(SlotTensors):
@@ -93,12 +97,14 @@ class BatchState(SlotTensors):
         self.decoder_state = decoder_state
         self._network, self._config = network, config
         self._options = SlotOptions(slots, device)
-        self._constraints = Constraints(slots, capacity, config, device, never_produced)
-        self._history = TokenHistory(slots, width, capacity, config.pad_id, device)
+        # A complete slot stays at the position after its last token, where a step writes what is never read.
+        self._constraints = Constraints(slots, capacity + 1, config, device, never_produced)
+        self._history = TokenHistory(slots, width, capacity + 1, config.pad_id, device)
         self._search = Search(slots, width, decoder_state.source_capacity, config.eos_id, device)
-        self._backpointers = Backpointers(slots, width, capacity, device)
+        self._backpointers = Backpointers(slots, width, capacity + 1, device)
         self._tokens_NK = torch.full((slots, width), config.decoder_start_id, device=device)
         self._flags_N2 = torch.zeros(slots, 2, dtype=torch.bool, device=device)
+        self._reading = torch.cuda.Stream(device) if device_use.is_cuda(device) else None
 
     @property
     def slots(self) -> int:
@@ -159,14 +165,22 @@ class BatchState(SlotTensors):
         if choice.parents_NK is not None and self.decoder_state.width > 1:
             self.decoder_state.reorder(choice.parents_NK, shape.length)
         self._tokens_NK[: shape.slots] = choice.tokens_NK
+        self._complete(choice, step)
+
+    def _complete(self, choice: Choice, step: StepOutput) -> None:
+        """Freeze the slots whose search is complete, so that further steps change nothing there."""
+        slots = len(step.positions_N)
+        is_live_N = self.decoder_state.is_live_N[:slots]
         is_broken_N = choice.log_probs_NK.isnan().any(1)
-        self._flags_N2[: shape.slots] = torch.stack([choice.settled_N, is_broken_N], 1)
+        is_live_N &= self.decoder_state.positions_N[:slots] < step.options.longest_N
+        is_live_N.masked_fill_(choice.settled_N | is_broken_N, False)
+        torch.stack([is_live_N, is_broken_N], 1, out=self._flags_N2[:slots])
 
     def _step_output(
         self, shape: StepShape, features: ActiveFeatures, attention: list[Tensor] | None
     ) -> StepOutput:
         slots, state = shape.slots, self.decoder_state
-        positions_N = state.positions_N[:slots].clamp_max(state.capacity - 1)
+        positions_N = state.positions_N[:slots].clone()
         seen = attention if attention is not None or not features.attention else []
         logits_NKV = self._network.decode_step(self._tokens_NK[:slots], state, shape, attention=seen)
         model_NKV = self._constraints.restrict(logits_NKV, features).log_softmax(2, dtype=torch.float32)
@@ -177,27 +191,31 @@ class BatchState(SlotTensors):
             model_NKV=model_NKV,
             attention_NKS=seen[-1].float() if seen else None,
             is_source_NS=state.is_source_NS[:slots, : shape.source_length],
+            is_live_N=state.is_live_N[:slots],
             options=options,
             features=features,
         )
 
-    def flags(self, slots: int) -> Tensor:
-        """Whether each of the first slots is settled, and whether its numbers are broken, (N, 2).
+    def flags(self, slots: int) -> Transfer:
+        """Whether each of the first slots is live, and whether its last numbers were broken, (N, 2)."""
+        return Transfer(self._flags_N2[:slots])
 
-        The tensor is on the host. This is the only time in a step that the host waits for the device.
-        """
-        return self._flags_N2[:slots].cpu()
-
-    def records(self, slots_N: Tensor, length: int) -> SlotRecords:
-        """What the search and the backpointers know of some slots, on the host.
+    def records(self, slots: Sequence[int], length: int, *, after: Transfer | None = None) -> SlotRecords:
+        """What the search and the backpointers know of some slots, on the host, which waits for it.
 
         Args:
-            slots_N: Slots to read.
+            slots: Slots to read.
             length: Most tokens that any of them has produced.
+            after: If these slots were complete when this began, steps since then are not waited for.
         """
-        options, positions_N = self._options.of(slots_N), self.decoder_state.positions_N[slots_N]
-        is_source_NS = self.decoder_state.is_source_NS[slots_N]
-        search_NKX = self._search.record(slots_N, positions_N, is_source_NS, options).double()
-        backpointers_NKX = self._backpointers.packed(slots_N, length)
-        both_NKX = torch.cat([search_NKX, backpointers_NKX], -1).cpu()
-        return SlotRecords(*both_NKX.split([search_NKX.shape[2], backpointers_NKX.shape[2]], -1))
+        with after_transfer(after, self._reading):
+            slots_N = to_device(slots, self.device)
+            options, positions_N = self._options.of(slots_N), self.decoder_state.positions_N[slots_N]
+            is_source_NS = self.decoder_state.is_source_NS[slots_N]
+            search_NKX = self._search.record(slots_N, positions_N, is_source_NS, options).double()
+            backpointers_NKX = self._backpointers.packed(slots_N, length)
+            lengths_NK1 = positions_N[:, None, None].expand(-1, search_NKX.shape[1], 1).double()
+            both_NKX = Transfer(torch.cat([search_NKX, backpointers_NKX, lengths_NK1], -1)).wait()
+        sizes = search_NKX.shape[2], backpointers_NKX.shape[2], 1
+        search_NKX, backpointers_NKX, lengths_NK1 = both_NKX.split(sizes, -1)
+        return SlotRecords(search_NKX, backpointers_NKX, lengths_NK1[:, 0, 0].long())

@@ -1,6 +1,7 @@
 """⑤ Networks and tensors on a device: precision and transfers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,6 +27,38 @@ def to_device(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
     if device_use.is_cuda(device) and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+class Transfer:
+    """A copy of a tensor on its way to the host, which may wait for it later.
+
+    Args:
+        tensor: What is copied; it may change as soon as this returns.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._copy = tensor.to("cpu", copy=True, non_blocking=True)
+        self.is_done: torch.cuda.Event | None = None
+        if device_use.is_cuda(tensor.device):
+            self.is_done = torch.cuda.Event()
+            self.is_done.record(torch.cuda.current_stream(tensor.device))
+
+    def wait(self) -> Tensor:
+        """The copy, after the device has done all that it was given before the transfer."""
+        if self.is_done is not None:
+            self.is_done.synchronize()
+        return self._copy
+
+
+@contextmanager
+def after_transfer(transfer: Transfer | None, stream: torch.cuda.Stream | None) -> Iterator[None]:
+    """Have a GPU compute the block on a stream that waits for a transfer, but not for later work."""
+    if stream is None or transfer is None or transfer.is_done is None:
+        yield
+        return
+    stream.wait_event(transfer.is_done)
+    with torch.cuda.stream(stream):
+        yield
 
 
 def dtype_of(precision: Precision, device: torch.device | str) -> torch.dtype:

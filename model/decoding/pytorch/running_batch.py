@@ -5,13 +5,14 @@ Shapes: N slots, K hypotheses, S source positions.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from model.decoding.pytorch.backpointers import SlotBackpointers, common_prefix
 from model.decoding.pytorch.batch_state import BatchState
-from model.decoding.pytorch.device_memory import to_device
+from model.decoding.pytorch.device_memory import Transfer, to_device
 from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.search import contenders, results
 from model.decoding.pytorch.slot_options import ActiveFeatures
@@ -31,15 +32,19 @@ class SlotLengths(SlotTensors):
         slots: Initial number of slots.
     """
 
-    SLOT_TENSORS = ("_lengths_N", "_longest_N", "_source_lengths_N")
+    SLOT_TENSORS = ("_lengths_N", "_longest_N", "_source_lengths_N", "_tickets_N")
 
     def __init__(self, slots: int) -> None:
         self._lengths_N = torch.zeros(slots, dtype=torch.int64)
         self._longest_N = torch.zeros(slots, dtype=torch.int64)
         self._source_lengths_N = torch.zeros(slots, dtype=torch.int64)
+        self._tickets_N = torch.zeros(slots, dtype=torch.int64)
+        self._last_ticket = 0
 
     def assign(self, slot: int, sentence: Sentence) -> None:
         """Start a sentence in a slot."""
+        self._last_ticket += 1
+        self._tickets_N[slot] = self._last_ticket
         self._lengths_N[slot] = 0
         self._longest_N[slot] = sentence.longest
         self._source_lengths_N[slot] = sentence.source_length
@@ -49,31 +54,52 @@ class SlotLengths(SlotTensors):
         for tensor in self.slot_tensors():
             tensor[slot] = 0
 
-    def advance(self, flags_N2: Tensor) -> list[int]:
-        """Count one more token in each of the first slots.
-
-        Args:
-            flags_N2: See BatchState.flags.
+    def start_step(self, slots: int) -> Tensor:
+        """Count one more token in each of the first slots that is not at its maximum length.
 
         Returns:
-            The slots that are done: settled, broken, or at their maximum length.
+            What `done` must know of the step.
         """
-        slots = len(flags_N2)
-        lengths_N, longest_N = self._lengths_N[:slots], self._longest_N[:slots]
-        is_taken_N = longest_N > 0
-        lengths_N += is_taken_N
-        is_done_N = (flags_N2.any(1) | (lengths_N >= longest_N)) & is_taken_N
+        self._lengths_N[:slots] += self._lengths_N[:slots] < self._longest_N[:slots]
+        return self._tickets_N[:slots].clone()
+
+    def done(self, tickets_N: Tensor, flags_N2: Tensor) -> list[int]:
+        """The slots that a step completed, among those whose sentence took part in it.
+
+        Args:
+            tickets_N: What `start_step` returned.
+            flags_N2: See BatchState.flags.
+        """
+        is_done_N = ~flags_N2[:, 0] & (self._tickets_N[: len(tickets_N)] == tickets_N) & (tickets_N > 0)
         done: list[int] = is_done_N.nonzero().flatten().tolist()
         return done
 
-    def length(self, slot: int) -> int:
-        """Tokens that the sentence of a slot has produced."""
-        return int(self._lengths_N[slot])
+    def may_advance(self, slots: int) -> bool:
+        """Whether any of the first slots is not at its maximum length."""
+        return bool((self._lengths_N[:slots] < self._longest_N[:slots]).any())
+
+    def longest(self, slots: Sequence[int]) -> int:
+        """Most tokens that any of these slots has produced, counting a step that the device may still do."""
+        return int(self._lengths_N[slots].max())
 
     def step_shape(self, slots: int) -> StepShape:
         """What the next step of the first slots must look at."""
-        length = int(self._lengths_N[:slots].max()) + 1
+        lengths_N = self._lengths_N[:slots]
+        length = int((lengths_N * (lengths_N < self._longest_N[:slots])).max()) + 1
         return StepShape(slots, length, int(self._source_lengths_N[:slots].max()))
+
+
+@dataclass(frozen=True)
+class StartedStep:
+    """A step that the device was given, and what it will say of it.
+
+    Attributes:
+        tickets_N: See SlotLengths.start_step.
+        flags: See BatchState.flags.
+    """
+
+    tickets_N: Tensor
+    flags: Transfer
 
 
 class RunningBatch:
@@ -82,13 +108,16 @@ class RunningBatch:
     Args:
         state: Their tensors; grows as needed.
         allocator: Allocates the KV slots of the decoder state.
+        is_late: Whether `step` returns what the step before it finished, so that the host never waits for the
+            step that it has just started. Sentences must keep their slots then.
 
     Attributes:
         starting: Sentences that get their first token in the next step.
     """
 
-    def __init__(self, state: BatchState, allocator: KvAllocator) -> None:
-        self._state, self._allocator = state, allocator
+    def __init__(self, state: BatchState, allocator: KvAllocator, *, is_late: bool = False) -> None:
+        self._state, self._allocator, self._is_late = state, allocator, is_late
+        self._started: StartedStep | None = None
         self._lengths = SlotLengths(state.slots)
         self._by_slot: list[Sentence | None] = []
         self._slots: dict[Sentence, int] = {}
@@ -148,15 +177,24 @@ class RunningBatch:
             raise
 
     def step(self) -> Finished:
-        """Produce one token in every hypothesis; returns the sentences that this finished."""
+        """Produce one token in every hypothesis; returns the sentences that a step has finished."""
         self.starting = []
+        started = self._start() if self._lengths.may_advance(len(self._by_slot)) else None
+        finished_by, self._started = (self._started, started) if self._is_late else (started, None)
+        return self._finish(finished_by) if finished_by else []
+
+    def _start(self) -> StartedStep:
         self._compute(self._step_shape())
-        flags_N2 = self._state.flags(len(self._by_slot))
-        done = self._lengths.advance(flags_N2)
+        tickets_N = self._lengths.start_step(len(self._by_slot))
+        return StartedStep(tickets_N, self._state.flags(len(self._by_slot)))
+
+    def _finish(self, step: StartedStep) -> Finished:
+        flags_N2 = step.flags.wait()
+        done = self._lengths.done(step.tickets_N, flags_N2)
         if not done:
             return []
         broken = {slot for slot in done if flags_N2[slot, 1]}
-        finished = self._collect(done, broken)
+        finished = self._collect(done, broken, step.flags)
         self._vacate(done, broken)
         return finished
 
@@ -182,14 +220,15 @@ class RunningBatch:
     def stable_prefix(self, sentence: Sentence) -> tuple[int, ...]:
         """Target tokens that all hypotheses begin with which its result may be or continue."""
         slot = self._slots[sentence]
-        ((_, record_KX, backpointers),) = self._read([slot])
-        ends = contenders(sentence, record_KX, self._lengths.length(slot))
+        ((_, record_KX, backpointers, length),) = self._read([slot])
+        ends = contenders(sentence, record_KX, length)
         return common_prefix([backpointers.tokens_of(end) for end in ends])
 
-    def _collect(self, done: Sequence[int], broken: set[int]) -> Finished:
+    def _collect(self, done: Sequence[int], broken: set[int], after: Transfer) -> Finished:
         finished: Finished = []
-        for slot, (sentence, record_KX, backpointers) in zip(done, self._read(done), strict=True):
-            ends = results(sentence, record_KX, self._lengths.length(slot))
+        records = self._read(done, after)
+        for slot, (sentence, record_KX, backpointers, length) in zip(done, records, strict=True):
+            ends = results(sentence, record_KX, length)
             if slot in broken:
                 finished.append((sentence, NotFiniteError()))
             elif not ends:
@@ -198,15 +237,16 @@ class RunningBatch:
                 finished.append((sentence, [backpointers.hypothesis(end) for end in ends]))
         return finished
 
-    def _read(self, slots: Sequence[int]) -> Iterator[tuple[Sentence, Tensor, SlotBackpointers]]:
-        """The sentence of each slot, the record of its search, and its backpointers."""
-        length = max(self._lengths.length(slot) for slot in slots)
-        records = self._state.records(to_device(slots, self._state.device), length)
-        columns = records.search_NKX, records.backpointers_NKX
-        for slot, record_KX, packed_KX in zip(slots, *columns, strict=True):
+    def _read(
+        self, slots: Sequence[int], after: Transfer | None = None
+    ) -> Iterator[tuple[Sentence, Tensor, SlotBackpointers, int]]:
+        """The sentence of each slot, the record of its search, its backpointers, and its tokens."""
+        records = self._state.records(slots, self._lengths.longest(slots), after=after)
+        columns = records.search_NKX, records.backpointers_NKX, records.lengths_N.tolist()
+        for slot, record_KX, packed_KX, length in zip(slots, *columns, strict=True):
             if sentence := self._by_slot[slot]:
                 attention = self._attention.get(sentence, [])
-                yield sentence, record_KX, SlotBackpointers.unpack(packed_KX, attention)
+                yield sentence, record_KX, SlotBackpointers.unpack(packed_KX, attention), length
 
     def _vacate(self, slots: Iterable[int], broken: set[int]) -> None:
         """Free these slots and what belongs to them."""

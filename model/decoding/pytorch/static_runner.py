@@ -50,7 +50,7 @@ class StaticBatch(RunningBatch):
     """
 
     def __init__(self, state: BatchState, decoder_state: FixedDecoderState, graphs: CudaGraphs) -> None:
-        super().__init__(state, FixedAllocator(decoder_state))
+        super().__init__(state, FixedAllocator(decoder_state), is_late=True)
         self._graphs, self._capacity, self._width = graphs, decoder_state.capacity, decoder_state.width
         self._slot_buckets = (1, *doubling(_FEWEST_SLOTS, state.slots)) if state.slots > 1 else (1,)
         # The fused kernels read what is live, whatever the length of a step's shape is.

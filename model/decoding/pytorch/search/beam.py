@@ -115,9 +115,10 @@ class BeamSearch(SlotTensors):
 
     def advance(self, step: StepOutput) -> Choice:
         """Choose which hypotheses are continued, and with which tokens."""
-        slots = len(step.positions_N)
+        slots, is_live_N11 = len(step.positions_N), step.is_live_N[:, None, None]
+        before_NK, covered_NKS = self._totals_NK[:slots], self._covered_NKS[:slots]
         if step.attention_NKS is not None:
-            self._covered_NKS[:slots, :, : step.attention_NKS.shape[2]] += step.attention_NKS
+            covered_NKS[:, :, : step.attention_NKS.shape[2]] += step.attention_NKS * is_live_N11
         totals_NC, parents_NC, tokens_NC = self._candidates(step)
         is_eos_NC = tokens_NC == self._eos_id
         self._pool_finished(step, totals_NC, parents_NC, is_eos_NC)
@@ -127,11 +128,11 @@ class BeamSearch(SlotTensors):
         else:
             totals_NK, picked_NK = totals_NC.masked_fill(is_eos_NC, -math.inf).topk(self._beams, 1)
         tokens_NK, parents_NK = tokens_NC.gather(1, picked_NK), parents_NC.gather(1, picked_NK)
-        self._totals_NK[:slots] = totals_NK
+        self._totals_NK[:slots] = torch.where(step.is_live_N[:, None], totals_NK, before_NK)
         if step.features.phrases:
             self.phrases.advance(tokens_NK, parents_NK)
         if step.features.coverage:
-            self._covered_NKS[:slots] = take_rows(self._covered_NKS[:slots], parents_NK)
+            covered_NKS.copy_(torch.where(is_live_N11, take_rows(covered_NKS, parents_NK), covered_NKS))
         scores_NK = totals_NK / length_divisor(step.positions_N + 1, step.options)[:, None]
         if step.features.coverage:
             scores_NK = scores_NK + self._coverage_cost(step)
@@ -146,11 +147,12 @@ class BeamSearch(SlotTensors):
 
     def _candidates(self, step: StepOutput) -> tuple[Tensor, Tensor, Tensor]:
         """Totals, parents and tokens of the 2K best continuations, best first, (N, C) each."""
+        # What has no total is not continued, and enters no pool.
+        before_NK = self._totals_NK[: len(step.ranking_NKV)].masked_fill(~step.is_live_N[:, None], -math.inf)
         if step.features.phrases:
-            return self.phrases.candidates(step.ranking_NKV, self._totals_NK[: len(step.ranking_NKV)])
+            return self.phrases.candidates(step.ranking_NKV, before_NK)
         size = min(2 * self._beams, step.ranking_NKV.shape[2])
         scores_NKC, tokens_NKC = step.ranking_NKV.topk(size, 2)
-        before_NK = self._totals_NK[: len(scores_NKC)]
         totals_NKC = scores_NKC + before_NK[..., None]
         totals_NC, index_NC = totals_NKC.flatten(1).topk(2 * self._beams, 1)
         parents_NC = index_NC.div(size, rounding_mode="floor")
@@ -171,7 +173,8 @@ class BeamSearch(SlotTensors):
         new_NKX = torch.stack([scores_NK, lengths_NK, parents_NK.to(scores_NK.dtype), eos_NK], -1)
         both_NCX = torch.cat([pool_NKX, new_NKX], 1)
         best_NK = both_NCX[..., _SCORE].topk(self._beams, 1).indices
-        pool_NKX.copy_(both_NCX.gather(1, best_NK[..., None].expand(-1, -1, _POOL_COLUMNS)))
+        best_NKX = both_NCX.gather(1, best_NK[..., None].expand(-1, -1, _POOL_COLUMNS))
+        pool_NKX.copy_(torch.where(step.is_live_N[:, None, None], best_NKX, pool_NKX))
         self._num_finished_N[: len(totals_NC)] += is_finished_NK.sum(1)
 
     def _coverage_cost(self, step: StepOutput) -> Tensor:

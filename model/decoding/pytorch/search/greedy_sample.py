@@ -134,10 +134,11 @@ class IndependentSearch(SlotTensors):
         eos_log_probs_NK = self._eos_log_probs_NK[:slots]
         tokens_NK = self._choose(step)
         log_probs_NK = step.log_probs(tokens_NK)
-        totals_NK += step.score(tokens_NK).masked_fill(ended_NK, 0.0)
-        self._lengths_NK[:slots] += ~ended_NK
+        is_open_NK = ~ended_NK & step.is_live_N[:, None]
+        totals_NK += step.score(tokens_NK).masked_fill(~is_open_NK, 0.0)
+        self._lengths_NK[:slots] += is_open_NK
         is_eos_NK = tokens_NK == self._eos_id
-        eos_log_probs_NK.copy_(torch.where(is_eos_NK & ~ended_NK, log_probs_NK, eos_log_probs_NK))
+        eos_log_probs_NK.copy_(torch.where(is_eos_NK & is_open_NK, log_probs_NK, eos_log_probs_NK))
         ended_NK |= is_eos_NK | totals_NK.isneginf()
         return Choice(tokens_NK, None, log_probs_NK, ended_NK.all(1))
 

@@ -21,6 +21,7 @@ class StepOutput:
             The same tensor where no constraint changes values.
         attention_NKS: Cross-attention of this step; None if no feature uses it.
         is_source_NS: True where a source token is real.
+        is_live_N: False where the search was complete before this step: nothing may change there.
         options: Options of these slots.
         features: Features that any sentence of the batch uses.
     """
@@ -30,6 +31,7 @@ class StepOutput:
     model_NKV: Tensor
     attention_NKS: Tensor | None
     is_source_NS: Tensor
+    is_live_N: Tensor
     options: OptionRows
     features: ActiveFeatures
 

@@ -36,6 +36,8 @@ class StubCuda:
         fail: By place (`begin`, `body`, `end`, `synchronize`), what to raise there, in this order.
         calls: How often each function was called.
         is_lost: Whether every call fails from now on.
+        events_ahead: For each time that the host waited for an event of the thread's first stream, how many
+            events were recorded on the stream since.
     """
 
     recorder: int | None = None
@@ -43,6 +45,7 @@ class StubCuda:
     fail: dict[str, list[Exception]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
     is_lost: bool = False
+    events_ahead: list[int] = field(default_factory=list)
     streams: dict[int, list["StubStream"]] = field(default_factory=dict)
 
     current: ClassVar["StubCuda"]
@@ -81,6 +84,7 @@ class StubStream:
     def __init__(self, device: object = None) -> None:
         StubCuda.current.count("stream")
         self.waits: list[object] = []
+        self.events = 0
 
     def wait_stream(self, other: "StubStream") -> None:
         StubCuda.current.forbid_to_others("wait_stream")
@@ -104,6 +108,15 @@ class StubEvent:
     def record(self, stream: StubStream | None = None) -> None:
         StubCuda.current.forbid_to_others("record")
         self.is_recorded = True
+        self._stream = stream or StubCuda.current.stack()[-1]
+        self._stream.events += 1
+        self._place = self._stream.events
+
+    def synchronize(self) -> None:
+        StubCuda.current.forbid_while_recording("synchronize")
+        assert self.is_recorded
+        if self._stream is StubCuda.current.stack()[0]:
+            StubCuda.current.events_ahead.append(self._stream.events - self._place)
 
     def query(self) -> bool:
         StubCuda.current.forbid_while_recording("query")
@@ -226,11 +239,6 @@ def _pinned(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _to_host(tensor: Tensor) -> Tensor:
-    StubCuda.current.forbid_while_recording("copy to the host")
-    return tensor.clone()
-
-
 def install(monkeypatch: pytest.MonkeyPatch) -> StubCuda:
     """Make the CPU a strict GPU, in this process."""
     stub = StubCuda.current = StubCuda()
@@ -250,7 +258,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> StubCuda:
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(Tensor, "pin_memory", _pinned)
     monkeypatch.setattr(Tensor, "record_stream", lambda tensor, stream: None)
-    monkeypatch.setattr(Tensor, "cpu", _to_host)
     return stub
 
 

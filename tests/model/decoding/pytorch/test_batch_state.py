@@ -101,6 +101,46 @@ def test_the_counter_of_copies_finds_them() -> None:
     assert {name.split(".")[1] for name in copies.found} >= {"lift_fresh", "_local_scalar_dense"}
 
 
+@pytest.mark.parametrize("longest", [5, 16])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strategy": "greedy"},
+        {"strategy": "sample", "num_hypotheses": 4, "seed": 3},
+        {"beam_size": 4, "coverage_penalty": 0.2, "stop": "first"},
+        {"beam_size": 4, "stop": "pool", "no_repeat_ngram_size": 2},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+@torch.inference_mode()
+def test_a_complete_slot_stays_as_it_is(options: dict[str, object], longest: int) -> None:
+    """The host learns one step late that a slot is complete, even one that fills its tables."""
+    network, sentence = lively_network(3), admitted(length=6, max_length=longest, **options)
+    batch_state = state_of(network, sentence.rows)
+    encoder_output, state = (
+        network.encode(torch.tensor([sentence.request.source_ids])),
+        batch_state.decoder_state,
+    )
+    slot, shape = torch.tensor([0]), StepShape(1, 16, 16)
+    batch_state.assign(slot, [sentence], encoder_output, state.target_kv_NKC[slot], state.source_kv_NS[slot])
+    steps = 0
+    while batch_state.flags(1).wait()[0, 0] or not steps:
+        batch_state.compute(shape, EVERYTHING)
+        steps += 1
+    before = batch_state.records([0], longest)
+    assert before.lengths_N.tolist() == [steps]
+    assert steps <= longest
+    for _ in range(3):
+        batch_state.compute(shape, EVERYTHING)
+    after = batch_state.records([0], longest)
+    assert after.lengths_N.tolist() == [steps]
+    assert torch.equal(after.search_NKX.nan_to_num(), before.search_NKX.nan_to_num())
+    for kept, table in zip(
+        before.backpointers_NKX.chunk(3, -1), after.backpointers_NKX.chunk(3, -1), strict=True
+    ):
+        assert torch.equal(kept[..., :steps], table[..., :steps])
+
+
 def every_bucket() -> Iterator[StepShape]:
     return (StepShape(slots, length, length) for slots, length in product((1, 4), (8, 16)))
 
@@ -120,7 +160,7 @@ def test_larger_buckets_choose_the_same_tokens() -> None:
         )
         for _ in range(5):
             batch_state.compute(shape, EVERYTHING)
-        chosen.append(batch_state.records(slot, 5))
+        chosen.append(batch_state.records([0], 5))
     for records in chosen[1:]:
         assert torch.allclose(records.search_NKX, chosen[0].search_NKX, atol=1e-5, equal_nan=True)
         assert torch.allclose(records.backpointers_NKX, chosen[0].backpointers_NKX, atol=1e-5)

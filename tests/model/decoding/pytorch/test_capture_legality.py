@@ -133,13 +133,13 @@ KERNELS_OF_A_LAYER, KERNELS_OF_A_FUSED_LAYER = 18, 13
 
 @pytest.mark.parametrize(
     ("kinds", "of_the_rest"),
-    [([GREEDY], 57), ([BEAM], 102), ([SAMPLE], 112), ([BEAM, {**SAMPLE, "num_hypotheses": 4}], 180)],
+    [([GREEDY], 61), ([BEAM], 109), ([SAMPLE], 116), ([BEAM, {**SAMPLE, "num_hypotheses": 4}], 188)],
     ids=["greedy", "beam", "sampling", "beam-and-sampling"],
 )
 def test_a_step_keeps_to_its_budget_of_kernels(
     kinds: list[dict[str, object]], of_the_rest: int, steps: Steps
 ) -> None:
-    """165 kernels for a greedy step of six layers, 210 for a beam, 220 for a sample, 288 for both."""
+    """169 kernels for a greedy step of six layers, 217 for a beam, 224 for a sample, 296 for both."""
     for layers in (2, 6):
         network = lively_network(num_decoder_layers=layers)
         asked = [request(sentences(5)[0], min_length=3, **options) for options in kinds]
@@ -149,7 +149,7 @@ def test_a_step_keeps_to_its_budget_of_kernels(
         steps.clear()
 
 
-@pytest.mark.parametrize(("kinds", "of_the_rest"), [([GREEDY], 39), ([BEAM], 83)], ids=["greedy", "beam"])
+@pytest.mark.parametrize(("kinds", "of_the_rest"), [([GREEDY], 43), ([BEAM], 90)], ids=["greedy", "beam"])
 def test_a_fused_step_keeps_to_its_budget_of_kernels(
     kinds: list[dict[str, object]], of_the_rest: int, steps: Steps
 ) -> None:

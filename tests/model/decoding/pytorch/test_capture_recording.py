@@ -78,6 +78,18 @@ def test_replays_give_the_tokens_of_the_slow_search(cuda: StubCuda, network: Tra
     assert runner._graphs.num_eager == 0
 
 
+def test_the_host_never_waits_for_the_step_that_it_has_just_started(cuda: StubCuda) -> None:
+    runner = static_runner(widths=(1,))
+    asked = [
+        request(s, strategy="greedy", min_length=n, max_length=n) for n, s in enumerate(sentences(4, 3, 5), 6)
+    ]
+    results = DecodingEngine(runner, NETWORK.config).decode(asked)
+    for one, result in zip(asked, results, strict=True):
+        assert_same(result, ReferenceDecoder(NETWORK).decode(one))
+    # When it learns what a step finished, the next one is on its way, except after the last.
+    assert cuda.events_ahead == [1] * 7 + [0]
+
+
 def test_fused_steps_are_recorded_and_replayed(cuda: StubCuda) -> None:
     pytest.importorskip("triton", reason="needs the package triton")
     network = lively_network(7, num_decoder_layers=1)

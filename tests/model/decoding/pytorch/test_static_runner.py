@@ -34,11 +34,14 @@ def both(
     network: Transformer = NETWORK,
     **sizes: object,
 ) -> tuple[Sequence[Result | None], Sequence[Result | None]]:
-    """Results of the static runner, and of the exact one."""
+    """Results of the static runner, which finishes one step later, and of the exact one."""
     static, agreed = run_through(static_runner(network, **sizes), network.config, arrivals, cancelled)
     exact, expected = run_through(TorchRunner(network, max_rows=64), network.config, arrivals, cancelled)
-    assert agreed == expected
-    return static, exact
+    for late, exact_steps in zip(agreed, expected, strict=True):
+        assert late[: len(exact_steps)] == exact_steps
+        assert len(late) - len(exact_steps) in (0, 1)
+    dropped = {i for numbers in cancelled.values() for i in numbers if i < len(static) and static[i] is None}
+    return static, [None if i in dropped else result for i, result in enumerate(exact)]
 
 
 @pytest.mark.parametrize("network", [NETWORK, lively_network(7, decoder_memory="ssru")])

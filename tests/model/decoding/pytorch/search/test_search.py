@@ -34,6 +34,7 @@ class Walk:
                 model_NKV=scores_NKV,
                 attention_NKS=None,
                 is_source_NS=torch.ones(slots, 3, dtype=torch.bool),
+                is_live_N=torch.ones(slots, dtype=torch.bool),
                 options=option_rows(self.batch),
                 features=ActiveFeatures.union(map(ActiveFeatures.of, self.batch)),
             )
