@@ -17,10 +17,10 @@ _MOST_GROWTH = 32 * 2**20
 _HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Za-z -]*\r\n")
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[Live]:
-    """The real one, with the embedded checkpoint."""
-    with running(command=REAL) as service:
+@pytest.fixture(scope="module", params=["1", "2"], ids=["one process", "two processes"])
+def service(request: pytest.FixtureRequest) -> Iterator[Live]:
+    """The real one, with the embedded checkpoint, in as many processes."""
+    with running(command=REAL, DRAGOMAN_PROCESSES=request.param) as service:
         assert answer(service, GOOD).status == 200
         yield service
 
@@ -61,25 +61,25 @@ def judge(service: Live, case: Case) -> Heard:
 
 
 class MemoryWatch:
-    """Fails if a process's peak grew by more than it may; measured where the kernel tells."""
+    """Fails if the peak of the processes grew by more than it may; measured where the kernel tells."""
 
     def __init__(self, service: Live) -> None:
-        self._folder = Path(f"/proc/{service.process.pid}")
+        self._folders = [Path(f"/proc/{pid}") for pid in service.processes()]
 
     def __enter__(self) -> None:
         if sys.platform == "linux":
-            (self._folder / "clear_refs").write_text("5")
-            self._before = self._bytes("VmRSS")
+            for folder in self._folders:
+                (folder / "clear_refs").write_text("5")
+            self._before = self._total("VmRSS")
 
     def __exit__(self, *_: object) -> None:
         if sys.platform == "linux":
-            grown = self._bytes("VmHWM") - self._before
+            grown = self._total("VmHWM") - self._before
             assert grown <= _MOST_GROWTH
 
-    def _bytes(self, name: str) -> int:
-        match = re.search(rf"{name}:\s+(\d+) kB", (self._folder / "status").read_text())
-        assert match is not None
-        return 1024 * int(match[1])
+    def _total(self, name: str) -> int:
+        texts = ((folder / "status").read_text() for folder in self._folders)
+        return sum(1024 * int(re.findall(rf"{name}:\s+(\d+) kB", text)[0]) for text in texts)
 
 
 def of(cases: dict[str, Case]) -> pytest.MarkDecorator:
