@@ -26,9 +26,10 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest \
 TEST_PROCESSES ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 SIDE_BY_SIDE := --numprocesses $(TEST_PROCESSES) --dist worksteal
 # Of `make sanitize`. At -O3 the sanitized library compiles for over ten minutes. Tests that ask for more memory than there
-# is are left out: AddressSanitizer ends the process then.
+# is are left out: AddressSanitizer ends the process then. ThreadSanitizer sees false races where
+# PyTorch lends its threads to training operators, so it only looks at decoding sessions.
 SANITIZED := build/sanitize
-SANITIZING_CXX := g++ -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1
+COMMA := ,
 NATIVE_TESTS := tests/model/native tests/model/network/native_ops tests/model/decoding/test_native_network.py \
 	tests/model/decoding/test_native_runner.py
 
@@ -81,15 +82,21 @@ check: $(DEVELOP_READY) ## Lint, formatting, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-sanitize: $(DEVELOP_READY) ## Run the native library's tests under AddressSanitizer and UBSan, in a copy; needs g++
+# $(call sanitize,FLAGS,RUNTIMES,TESTS): compiles a copy with the flags, and runs these of its tests.
+define sanitize
 	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
 	@cp -r app model tests pyproject.toml $(SANITIZED) && rm -rf $(SANITIZED)/model/native/lib
 	@sed -i 's/"-O3"/"-O1"/' $(SANITIZED)/model/native/build.py
-	cd $(SANITIZED) && CXX="$(SANITIZING_CXX)" $(CURDIR)/$(BIN)/python -m model.native.build
+	cd $(SANITIZED) && CXX="g++ -g1 $(1)" $(CURDIR)/$(BIN)/python -m model.native.build
 	cd $(SANITIZED) && \
-	  LD_PRELOAD="$$(g++ -print-file-name=libasan.so):$$(g++ -print-file-name=libubsan.so)" OMP_NUM_THREADS=1 \
+	  LD_PRELOAD="$(foreach runtime,$(2),$$(g++ -print-file-name=lib$(runtime).so))" OMP_NUM_THREADS=1 \
 	  ASAN_OPTIONS=detect_leaks=0 $(CURDIR)/$(BIN)/python -m pytest --capture=sys -p no:cacheprovider \
-	  -k "not memory and not build" $(NATIVE_TESTS) $(PYTEST_ARGS)
+	  -k "$(3)" $(NATIVE_TESTS) $(PYTEST_ARGS)
+endef
+
+sanitize: $(DEVELOP_READY) ## Run the native library's tests under AddressSanitizer, UBSan and ThreadSanitizer; needs g++
+	$(call sanitize,-fsanitize=address$(COMMA)undefined -fno-sanitize-recover=undefined,asan ubsan,not memory and not build)
+	$(call sanitize,-fsanitize=thread,tsan,runners_on_several_threads)
 
 train-demo: $(DEVELOP_READY) ## Train the Transformer of Dive into Deep Learning, in a minute or two; translate, score, draw
 	@$(BUILD_NATIVE)
