@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -13,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.backend import Backend
 from app.http import errors, libretranslate, pages, routes
-from app.http.deepl import documents
+from app.http.deepl import documents, glossaries
 from app.http.deepl import routes as deepl_routes
 from app.http.middleware import CrossOriginMiddleware, RequestContextMiddleware
 from app.http.openapi import Operation, document
@@ -30,6 +31,7 @@ _OPERATIONS = (
     *libretranslate.OPERATIONS,
     *deepl_routes.OPERATIONS,
     *documents.OPERATIONS,
+    *glossaries.OPERATIONS,
     *routes.PROBES,
 )
 
@@ -53,8 +55,9 @@ class Application(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """Returns the routes within our middleware alone: operations answer their own errors."""
         # The router would try the pattern of each route.
-        found = (each for each in self.routes if isinstance(each, Operation))
-        operations: dict[str, ASGIApp] = {each.path: each.handle for each in found}
+        found = [each for each in self.routes if isinstance(each, Operation)]
+        counts = Counter(each.path for each in found)
+        operations: dict[str, ASGIApp] = {each.path: each.handle for each in found if counts[each.path] == 1}
 
         def by_path(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
             return operations.get(scope.get("path", ""), self.router)(scope, receive, send)

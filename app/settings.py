@@ -226,6 +226,11 @@ class AccessSettings(BaseModel):
         description="File to which `POST /suggest` adds a JSON line for each suggestion; without it "
         "suggestions are refused",
     )
+    glossary_folder: Path | None = Field(
+        default=None,
+        description="Folder of the glossaries that DeepL's paths store, which is made when the first one "
+        "comes; without it they are refused",
+    )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Origins of web pages that may call the service, separated by commas, or `*`"
     )
@@ -235,6 +240,13 @@ class AccessSettings(BaseModel):
     def _readable(cls, path: Path | None) -> Path | None:
         if path is not None and not path.is_file():
             raise ValueError("must name an existing file")
+        return path
+
+    @field_validator("glossary_folder")
+    @classmethod
+    def _folder(cls, path: Path | None) -> Path | None:
+        if path is not None and path.exists() and not path.is_dir():
+            raise ValueError("must name a folder")
         return path
 
     @field_validator("rate_limit")

@@ -42,9 +42,16 @@ def translate_response(body: schemas.TranslateRequest, answers: Sequence[Answer]
         fields["alternatives"] = _like(body.q, [list(answer.alternatives) for answer in answers])
     if not all(answer.is_finished for answer in answers):
         fields["unfinished"] = _like(body.q, [not answer.is_finished for answer in answers])
+    if any(answer.missing_terms for answer in answers):
+        fields["missing_terms"] = _like(body.q, [missing_terms(answer) for answer in answers])
     if body.include:
         fields["details"] = [_details(body.include, answer) for answer in answers]
     return Response(to_json(fields, inf_nan_mode="null"), media_type=JSON)
+
+
+def missing_terms(answer: Answer) -> list[dict[str, str]]:
+    """Returns the terms of the glossary that a translation lacks."""
+    return [{"source": term.source, "target": term.target} for term in answer.missing_terms]
 
 
 def detected(detection: Detection) -> schemas.DetectedLanguage:

@@ -36,6 +36,7 @@ _WHEN: Final = {
     400: "Well-formed, but cannot be served: unknown language, pair or model; or not UTF-8",
     401: "An API key is needed",
     403: "The API key is not valid",
+    404: "There is no glossary of this id or name",
     413: "The body, the number of texts or a text is over a limit, which is named",
     415: "Another content type, encoding or charset than JSON or a form in UTF-8",
     422: "A field is missing, unknown, of the wrong type or out of range",
@@ -50,7 +51,7 @@ _RETRY_AFTER: Final = {
         "schema": {"type": "integer"},
     }
 }
-_NEED_A_KEY: Final = ("/translate", "/detect", "/suggest", "/translate_file", "/v2/")
+_NEED_A_KEY: Final = ("/translate", "/detect", "/suggest", "/translate_file", "/v2/", "/v3/")
 _SECURITY: Final = {
     "key": {"type": "http", "scheme": "bearer"},
     "deepl": {
@@ -123,7 +124,9 @@ class Operation(Route):
         scope.setdefault("state", {})[ENDPOINT] = self.path
         try:
             if scope["method"] not in self.verbs:
-                raise HTTPException(405, headers={"Allow": ", ".join(self.methods or ())})
+                routes = (each for each in scope["app"].routes if getattr(each, "path", "") == self.path)
+                methods = {method for each in routes for method in each.methods or ()}
+                raise HTTPException(405, headers={"Allow": ", ".join(methods)})
             response = await self.endpoint(request)
         except Exception as error:
             response = respond(error, request)
@@ -188,7 +191,7 @@ def _describe(operation: Operation, method: str, answer: Mapping[str, Any] | Non
         content = {kind: {"schema": _ref(operation.body.__name__ + end)} for kind, end in kinds.items()}
         described["requestBody"] = {"required": True, "content": content}
     if operation.path.startswith(_NEED_A_KEY):
-        described["security"] = [{}, {"deepl" if operation.path.startswith("/v2/") else "key": []}]
+        described["security"] = [{}, {"deepl" if operation.path.startswith(("/v2/", "/v3/")) else "key": []}]
     return described
 
 

@@ -5,7 +5,7 @@ Errors name the field or the limit.
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, Generic, TypeVar, cast
@@ -207,14 +207,16 @@ def _check_query(schema: type[BaseModel], query: bytes, max_items: int) -> None:
 def _unknown_field(schema: type[BaseModel], location: Sequence[int | str]) -> RequestError:
     """Names the field if its name is plain, and the valid field that is spelt most like it."""
     *places, name = map(str, location)
+    fields: Mapping[str, object] = schema.model_fields
     for place in places:
-        schema = cast(type[BaseModel], schema.model_fields[place].annotation)
-    holder = f"`{'.'.join(places)}`" if places else "the request"
+        fields = getattr(getattr(fields.get(place), "annotation", None), "model_fields", {})
+    within = _path(location[:-1])
+    holder = f"`{within}`" if within else "the request"
     if _PLAIN_NAME.fullmatch(name) is None:
-        return RequestError("unknown_field", f"{holder} holds an unknown field", ".".join(places) or None)
-    nearest = get_close_matches(name, schema.model_fields, n=1)
+        return RequestError("unknown_field", f"{holder} holds an unknown field", within)
+    nearest = get_close_matches(name, fields, n=1)
     hint = f"; did you mean `{nearest[0]}`?" if nearest else ""
-    return RequestError("unknown_field", f"{holder} has no field `{name}`{hint}", ".".join([*places, name]))
+    return RequestError("unknown_field", f"{holder} has no field `{name}`{hint}", _path(location))
 
 
 def _reason(error: ErrorDetails) -> str:

@@ -1,5 +1,6 @@
 """① ⑨ The paths of the service: translation, detection, languages, models, probes and metrics."""
 
+import dataclasses
 from functools import partial
 from typing import Final
 
@@ -9,11 +10,15 @@ from starlette.responses import Response
 
 from app.http import schemas
 from app.http.answers import Detections, answered, description, detected, translate_response
+from app.http.deepl.glossaries import stored_glossary
 from app.http.openapi import Operation
 from app.http.request import Received, context_of, receive
 from app.http.streaming import answer, while_connected
+from app.lifecycle.context import Context
+from app.translation.glossary_store import StoredGlossary
 from app.translation.request import TranslationRequest
 from model.text.formats.markup_syntax import HTML
+from model.text.glossary import Glossary, checked_entries
 from model.text.languages import language_name
 
 _LANGUAGES: Final = TypeAdapter(list[schemas.Language])
@@ -36,7 +41,10 @@ async def translate(request: Request) -> Response:
     With `Accept: text/event-stream` the translation comes as it grows, as Server-Sent Events.
     """
     received = await receive(request, schemas.TranslateRequest, takes_query=True)
-    work = partial(context_of(request).service.translate, _translation_request(received))
+    asked = _translation_request(received)
+    if received.body.glossary is not None:
+        asked = dataclasses.replace(asked, glossary=await _glossary(context_of(request), received))
+    work = partial(context_of(request).service.translate, asked)
     return await answer(request, work, partial(translate_response, received.body))
 
 
@@ -59,6 +67,21 @@ def _translation_request(received: Received[schemas.TranslateRequest]) -> Transl
         model=body.model,
         keep=tuple(body.keep),
     )
+
+
+async def _glossary(
+    context: Context, received: Received[schemas.TranslateRequest]
+) -> Glossary | StoredGlossary:
+    """Returns the glossary that a request holds or names.
+
+    Raises:
+        InputError: If a term has two translations.
+        RequestError: If there is no glossary of this name.
+    """
+    given = received.body.glossary
+    if isinstance(given, list):
+        return Glossary(checked_entries([(entry.source, entry.target) for entry in given], "glossary"))
+    return await stored_glossary(context, received.client, given or "", "glossary")
 
 
 async def detect(request: Request) -> Response:
@@ -124,7 +147,7 @@ OPERATIONS: Final = (
         summary="Translate texts",
         body=schemas.TranslateRequest,
         answer=schemas.TranslateResponse,
-        errors=(400, 401, 403, 413, 415, 422, 429, 500, 503, 504),
+        errors=(400, 401, 403, 404, 413, 415, 422, 429, 500, 503, 504),
         can_stream=True,
     ),
     Operation(

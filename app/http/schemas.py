@@ -38,6 +38,7 @@ def _shape(value: object) -> str:
 Text = Annotated[str, AfterValidator(_encodable)]
 Code = Annotated[str, Field(min_length=1, max_length=35), AfterValidator(_encodable)]
 Kept = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_encodable)]
+Name = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_encodable)]
 Texts = Annotated[
     Annotated[Text, Tag("text")] | Annotated[list[Text], Tag("list")],
     Discriminator(_shape),
@@ -82,6 +83,22 @@ def _or_null(field: dict[str, Any]) -> dict[str, Any]:
         return field
     about: dict[str, Any] = {key: field[key] for key in ("default", "description", "title") if key in field}
     return {"anyOf": [{key: field[key] for key in field.keys() - about}, {"type": "null"}], **about}
+
+
+class GlossaryEntry(BaseModel):
+    """A term and the translation that it must have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: Kept = Field(description="The term, found as whole words", examples=["boiler"])
+    target: Kept = Field(description="Its translation", examples=["chaudière"])
+
+
+Glossary = Annotated[
+    Annotated[Name, Tag("text")]
+    | Annotated[list[GlossaryEntry], Field(min_length=1, max_length=500), Tag("list")],
+    Discriminator(_shape),
+]
 
 
 class Decoding(BaseModel):
@@ -170,6 +187,10 @@ class TranslateRequest(RequestFields):
         max_length=100,
         description="Strings that are not translated, such as names of products; placeholders, tags, code, "
         "addresses and figures are kept anyway",
+    )
+    glossary: Glossary | None = Field(
+        default=None,
+        description="Terms with the translation that they must have, or the name or id of a stored glossary",
     )
     include: list[Detail] = Field(
         default=cast(list[Detail], ()),
@@ -304,6 +325,11 @@ class TranslateResponse(BaseModel):
         default=None,
         description="Only when a translation was ended by its length limit, `decoding.max_length` or the "
         "checkpoint's own, and so may lack its end: which ones",
+    )
+    missing_terms: list[GlossaryEntry] | list[list[GlossaryEntry]] | None = Field(
+        default=None,
+        description="Only when a translation lacks terms of the glossary: which ones, a list for each text "
+        "where `q` is a list",
     )
     details: list[Details] | None = Field(default=None, description="When `include` asked for them")
 

@@ -16,6 +16,7 @@ from app.settings import Settings
 from app.telemetry.metrics import Metrics
 from app.telemetry.shared_metrics import SharedMetrics
 from app.translation.files import FileJobs, FileStore
+from app.translation.glossary_store import GlossaryStore
 from app.translation.service import TranslationService
 from model.errors import ConfigError
 
@@ -41,6 +42,7 @@ class Context:
         tracing: Where traces go; None if traces are off.
         files: Translated files.
         file_jobs: Files that are translated in the background.
+        glossaries: Stored glossaries.
         process: This process among several of one service; None if it is the only one.
     """
 
@@ -55,11 +57,13 @@ class Context:
     tracing: "Tracing | None" = None
     files: FileStore = field(init=False)
     file_jobs: FileJobs = field(init=False)
+    glossaries: GlossaryStore = field(init=False)
     process: ServiceProcess | None = None
     _service: TranslationService | None = None
 
     def __post_init__(self) -> None:
         self.watchdog = Watchdog(self.settings.watchdog_seconds, self.metrics)
+        self.glossaries = GlossaryStore(self.settings.glossary_folder)
         process, limits = self.process, (self.settings.max_held_bytes, self.settings.file_seconds)
         if process is None:
             self.usage = Usage()

@@ -18,6 +18,7 @@ from typing import Final
 from app.admission.quota import Quota
 from app.background import in_background
 from app.errors import OverloadedError
+from app.translation.glossary_store import StoredGlossary
 from app.translation.request import TranslationRequest
 from app.translation.service import TranslationService
 from model.errors import TextTooLongError
@@ -43,6 +44,7 @@ async def translate_file(
     client: str,
     deadline: float,
     max_unpacked_bytes: int,
+    glossary: StoredGlossary | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> bytes:
     """Translate a file.
@@ -56,6 +58,7 @@ async def translate_file(
         client: Name of the client.
         deadline: When the result becomes worthless, seconds of the monotonic clock.
         max_unpacked_bytes: Most bytes of the parts of an archive.
+        glossary: Terms with a given translation.
         progress: Is told after each portion the characters that are done, and all.
 
     Raises:
@@ -80,6 +83,7 @@ async def translate_file(
             client=client,
             markup=file.markup,
             splitting=file.splitting,
+            glossary=glossary,
         )
         try:
             answers = await service.translate(request)

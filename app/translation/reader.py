@@ -4,11 +4,13 @@ import math
 from collections.abc import Sequence
 
 from app.translation.catalogue import Catalogue, Route
+from app.translation.glossary_store import StoredGlossary
 from app.translation.request import TranslationRequest
 from app.translation.text_job import TextJob
-from model.errors import ForeignTextError, TextTooLongError
+from model.errors import ForeignTextError, InputError, TextTooLongError
 from model.request import DecodeOptions
 from model.text.formats.markup import layout_of
+from model.text.glossary import Glossary
 from model.text.languages import Detection, LanguageDetector, usable_language
 from model.text.tags import without_tags
 from model.translation.document_translation import with_alternatives
@@ -87,6 +89,7 @@ class Reader:
             detection=detection,
             splitting=request.splitting,
             keep=request.keep,
+            glossary=_glossary(request, language, target),
             route=route,
             options=options,
         )
@@ -100,6 +103,20 @@ class Reader:
         codes = [found.language for found in ranked]
         sources = [code for code in codes if target in self._catalogue.targets(code, request.model)]
         return usable_language(ranked, (sources or [target]).__contains__)
+
+
+def _glossary(request: TranslationRequest, source: str, target: str) -> Glossary | None:
+    """The glossary for a language pair.
+
+    Raises:
+        InputError: If the stored glossary has no terms for it.
+    """
+    if not isinstance(request.glossary, StoredGlossary):
+        return request.glossary
+    glossary = request.glossary.of_pair(source, target)
+    if glossary is None:
+        raise InputError(f"the glossary has no entries from {source} to {target}", "glossary")
+    return glossary
 
 
 def _options(request: TranslationRequest, route: Route) -> tuple[DecodeOptions, ...]:

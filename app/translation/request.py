@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.translation.catalogue import Route
+from app.translation.glossary_store import StoredGlossary
 from model.text.document import Splitting
 from model.text.formats.markup_syntax import MarkupSyntax
+from model.text.glossary import Glossary, Term
 from model.text.languages import Detection
 from model.text.tokenizer import Tokenizer
 from model.translation.result import SentenceTranslation
@@ -28,6 +30,7 @@ class TranslationRequest:
         alternatives: Number of further translations of each text.
         model: Name of the checkpoint; None takes the first that can.
         keep: Strings that are not translated, in addition to placeholders and the like.
+        glossary: Terms with a given translation; a stored glossary may have some for several language pairs.
     """
 
     texts: tuple[str, ...]
@@ -42,6 +45,7 @@ class TranslationRequest:
     alternatives: int = 0
     model: str | None = None
     keep: tuple[str, ...] = ()
+    glossary: Glossary | StoredGlossary | None = None
 
     @property
     def num_characters(self) -> int:
@@ -64,6 +68,7 @@ class Answer:
         detection: The detected language, if it was not given.
         route: The checkpoints that translated; None if the text came back unchanged.
         sentences: The translation of each sentence, on the last hop.
+        missing_terms: Terms of the glossary that the translation lacks.
         is_finished: Whether every sentence ended by itself, on every hop, not at its length limit.
         tokenizer: The tokenizer of the last hop; None if the text came back unchanged.
     """
@@ -73,5 +78,6 @@ class Answer:
     detection: Detection | None = None
     route: Route | None = None
     sentences: tuple[SentenceTranslation, ...] = ()
+    missing_terms: tuple[Term, ...] = ()
     is_finished: bool = True
     tokenizer: Tokenizer | None = None

@@ -10,6 +10,7 @@ from app.translation.request import Answer
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.document import Splitting
 from model.text.formats.markup import Layout
+from model.text.glossary import Glossary, Term
 from model.text.languages import Detection
 from model.text.source_sentence import SourceSentence
 from model.text.tokenizer import Tokenizer
@@ -27,6 +28,7 @@ class TextJob:
         detection: The detected language, if it was not given.
         splitting: Where its sentences end.
         keep: Strings that are not translated.
+        glossary: Terms with a given translation.
         route: The checkpoints that are to translate it; None if it comes back unchanged.
         options: How to decode each hop.
         passages: Its runs of text, read for the next hop; none after the last hop.
@@ -42,6 +44,7 @@ class TextJob:
     detection: Detection | None
     splitting: Splitting = "sentences"
     keep: tuple[str, ...] = ()
+    glossary: Glossary | None = None
     route: Route | None = None
     options: tuple[DecodeOptions, ...] = ()
     passages: tuple[DocumentTranslation, ...] = ()
@@ -82,6 +85,8 @@ class TextJob:
             return self
         texts = [run.text for run in self.runs] if self.done else self.layout.texts
         hop = self.remaining[0]
+        if self.done and self.glossary is not None:
+            self.glossary = self.glossary.of_targets()
         self.passages = tuple(
             DocumentTranslation.read(
                 text,
@@ -92,6 +97,7 @@ class TextJob:
                 field=self.field,
                 splitting=self.splitting,
                 keep=self.keep,
+                glossary=self.glossary,
             )
             for text in texts
         )
@@ -130,9 +136,16 @@ class TextJob:
             detection=self.detection,
             route=self.route if any(self.done) else None,
             sentences=self.done[-1] if self.done else (),
+            missing_terms=self._missing_terms(),
             tokenizer=self.tokenizer,
             is_finished=all(sentence.best.finished for hop in self.done for sentence in hop),
         )
+
+    def _missing_terms(self) -> tuple[Term, ...]:
+        """The terms whose translation a sentence lacks after any hop."""
+        lacking = {term.target for hop in self.done for sentence in hop for term in sentence.missing_terms}
+        terms = (term for sentence in (self.done or ((),))[0] for term in sentence.sentence.terms)
+        return tuple({term.source: term for term in terms if term.target in lacking}.values())
 
     def _alternatives(self) -> tuple[str, ...]:
         """Alternative i of the text: alternative i of each run of text, or its best if it has fewer."""

@@ -36,7 +36,8 @@ class Term:
 
     def is_in(self, translation: str) -> bool:
         """Returns whether a translation contains the translation of the term, in any casing."""
-        return clean(self.target).lower() in clean(translation).lower()
+        target, text = (" ".join(clean(each).lower().split()) for each in (self.target, translation))
+        return target in text
 
     def spellings(self, tokenizer: Tokenizer) -> tuple[tuple[int, ...], ...]:
         """Returns the ids by which the translation may be spelt; none if the vocabulary cannot spell it.

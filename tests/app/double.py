@@ -22,6 +22,7 @@ class WordTokenizer:
     """Ids by word, given out as words come; decoding gives the word in capitals."""
 
     eos_id = 1
+    unk_id = -1
     settings = TokenizerSettings()
 
     def __init__(self) -> None:
@@ -36,6 +37,9 @@ class WordTokenizer:
         is_clean: bool = False,
     ) -> list[int]:
         return [*map(self._id, text.split()), self.eos_id]
+
+    def encode_target(self, text: str) -> list[int]:
+        return self.encode(text)
 
     def target_prefix(self, source_language: str, target_language: str) -> tuple[int, ...]:
         return ()

@@ -131,8 +131,10 @@ def test_usage_grows_by_what_was_billed(live: Live) -> None:
     assert not after.document.valid
 
 
-def test_there_are_no_glossaries(live: Live, once: None) -> None:
+def test_glossaries_cannot_be_stored_without_a_folder(live: Live, once: None) -> None:
     client = connect(live)
-    assert client.get_glossary_languages() == []
-    with pytest.raises(deepl.GlossaryNotFoundException, match="there is no such path"):
-        client.list_glossaries()
+    pairs = {(pair.source_lang, pair.target_lang) for pair in client.get_glossary_languages()}
+    assert pairs == {("en", "fr"), ("fr", "en")}
+    assert (client.list_glossaries(), client.list_multilingual_glossaries()) == ([], [])
+    with pytest.raises(deepl.DeepLException, match="GLOSSARY_FOLDER names no folder"):
+        client.create_glossary("mine", "EN", "FR", {"one": "un"})

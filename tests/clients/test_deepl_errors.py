@@ -21,8 +21,7 @@ pytestmark = pytest.mark.usefixtures("once")
         ({"formality": "more"}, "`formality` cannot be `more`"),
         ({"formality": "less"}, "`formality` cannot be `less`"),
         ({"formality": "rude"}, "`formality`: input should be 'default'"),
-        ({"glossary": "some-id"}, "`glossary_id` is not supported"),
-        ({"glossary_ids": ["one", "two"]}, "`glossary_ids` is not supported"),
+        ({"extra_body_parameters": {"source_lang": None, "glossary_id": "one"}}, "`glossary_id` needs"),
         ({"style_rule": "some-id"}, "`style_id` is not supported"),
         ({"translation_memory": "some-id"}, "`translation_memory_id` is not supported"),
         ({"custom_instructions": ["be brief"]}, "`custom_instructions` is not supported"),
@@ -47,15 +46,18 @@ def test_what_is_not_supported_is_refused_by_name(live: Live, wish: dict[str, ob
     assert (caught.value.http_status_code, caught.value.should_retry) == (400, False)
 
 
-def test_what_has_no_path_here_is_not_found(live: Live) -> None:
+def test_glossaries_that_there_are_not(live: Live) -> None:
     client = connect(live)
+    languages = {"source_lang": "EN", "target_lang": "FR"}
     for attempt in (
-        lambda: client.list_multilingual_glossaries(),
-        lambda: client.create_glossary("mine", "EN", "FR", {"one": "un"}),
+        lambda: client.translate_text("one", glossary="some-id", **languages),
+        lambda: client.translate_text("one", glossary_ids=["one", "two"], **languages),
+        lambda: client.get_glossary("../secret"),
+        lambda: client.delete_multilingual_glossary("some-id"),
     ):
-        with pytest.raises(deepl.DeepLException, match="ot found, message: there is no such path"):
+        with pytest.raises(deepl.DeepLException, match="message: there is no such") as caught:
             attempt()
-    assert client.translate_text("one", target_lang="FR").text == "ONE"
+        assert caught.value.http_status_code == 404
 
 
 @pytest.mark.parametrize(("source", "target"), [("EN", "DE"), ("DE", "FR"), (None, "DE"), ("EN", "q" * 30)])

@@ -1,1 +1,1 @@
-"""The same service in the words of DeepL's API, version 2, for programs that were written for that one."""
+"""The same service in the words of DeepL's API, versions 2 and 3, for programs written for that one."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from app.http.answers import translators
+from app.http.answers import missing_terms, translators
 from app.http.deepl.schemas import DeepLTranslateRequest, DeepLTranslateResponse, ModelType
 from app.translation.request import Answer
 from model.text.languages import canonical_code
@@ -27,6 +27,8 @@ def _fields(body: DeepLTranslateRequest, text: str, answer: Answer) -> Iterator[
     if body.context:
         yield "context_used", False
     yield from translators([answer]).items()
+    if answer.missing_terms:
+        yield "missing_terms", missing_terms(answer)
 
 
 def _source(body: DeepLTranslateRequest, answer: Answer) -> str:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from app.http.answers import answered
 from app.http.deepl import schemas
+from app.http.deepl.glossaries import glossary_of
 from app.http.deepl.refusals import renamed, supported
 from app.http.errors import RequestError, as_request_error
 from app.http.libretranslate import file_response
@@ -40,6 +41,8 @@ async def upload(request: Request) -> Response:
     except InputError as error:
         raise renamed(error) from None
 
+    glossary = await glossary_of(context, client, body)
+
     async def work(job: FileJob) -> bytes:
         translated = await translate_file(
             service,
@@ -50,6 +53,7 @@ async def upload(request: Request) -> Response:
             client=client,
             deadline=time.monotonic() + context.settings.max_timeout_ms / 1000,
             max_unpacked_bytes=context.settings.max_unpacked_bytes,
+            glossary=glossary,
             progress=job.progress,
         )
         context.usage.add(client, job.total)
@@ -128,7 +132,7 @@ OPERATIONS: Final = (
         summary="Send a file to be translated",
         body=schemas.DeepLDocumentRequest,
         answer=schemas.DeepLDocument,
-        errors=(400, 401, 403, 413, 415, 429, 500, 503),
+        errors=(400, 401, 403, 404, 413, 415, 429, 500, 503),
     ),
     Operation(
         "/v2/document/{document_id}",

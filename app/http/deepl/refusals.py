@@ -10,8 +10,6 @@ _TAGS: Final = "the tags of blocks split"
 UNSUPPORTED: Final = {
     "auth_key": "send the key as `Authorization: DeepL-Auth-Key KEY`",
     "custom_instructions": "the models take no instructions",
-    "glossary_id": "there are no glossaries",
-    "glossary_ids": "there are no glossaries",
     "non_splitting_tags": _TAGS,
     "style_id": "there are no style rules",
     "tag_handling_version": "there is one way to handle tags",

@@ -10,12 +10,14 @@ from app.http.answers import answered
 from app.http.body import Values, field_of
 from app.http.deepl import schemas
 from app.http.deepl.answers import translate_response
+from app.http.deepl.glossaries import glossary_of
 from app.http.deepl.languages import source_languages, target_languages
 from app.http.deepl.refusals import renamed, supported
 from app.http.openapi import Operation
 from app.http.request import Received, client_of, context_of, read_fields, receive, validate
 from app.http.streaming import while_connected
 from app.lifecycle.context import Context
+from app.translation.glossary_store import StoredGlossary
 from app.translation.request import Answer, TranslationRequest
 from model.errors import InputError
 from model.text.document import Splitting
@@ -28,7 +30,6 @@ _NO_LIMIT: Final = 1_000_000_000_000
 _TRANSLATIONS: Final = TypeAdapter(schemas.DeepLTranslateResponse)
 _LANGUAGES: Final = TypeAdapter(list[schemas.DeepLLanguage])
 _USAGE: Final = TypeAdapter(schemas.DeepLUsage)
-_PAIRS: Final = TypeAdapter(schemas.DeepLGlossaryPairs)
 _TYPE: Final = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
 
 _TAG: Final = "DeepL"
@@ -37,7 +38,7 @@ _TAG: Final = "DeepL"
 async def translate(request: Request) -> Response:
     """Translate one text or a list of them, all or none.
 
-    What DeepL offers and this service does not, such as glossaries, is refused by name. A field that is
+    What DeepL offers and this service does not, such as style rules, is refused by name. A field that is
     wrong is a 400 on these paths, as at DeepL.
     """
     context = context_of(request)
@@ -48,13 +49,16 @@ async def translate(request: Request) -> Response:
         max_items=min(schemas.MAX_TEXTS, context.settings.max_items),
         prepare=supported,
     )
-    work = _translate(context, _translation_request(received))
+    glossary = await glossary_of(context, received.client, received.body)
+    work = _translate(context, _translation_request(received, glossary))
     answers = await while_connected(request, work)
     context.usage.add(received.client, sum(map(len, received.texts)))
     return answered(_TRANSLATIONS, translate_response(received.body, received.texts, answers))
 
 
-def _translation_request(received: Received[schemas.DeepLTranslateRequest]) -> TranslationRequest:
+def _translation_request(
+    received: Received[schemas.DeepLTranslateRequest], glossary: StoredGlossary | None
+) -> TranslationRequest:
     body = received.body
     markup = _MARKUP[body.tag_handling]
     return TranslationRequest(
@@ -67,6 +71,7 @@ def _translation_request(received: Received[schemas.DeepLTranslateRequest]) -> T
         markup=markup.ignoring(body.ignore_tags) if markup else None,
         splitting=_SPLITTING[body.split_sentences or ("nonewlines" if markup is HTML else "1")],
         decoding={"strategy": "greedy"} if body.model_type == "latency_optimized" else {},
+        glossary=glossary,
     )
 
 
@@ -96,12 +101,6 @@ async def usage(request: Request) -> Response:
     return answered(_USAGE, schemas.DeepLUsage(character_count=count, character_limit=_NO_LIMIT))
 
 
-async def glossary_language_pairs(request: Request) -> Response:
-    """None: there are no glossaries."""
-    client_of(request, context_of(request))
-    return answered(_PAIRS, schemas.DeepLGlossaryPairs(supported_languages=[]))
-
-
 async def _values(request: Request, context: Context) -> Values:
     """Fields of the query and, if there is one, of the body; DeepL's own client sends GET with a form."""
     client_of(request, context)
@@ -121,7 +120,7 @@ OPERATIONS: Final = (
         summary="Translate texts as DeepL's clients ask",
         body=schemas.DeepLTranslateRequest,
         answer=schemas.DeepLTranslateResponse,
-        errors=(400, 401, 403, 413, 415, 429, 500, 503, 504),
+        errors=(400, 401, 403, 404, 413, 415, 429, 500, 503, 504),
     ),
     Operation(
         "/v2/languages",
@@ -142,15 +141,6 @@ OPERATIONS: Final = (
         tag=_TAG,
         summary="Tell how much has been translated",
         answer=schemas.DeepLUsage,
-        errors=(401, 403, 500, 503),
-    ),
-    Operation(
-        "/v2/glossary-language-pairs",
-        glossary_language_pairs,
-        "GET",
-        tag=_TAG,
-        summary="List languages with glossaries",
-        answer=schemas.DeepLGlossaryPairs,
         errors=(401, 403, 500, 503),
     ),
 )

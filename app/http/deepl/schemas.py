@@ -4,11 +4,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from app.http.schemas import Code, File, Text, Texts
+from app.http.schemas import Code, File, GlossaryEntry, Name, Text, Texts
+from model.text.glossary import MAX_ENTRIES, MAX_TERM_LENGTH
 
 MAX_TEXTS: Final = 50
 """Most texts of one request, as at DeepL."""
 _MAX_TAGS: Final = 100
+_MAX_PAIRS: Final = 100
 
 ModelType = Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"]
 
@@ -52,7 +54,19 @@ def _truth(value: object) -> object:
 Switch = Annotated[bool, BeforeValidator(_truth), WithJsonSchema({"enum": [True, False, 1, 0, "1", "0"]})]
 
 
-class DeepLTranslateRequest(BaseModel):
+class DeepLGlossaryChoice(BaseModel):
+    """Which stored glossary a translation follows."""
+
+    source_lang: Code | None = Field(default=None, description="Language code; detected text by text if none")
+    glossary_id: Name | None = Field(
+        default=None, description="Id or name of a stored glossary; needs `source_lang`"
+    )
+    glossary_ids: TagNames = Field(
+        default=[], description="Ids of stored glossaries; of several, the first that has a term counts"
+    )
+
+
+class DeepLTranslateRequest(DeepLGlossaryChoice):
     """Texts to translate."""
 
     model_config = ConfigDict(
@@ -63,7 +77,6 @@ class DeepLTranslateRequest(BaseModel):
 
     text: Texts = Field(description=f"A text, or a list of at most {MAX_TEXTS}")
     target_lang: Code = Field(description="Language code; of `EN-GB` only the `EN` counts")
-    source_lang: Code | None = Field(default=None, description="Language code; detected text by text if none")
     split_sentences: Splitting | None = Field(
         default=None,
         description="`1`: at punctuation and line breaks; `nonewlines`: at punctuation; `0`: each text is "
@@ -95,7 +108,7 @@ class DeepLTranslateRequest(BaseModel):
     show_billed_characters: Switch = Field(default=False, description="Add `billed_characters`")
 
 
-class DeepLDocumentRequest(BaseModel):
+class DeepLDocumentRequest(DeepLGlossaryChoice):
     """A file to translate."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -103,7 +116,6 @@ class DeepLDocumentRequest(BaseModel):
     file: File = Field(description="The file; the suffix of its name says what it is")
     filename: Text | None = Field(default=None, description="Its name, where the file has none")
     target_lang: Code = Field(description="Language code; of `EN-GB` only the `EN` counts")
-    source_lang: Code | None = Field(default=None, description="Language code; detected if none")
     output_format: Text | None = Field(default=None, description="Suffix of the result: that of the file")
     formality: Literal["default", "prefer_more", "prefer_less"] | None = Field(
         default=None, description="No effect: the models have one register"
@@ -157,6 +169,9 @@ class DeepLTranslation(BaseModel):
     model: str | None = Field(description="Who translated; null for a text that came back unchanged")
     model_version: str | None = Field(description="Which of its versions")
     pivot: str | None = Field(default=None, description="Through which language, where not at once")
+    missing_terms: list[GlossaryEntry] | None = Field(
+        default=None, description="Terms of the glossary that could not be placed"
+    )
 
 
 class DeepLTranslateResponse(BaseModel):
@@ -183,7 +198,107 @@ class DeepLUsage(BaseModel):
     character_limit: int = Field(description="There is none; this is the number DeepL writes for that")
 
 
-class DeepLGlossaryPairs(BaseModel):
-    """Language pairs for which there can be glossaries: none."""
+class DeepLDictionaryRequest(BaseModel):
+    """Entries of a glossary for one language pair."""
 
-    supported_languages: list[str] = Field(default=[], max_length=0)
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source_lang: Code = Field(description="Language code")
+    target_lang: Code = Field(description="Language code")
+    entries: Text = Field(
+        description=f"In each line a term and its translation, at most {MAX_ENTRIES}; either has at most "
+        f"{MAX_TERM_LENGTH} characters"
+    )
+    entries_format: Literal["tsv", "csv"] = Field(
+        default="tsv", description="`tsv`: with a tab between the columns; `csv`: with a comma, or quoted"
+    )
+
+
+class DeepLGlossaryRequest(DeepLDictionaryRequest):
+    """A glossary of one language pair."""
+
+    name: Name = Field(description="Name of the glossary")
+
+
+class DeepLMultilingualGlossaryRequest(BaseModel):
+    """A glossary of several language pairs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Name = Field(description="Name of the glossary")
+    dictionaries: list[DeepLDictionaryRequest] = Field(
+        min_length=1, max_length=_MAX_PAIRS, description="The entries of each language pair"
+    )
+
+
+class DeepLGlossaryChange(BaseModel):
+    """What is to change in a glossary."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Name | None = Field(default=None, description="New name of the glossary")
+    dictionaries: list[DeepLDictionaryRequest] = Field(
+        default=[], max_length=_MAX_PAIRS, description="Entries to add, by language pair"
+    )
+
+
+class DeepLLanguagePair(BaseModel):
+    """A source and a target language."""
+
+    source_lang: str = Field(examples=["en"])
+    target_lang: str = Field(examples=["fr"])
+
+
+class DeepLGlossaryPairs(BaseModel):
+    """Language pairs for which there can be glossaries."""
+
+    supported_languages: list[DeepLLanguagePair]
+
+
+class DeepLDictionary(DeepLLanguagePair):
+    """How many entries a glossary has for a language pair."""
+
+    entry_count: int
+
+
+class DeepLGlossary(DeepLDictionary):
+    """A glossary of one language pair."""
+
+    glossary_id: str
+    name: str
+    ready: bool = Field(description="Always true")
+    creation_time: str
+
+
+class DeepLGlossaries(BaseModel):
+    """The glossaries of one language pair."""
+
+    glossaries: list[DeepLGlossary]
+
+
+class DeepLMultilingualGlossary(BaseModel):
+    """A glossary of several language pairs."""
+
+    glossary_id: str
+    name: str
+    creation_time: str
+    dictionaries: list[DeepLDictionary]
+
+
+class DeepLMultilingualGlossaries(BaseModel):
+    """All glossaries."""
+
+    glossaries: list[DeepLMultilingualGlossary]
+
+
+class DeepLEntries(DeepLLanguagePair):
+    """The entries of a glossary for a language pair."""
+
+    entries: str
+    entries_format: Literal["tsv"]
+
+
+class DeepLDictionaryEntries(BaseModel):
+    """The entries of a glossary."""
+
+    dictionaries: list[DeepLEntries]

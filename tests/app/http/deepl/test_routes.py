@@ -71,7 +71,7 @@ async def test_spellings_of_switches(client: httpx.AsyncClient, off: object, spl
         ({"split_sentences": True}, "split_sentences"),
         ({"show_billed_characters": "perhaps"}, "show_billed_characters"),
         ({"formality": ["more"]}, "formality"),
-        ({"glossary_id": "x"}, "glossary_id"),
+        ({"style_id": "x"}, "style_id"),
         ({"outline_detection": 0}, "outline_detection"),
     ],
 )
@@ -167,7 +167,7 @@ async def test_usage_counts_what_was_answered(client: httpx.AsyncClient) -> None
 
 
 async def test_its_paths_are_measured_and_its_refusals_counted(client: httpx.AsyncClient) -> None:
-    await client.post("/v2/translate", json=REQUEST | {"glossary_id": "x"})
+    await client.post("/v2/translate", json=REQUEST | {"style_id": "x"})
     await client.get("/v2/usage")
     samples = (await client.get("/metrics")).text
     assert 'dragoman_requests_total{endpoint="/v2/translate",status="400"} 1.0' in samples
