@@ -57,9 +57,9 @@ def import_model(
         try:
             _write(model, card, temporary, storage)
             del model
-            release_memory()
             write_provenance(temporary, {ORIGIN: known})
             checkpoint = load_checkpoint(temporary)
+            release_memory()
             if verify:
                 verify(checkpoint)
         except CheckpointError as error:

@@ -1,6 +1,9 @@
 """ⓕ The tensors of a model's files, read a few rows at a time. No torch."""
 
 import math
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -38,7 +41,7 @@ class Variable:
         path: The file.
         offset: Position of the first byte.
         shape: Lengths of the dimensions; empty for a single number.
-        dtype: Name of the type, in TYPES if it can be read.
+        dtype: Name of the type: one of TYPES, or another of numpy.
         owner: Keeps a temporary file alive.
     """
 
@@ -55,7 +58,7 @@ class Variable:
             CheckpointError: If the file cannot be read, or has become too short.
         """
         first, end, _ = rows.indices(self.shape[0] if self.shape else 1)
-        width, kind = math.prod(self.shape[1:]), TYPES[self.dtype]
+        width, kind = math.prod(self.shape[1:]), self._type
         place = self.offset + first * width * kind.itemsize
         try:
             values = np.fromfile(self.path, kind, (end - first) * width, offset=place)
@@ -65,10 +68,30 @@ class Variable:
             raise CheckpointError(f"{self.path} is truncated: it ends at byte {place + values.nbytes}")
         return values.reshape(self.shape and (end - first, *self.shape[1:]))
 
+    @property
+    def nbytes(self) -> int:
+        """Size in the file, in bytes."""
+        return math.prod(self.shape) * self._type.itemsize
+
+    @property
+    def _type(self) -> np.dtype[Any]:
+        try:
+            return TYPES.get(self.dtype) or np.dtype(self.dtype)
+        except TypeError:
+            raise CheckpointError(f"{self.path} has a tensor of the unknown type {self.dtype}") from None
+
     def part(self, first: int, end: int) -> "Variable":
         """Returns consecutive rows as a variable."""
-        offset = self.offset + first * math.prod(self.shape[1:]) * TYPES[self.dtype].itemsize
+        offset = self.offset + first * math.prod(self.shape[1:]) * self._type.itemsize
         return replace(self, offset=offset, shape=(end - first, *self.shape[1:]))
+
+
+class TemporaryFolder:
+    """A folder that is removed with the last reference."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="dragoman-import-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +203,7 @@ class Variables(Mapping[str, Variable]):
             return variable.numbers()
         if variable.dtype == "bfloat16":
             filler = StoredTensor.rounded(np.full(1, filler, np.float32), "bfloat16").values.item()
-        values = np.full((len(index), *variable.shape[1:]), filler, TYPES[variable.dtype])
+        values = np.full((len(index), *variable.shape[1:]), filler, variable.numbers(slice(0)).dtype)
         ends = np.append(np.flatnonzero(np.diff(index) != 1) + 1, len(index))
         first = 0
         for end in ends.tolist() if len(index) else ():

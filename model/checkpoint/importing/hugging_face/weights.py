@@ -2,18 +2,15 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
 from model.checkpoint.importing.foreign import read_object, refusal
-from model.checkpoint.importing.variables import Variable, Variables
+from model.checkpoint.importing.variables import TemporaryFolder, Variable, Variables
 from model.checkpoint.weights import FILE_TYPES
 from model.checkpoint.writing import RowReading
 from model.errors import CheckpointError
@@ -24,14 +21,6 @@ _INDEX = ".index.json"
 _TYPES: Mapping[str, str] = {file_type: dtype for dtype, file_type in FILE_TYPES.items() if dtype != "int8"}
 _LENGTH_BYTES = 8
 _UNPICKLING_SECONDS = 1800
-
-
-class _TemporaryFolder:
-    """A folder that is removed with the last reference."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="dragoman-import-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 class ForeignWeights(Variables):
@@ -56,7 +45,7 @@ class ForeignWeights(Variables):
             tensors = [file]
         owner = None
         if tensors is None:
-            owner = _TemporaryFolder()
+            owner = TemporaryFolder()
             tensors = [unpickle(path, owner.path) for path in self.files if path.suffix != ".json"]
         super().__init__(
             folder, {name: each for path in tensors for name, each in _places(path, owner).items()}

@@ -11,9 +11,8 @@ multiplier m follows them: weight = integer / m.
 import gzip
 import struct
 import zipfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from io import BytesIO
+from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite, prod
 from pathlib import Path
 from typing import IO, cast
@@ -22,12 +21,11 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.foreign import refusal
+from model.checkpoint.importing.foreign import changed, refusal
+from model.checkpoint.importing.variables import ALL, Rows, TemporaryFolder, Variable, Variables
 from model.checkpoint.weights import StoredTensor
 from model.checkpoint.writing import Read
 from model.errors import CheckpointError
-
-Numbers = NDArray[np.generic]
 
 CONFIGURATION = "special:model.yml"
 ZSTANDARD = ".zst"
@@ -41,34 +39,15 @@ _MOST_DIMENSIONS = 8
 _MOST_NESTED = 10
 _MOST_UNPACKED_BYTES = 2**33
 _GZIP = ".gz"
-_TYPES: Mapping[int, str] = {
-    0x101: "|i1",
-    0x402: "<f2",
-    0x404: "<f4",
-    0x408: "<f8",
-}
+_TYPES: Mapping[int, str] = {0x101: "int8", 0x402: "float16", 0x404: "float32", 0x408: "float64"}
 # browsermt's Marian, which makes Firefox's models, and upstream Marian number these types differently.
-_QUANTISED_TYPES: Mapping[int, str] = {0x4101: "|i1", 0x4102: "<i2", 0x10001: "|i1", 0x10002: "<i2"}
+_QUANTISED_TYPES: Mapping[int, str] = {0x4101: "int8", 0x4102: "int16", 0x10001: "int8", 0x10002: "int16"}
 
 
-@dataclass(frozen=True)
-class _Tensor:
-    """A tensor of a file: its shape in Marian's sense, and how to read its values as they are stored.
-
-    Attributes:
-        shape: [inputs, outputs] of a matrix.
-        read: Returns the values, flat, and the multiplier of a quantised tensor.
-    """
-
-    shape: tuple[int, ...]
-    read: Callable[[], tuple[Numbers, float | None]]
-
-
-class MarianFile:
+class MarianFile(Variables):
     """An opened weight file.
 
     Attributes:
-        path: Path of the file.
         config: Content of `special:model.yml`.
     """
 
@@ -78,68 +57,137 @@ class MarianFile:
         Raises:
             CheckpointError: If the file is missing, truncated or malformed; the message names the tensor.
         """
-        self.path = path
+        super().__init__(path, {})
+        self._multipliers: dict[str, Variable] = {}
         try:
-            self._tensors = _npz_tensors(path) if _is_npz(path) else _bin_tensors(path)
+            self._read_npz() if _is_npz(path) else self._read_bin()
         except (OSError, EOFError, ValueError, zipfile.BadZipFile, struct.error) as error:
             raise CheckpointError(f"{path} is not a Marian model: {' '.join(str(error).split())}") from error
-        self.config = self._configuration()
+        content = self[CONFIGURATION].numbers().tobytes().split(b"\0")[0]
+        self.config = read_yaml(content, f"{path}: {CONFIGURATION}")
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Returns a tensor's shape, matrices as [inputs, outputs].
+    def lengths(self, name: str) -> tuple[int, ...]:
+        """Returns a tensor's shape in Marian's sense, matrices as [inputs, outputs].
 
         Raises:
             CheckpointError: If the file has no such tensor.
         """
-        return self._tensor(name).shape
+        return self.shape(name)[:: -1 if self._is_turned(name) else 1]
 
     def matrix(self, name: str) -> Read:
         """Returns the reading of a projection's weights, [outputs, inputs]; int8 ones as they are."""
-        self._require_matrix(name)
-        return lambda: self._stored(name, transposed=True)
+        read = self.table(name)
+        return self.read(name) if self._is_turned(name) else changed(read, np.transpose)
 
-    def table(self, name: str) -> Read:
+    def table(self, name: str, rows: Rows = ALL) -> Read:
         """Returns the reading of a matrix as Marian sees it, such as [words, dimensions] of an embedding."""
-        self._require_matrix(name)
-        return lambda: self._stored(name, transposed=False)
+        if len(self.shape(name)) != 2:
+            raise refusal(self.path, name, "a matrix", list(self.shape(name)))
+        if not self._is_turned(name):
+            return self.read(name, rows)
+
+        def run() -> StoredTensor:
+            tensor = self.read(name)()
+            values = np.ascontiguousarray(rows.of(tensor.values.T, rows.filler))
+            scale = None if tensor.scale is None else np.full(len(values), tensor.scale[0])
+            return StoredTensor(values, tensor.dtype, scale)
+
+        return run
 
     def vector(self, name: str) -> Read:
         """Returns the reading of a bias or of a norm's parameters."""
-        self._tensor(name)
-        return lambda: StoredTensor(self._tensor(name).read()[0].astype(np.float32), "float32")
+        read = self.read(name)
+        return lambda: StoredTensor(read().floats().reshape(-1), "float32")
 
-    def _tensor(self, name: str) -> _Tensor:
-        if name not in self._tensors:
-            raise CheckpointError(f"{self.path}: tensor {name!r} is missing")
-        return self._tensors[name]
+    def stored(self, name: str, index: NDArray[np.intp], filler: float) -> StoredTensor:
+        """See Variables; int8 with one scale for all rows.
 
-    def _require_matrix(self, name: str) -> None:
-        shape = self._tensor(name).shape
-        if len(shape) != 2:
-            raise refusal(self.path, name, "a matrix", list(shape))
-
-    def _stored(self, name: str, *, transposed: bool) -> StoredTensor:
-        tensor = self._tensor(name)
-        numbers, multiplier = tensor.read()
-        is_turned = multiplier is not None and "Wemb" not in name
-        values = numbers.reshape(tensor.shape[::-1] if is_turned else tensor.shape)
-        values = np.ascontiguousarray(values if transposed == is_turned else values.T)
-        if multiplier is None and values.dtype == np.float16:
-            return StoredTensor(values, "float16")
-        if multiplier is None:
+        Raises:
+            CheckpointError: If the type is unknown, or a multiplier is not positive.
+        """
+        # Types are checked here, so that tensors that no network uses may have any.
+        if self[name].dtype.startswith("0x"):
+            known = ", ".join(hex(each) for each in (*_TYPES, *_QUANTISED_TYPES))
+            where = f"{self.path}: tensor {name!r}"
+            raise CheckpointError(
+                f"{where} must have a type among {known}, but has {self[name].dtype} instead"
+            )
+        if self[name].dtype in ("float32", "float16"):
+            return super().stored(name, index, filler)
+        values = self.gathered(name, index, filler)
+        if name not in self._multipliers:
             return StoredTensor(values.astype(np.float32), "float32")
+        multiplier = self._multipliers[name].numbers().item()
         if not (isfinite(multiplier) and multiplier > 0):
             raise refusal(self.path, name, "quantised by a positive multiplier", multiplier)
         if values.dtype != np.int8:
             return StoredTensor(values.astype(np.float32) / np.float32(multiplier), "float32")
         return StoredTensor(values, "int8", np.full(len(values), 1 / multiplier, np.float32))
 
-    def _configuration(self) -> Mapping[str, object]:
-        numbers, _ = self._tensor(CONFIGURATION).read()
-        return read_yaml(numbers.tobytes().split(b"\0")[0], f"{self.path}: {CONFIGURATION}")
+    def _is_turned(self, name: str) -> bool:
+        return name in self._multipliers and "Wemb" not in name and len(self[name].shape) == 2
+
+    def _read_bin(self) -> None:
+        """Reads the headers of a `.bin` file, and checks them against its size."""
+        path, owner = self.path, None
+        if path.suffix == _GZIP:
+            owner = TemporaryFolder()
+            path = owner.path / "unpacked"
+            with gzip.open(self.path) as packed, path.open("wb") as target:
+                _copy(cast(IO[bytes], packed), target, _MOST_UNPACKED_BYTES)
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            version, count = _COUNT.unpack(_exactly(file, _COUNT.size, "its first header"))
+            if version != _VERSION:
+                raise refusal(self.path, "version", str(_VERSION), version)
+            if count > (most := min(_MOST_TENSORS, size // _HEADER.size)):
+                raise refusal(self.path, "number of tensors", f"at most {most}", count)
+            headers = [_HEADER.unpack(_exactly(file, _HEADER.size, "the headers")) for _ in range(count)]
+            names = [_name(self.path, file, length) for length, *_ in headers]
+            shapes = [
+                _shape(self.path, file, name, header[2]) for name, header in zip(names, headers, strict=True)
+            ]
+            gap = _LENGTH.unpack(_exactly(file, _LENGTH.size, "the gap before the values"))[0]
+            start = file.tell() + gap
+        for name, shape, (_, type_, _, length) in zip(names, shapes, headers, strict=True):
+            end = start + length
+            where = f"{self.path}: tensor {name!r}"
+            if end > size:
+                raise CheckpointError(f"{where} must end by byte {size}, but ends at {end} instead")
+            if name in self:
+                raise CheckpointError(f"{where} is there twice")
+            dtype = _QUANTISED_TYPES.get(type_) or _TYPES.get(type_)
+            variable = Variable(path, start, shape, dtype or hex(type_), owner)
+            values_end = start + (variable.nbytes if dtype else 0)
+            needed = values_end - start + 4 * (type_ in _QUANTISED_TYPES)
+            if length < needed:
+                raise CheckpointError(f"{where} must have {needed} bytes, but has {length} instead")
+            if type_ in _QUANTISED_TYPES:
+                self._multipliers[name] = Variable(path, values_end, (), "float32", owner)
+                if "Wemb" not in name and len(shape) == 2:
+                    variable = replace(variable, shape=shape[::-1])
+            self.variables[name] = variable
+            start = end
+
+    def _read_npz(self) -> None:
+        """Copies the tensors of an `.npz` file, which may be compressed, to a temporary one."""
+        owner = TemporaryFolder()
+        path = owner.path / "unpacked"
+        with path.open("wb") as target, zipfile.ZipFile(self.path) as archive:
+            for member in archive.namelist():
+                name, start = member.removesuffix(".npy"), target.tell()
+                with archive.open(member) as file:
+                    shape, is_fortran, dtype = _npy_header(file)
+                    where = f"{self.path}: tensor {name!r}"
+                    if is_fortran or dtype.kind not in "fiu":
+                        kind = f"{dtype} in {'columns' if is_fortran else 'rows'}"
+                        raise CheckpointError(f"{where} must hold numbers in rows, but holds {kind}")
+                    size = prod(shape) * dtype.itemsize
+                    if _copy(file, target, _MOST_UNPACKED_BYTES - start) != size:
+                        raise CheckpointError(f"{where} must have {size} bytes")
+                kind = dtype.name if dtype.isnative else dtype.str
+                self.variables[name] = Variable(path, start, shape, kind, owner)
 
 
 def is_marian_file(path: Path) -> bool:
@@ -215,62 +263,17 @@ def _is_npz(path: Path) -> bool:
     return path.suffix == ".npz"
 
 
-def _bin_tensors(path: Path) -> dict[str, _Tensor]:
-    """Reads the headers of a `.bin` file, and checks them against its size."""
-    content = BytesIO(unpacked(path)) if path.suffix == _GZIP else None
+def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:
+    """Copies a file to its end, and returns its size.
 
-    def opened() -> IO[bytes]:
-        return BytesIO(content.getbuffer()) if content else path.open("rb")
-
-    with opened() as file:
-        size = file.seek(0, 2)
-        file.seek(0)
-        version, count = _COUNT.unpack(_exactly(file, _COUNT.size, "its first header"))
-        if version != _VERSION:
-            raise refusal(path, "version", str(_VERSION), version)
-        if count > (most := min(_MOST_TENSORS, size // _HEADER.size)):
-            raise refusal(path, "number of tensors", f"at most {most}", count)
-        headers = [_HEADER.unpack(_exactly(file, _HEADER.size, "the headers")) for _ in range(count)]
-        names = [_name(path, file, length) for length, *_ in headers]
-        shapes = [_shape(path, file, name, header[2]) for name, header in zip(names, headers, strict=True)]
-        gap = _LENGTH.unpack(_exactly(file, _LENGTH.size, "the gap before the values"))[0]
-        start = file.tell() + gap
-    tensors: dict[str, _Tensor] = {}
-    for name, shape, (_, type_, _, length) in zip(names, shapes, headers, strict=True):
-        where = f"{path}: tensor {name!r}"
-        if start + length > size:
-            raise CheckpointError(f"{where} must end by byte {size}, but ends at {start + length} instead")
-        if name in tensors:
-            raise CheckpointError(f"{where} is there twice")
-        tensors[name] = _bin_tensor(where, opened, start, length, shape, type_)
-        start += length
-    return tensors
-
-
-def _bin_tensor(
-    where: str, opened: Callable[[], IO[bytes]], start: int, length: int, shape: tuple[int, ...], type_: int
-) -> _Tensor:
-    count = prod(shape)
-
-    def read() -> tuple[Numbers, float | None]:
-        # Types are checked here, so that tensors that no network uses may have any.
-        is_quantised = type_ in _QUANTISED_TYPES
-        code = _QUANTISED_TYPES.get(type_) or _TYPES.get(type_)
-        if code is None:
-            known = ", ".join(hex(each) for each in (*_TYPES, *_QUANTISED_TYPES))
-            raise CheckpointError(f"{where} must have a type among {known}, but has {hex(type_)} instead")
-        dtype = np.dtype(code)
-        needed = count * dtype.itemsize + (4 if is_quantised else 0)
-        if length < needed:
-            raise CheckpointError(f"{where} must have {needed} bytes, but has {length} instead")
-        with opened() as file:
-            file.seek(start)
-            content = _exactly(file, needed, where)
-        values = np.frombuffer(content, dtype, count)
-        multiplier = float(np.frombuffer(content, "<f4", 1, needed - 4)[0]) if is_quantised else None
-        return values, multiplier
-
-    return _Tensor(shape, read)
+    Raises:
+        ValueError: If it has more bytes than `most`.
+    """
+    start = target.tell()
+    while block := source.read(2**20):
+        if target.write(block) + target.tell() - start > most:
+            raise ValueError(f"it must have at most {_MOST_UNPACKED_BYTES} bytes when unpacked")
+    return target.tell() - start
 
 
 def _exactly(file: IO[bytes], length: int, what: str) -> bytes:
@@ -295,33 +298,7 @@ def _shape(path: Path, file: IO[bytes], name: str, length: int) -> tuple[int, ..
     return shape
 
 
-def _npz_tensors(path: Path) -> dict[str, _Tensor]:
-    """Reads the headers of an `.npz` file."""
-    tensors = {}
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.namelist():
-            with archive.open(member) as file:
-                shape, is_fortran, dtype = _npy_header(file)
-            where = f"{path}: tensor {member.removesuffix('.npy')!r}"
-            if is_fortran or dtype.kind not in "fiu":
-                kind = f"{dtype} in {'columns' if is_fortran else 'rows'}"
-                raise CheckpointError(f"{where} must hold numbers in rows, but holds {kind}")
-            tensors[member.removesuffix(".npy")] = _Tensor(shape, _npz_reading(path, member, where))
-    return tensors
-
-
 def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     version = npy.read_magic(file)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     return cast("tuple[tuple[int, ...], bool, np.dtype[np.generic]]", read(file))
-
-
-def _npz_reading(path: Path, member: str, where: str) -> Callable[[], tuple[Numbers, float | None]]:
-    def read() -> tuple[Numbers, float | None]:
-        try:
-            with zipfile.ZipFile(path) as archive, archive.open(member) as file:
-                return npy.read_array(file, allow_pickle=False).reshape(-1), None
-        except (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile) as error:
-            raise CheckpointError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
-
-    return read

@@ -10,8 +10,9 @@ from typing import Literal, cast
 
 import numpy as np
 
-from model.checkpoint.importing.foreign import refusal, stacked
+from model.checkpoint.importing.foreign import constant, refusal, stacked
 from model.checkpoint.importing.marian.file import CONFIGURATION, MarianFile
+from model.checkpoint.importing.variables import Rows
 from model.checkpoint.weights import StoredTensor
 from model.checkpoint.writing import Read
 from model.config import Tie, TransformerConfig
@@ -70,7 +71,7 @@ class MarianNetwork:
         self.has_shared_vocabulary = self._flag("tied-embeddings-all") or self._flag("tied-embeddings-src")
         source, target = ("Wemb", "Wemb") if self.has_shared_vocabulary else ("encoder_Wemb", "decoder_Wemb")
         self._source, self._target = source, target
-        self.source_size, self.target_size = file.shape(source)[0], file.shape(target)[0]
+        self.source_size, self.target_size = file.lengths(source)[0], file.lengths(target)[0]
 
     def config(self, eos_id: int, unk_id: int) -> TransformerConfig:
         """Returns the configuration of our network.
@@ -107,7 +108,7 @@ class MarianNetwork:
             positions="learned" if has_table else "sinusoidal",
             sinusoid_layout="halves",
             sinusoid_endpoint=not has_table,
-            max_positions=self._file.shape("Wpos")[0] if has_table else _MAX_LENGTH,
+            max_positions=self._file.lengths("Wpos")[0] if has_table else _MAX_LENGTH,
             embedding_norm="n" in str(self._value("transformer-postprocess-emb", "")),
             scale_embeddings=not has_table,
             tie=self._tie,
@@ -152,7 +153,7 @@ class MarianNetwork:
     def _named(self, config: TransformerConfig) -> Iterator[tuple[str, Read]]:
         for side, name in (("source", self._source), ("target", self._target)):
             if side == "source" or not self.has_shared_vocabulary:
-                yield f"{side}_embedding.tokens.weight", self._extended(self._file.table(name))
+                yield f"{side}_embedding.tokens.weight", self._embedding(name)
             if config.positions == "learned":
                 yield f"{side}_embedding.positions.weight", self._file.table("Wpos")
             if config.embedding_norm:
@@ -195,7 +196,7 @@ class MarianNetwork:
         for name, number in (("input", 1), ("output", 2)):
             weight = self._file.matrix(f"{theirs}_ffn_W{number}")
             bias = self._file.vector(f"{theirs}_ffn_b{number}")
-            missing = width - self._file.shape(f"{theirs}_ffn_W{number}")[number % 2]
+            missing = width - self._file.lengths(f"{theirs}_ffn_W{number}")[number % 2]
             if missing > 0 and number == 1:
                 weight, bias = _with_rows(weight, missing), _with_rows(bias, missing)
             elif missing > 0:
@@ -214,12 +215,19 @@ class MarianNetwork:
         name = "decoder_ff_logit_out"
         if config.tie in ("none", "embeddings"):
             is_legacy = f"{name}_W" in self._file
-            weight = self._file.matrix(f"{name}_W") if is_legacy else self._file.table(f"{name}_Wt")
-            yield "output.weight", self._extended(weight)
+            weight = (
+                self._extended(self._file.matrix(f"{name}_W")) if is_legacy else self._embedding(f"{name}_Wt")
+            )
+            yield "output.weight", weight
         if config.output_bias:
             has_bias = f"{name}_b" in self._file
-            bias = self._file.vector(f"{name}_b") if has_bias else _zeros(self.target_size)
+            bias = self._file.vector(f"{name}_b") if has_bias else constant(np.zeros(self.target_size))
             yield "output.bias", self._extended(bias, _IMPOSSIBLE)
+
+    def _embedding(self, name: str) -> Read:
+        """A matrix of all pieces with rows for those that Marian lacks, see `_extended`."""
+        rows = np.arange(self._rows + 2)
+        return self._file.table(name, Rows(np.where(rows < self._file.lengths(name)[0], rows, -1)))
 
     def _extended(self, read: Read, value: float = 0.0) -> Read:
         """Adds the rows of `<s>` and `<pad>`, and those by which the other vocabulary is larger."""
@@ -298,7 +306,3 @@ def _with_columns(read: Read, count: int) -> Read:
         return StoredTensor(np.concatenate([tensor.values, columns], axis=1), tensor.dtype, tensor.scale)
 
     return run
-
-
-def _zeros(count: int) -> Read:
-    return lambda: StoredTensor(np.zeros(count, np.float32), "float32")
