@@ -200,9 +200,8 @@ def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConf
 
 
 def _shared_data(config: TrainConfig, folder: RunFolder, world: World, *, resuming: bool) -> PreparedData:
-    """The data, which the first process prepares before the others open it."""
-    with world.main_process_first():
-        data = prepare_data(config, folder, keep_tokenizer=resuming, writes=world.is_first)
+    """The data, which all processes prepare together."""
+    data = prepare_data(config, folder, keep_tokenizer=resuming, world=world)
     world.require_same("data", json.dumps(data.fingerprints))
     return data
 

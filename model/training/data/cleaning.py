@@ -64,10 +64,12 @@ class CleaningReport:
     Attributes:
         kept: Number of kept pairs.
         dropped: Number of dropped pairs by reason.
+        recounted: How many of them `recount` moved from kept to dropped.
     """
 
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
+    recounted: int = field(default=0, compare=False)
 
     def drop(self, reason: DropReason) -> None:
         """Count one dropped pair."""
@@ -76,6 +78,7 @@ class CleaningReport:
     def recount(self, number: int, reason: DropReason) -> None:
         """Count pairs as dropped that were counted as kept."""
         if number:
+            self.recounted += number
             self.kept -= number
             self.dropped[reason] = self.dropped.get(reason, 0) + number
 

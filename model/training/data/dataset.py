@@ -39,6 +39,12 @@ class Rows(NamedTuple):
     tokens: npt.NDArray[np.int64]
     lengths: Lengths
 
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int]]) -> Self:
+        """The sequences as rows."""
+        tokens = np.fromiter(chain.from_iterable(sequences), dtype=np.int64)
+        return cls(tokens, np.fromiter(map(len, sequences), dtype=np.int32, count=len(sequences)))
+
     def padded(self, pad_id: int) -> npt.NDArray[np.int64]:
         """The sequences as rows, padded with `pad_id`, shape (len(lengths), longest)."""
         is_token = np.arange(self.lengths.max())[None, :] < self.lengths[:, None]
@@ -63,13 +69,11 @@ class TokenWriter:
         self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         self._end = 0
 
-    def append(self, sequences: Sequence[Sequence[int]]) -> None:
+    def append(self, rows: Rows) -> None:
         """Append sequences."""
-        flat = np.fromiter(chain.from_iterable(sequences), dtype=self._dtype)
-        ends = self._end + np.cumsum([len(sequence) for sequence in sequences], dtype=np.int64)
-        self._tokens.write(flat.tobytes())
-        self._offsets.write(ends.tobytes())
-        self._end += len(flat)
+        self._tokens.write(rows.tokens.astype(self._dtype).tobytes())
+        self._offsets.write((self._end + np.cumsum(rows.lengths, dtype=np.int64)).tobytes())
+        self._end += len(rows.tokens)
 
     def __enter__(self) -> Self:
         return self
@@ -89,14 +93,15 @@ class TokenStore:
 
     Raises:
         OSError: If a file is missing.
-        ValueError: If a file is empty or truncated.
+        ValueError: If a file is truncated.
     """
 
     def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
         self._offsets: Indices = np.memmap(folder / f"{name}.offsets", dtype=np.int64, mode="r")
-        self._tokens: TokenArray = np.memmap(
-            folder / f"{name}.tokens", dtype=token_dtype(vocab_size), mode="r"
-        )
+        tokens, dtype = folder / f"{name}.tokens", token_dtype(vocab_size)
+        self._tokens: TokenArray = np.empty(0, dtype)  # an empty file cannot be mapped
+        if tokens.stat().st_size:
+            self._tokens = np.memmap(tokens, dtype, mode="r")
         if self._offsets[-1] != len(self._tokens):
             raise ValueError(f"{name}.tokens: {len(self._tokens)} ids, not {self._offsets[-1]}")
         self.lengths: Lengths = np.empty(len(self._offsets) - 1, dtype=np.int32)

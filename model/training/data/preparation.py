@@ -19,6 +19,7 @@ from model.training.data.dataset import PairDataset
 from model.training.data.dataset_builder import data_fingerprint, prepare
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
+from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.run_folder.folder import RunFolder
 from model.training.validation.validator import held_out_texts
 
@@ -61,7 +62,7 @@ class PreparedData:
 
 
 def prepare_data(
-    config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool = False, writes: bool = True
+    config: TrainConfig, folder: RunFolder, *, keep_tokenizer: bool = False, world: World = SINGLE_PROCESS
 ) -> PreparedData:
     """Read, clean and tokenise the corpora of a run, or reuse what its folder holds.
 
@@ -69,7 +70,7 @@ def prepare_data(
         config: The run's configuration.
         folder: The run's folder.
         keep_tokenizer: Use the tokenizer in the folder, because there are weights for it.
-        writes: False if another process has just prepared the folder.
+        world: The processes that prepare the folder. The first makes the tokenizer, all tokenise.
 
     Raises:
         CorpusError: If text is missing, unreadable or empty after cleaning; or if the folder was prepared
@@ -79,15 +80,16 @@ def prepare_data(
     for corpus in (*config.corpora, *config.validation_corpora):
         _warn_of_exchange(corpus)
     held_out = held_out_texts(config.validation_corpora, config.validation.max_sentences)
-    keep_tokenizer = keep_tokenizer or not writes
-    tokenizer = Tokenizer.load(folder.tokenizer) if keep_tokenizer else _make_tokenizer(config, folder)
+    with world.main_process_first():
+        is_made = keep_tokenizer or not world.is_first
+        tokenizer = Tokenizer.load(folder.tokenizer) if is_made else _make_tokenizer(config, folder)
     pairs = prepare(
         config.corpora,
         folder.tokenizer,
         config.cleaning,
         folder.data / "train",
         augmentation=config.augmentation,
-        writes=writes,
+        world=world,
     )
     logger.info("training on %d directed pairs; dropped: %s", len(pairs), named_counts(pairs.index.dropped))
     if pairs.index.augmented:
@@ -99,7 +101,7 @@ def prepare_data(
             folder.tokenizer,
             _held_out_cleaning(config),
             folder.data / "validation",
-            writes=writes,
+            world=world,
         )
         if held_out_pairs.index.dropped:
             dropped = named_counts(held_out_pairs.index.dropped)

@@ -34,12 +34,14 @@ class TokenChunk(NamedTuple):
         weight: How often each pair is drawn in an epoch.
         pairs: Token ids.
         kinds: The kind of each pair, if augmentation made them.
+        number: Counts chunks of text; all that is made of one has its number.
     """
 
     direction: tuple[str, str]
     weight: float
     pairs: list[TokenPair]
     kinds: Sequence[str] = ()
+    number: int = 0
 
 
 def clean_corpora(
@@ -77,24 +79,37 @@ def tokenised_chunks(
     augmentation: AugmentationConfig = _NO_COPIES,
     *,
     chunk_size: int = CHUNK_SIZE,
+    rank: int = 0,
+    size: int = 1,
 ) -> Iterator[TokenChunk]:
     """Token ids of all clean pairs: each chunk of text in one direction, then in the other.
 
     A pair with a side longer than `cleaning.max_length_tokens` in any direction is dropped in all. Altered
     copies follow their chunk, and pairs of single words follow their corpus.
+
+    Of several processes (`rank` of `size`) each tokenises every `size`-th chunk and counts what is too long
+    there; the first one aligns single words. All of them clean all text, because duplicates are found across
+    it. In the order of their numbers, the chunks of all processes are those of one process.
     """
     tokenisation = _Tokenisation(tokenizer, cleaning, augmentation)
+    number = 0
     for corpus, pairs in clean_corpora(corpora, cleaning, report):
         texts: list[SentencePair] = []
         while chunk := list(islice(pairs, chunk_size)):
-            plain, fitting = tokenisation.plain(chunk, corpus)
-            report.recount(len(chunk) - len(fitting), "too_long")
-            yield from plain
-            yield from tokenisation.copies(fitting, corpus)
-            if augmentation.words:
-                texts.extend(fitting[: MOST_SENTENCES - len(texts)])
+            is_own = number % size == rank
+            gives_words = bool(augmentation.words) and rank == 0 and len(texts) < MOST_SENTENCES
+            if is_own or gives_words:
+                plain, fitting = tokenisation.plain(chunk, corpus)
+                if gives_words:
+                    texts.extend(fitting[: MOST_SENTENCES - len(texts)])
+                if is_own:
+                    report.recount(len(chunk) - len(fitting), "too_long")
+                    for each in (*plain, *tokenisation.copies(fitting, corpus)):
+                        yield each._replace(number=number)
+            number += 1
         if texts:
-            yield from tokenisation.words(texts, corpus)
+            yield from (each._replace(number=number) for each in tokenisation.words(texts, corpus))
+        number += 1
 
 
 class _Tokenisation:

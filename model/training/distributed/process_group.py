@@ -29,7 +29,7 @@ from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.run_folder.state import seed_rank
 
 _COLLECTIVE_TIMEOUT = timedelta(days=30)
-"""Long, because others wait while the first process prepares a corpus; a lost process fails at once."""
+"""Long, because others wait while the first process makes a tokenizer; a lost process fails at once."""
 _GPU_TIMEOUT = timedelta(hours=1)
 """NCCL notices a lost process only by this. Nothing but gradients goes through it, and the longest wait for
 them is another process's compilation of the network, its validation, or a disk that the run outpaces."""

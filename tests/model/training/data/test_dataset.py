@@ -4,16 +4,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.training.data.dataset import TokenStore, TokenWriter
+from model.training.data.dataset import Rows, TokenStore, TokenWriter
 
 SEQUENCES = [[5, 6, 7], [1], [9, 8], [70_000, 3]]
 
 
 def written(folder: Path, vocab_size: int) -> TokenStore:
     with TokenWriter(folder, "source", vocab_size) as writer:
-        writer.append(SEQUENCES[:3])
-        writer.append([])
-        writer.append(SEQUENCES[3:])
+        writer.append(Rows.of(SEQUENCES[:3]))
+        writer.append(Rows.of([]))
+        writer.append(Rows.of(SEQUENCES[3:]))
     return TokenStore(folder, "source", vocab_size)
 
 

@@ -1,14 +1,21 @@
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import product
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import numpy as np
 import pytest
 
 from model.errors import CorpusError
 from model.training.config.data import AugmentationConfig, CleaningConfig, CorpusConfig
+from model.training.data import dataset_builder, tokenisation
 from model.training.data.dataset import INDEX_FILE, PairDataset
 from model.training.data.dataset_builder import data_fingerprint, prepare
+from model.training.data.tokenisation import tokenised_chunks
+from model.training.distributed.world import SINGLE_PROCESS, World
 from tests.model.training.parallel_text import tokenizer_of, write_corpus
 
 COUNT = 40
@@ -149,3 +156,69 @@ def test_folder_that_holds_no_dataset(corpus: CorpusConfig, tokenizer_folder: Pa
     (tmp_path / "pairs" / "target.tokens").write_bytes(b"\0\0")
     with pytest.raises(CorpusError, match="holds no tokenised corpus"):
         PairDataset(tmp_path / "pairs")
+
+
+class ThreadWorld(World):
+    """A thread that takes the part of a process."""
+
+    def __init__(self, rank: int, barrier: Barrier) -> None:
+        self.rank, self.size, self._barrier = rank, barrier.parties, barrier
+
+    def all_max(self, value: int) -> int:
+        self._barrier.wait(10)
+        return value
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("size", [2, 3, 20])
+def test_several_processes_write_what_one_writes(
+    corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset_builder, "tokenised_chunks", partial(tokenised_chunks, chunk_size=7))
+    monkeypatch.setattr(tokenisation, "MOST_SENTENCES", 45)
+    other = write_corpus(tmp_path / "b.tsv", COUNT + 15, bidirectional=True)
+    nouns = {"dog": "chien", "cat": "chat", "house": "maison", "tree": "arbre", "road": "route"}
+    with Path(other.path).open("a") as file:
+        for number, (english, french) in product(range(70, 80), nouns.items()):
+            file.write(f"{number} the {english} again.\tVoici {number} le {french}.\n")
+    lengths = CleaningConfig(max_length_tokens=40)
+    augmentation = AugmentationConfig(no_final_stop=0.5, words=0.5)
+
+    def prepared(folder: Path, world: World = SINGLE_PROCESS) -> PairDataset:
+        return prepare(
+            [corpus, other], tokenizer_folder, lengths, folder, augmentation=augmentation, world=world
+        )
+
+    index = prepared(tmp_path / "one").index
+    assert {"no_final_stop", "words"} <= index.augmented.keys()
+    assert {"duplicate", "too_long"} <= index.dropped.keys()
+    barrier = Barrier(size)
+    with ThreadPoolExecutor(size) as processes:
+        worlds = [ThreadWorld(rank, barrier) for rank in range(size)]
+        list(processes.map(lambda world: prepared(tmp_path / "many", world), worlds))
+    assert contents(tmp_path / "many") == contents(tmp_path / "one")
+    assert not (tmp_path / ".many.parts").exists()
+
+
+def test_parts_of_other_text_are_not_joined(
+    corpus: CorpusConfig, tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    other = write_corpus(tmp_path / "b.tsv", COUNT, seed=4)
+    barrier = Barrier(2)
+
+    def prepared(rank: int) -> PairDataset:
+        text = [corpus, other][rank]
+        world = ThreadWorld(rank, barrier)
+        return prepare([text], tokenizer_folder, CLEANING, tmp_path / "pairs", world=world)
+
+    with ThreadPoolExecutor(2) as processes:
+        first = processes.submit(prepared, 0)
+        second = processes.submit(prepared, 1)
+        with pytest.raises(CorpusError, match="the processes see other files"):
+            first.result()
+        barrier.abort()
+        with pytest.raises(BrokenBarrierError):
+            second.result()

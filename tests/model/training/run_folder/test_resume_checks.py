@@ -7,6 +7,7 @@ import pytest
 from model.errors import ConfigError, CorpusError
 from model.training.data.dataset import PairDataset
 from model.training.data.preparation import prepare_data, text_fingerprints
+from model.training.distributed.world import World
 from model.training.run import open_run
 from model.training.run_folder.folder import RunFolder
 from model.training.run_folder.resume_checks import check_unchanged
@@ -88,14 +89,20 @@ def test_a_state_without_fingerprints_resumes(copied_run: Path) -> None:
     assert open_run(tiny_run(copied_run), resume=True).run() == "max_steps"
 
 
+class Second(World):
+    """The second of two processes, the first of which does nothing any more."""
+
+    rank, size = 1, 2
+
+
 def test_a_process_that_sees_other_text_makes_nothing_of_it(tmp_path: Path) -> None:
     config, folder = tiny_run(tmp_path), RunFolder(tmp_path / "run")
     folder.tokenizer.mkdir(parents=True)
     prepared = prepare_data(config, folder)
-    assert prepare_data(config, folder, writes=False).fingerprints == prepared.fingerprints
+    assert prepare_data(config, folder, world=Second()).fingerprints == prepared.fingerprints
     (tmp_path / "train.tsv").write_text("a new dog\tun chien nouveau\n")
     with pytest.raises(CorpusError, match="is not made of what is here: the processes see other files"):
-        prepare_data(config, folder, writes=False)
+        prepare_data(config, folder, world=Second())
     assert text_fingerprints(tiny_run(tmp_path), folder) != prepared.fingerprints
     assert PairDataset(folder.data / "train").index.fingerprint == prepared.fingerprints["train"]
 
