@@ -98,10 +98,10 @@ class TokenStore:
 
     def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
         self._offsets: Indices = np.memmap(folder / f"{name}.offsets", dtype=np.int64, mode="r")
-        tokens, dtype = folder / f"{name}.tokens", token_dtype(vocab_size)
-        self._tokens: TokenArray = np.empty(0, dtype)  # an empty file cannot be mapped
+        tokens = folder / f"{name}.tokens"
+        self._tokens: TokenArray = np.empty(0, np.uint16)  # an empty file cannot be mapped
         if tokens.stat().st_size:
-            self._tokens = np.memmap(tokens, dtype, mode="r")
+            self._tokens = np.memmap(tokens, token_dtype(vocab_size), mode="r")
         if self._offsets[-1] != len(self._tokens):
             raise ValueError(f"{name}.tokens: {len(self._tokens)} ids, not {self._offsets[-1]}")
         self.lengths: Lengths = np.empty(len(self._offsets) - 1, dtype=np.int32)
