@@ -249,7 +249,7 @@ def score(folder: Path, goals: Sequence[Goal], data: Path, *, device: str) -> li
 
 def _evaluation(translator: Translator, goal: Goal, data: Path) -> Evaluation:
     files = [str(data / name) for name in goal.test]
-    columns = (0, 1) if goal.source == "en" or len(files) > 1 else (1, 0)
+    columns = (1, 2) if goal.source == "en" or len(files) > 1 else (2, 1)
     corpus = CorpusConfig(
         path=files[0],
         target_path=files[1] if len(files) > 1 else None,

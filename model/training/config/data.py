@@ -37,8 +37,8 @@ class CorpusConfig:
             `[[source, target], ...]`; `jsonl`: one `[source, target]` per line, or an object keyed
             `source`/`target` or by the two language codes. `auto` chooses by the file's name.
         target_path: Target side of two aligned files.
-        source_column: Counted from 0; for `tsv`, `csv` and the lists of `json` and `jsonl`.
-        target_column: Counted from 0; further columns are ignored.
+        source_column: Counted from 1; for `tsv`, `csv` and the lists of `json` and `jsonl`.
+        target_column: Counted from 1; further columns are ignored.
         weight: How often each pair is drawn in an epoch: 1 draws it once, 2 twice, 0.5 draws another random
             half in every epoch. The vocabulary is learned from the same mixture.
         bidirectional: Train target → source as well: each pair becomes two directed pairs.
@@ -49,8 +49,8 @@ class CorpusConfig:
     target_language: str
     format: CorpusFormat = "auto"
     target_path: str | None = None
-    source_column: Count = 0
-    target_column: Count = 1
+    source_column: Positive = 1
+    target_column: Positive = 2
     weight: Annotated[Number, Field(gt=0, le=1000)] = 1.0
     bidirectional: bool = False
 

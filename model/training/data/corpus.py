@@ -3,7 +3,7 @@
 import csv
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -118,14 +118,18 @@ def _read_sentences(path: Path) -> Iterator[str]:
 
 
 def _read_columns(config: CorpusConfig) -> Iterator[SentencePair]:
-    needed = max(config.source_column, config.target_column) + 1
+    needed = max(config.source_column, config.target_column)
     for number, line in enumerate(_read_sentences(Path(config.path)), start=1):
         columns = line.split("\t") if line.strip() else [""] * needed  # cleaning drops a blank line as empty
         if len(columns) < needed:
             raise CorpusError(
                 f"{config.path}:{number}: {len(columns)} tab-separated columns, at least {needed} needed"
             )
-        yield SentencePair(columns[config.source_column], columns[config.target_column])
+        yield _sides(columns, config)
+
+
+def _sides(columns: Sequence[str], config: CorpusConfig) -> SentencePair:
+    return SentencePair(columns[config.source_column - 1], columns[config.target_column - 1])
 
 
 def _read_csv(config: CorpusConfig) -> Iterator[SentencePair]:
@@ -133,14 +137,14 @@ def _read_csv(config: CorpusConfig) -> Iterator[SentencePair]:
     first = next(lines, "")
     delimiter = ";" if first.count(";") > first.count(",") else ","
     rows = csv.reader((f"{line}\n" for line in chain([first], lines)), delimiter=delimiter, strict=True)
-    needed = max(config.source_column, config.target_column) + 1
+    needed = max(config.source_column, config.target_column)
     codes = (config.source_language, config.target_language)
     try:
         for row in rows:
             if row and len(row) < needed:
                 place = f"{config.path}:{rows.line_num}"
                 raise CorpusError(f"{place}: {len(row)} columns with `{delimiter}`, at least {needed} needed")
-            pair = SentencePair(row[config.source_column], row[config.target_column]) if row else _BLANK
+            pair = _sides(row, config) if row else _BLANK
             names = tuple(side.strip().lower() for side in pair)
             if rows.line_num > 1 or names not in (("source", "target"), codes):
                 yield pair
@@ -220,8 +224,8 @@ def _parsed(text: str, place: str) -> object:
 def _pair(entry: object, config: CorpusConfig, place: str) -> SentencePair:
     """A pair from `[source, target]`, `{"source": ..., "target": ...}` or `{"en": ..., "fr": ...}`."""
     sides: tuple[object, object] = (None, None)
-    if isinstance(entry, list) and len(entry) > max(config.source_column, config.target_column):
-        sides = (entry[config.source_column], entry[config.target_column])
+    if isinstance(entry, list) and len(entry) >= max(config.source_column, config.target_column):
+        sides = (entry[config.source_column - 1], entry[config.target_column - 1])
     elif isinstance(entry, dict) and "source" in entry:
         sides = (entry["source"], entry.get("target"))
     elif isinstance(entry, dict):

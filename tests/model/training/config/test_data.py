@@ -15,7 +15,7 @@ def corpus(**values: object) -> CorpusConfig:
         ("target_path", ""),
         ("source_language", ""),
         ("target_language", "en"),
-        ("target_column", 0),
+        ("target_column", 1),
     ],
 )
 def test_values_of_a_corpus_that_contradict_each_other_are_refused(field: str, value: object) -> None:

@@ -67,7 +67,7 @@ def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
 
 def test_columns_can_be_chosen(tmp_path: Path) -> None:
     path = written(tmp_path / "a.tsv", "17\tIl pleut.\tCC0\tIt rains.\n")
-    assert list(read_pairs(config(path, source_column=3, target_column=1))) == [("It rains.", "Il pleut.")]
+    assert list(read_pairs(config(path, source_column=4, target_column=2))) == [("It rains.", "Il pleut.")]
 
 
 def aligned(tmp_path: Path, source: str, target: str) -> CorpusConfig:
@@ -169,7 +169,7 @@ def test_units_with_both_languages_are_read(tmp_path: Path, name: str) -> None:
 
 def test_cells_may_hold_quotes_and_line_ends(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", 'x,"one, ""two""\nthree",un\n\ny,b,c\n')
-    found = list(read_pairs(config(path, source_column=1, target_column=2)))
+    found = list(read_pairs(config(path, source_column=2, target_column=3)))
     assert found == [('one, "two"\nthree', "un"), ("", ""), ("b", "c")]
 
 
