@@ -135,13 +135,21 @@ class Trainer:
         batches = [next(self._batches) for _ in range(self._config.optimisation.accumulate)]
         self.position.step += 1
         self._is_saved = False
-        update = self._updater.update(self.position.step, batches)
+        update = self._updater.update(
+            self.position.step, batches, minutes=self._minutes(), epoch=self.position.epoch
+        )
         self._averages.follow(self.position.step)
         self.position.epoch = self._batches.epochs
         self.position.tokens += update.num_tokens
         if self._hook is not None:
             self._hook(self.position.step, update)
         self._measurements.add(self.position.step, update, time.monotonic() - started)
+
+    def _minutes(self) -> float:
+        """Minutes of training so far, in which all processes agree if the learning rate depends on them."""
+        if not self._updater.schedule.follows_time:
+            return self.position.seconds / 60
+        return self._world.all_max(round(self.position.seconds)) / 60
 
     def _end_reason(self) -> EndReason | None:
         """Why to end now, in which all processes agree: each has a clock, and signals, of its own."""

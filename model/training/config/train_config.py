@@ -135,7 +135,7 @@ class TrainConfig:
             layers = getattr(shape, name)
             require(layers > 0, f"network.{name}", "at least 1: translation takes both halves", layers)
         require_one_vocabulary(shape, is_shared=self.vocabulary.shared or self.vocabulary.reuse is not None)
-        Schedule(self.schedule, self.optimisation.learning_rate, shape.model_dim, self.run.max_steps)
+        Schedule(self.schedule, self.optimisation.learning_rate, shape.model_dim, self.run)
         for name in LISTS:
             for i, corpus in enumerate(getattr(self, name)):
                 self._require_codes(f"{name}[{i}]", corpus)

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 
 from model.training.config.optimisation import ScheduleConfig
+from model.training.config.run import RunConfig
 from model.validators import require
 
 logger = logging.getLogger(__name__)
@@ -15,25 +16,25 @@ _LOWEST_NOAM_FACTOR = 0.02
 
 @dataclass(frozen=True)
 class Schedule:
-    """A pure function from the step to the learning rate; it has no state to save.
+    """A pure function from the step, and the share of the run that is done, to the learning rate.
 
     Args:
         config: The curve.
         peak: Rate at the end of the warm-up (for `noam` the factor).
         model_dim: Width of the network, for `noam`.
-        max_steps: Length of the run, for `cosine`; 0 if it has no fixed length.
+        run: The limits of the run, at the first of which a cosine ends unless it has an end of its own.
 
     Raises:
-        ConfigError: If a cosine has no end, or ends within the warm-up.
+        ConfigError: If a cosine ends within the warm-up.
     """
 
     config: ScheduleConfig
     peak: float
     model_dim: int
-    max_steps: int = 0
+    run: RunConfig
 
     def __post_init__(self) -> None:
-        if self.config.form == "cosine":
+        if self.config.form == "cosine" and self.total_steps:
             requirement = "above schedule.warmup_steps for a cosine (or give run.max_steps)"
             ends_later = self.total_steps > self.config.warmup_steps
             require(ends_later, "schedule.total_steps", requirement, self.total_steps)
@@ -51,11 +52,22 @@ class Schedule:
 
     @property
     def total_steps(self) -> int:
-        """The step at which the cosine ends."""
-        return self.config.total_steps or self.max_steps
+        """The step at which the cosine ends; 0 if time or epochs end it."""
+        return self.config.total_steps or self.run.max_steps
 
-    def rate(self, step: int) -> float:
-        """Learning rate of a step, counted from 1."""
+    @property
+    def follows_time(self) -> bool:
+        """Whether the rate depends on the minutes that have passed."""
+        return self.config.form == "cosine" and not self.config.total_steps and self.run.max_minutes > 0
+
+    def rate(self, step: int, *, minutes: float = 0.0, epoch: float = 0.0) -> float:
+        """Learning rate of a step.
+
+        Args:
+            step: Counted from 1.
+            minutes: Minutes of training before it.
+            epoch: Passes over the data before it.
+        """
         warmup = self.config.warmup_steps
         if self.config.form == "noam":
             return float(self.peak * self.model_dim**-0.5 * min(step**-0.5, step * warmup**-1.5))
@@ -63,10 +75,14 @@ class Schedule:
             return self.peak * step / warmup
         if self.config.form == "inverse_sqrt":
             return self.peak * math.sqrt(max(warmup, 1) / step)
-        return self._cosine(step) if self.config.form == "cosine" else self.peak
+        return self._cosine(step, minutes, epoch) if self.config.form == "cosine" else self.peak
 
-    def _cosine(self, step: int) -> float:
+    def _cosine(self, step: int, minutes: float, epoch: float) -> float:
         warmup = self.config.warmup_steps
-        progress = min((step - warmup) / (self.total_steps - warmup), 1.0)
+        shares = [(step - warmup) / (self.total_steps - warmup)] if self.total_steps else []
+        if not self.config.total_steps:
+            limits = ((minutes, self.run.max_minutes), (epoch, self.run.max_epochs))
+            shares += [done / limit for done, limit in limits if limit]
+        progress = min(max(shares), 1.0)
         height = (1 + math.cos(math.pi * progress)) / 2
         return self.peak * (self.config.minimum_ratio + (1 - self.config.minimum_ratio) * height)

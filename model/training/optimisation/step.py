@@ -69,7 +69,7 @@ class Updater:
         world: The processes that share an update's batches.
 
     Raises:
-        ConfigError: If a cosine has no end.
+        ConfigError: If a cosine ends within the warm-up.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Updater:
         self.network = network
         self.optimiser = build_optimiser(network, config.optimisation)
         self.schedule = Schedule(
-            config.schedule, config.optimisation.learning_rate, shape.model_dim, config.run.max_steps
+            config.schedule, config.optimisation.learning_rate, shape.model_dim, config.run
         )
         self.schedule.warn()
         self._forward = (
@@ -97,14 +97,18 @@ class Updater:
         self._world = world
         self._weights = [weight for weight in network.parameters() if weight.requires_grad]
 
-    def update(self, step: int, batches: Sequence[Batch]) -> Update:
+    def update(
+        self, step: int, batches: Sequence[Batch], *, minutes: float = 0.0, epoch: float = 0.0
+    ) -> Update:
         """One update from several batches, equal to one from a single batch of all their pairs.
 
         Args:
             step: Counted from 1; sets the learning rate.
             batches: Those of all processes; the ones of this process are on the network's device.
+            minutes: Minutes of training before this update, the same for all processes.
+            epoch: Passes over the data before this update.
         """
-        rate = self.schedule.rate(step)
+        rate = self.schedule.rate(step, minutes=minutes, epoch=epoch)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         loss, cross_entropy = self._accumulate_gradient(batches)

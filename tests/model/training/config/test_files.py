@@ -119,7 +119,7 @@ def test_no_file_is_needed(tmp_path: Path) -> None:
             r"`cleaning\.max_length_tokens` must be at most network\.max_positions, which is 512, but is 600",
         ),
         (
-            TOML.replace("max_steps", "max_epochs") + '[schedule]\nform = "cosine"',
+            TOML + '[schedule]\nform = "cosine"',
             r"`schedule\.total_steps` must be above schedule\.warmup_steps for a cosine",
         ),
         (

@@ -1,14 +1,18 @@
+from dataclasses import replace
+
 import pytest
 
 from model.errors import ConfigError
 from model.training.config.optimisation import ScheduleConfig, ScheduleForm
+from model.training.config.run import RunConfig
 from model.training.optimisation.schedule import Schedule
 
 WARMUP, PEAK, DIM = 400, 2e-3, 512
 
 
 def schedule(form: ScheduleForm, *, peak: float = PEAK, max_steps: int = 4000, **values: float) -> Schedule:
-    return Schedule(ScheduleConfig(form=form, warmup_steps=WARMUP, **values), peak, DIM, max_steps)  # type: ignore[arg-type]
+    config = ScheduleConfig(form=form, warmup_steps=WARMUP, **values)  # type: ignore[arg-type]
+    return Schedule(config, peak, DIM, RunConfig(max_steps=max_steps))
 
 
 def test_noam_is_the_formula_of_the_paper() -> None:
@@ -47,14 +51,27 @@ def test_cosine_ends_where_it_is_told_before_the_run_does() -> None:
 
 
 def test_no_warm_up_begins_at_the_peak() -> None:
-    rates = Schedule(ScheduleConfig(form="inverse_sqrt", warmup_steps=0), PEAK, DIM)
+    rates = Schedule(ScheduleConfig(form="inverse_sqrt", warmup_steps=0), PEAK, DIM, RunConfig(max_steps=9))
     assert rates.rate(1) == PEAK
     assert rates.rate(4) == PEAK / 2
 
 
-def test_a_cosine_without_an_end_is_refused() -> None:
+def test_a_cosine_that_ends_within_the_warm_up_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"schedule\.total_steps"):
-        schedule("cosine", max_steps=0)
+        schedule("cosine", max_steps=WARMUP)
+
+
+def test_a_cosine_ends_when_the_first_limit_of_the_run_is_reached() -> None:
+    config = ScheduleConfig(form="cosine", warmup_steps=WARMUP, minimum_ratio=0.0)
+    run = RunConfig(max_steps=4000, max_minutes=60, max_epochs=10)
+    rates = Schedule(config, PEAK, DIM, run)
+    halfway = (WARMUP + 4000) // 2
+    assert rates.rate(halfway, minutes=6, epoch=1) == pytest.approx(PEAK / 2)
+    assert rates.rate(WARMUP, minutes=30, epoch=1) == pytest.approx(PEAK / 2)
+    assert rates.rate(WARMUP, minutes=6, epoch=5) == pytest.approx(PEAK / 2)
+    assert rates.rate(WARMUP, minutes=60, epoch=1) == pytest.approx(0)
+    own_end = Schedule(replace(config, total_steps=4000), PEAK, DIM, RunConfig(max_minutes=60))
+    assert own_end.rate(halfway, minutes=60) == pytest.approx(PEAK / 2)
 
 
 def test_noam_needs_a_warm_up() -> None:
