@@ -20,6 +20,8 @@ from model.memory import release_memory
 from model.request import DecodeOptions
 from model.text.tokenizer import write_tokenizer
 
+_MOST_NAMES = 10
+
 
 def import_model(
     path: Path,
@@ -83,10 +85,15 @@ def _read(chosen: Format, path: Path, pair: Pair | None) -> ForeignModel:
 def _recognised(path: Path) -> Format:
     if not path.exists():
         raise CheckpointError(f"{path} does not exist")
-    found = recognise(path)
+    problems: list[Exception] = []
+    found = recognise(path, problems)
     if found is None:
+        for problem in problems:
+            raise CheckpointError(str(problem)) from problem
         known = ", ".join(each.title for each in FORMATS)
-        raise CheckpointError(f"{path} is of no format that can be imported: {known}")
+        names = sorted(each.name for each in path.iterdir())[:_MOST_NAMES] if path.is_dir() else []
+        files = f" (it holds {', '.join(names)})" if names else ""
+        raise CheckpointError(f"{path}{files} is of no format that can be imported: {known}")
     return found
 
 

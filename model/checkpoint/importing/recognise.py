@@ -50,14 +50,20 @@ def format_named(name: str) -> Format:
     return next(each for each in FORMATS if each.name == name)
 
 
-def recognise(path: Path) -> Format | None:
-    """Returns the format of a file or folder; None if it is of no known format or cannot be read."""
+def recognise(path: Path, problems: list[Exception] | None = None) -> Format | None:
+    """Returns the format of a file or folder; None if it is of no known format or cannot be read.
+
+    Args:
+        path: The file or folder.
+        problems: Gets the errors of files that cannot be read.
+    """
     for each in FORMATS:
         try:
             if each.recognises(path):
                 return each
-        except (OSError, ValueError, CheckpointError):
-            continue
+        except (OSError, ValueError, CheckpointError) as error:
+            if problems is not None:
+                problems.append(error)
     return None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.ctranslate2.binary import NEWEST_VERSION, BinaryModel
+from model.checkpoint.importing.ctranslate2.binary import BinaryModel
 from model.checkpoint.importing.ctranslate2.network import Network
 from model.checkpoint.importing.ctranslate2.tokenizer import LANGUAGE_TAG, text_side, tokenizer_files
 from model.checkpoint.importing.ctranslate2.vocabulary import (
@@ -38,10 +38,7 @@ _SINCE_VERSION_6 = 6
 def recognises(path: Path) -> bool:
     """Returns whether a folder, or the `model.bin` in it, is CTranslate2's."""
     folder = _folder(path)
-    if not (folder / MODEL).is_file() or not vocabulary_files(folder):
-        return False
-    with (folder / MODEL).open("rb") as file:
-        return 1 <= int.from_bytes(file.read(4), "little") <= NEWEST_VERSION
+    return (folder / MODEL).is_file() and bool(vocabulary_files(folder))
 
 
 def read(path: Path, pair: Pair | None) -> ForeignModel:

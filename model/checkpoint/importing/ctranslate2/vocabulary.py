@@ -99,7 +99,7 @@ def read_pieces(folder: Path) -> tuple[list[str], list[str]]:
 
 def _read(path: Path) -> list[str]:
     pieces = read_json(path) if path.suffix == ".json" else _lines(_text(path))
-    if not isinstance(pieces, list) or not pieces or not all(isinstance(piece, str) for piece in pieces):
+    if not isinstance(pieces, list) or not any(pieces) or not all(isinstance(piece, str) for piece in pieces):
         raise CheckpointError(f"{path} must hold a list of pieces")
     return pieces
 

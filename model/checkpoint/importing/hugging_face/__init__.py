@@ -8,7 +8,8 @@ from model.checkpoint.importing.foreign import ForeignModel, read_object
 
 def recognises(path: Path) -> bool:
     """Returns whether a folder has a config.json with a `model_type`."""
-    return path.is_dir() and isinstance(read_object(path / "config.json").get("model_type"), str)
+    config = path / "config.json"
+    return config.is_file() and isinstance(read_object(config).get("model_type"), str)
 
 
 def read(path: Path, pair: Pair | None) -> ForeignModel:

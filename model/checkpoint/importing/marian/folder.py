@@ -90,10 +90,19 @@ def _pair_of_names(pattern: re.Pattern[str], names: Sequence[str]) -> Pair | Non
 
 
 def has_marian_weights(path: Path) -> bool:
-    """Returns whether a path is Marian's weight file, or a folder with one."""
-    if path.is_dir():
-        return any(map(is_marian_file, _named(path, _WEIGHTS)))
-    return path.is_file() and _WEIGHTS.fullmatch(path.name) is not None and is_marian_file(path)
+    """Returns whether a path is Marian's weight file, or a folder with one.
+
+    Raises:
+        CheckpointError: If the files of a folder have Marian's names, but the weights are damaged.
+    """
+    if not path.is_dir():
+        return path.is_file() and _WEIGHTS.fullmatch(path.name) is not None and is_marian_file(path)
+    candidates = [each for each in _named(path, _WEIGHTS) if not _SHORTLIST.fullmatch(each.name)]
+    if any(map(is_marian_file, candidates)):
+        return True
+    if candidates and _named(path, _SENTENCEPIECE) and not (path / "config.json").exists():
+        raise CheckpointError(f"{candidates[0]} is not a Marian model, or is truncated")
+    return False
 
 
 def open_folder(path: Path) -> MarianFolder:

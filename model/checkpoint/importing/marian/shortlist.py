@@ -26,15 +26,17 @@ def is_marian_shortlist(content: bytes) -> bool:
 
 
 def read_marian_shortlist(path: Path, config: TransformerConfig) -> Shortlist | None:
-    """Reads a shortlist for a network; None if the file is not binary.
+    """Reads a shortlist for a network; None if the file is text.
 
     Marian adds the source tokens themselves to the candidates if both sides have one vocabulary.
 
     Raises:
-        CheckpointError: If the file is truncated, or does not fit the network.
+        CheckpointError: If the file is truncated or of another kind, or does not fit the network.
     """
     content = unpacked(path)
     if not is_marian_shortlist(content):
+        if not content or b"\0" in content:
+            raise refusal(path, "magic number", hex(_MAGIC), content[:8].hex())
         return None
     if len(content) < _HEADER.size:
         raise refusal(path, "size", f"at least {_HEADER.size} bytes", len(content))

@@ -49,6 +49,18 @@ def test_every_command_names_format_and_remedy(foreign: Path) -> None:
             served_folders([foreign])
 
 
+def test_a_damaged_file_is_named(foreign: Path, tmp_path: Path) -> None:
+    damaged = foreign / {"hugging-face": "config.json", "ctranslate2": "model.bin"}.get(
+        foreign.name, "model.enpt.intgemm.alphas.bin"
+    )
+    damaged.write_bytes(b"{")
+    with pytest.raises(CheckpointError, match=str(damaged)):
+        import_model(foreign, tmp_path / "output")
+    damaged.rename(foreign / "renamed.old")
+    with pytest.raises(CheckpointError, match=r"renamed\.old|config\.json"):
+        import_model(foreign, tmp_path / "output")
+
+
 def test_an_unknown_path_is_told_what_can_be_imported(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(CheckpointError) as raised:
