@@ -174,7 +174,7 @@ def _short(lists: Sequence[Sequence[int]], end: int | None = None) -> Callable[[
         ("config.yml", _text("a: &a [x]\nmodels: [*a, *a]"), ("config.yml must be YAML without aliases",)),
         ("config.yml", _text("beam-size: many"), ("`beam-size` must be a number",)),
         ("config.yml", _text("word-penalty: 1"), ("`word-penalty` must be 0",)),
-        (SHORTLIST, b"", (SHORTLIST, "`magic number`")),
+        (SHORTLIST, _text(""), (SHORTLIST, "`magic number`")),
         (SHORTLIST, _short([[1]], 20), (SHORTLIST, "`size`")),
         (SHORTLIST, _short([[1]], -1), (SHORTLIST, "`size`")),
         (
