@@ -27,9 +27,9 @@ class Prediction:
 
 
 PREDICTIONS: Sequence[Prediction] = (
-    Prediction(what="kernels of a greedy step", figure="kernels.greedy", unit="", predicted=121, goal=40),
-    Prediction(what="kernels of a beam step", figure="kernels.beam", unit="", predicted=168),
-    Prediction(what="kernels of a sampling step", figure="kernels.sample", unit="", predicted=176),
+    Prediction(what="kernels of a greedy step", figure="kernels.greedy", unit="", predicted=87, goal=40),
+    Prediction(what="kernels of a beam step", figure="kernels.beam", unit="", predicted=166),
+    Prediction(what="kernels of a sampling step", figure="kernels.sample", unit="", predicted=174),
     Prediction(what="greedy step, 256 slots", figure="loop.step_us.256", unit="µs", predicted=750, goal=210),
     Prediction(what="greedy loop, 256 slots", figure="loop.tokens.256", unit="tokens/s", predicted=340e3),
     Prediction(what="greedy loop, 512 slots", figure="loop.tokens.512", unit="tokens/s", goal=1.2e6),

@@ -34,6 +34,7 @@ from model.network.parameters import count_parameters, parameter_names, paramete
 from model.network.positions import relative_bucket, rotate, rotations
 from model.network.triton_ops.attention import attend_to_self, attend_to_source
 from model.network.triton_ops.norm import add_norm
+from model.network.triton_ops.vocabulary import Forbidden, likeliest_tokens
 from model.validators import require_integer, require_number
 
 
@@ -187,14 +188,37 @@ class Transformer(nn.Module):
         Raises:
             TextTooLongError: If the state is full.
         """
+        return self.project(self.decode_states(tokens_NK, state, shape, attention=attention))
+
+    def decode_states(
+        self,
+        tokens_NK: Tensor,
+        state: DecoderState,
+        shape: StepShape | None = None,
+        *,
+        attention: list[Tensor] | None = None,
+    ) -> Tensor:
+        """What `decode_step` projects to logits, (N, K, M)."""
         shape = shape or state.exact_shape()
         if shape.length > state.capacity:
             raise TextTooLongError("target", "capacity", state.capacity, shape.length)
         view = state.view(shape)
         states_NKM = self.target_embedding.step(tokens_NK, view)
         states_NKM = self.decoder.step(states_NKM, view, state.pool, attention)
-        state.positions_N[: shape.slots] += state.is_live_N[: shape.slots]
-        return self.project(states_NKM)
+        state.positions_N[: shape.slots].add_(state.is_live_N[: shape.slots])
+        return states_NKM
+
+    @property
+    def has_likeliest_tokens(self) -> bool:
+        """Whether `likeliest_tokens` can be called: not with int8 weights."""
+        return isinstance(self.output, nn.Linear)
+
+    def likeliest_tokens(self, states_NKM: Tensor, forbidden: Forbidden) -> tuple[Tensor, Tensor]:
+        """Log-probability and id of each hypothesis' likeliest token, (N, K) each, by Triton kernels."""
+        output, scale = self.output, self.config.logit_scale
+        found = likeliest_tokens(states_NKM.flatten(0, 1), output.weight, output.bias, scale, forbidden, 1)
+        log_probs_NK, tokens_NK = (each_RT.view(states_NKM.shape[:2]) for each_RT in found)
+        return log_probs_NK, tokens_NK
 
     @torch.no_grad()
     def generate(

@@ -89,6 +89,10 @@ class Backpointers(SlotTensors):
         self._parents_NKC[:slots].scatter_(2, at_NK1, parents_NK[..., None])
         self._log_probs_NKC[:slots].scatter_(2, at_NK1, choice.log_probs_NK[..., None])
 
+    def tensors(self, slots: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the first slots: token, parent and log-probability of each row in each step, (N, K, C) each."""
+        return self._tokens_NKC[:slots], self._parents_NKC[:slots], self._log_probs_NKC[:slots]
+
     def packed(self, slots_N: Tensor, length: int) -> Tensor:
         """Tokens, then parents, then log-probabilities of the first `length` steps, (N, K, 3T).
 

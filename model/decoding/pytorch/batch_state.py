@@ -24,6 +24,8 @@ from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import DecoderState, EncoderOutput, KeyValuePool, PositionTables, StepShape
 from model.network.slot_tensors import SlotTensors
+from model.network.triton_ops.greedy import GreedyTensors, record_greedy
+from model.network.triton_ops.vocabulary import Forbidden
 
 
 class Network(Protocol):
@@ -58,6 +60,16 @@ class Network(Protocol):
         attention: list[Tensor] | None = None,
     ) -> Tensor:
         """Logits (N, K, V) after one more token in every hypothesis; `attention` collects (N, K, S)."""
+
+    def decode_states(self, tokens_NK: Tensor, state: DecoderState, shape: StepShape, /) -> Tensor:
+        """What `decode_step` projects to logits, (N, K, M)."""
+
+    @property
+    def has_likeliest_tokens(self) -> bool:
+        """Whether `likeliest_tokens` can be called."""
+
+    def likeliest_tokens(self, states_NKM: Tensor, forbidden: Forbidden, /) -> tuple[Tensor, Tensor]:
+        """Log-probability and id of the likeliest token of each hypothesis, (N, K) each."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +169,10 @@ class BatchState(SlotTensors):
             features: What the sentences ask for.
             attention: Collects the weights over the source, (N, K, S).
         """
+        is_fused = self.decoder_state.is_fused and features.is_plain_greedy
+        if is_fused and self._network.has_likeliest_tokens:
+            self._compute_greedy(shape)
+            return
         step = self._step_output(shape, features, attention)
         choice = self._search.advance(step)
         self._backpointers.record(step.positions_N, choice)
@@ -166,6 +182,35 @@ class BatchState(SlotTensors):
             self.decoder_state.reorder(choice.parents_NK, shape.length)
         self._tokens_NK[: shape.slots] = choice.tokens_NK
         self._complete(choice, step)
+
+    def _compute_greedy(self, shape: StepShape) -> None:
+        slots, state, options = shape.slots, self.decoder_state, self._options.first(shape.slots)
+        states_NKM = self._network.decode_states(self._tokens_NK[:slots], state, shape)
+        positions_N = state.positions_N[:slots]
+        forbidden = Forbidden(
+            is_never_V=self._constraints.is_never_V,
+            eos_id=self._config.eos_id,
+            shortest_N=options.shortest_N,
+            positions_N=positions_N,
+        )
+        log_probs_NK, chosen_NK = self._network.likeliest_tokens(states_NKM, forbidden)
+        ended_NK, totals_NK, lengths_NK, eos_log_probs_NK = self._search.parts[0].tensors(slots)
+        past_tokens_NKC, past_parents_NKC, past_log_probs_NKC = self._backpointers.tensors(slots)
+        tensors = GreedyTensors(
+            positions_N=positions_N,
+            longest_N=options.longest_N,
+            is_live_N=state.is_live_N[:slots],
+            has_ended_NK=ended_NK,
+            totals_NK=totals_NK,
+            lengths_NK=lengths_NK,
+            eos_log_probs_NK=eos_log_probs_NK,
+            tokens_NK=self._tokens_NK[:slots],
+            past_tokens_NKC=past_tokens_NKC,
+            past_parents_NKC=past_parents_NKC,
+            past_log_probs_NKC=past_log_probs_NKC,
+            flags_N2=self._flags_N2[:slots],
+        )
+        record_greedy(tensors, chosen_NK, log_probs_NK, self._config.eos_id)
 
     def _complete(self, choice: Choice, step: StepOutput) -> None:
         """Freeze the slots whose search is complete, so that further steps change nothing there."""

@@ -60,7 +60,7 @@ class SlotLengths(SlotTensors):
         Returns:
             What `done` must know of the step.
         """
-        self._lengths_N[:slots] += self._lengths_N[:slots] < self._longest_N[:slots]
+        self._lengths_N[:slots].add_(self._lengths_N[:slots] < self._longest_N[:slots])
         return self._tickets_N[:slots].clone()
 
     def done(self, tickets_N: Tensor, flags_N2: Tensor) -> list[int]:

@@ -113,6 +113,11 @@ class ActiveFeatures:
         )
 
     @property
+    def is_plain_greedy(self) -> bool:
+        """Whether all sentences are decoded greedily, with no constraint but the shortest length."""
+        return dataclasses.replace(self, min_lengths=False) == ActiveFeatures(independent=True)
+
+    @property
     def history(self) -> bool:
         """Whether a constraint looks at the tokens of a hypothesis."""
         return self.ngrams or self.repetition

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from functools import cache
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,9 +14,10 @@ logger = logging.getLogger(__name__)
 
 _LIBRARY = torch.library.Library("dragoman", "FRAGMENT")
 _Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result", Tensor, None)
 
 
-def operator(schema: str) -> Callable[[Callable[_Arguments, Tensor]], Callable[_Arguments, Tensor]]:
+def operator(schema: str) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
     """Make a function an operator of PyTorch, `torch.ops.dragoman`, and have it called as one.
 
     `torch.library.custom_op` would do the same, but its operators load the compiler of PyTorch.
@@ -25,10 +26,10 @@ def operator(schema: str) -> Callable[[Callable[_Arguments, Tensor]], Callable[_
         schema: Its name, arguments and result; `(a!)` marks what it overwrites.
     """
 
-    def register(function: Callable[_Arguments, Tensor]) -> Callable[_Arguments, Tensor]:
+    def register(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
         name = _LIBRARY.define(schema)
         _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
-        registered: Callable[_Arguments, Tensor] = getattr(torch.ops.dragoman, name)
+        registered: Callable[_Arguments, _Result] = getattr(torch.ops.dragoman, name)
         return registered
 
     return register

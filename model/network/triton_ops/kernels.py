@@ -139,3 +139,152 @@ def add_norm(
     if HAS_BIAS:
         states_M += tl.load(bias_M + at_M, mask=is_dim_M, other=0.0).to(tl.float32)
     tl.store(normed_RM + in_row_M, states_M.to(normed_RM.dtype.element_ty), mask=is_dim_M)
+
+
+@triton.jit
+def score_vocabulary(
+    states_RM: Pointer,
+    weight_VM: Pointer,
+    bias_V: Pointer,
+    is_never_V: Pointer,
+    shortest_N: Pointer,
+    positions_N: Pointer,
+    highest_RB: Pointer,
+    totals_RB: Pointer,
+    scores_RBT: Pointer,
+    tokens_RBT: Pointer,
+    rows: Number,
+    vocabulary: Number,
+    shortest_pitch: Number,
+    num_blocks: Number,
+    scale: Number,
+    eos: Number,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TOP: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    IS_INTERPRETED: tl.constexpr,
+    BLOCK_R: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+) -> None:
+    at_R = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
+    block = tl.program_id(1)
+    at_V, block_M = block * BLOCK_V + tl.arange(0, BLOCK_V), tl.arange(0, BLOCK_M)
+    is_row_R, is_token_V = at_R < rows, at_V < vocabulary
+    logits_RV = tl.zeros([BLOCK_R, BLOCK_V], tl.float32)
+    for start in range(0, DIM, BLOCK_M):
+        at_M = start + block_M
+        is_dim_M = at_M < DIM
+        states_at_RM = states_RM + at_R[:, None].to(tl.int64) * DIM + at_M[None, :]
+        states = tl.load(states_at_RM, mask=is_row_R[:, None] & is_dim_M[None, :], other=0.0)
+        weight_at_MV = weight_VM + at_V[None, :].to(tl.int64) * DIM + at_M[:, None]
+        weight = tl.load(weight_at_MV, mask=is_dim_M[:, None] & is_token_V[None, :], other=0.0)
+        if IS_INTERPRETED:  # the interpreter multiplies bfloat16 numbers as if they were integers
+            states, weight = states.to(tl.float32), weight.to(tl.float32)
+        logits_RV = tl.dot(states, weight, logits_RV, input_precision="ieee")
+    logits_RV *= scale
+    if HAS_BIAS:
+        logits_RV += tl.load(bias_V + at_V, mask=is_token_V, other=0.0).to(tl.float32)[None, :]
+    logits_RV = tl.where(is_token_V[None, :], logits_RV, float("-inf"))
+    highest_R = tl.max(logits_RV, 1)
+    at_RB = at_R.to(tl.int64) * num_blocks + block
+    tl.store(highest_RB + at_RB, highest_R, mask=is_row_R)
+    tl.store(totals_RB + at_RB, tl.sum(tl.exp(logits_RV - highest_R[:, None]), 1), mask=is_row_R)
+    slot_R = at_R // WIDTH
+    shortest_R = tl.load(shortest_N + slot_R * shortest_pitch, mask=is_row_R, other=0)
+    is_early_R = shortest_R > tl.load(positions_N + slot_R, mask=is_row_R, other=0)
+    is_never_V = tl.load(is_never_V + at_V, mask=is_token_V, other=1) != 0
+    is_forbidden_RV = is_never_V[None, :] | (is_early_R[:, None] & (at_V == eos)[None, :])
+    scores_RV = tl.where(is_forbidden_RV, float("-inf"), logits_RV)
+    for rank in tl.static_range(TOP):
+        best_R = tl.max(scores_RV, 1)
+        is_best_RV = scores_RV == best_R[:, None]
+        token_R = tl.min(tl.where(is_best_RV, at_V[None, :], vocabulary - 1), 1)
+        tl.store(scores_RBT + at_RB * TOP + rank, best_R, mask=is_row_R)
+        tl.store(tokens_RBT + at_RB * TOP + rank, token_R, mask=is_row_R)
+        scores_RV = tl.where(at_V[None, :] == token_R[:, None], float("-inf"), scores_RV)
+
+
+@triton.jit
+def choose_tokens(
+    highest_RB: Pointer,
+    totals_RB: Pointer,
+    scores_RX: Pointer,
+    tokens_RX: Pointer,
+    log_probs_RT: Pointer,
+    chosen_RT: Pointer,
+    num_blocks: Number,
+    vocabulary: Number,
+    TOP: tl.constexpr,
+    BLOCK_B: tl.constexpr,
+    BLOCK_X: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    at_B, at_X = tl.arange(0, BLOCK_B), tl.arange(0, BLOCK_X)
+    is_block_B, is_score_X = at_B < num_blocks, at_X < num_blocks * TOP
+    highest_B = tl.load(highest_RB + row * num_blocks + at_B, mask=is_block_B, other=float("-inf"))
+    totals_B = tl.load(totals_RB + row * num_blocks + at_B, mask=is_block_B, other=0.0)
+    highest = tl.max(highest_B, 0)
+    log_total = highest + tl.log(tl.sum(totals_B * tl.exp(highest_B - highest), 0))
+    from_X = row * num_blocks * TOP + at_X
+    scores_X = tl.load(scores_RX + from_X, mask=is_score_X, other=float("-inf"))
+    tokens_X = tl.load(tokens_RX + from_X, mask=is_score_X, other=0)
+    for rank in tl.static_range(TOP):
+        best = tl.max(scores_X, 0)
+        token = tl.min(tl.where((scores_X == best) & is_score_X, tokens_X, vocabulary - 1), 0)
+        tl.store(log_probs_RT + row * TOP + rank, best - log_total)
+        tl.store(chosen_RT + row * TOP + rank, token.to(tl.int64))
+        scores_X = tl.where(tokens_X == token, float("-inf"), scores_X)
+
+
+@triton.jit
+def record_greedy(
+    chosen_NK: Pointer,
+    log_probs_NK: Pointer,
+    is_live_N: Pointer,
+    positions_N: Pointer,
+    longest_N: Pointer,
+    ended_NK: Pointer,
+    totals_NK: Pointer,
+    lengths_NK: Pointer,
+    eos_log_probs_NK: Pointer,
+    tokens_NK: Pointer,
+    past_tokens_NKC: Pointer,
+    past_parents_NKC: Pointer,
+    past_log_probs_NKC: Pointer,
+    flags_N2: Pointer,
+    longest_pitch: Number,
+    capacity: Number,
+    eos: Number,
+    WIDTH: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+) -> None:
+    slot, at_K = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK_K)
+    is_row_K, row_K = at_K < WIDTH, slot * WIDTH + at_K
+    is_live = tl.load(is_live_N + slot) != 0
+    position = tl.load(positions_N + slot)
+    token_K = tl.load(chosen_NK + row_K, mask=is_row_K, other=0)
+    log_prob_K = tl.load(log_probs_NK + row_K, mask=is_row_K, other=0.0)
+    has_ended_K = tl.load(ended_NK + row_K, mask=is_row_K, other=1) != 0
+    is_open_K = is_row_K & (has_ended_K == 0) & is_live
+    is_eos_K = token_K == eos
+    total_K = tl.load(totals_NK + row_K, mask=is_row_K, other=0.0) + tl.where(is_open_K, log_prob_K, 0.0)
+    length_K = tl.load(lengths_NK + row_K, mask=is_row_K, other=0) + is_open_K.to(tl.int64)
+    has_ended_K = has_ended_K | (is_open_K & (is_eos_K | (total_K == float("-inf"))))
+    tl.store(totals_NK + row_K, total_K, mask=is_open_K)
+    tl.store(lengths_NK + row_K, length_K, mask=is_open_K)
+    tl.store(eos_log_probs_NK + row_K, log_prob_K, mask=is_open_K & is_eos_K)
+    tl.store(ended_NK + row_K, has_ended_K, mask=is_open_K)
+    tl.store(tokens_NK + row_K, token_K, mask=is_row_K)
+    past_K = row_K * capacity + position - 1
+    tl.store(past_tokens_NKC + past_K, token_K, mask=is_row_K & is_live)
+    tl.store(past_parents_NKC + past_K, at_K.to(tl.int64), mask=is_row_K & is_live)
+    tl.store(past_log_probs_NKC + past_K, log_prob_K, mask=is_row_K & is_live)
+    num_broken = tl.sum((is_row_K & (log_prob_K != log_prob_K)).to(tl.int32), 0)
+    num_open = tl.sum((has_ended_K == 0).to(tl.int32), 0)
+    is_short = position < tl.load(longest_N + slot * longest_pitch)
+    is_live = is_live & is_short & (num_broken == 0) & (num_open > 0)
+    tl.store(is_live_N + slot, is_live)
+    tl.store(flags_N2 + slot * 2, is_live)
+    tl.store(flags_N2 + slot * 2 + 1, num_broken > 0)

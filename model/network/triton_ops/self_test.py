@@ -21,7 +21,9 @@ from model.network.triton_ops.attention import (
     attend_to_source,
     reference_attention,
 )
+from model.network.triton_ops.greedy import GreedyTensors, record_by_parts, record_greedy
 from model.network.triton_ops.norm import add_norm
+from model.network.triton_ops.vocabulary import Forbidden, likeliest_tokens
 
 # Rounding of an update, a stream and a result of magnitude 4.
 _TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.07}
@@ -34,6 +36,7 @@ class Sizes:
     Attributes:
         lengths: Tokens that each slot has produced; −1 is an empty slot.
         source_lengths: Source tokens of each slot.
+        vocabulary: Tokens of the vocabulary.
     """
 
     width: int = 3
@@ -42,6 +45,7 @@ class Sizes:
     capacity: int = 37
     lengths: tuple[int, ...] = (0, 36, -1, 7)
     source_lengths: tuple[int, ...] = (1, 37, 0, 33)
+    vocabulary: int = 301
 
 
 Compute = Callable[[], tuple[Tensor, ...]]
@@ -63,7 +67,8 @@ def require_agreement(device: torch.device, dtype: torch.dtype, sizes: Sizes | N
 
 def checks(device: torch.device, dtype: torch.dtype, sizes: Sizes) -> Mapping[str, tuple[Compute, Compute]]:
     """For each kernel by name: what computes by it, and what computes the same in PyTorch."""
-    return dict((*_attentions(device, dtype, sizes), *_norms(device, dtype, sizes)))
+    parts = _attentions, _norms, _vocabularies, _records
+    return dict(each for part in parts for each in part(device, dtype, sizes))
 
 
 def _attentions(
@@ -130,6 +135,67 @@ def _attentions(
         "attend_to_source",
         (lambda: (attend_to_source(queries_RHD, pool, tables, scale) * is_live_R1,), to_source_by_parts),
     )
+
+
+def _vocabularies(
+    device: torch.device, dtype: torch.dtype, sizes: Sizes
+) -> Iterator[tuple[str, tuple[Compute, Compute]]]:
+    random = torch.Generator().manual_seed(3)
+    dim, slots = sizes.heads * sizes.head_dim, len(sizes.lengths)
+    states_RM = torch.randn(slots * sizes.width, dim, generator=random).to(device, dtype)
+    weight_VM = torch.randn(sizes.vocabulary + 3, dim, generator=random).to(device, dtype)
+    bias_V = torch.randn(sizes.vocabulary + 3, generator=random).to(device, dtype)
+    at_N = torch.arange(slots, device=device)
+    forbidden = Forbidden(
+        is_never_V=torch.arange(sizes.vocabulary, device=device) % 5 == 1,
+        eos_id=2,
+        shortest_N=torch.stack([at_N % 2 * 4, at_N], 1)[:, 0],
+        positions_N=torch.full((slots,), 3, device=device),
+    )
+
+    def by_parts(bias_V: Tensor | None, top: int) -> tuple[Tensor, ...]:
+        logits_RV = torch.nn.functional.linear(
+            states_RM.float(), weight_VM.float(), None if bias_V is None else bias_V.float()
+        )
+        values, tokens = forbidden.scores(logits_RV[:, : sizes.vocabulary]).topk(top, 1)
+        return values, tokens
+
+    for name, bias, top in (("the likeliest token", None, 1), ("the likeliest four tokens", bias_V, 4)):
+        kernel = partial(likeliest_tokens, states_RM, weight_VM, bias, 1.0, forbidden, top)
+        yield name, (kernel, partial(by_parts, bias, top))
+
+
+def _records(
+    device: torch.device, dtype: torch.dtype, sizes: Sizes
+) -> Iterator[tuple[str, tuple[Compute, Compute]]]:
+    """Numbers of a search are float32 in every precision."""
+    random = torch.Generator().manual_seed(4)
+    slots, width = len(sizes.lengths), sizes.width
+    shape, table = (slots, width), (slots, width, sizes.capacity + 1)
+    positions_N = torch.tensor(sizes.lengths, device=device) + 1
+    chosen_NK = torch.randint(0, 3, shape, generator=random).to(device)
+    log_probs_NK = torch.randn(shape, generator=random).to(device)
+    log_probs_NK[0, 0], log_probs_NK[-1, -1] = torch.nan, -torch.inf
+
+    def record(compute: Callable[[GreedyTensors, Tensor, Tensor, int], None]) -> tuple[Tensor, ...]:
+        tensors = GreedyTensors(
+            positions_N=positions_N,
+            longest_N=torch.stack([positions_N + 1, positions_N], 1)[:, 0],
+            is_live_N=positions_N > 0,
+            has_ended_NK=torch.arange(slots * width, device=device).view(shape) % 3 == 1,
+            totals_NK=torch.ones(shape, device=device),
+            lengths_NK=torch.ones(shape, dtype=torch.int64, device=device),
+            eos_log_probs_NK=torch.zeros(shape, device=device),
+            tokens_NK=torch.zeros(shape, dtype=torch.int64, device=device),
+            past_tokens_NKC=torch.full(table, 9, device=device),
+            past_parents_NKC=torch.full(table, 9, device=device),
+            past_log_probs_NKC=torch.full(table, 9.0, device=device),
+            flags_N2=torch.zeros(slots, 2, dtype=torch.bool, device=device),
+        )
+        compute(tensors, chosen_NK, log_probs_NK, 2)
+        return tuple(each.float().nan_to_num(77.0, neginf=-77.0) for each in vars(tensors).values())
+
+    yield "record_greedy", (partial(record, record_greedy), partial(record, record_by_parts))
 
 
 def _norms(

@@ -118,7 +118,7 @@ class BeamSearch(SlotTensors):
         slots, is_live_N11 = len(step.positions_N), step.is_live_N[:, None, None]
         before_NK, covered_NKS = self._totals_NK[:slots], self._covered_NKS[:slots]
         if step.attention_NKS is not None:
-            covered_NKS[:, :, : step.attention_NKS.shape[2]] += step.attention_NKS * is_live_N11
+            covered_NKS[:, :, : step.attention_NKS.shape[2]].add_(step.attention_NKS * is_live_N11)
         totals_NC, parents_NC, tokens_NC = self._candidates(step)
         is_eos_NC = tokens_NC == self._eos_id
         self._pool_finished(step, totals_NC, parents_NC, is_eos_NC)
@@ -175,7 +175,7 @@ class BeamSearch(SlotTensors):
         best_NK = both_NCX[..., _SCORE].topk(self._beams, 1).indices
         best_NKX = both_NCX.gather(1, best_NK[..., None].expand(-1, -1, _POOL_COLUMNS))
         pool_NKX.copy_(torch.where(step.is_live_N[:, None, None], best_NKX, pool_NKX))
-        self._num_finished_N[: len(totals_NC)] += is_finished_NK.sum(1)
+        self._num_finished_N[: len(totals_NC)].add_(is_finished_NK.sum(1))
 
     def _coverage_cost(self, step: StepOutput) -> Tensor:
         """The coverage cost of the hypotheses as they are now, (N, K)."""

@@ -33,6 +33,9 @@ class Constraints(SlotTensors):
         config: Configuration of the network.
         device: Where the tensors are.
         never_produced: Ids that no translation may contain, in addition to padding and BOS.
+
+    Attributes:
+        is_never_V: Ids that no translation may contain.
     """
 
     SLOT_TENSORS = ("_suppressed_NV", "_is_no_candidate_NV", "_prefixes_NC", "_num_start_N")
@@ -47,6 +50,8 @@ class Constraints(SlotTensors):
     ) -> None:
         self._eos_id = config.eos_id
         self._never = torch.tensor(config.never_produced(never_produced), device=device)
+        self.is_never_V = torch.zeros(config.target_vocab_size, dtype=torch.bool, device=device)
+        self.is_never_V[self._never] = True
         self._suppressed_NV = torch.zeros(slots, config.target_vocab_size, dtype=torch.bool, device=device)
         self._is_no_candidate_NV = torch.zeros_like(self._suppressed_NV)
         self._prefixes_NC = torch.zeros(slots, capacity, dtype=torch.int64, device=device)

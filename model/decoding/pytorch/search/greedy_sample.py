@@ -136,11 +136,16 @@ class IndependentSearch(SlotTensors):
         log_probs_NK = step.log_probs(tokens_NK)
         is_open_NK = ~ended_NK & step.is_live_N[:, None]
         totals_NK += step.score(tokens_NK).masked_fill(~is_open_NK, 0.0)
-        self._lengths_NK[:slots] += is_open_NK
+        self._lengths_NK[:slots].add_(is_open_NK)  # `+=` would copy the slice
         is_eos_NK = tokens_NK == self._eos_id
         eos_log_probs_NK.copy_(torch.where(is_eos_NK & is_open_NK, log_probs_NK, eos_log_probs_NK))
         ended_NK |= is_eos_NK | totals_NK.isneginf()
         return Choice(tokens_NK, None, log_probs_NK, ended_NK.all(1))
+
+    def tensors(self, slots: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of the first slots: which hypotheses have ended, their totals, lengths and scores of EOS."""
+        ended_NK, lengths_NK = self._ended_NK[:slots], self._lengths_NK[:slots]
+        return ended_NK, self._totals_NK[:slots], lengths_NK, self._eos_log_probs_NK[:slots]
 
     def _choose(self, step: StepOutput) -> Tensor:
         likeliest_NK = step.ranking_NKV.argmax(2)

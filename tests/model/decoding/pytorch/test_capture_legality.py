@@ -129,17 +129,18 @@ SAMPLE = {"strategy": "sample", "top_k": 8, "seed": 1}
 
 
 KERNELS_OF_A_LAYER, KERNELS_OF_A_FUSED_LAYER = 18, 13
+OF_TWO_KERNELS = "dragoman.likeliest_tokens.default"
 
 
 @pytest.mark.parametrize(
     ("kinds", "of_the_rest"),
-    [([GREEDY], 61), ([BEAM], 109), ([SAMPLE], 116), ([BEAM, {**SAMPLE, "num_hypotheses": 4}], 188)],
+    [([GREEDY], 59), ([BEAM], 107), ([SAMPLE], 114), ([BEAM, {**SAMPLE, "num_hypotheses": 4}], 185)],
     ids=["greedy", "beam", "sampling", "beam-and-sampling"],
 )
 def test_a_step_keeps_to_its_budget_of_kernels(
     kinds: list[dict[str, object]], of_the_rest: int, steps: Steps
 ) -> None:
-    """169 kernels for a greedy step of six layers, 217 for a beam, 224 for a sample, 296 for both."""
+    """167 kernels for a greedy step of six layers, 215 for a beam, 222 for a sample, 293 for both."""
     for layers in (2, 6):
         network = lively_network(num_decoder_layers=layers)
         asked = [request(sentences(5)[0], min_length=3, **options) for options in kinds]
@@ -149,17 +150,19 @@ def test_a_step_keeps_to_its_budget_of_kernels(
         steps.clear()
 
 
-@pytest.mark.parametrize(("kinds", "of_the_rest"), [([GREEDY], 43), ([BEAM], 90)], ids=["greedy", "beam"])
+@pytest.mark.parametrize(
+    ("options", "of_the_rest"), [(GREEDY, 9), (BEAM, 88), (SAMPLE, 96)], ids=["greedy", "beam", "sampling"]
+)
 def test_a_fused_step_keeps_to_its_budget_of_kernels(
-    kinds: list[dict[str, object]], of_the_rest: int, steps: Steps
+    options: dict[str, object], of_the_rest: int, steps: Steps
 ) -> None:
+    """87 kernels for a greedy step of six layers, 166 for a beam, 174 for a sample."""
     pytest.importorskip("triton", reason="needs the package triton")
     for layers in (1, 3):
         network = lively_network(num_decoder_layers=layers)
-        asked = [request(sentences(5)[0], max_length=1, **options) for options in kinds]
-        decode(fused(network), network, asked)
+        decode(fused(network), network, [request(sentences(5)[0], max_length=2, **options)])
         require_legal(steps)
-        most = max(len(check.kernels) for _, check in steps)
+        most = max(len(check.kernels) + check.kernels.count(OF_TWO_KERNELS) for _, check in steps)
         assert most <= layers * KERNELS_OF_A_FUSED_LAYER + of_the_rest
         steps.clear()
 

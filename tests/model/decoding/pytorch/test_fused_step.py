@@ -1,15 +1,17 @@
 """Steps by the Triton kernels, in their interpreter, give the tokens of PyTorch's steps."""
 
 import pytest
+import torch
 
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.pytorch.torch_runner import TorchRunner
 from model.decoding.runner import Runner
+from model.errors import NotFiniteError
 from model.network.transformer import Transformer
 from model.request import DecodeRequest
 from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
-from tests.model.decoding.networks import lively_network, request, sentences
+from tests.model.decoding.networks import EOS, lively_network, request, sentences
 from tests.model.tiny_networks import T5
 
 pytest.importorskip("triton", reason="needs the package triton")
@@ -42,6 +44,26 @@ def test_sentences_that_come_and_go(new_runner: type) -> None:
     require_same(new_runner, lively_network(7), ARRIVALS)
 
 
+def test_constraints_of_a_greedy_sentence() -> None:
+    kinds: list[dict[str, object]] = [{"min_length": 6}, {"suppress_ids": (5, 6)}, {"return_alignment": True}]
+    asked = [
+        request(s, **{"strategy": "greedy", **k}) for k, s in zip(kinds, sentences(3, 4, 5), strict=True)
+    ]
+    require_same(static, lively_network(7), {2 * step: [one] for step, one in enumerate(asked)})
+
+
+# The interpreter computes with NumPy, which warns of what a GPU computes in silence.
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_numbers_that_break_end_one_sentence() -> None:
+    network = lively_network()
+    with torch.no_grad():
+        network.source_embedding.tokens.weight[9] = torch.nan
+    arrivals = {0: [request(s, strategy="greedy", max_length=3) for s in ((5, 9, EOS), (5, 6, EOS))]}
+    for is_fused in (True, False):
+        results, _ = run_through(static(network, is_fused=is_fused), network.config, arrivals)
+        assert [type(result) for result in results] == [NotFiniteError, list]
+
+
 @pytest.mark.parametrize(
     "variant",
     [
@@ -57,5 +79,5 @@ def test_sentences_that_come_and_go(new_runner: type) -> None:
     ids=["rotary", "ssru", "t5"],
 )
 def test_every_kind_of_layer(variant: dict[str, object]) -> None:
-    asked = [request(source, strategy="greedy", max_length=4) for source in sentences(3, 5)]
+    asked = [request(source, strategy="greedy", min_length=3, max_length=4) for source in sentences(3, 5)]
     require_same(static, lively_network(**variant), {0: asked})
