@@ -11,7 +11,7 @@ RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH
 WORKDIR /src
 
-# For the native library; the image itself has no compiler.
+# For the native library; the image for a CPU has no compiler.
 RUN apt-get update \
   && apt-get install --yes --no-install-recommends g++ \
   && rm -rf /var/lib/apt/lists/*
@@ -59,12 +59,17 @@ ENTRYPOINT ["python", "-m", "benchmarks.load"]
 
 FROM python:${PYTHON_VERSION}-slim-bookworm
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin dragoman
+# On a GPU, Triton compiles a small C module when the service starts, against the driver of the machine; its kernels
+# need no compiler of the image. Both go to /tmp/.triton, so /tmp must allow execution.
+ARG VARIANT=cpu
+RUN if [ "$VARIANT" = cuda ]; then \
+    apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*; \
+  fi
 COPY --from=build /opt/venv /opt/venv
 WORKDIR /srv/dragoman
 COPY LICENSE deploy/healthcheck.py ./
 COPY checkpoints checkpoints
 
-ARG VARIANT=cpu
 # Nothing is written but below /tmp, so the root file system can be mounted read-only.
 ENV PATH=/opt/venv/bin:$PATH \
     HOME=/tmp \

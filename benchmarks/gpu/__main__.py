@@ -45,6 +45,7 @@ SESSION: Mapping[str, Part] = {
     "correctness": Part(seconds=120),
     "loop": Part(seconds=120),
     "continuous": Part(seconds=120),
+    "kernels": Part(seconds=90, needs=("triton",)),
     "serve": Part(
         seconds=150,
         needs=("click", "fastapi", "sentencepiece", "httptools"),

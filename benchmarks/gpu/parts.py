@@ -3,6 +3,7 @@
 A part gets the device and the size of the work, and returns figures by name; see `predictions`.
 """
 
+import os
 import random
 import threading
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.profiler import ProfilerActivity
+from torch.profiler import profile as profiled
 
 from model.config import TransformerConfig
 from model.decoding.engine import DecodingEngine
@@ -19,6 +22,7 @@ from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
 from model.network.cuda import choose_attention_kernels
 from model.network.transformer import Transformer
+from model.network.triton_ops.choice import is_step_fused
 from model.presets import preset
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 
@@ -26,6 +30,8 @@ Figures = dict[str, float]
 _CAPACITY = 128
 # Log-probabilities of the same tokens, computed with a cache and without one.
 _TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 0.2}
+# Functions of model.network.triton_ops.kernels.
+_KERNELS = ("attend", "add_norm", "score_vocabulary", "choose_tokens", "record_greedy")
 _SEARCHES: Mapping[str, Mapping[str, object]] = {
     "greedy": {"strategy": "greedy"},
     "beam": {"beam_size": 4},
@@ -113,9 +119,10 @@ def smoke(work: Work) -> Figures:
     for options in _SEARCHES.values():
         _decode(work.engine(runner), work.requests(4, **options))
     recorded, eager = len(runner._graphs), runner._graphs.num_eager
+    fused = is_step_fused(work.config, torch.device(work.device))
     if work.device != "cpu" and (eager or not recorded):
         raise RuntimeError(f"{recorded} shapes of steps were recorded, {eager} could not be")
-    return {"smoke.recorded": recorded, "smoke.eager": eager}
+    return {"smoke.recorded": recorded, "smoke.eager": eager, "smoke.triton": fused}
 
 
 def correctness(work: Work) -> Figures:
@@ -193,6 +200,36 @@ def continuous(work: Work) -> Figures:
     return {"continuous.tokens": tokens / seconds, "continuous.alone_ms": sorted(times)[4] * 1e3}
 
 
+def kernels(work: Work) -> Figures:
+    """The Triton kernels against PyTorch in the sizes of `base` with 256 slots, and their times."""
+    if work.device == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"
+    from model.network.triton_ops.self_test import Sizes, checks, require_agreement
+
+    full = Sizes(
+        width=1,
+        heads=8,
+        head_dim=64,
+        capacity=_CAPACITY,
+        lengths=(23,) * 256,
+        source_lengths=(24,) * 256,
+        vocabulary=32_000,
+    )
+    sizes, device = Sizes() if work.is_dry else full, torch.device(work.device)
+    with torch.inference_mode():
+        for dtype in _TOLERANCE:
+            require_agreement(device, dtype, sizes)
+        pairs = checks(device, torch.bfloat16, sizes)
+        if work.device == "cpu":
+            return {"kernels.checked": len(pairs)}
+        with profiled(activities=[ProfilerActivity.CUDA]) as record:
+            for kernel, _ in pairs.values():
+                kernel()
+            work.wait()
+    times = {each.key: each.device_time for each in record.key_averages() if each.key in _KERNELS}
+    return {"kernels.checked": len(pairs), **{f"kernel_us.{name}": time for name, time in times.items()}}
+
+
 def recovery(work: Work) -> Figures:
     """A recording that fails, runners recorded while others decode, and memory that runs out."""
     device = torch.device(work.device)
@@ -247,9 +284,6 @@ def _run_out_of_memory(
 
 def profile(work: Work) -> Figures:
     """Kernels of a step, and the seconds of the longest ones."""
-    from torch.profiler import ProfilerActivity
-    from torch.profiler import profile as profiled
-
     figures: Figures = {}
     activity = ProfilerActivity.CPU if work.device == "cpu" else ProfilerActivity.CUDA
     for name, options in _SEARCHES.items():
@@ -284,6 +318,6 @@ def _require(is_so: bool, what: str) -> None:
 
 
 PARTS: Mapping[str, Callable[[Work], Figures]] = {
-    part.__name__: part for part in (smoke, correctness, loop, continuous, recovery, profile)
+    part.__name__: part for part in (smoke, correctness, loop, continuous, kernels, recovery, profile)
 }
 """By name."""

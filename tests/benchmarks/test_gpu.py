@@ -26,7 +26,7 @@ def test_every_part_runs_and_the_predictions_stand_beside_it(tmp_path: Path) -> 
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     report = json.loads((tmp_path / "gpu.json").read_text("utf-8"))
     assert {row["part"]: row[""] for row in report["parts"]} == dict.fromkeys(SESSION, "done")
-    assert "340,000" in outcome.stdout
+    assert "800,000" in outcome.stdout
     measured = {each.figure for each in PREDICTIONS} & report["figures"].keys()
     assert {"continuous.tokens", "continuous.alone_ms", "smoke.eager"} <= measured
 

@@ -4,6 +4,8 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parents[2]
 STAGES = (ROOT / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[1:]
 FINAL = STAGES[-1]
@@ -36,10 +38,18 @@ def test_the_process_is_not_root_and_a_file_checks_its_health() -> None:
     assert check.group(1) == f"{workdir.group(1)}/healthcheck.py"
 
 
-def test_the_last_stage_is_the_service_and_it_installs_nothing() -> None:
+def test_the_last_stage_is_the_service_and_it_installs_nothing_on_a_cpu() -> None:
     assert [stage.split("\n")[0].partition(" AS ")[2] for stage in STAGES] == ["build", "load", ""]
-    assert "apt-get" not in FINAL
+    (installing,) = (line for line in FINAL.split("\n") if "apt-get" in line)
+    assert installing.startswith('RUN if [ "$VARIANT" = cuda ]; then ')
     assert "pip install" not in FINAL
+
+
+def test_triton_finds_a_compiler_and_a_folder_from_which_it_may_load() -> None:
+    assert "apt-get install --yes --no-install-recommends gcc libc6-dev" in FINAL
+    assert "HOME=/tmp" in FINAL
+    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["dragoman-gpu"]
+    assert service["tmpfs"] == ["/tmp:exec"]
 
 
 def test_the_native_library_is_built_into_what_is_shipped() -> None:

@@ -153,16 +153,24 @@ def _vocabularies(
         positions_N=torch.full((slots,), 3, device=device),
     )
 
+    def scores(bias_V: Tensor | None) -> Tensor:
+        bias = None if bias_V is None else bias_V.float()
+        logits_RV = torch.nn.functional.linear(states_RM.float(), weight_VM.float(), bias)
+        return forbidden.scores(logits_RV[:, : sizes.vocabulary])
+
+    def fused(bias_V: Tensor | None, top: int) -> tuple[Tensor, ...]:
+        """Among tokens that are almost equally likely, the kernel may take another one."""
+        found_RT, tokens_RT = likeliest_tokens(states_RM, weight_VM, bias_V, 1.0, forbidden, top)
+        known_RT = tokens_RT.clamp(0, sizes.vocabulary - 1)
+        scores_RT = scores(bias_V).gather(1, known_RT)
+        return found_RT, scores_RT.masked_fill(tokens_RT != known_RT, torch.nan)
+
     def by_parts(bias_V: Tensor | None, top: int) -> tuple[Tensor, ...]:
-        logits_RV = torch.nn.functional.linear(
-            states_RM.float(), weight_VM.float(), None if bias_V is None else bias_V.float()
-        )
-        values, tokens = forbidden.scores(logits_RV[:, : sizes.vocabulary]).topk(top, 1)
-        return values, tokens
+        values_RT = scores(bias_V).topk(top, 1).values
+        return values_RT, values_RT
 
     for name, bias, top in (("the likeliest token", None, 1), ("the likeliest four tokens", bias_V, 4)):
-        kernel = partial(likeliest_tokens, states_RM, weight_VM, bias, 1.0, forbidden, top)
-        yield name, (kernel, partial(by_parts, bias, top))
+        yield name, (partial(fused, bias, top), partial(by_parts, bias, top))
 
 
 def _records(
