@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,9 @@ from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.text.tokenizer import TokenizerSettings
 
-_MOST_JSON_BYTES = 2**26
+_MOST_TEXT_BYTES = 2**26
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
+_LONGEST_NAME = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,14 @@ def refusal(where: Path | str, name: str, requirement: str, value: object) -> Ch
     return CheckpointError(f"{where}: `{name}` must be {requirement}, but is {shown} instead")
 
 
+def card_name(*names: object, default: str) -> str:
+    """Returns the name of a checkpoint, made of the first of some names that has letters or digits."""
+    cleaned = (
+        _NOT_IN_NAMES.sub("-", name)[:_LONGEST_NAME].strip("._+-") for name in names if isinstance(name, str)
+    )
+    return next((name for name in cleaned if name), default)
+
+
 def checksums(paths: Iterable[Path]) -> dict[str, str]:
     """Returns the SHA-256 of files, hexadecimal, by file name."""
     found = {}
@@ -88,22 +99,36 @@ def checksums(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def read_object(path: Path) -> dict[str, object]:
-    """Reads a file with a JSON object.
-
-    Raises:
-        CheckpointError: If the file is missing, larger than 64 MiB or not a JSON object.
-    """
-    try:
-        if not path.is_file():
-            raise CheckpointError(f"{path} is missing")
-        if path.stat().st_size > _MOST_JSON_BYTES:
-            raise CheckpointError(f"{path} must have at most {_MOST_JSON_BYTES} bytes of JSON")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {' '.join(str(error).split())}") from error
+    """Reads a file with a JSON object; see `read_json`."""
+    content = read_json(path)
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} must hold a JSON object")
     return content
+
+
+def read_json(path: Path) -> object:
+    """Reads a file with JSON.
+
+    Raises:
+        CheckpointError: If the file is missing, larger than 64 MiB or not JSON.
+    """
+    try:
+        content: object = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {' '.join(str(error).split())}") from error
+    return content
+
+
+def read_text(path: Path) -> str:
+    """Reads a file with UTF-8; see `read_json`."""
+    try:
+        if not path.is_file():
+            raise CheckpointError(f"{path} is missing")
+        if path.stat().st_size > _MOST_TEXT_BYTES:
+            raise refusal(path, "size", f"at most {_MOST_TEXT_BYTES} bytes", path.stat().st_size)
+        return path.read_bytes().decode("utf-8")
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def changed(read: Read, change: Callable[[np.ndarray], np.ndarray]) -> Read:

@@ -17,11 +17,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.ctranslate2 import card_name
 from model.checkpoint.importing.ctranslate2.network import NORM_NAMES, STACKS, TABLE, Network
 from model.checkpoint.importing.ctranslate2.tokenizer import kind_of_pieces, tokenizer_files
-from model.checkpoint.importing.ctranslate2.vocabulary import SpecialTokens, arrange, read_json
-from model.checkpoint.importing.foreign import ForeignModel, checksums, read_object, refusal
+from model.checkpoint.importing.ctranslate2.vocabulary import SpecialTokens, arrange
+from model.checkpoint.importing.foreign import (
+    ForeignModel,
+    card_name,
+    checksums,
+    read_json,
+    read_object,
+    refusal,
+)
 from model.checkpoint.importing.hugging_face.languages import Readme, chosen_pairs
 from model.checkpoint.importing.hugging_face.weights import ForeignWeights
 from model.checkpoint.importing.variables import Variable, Variables
@@ -168,10 +174,8 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     network = _Network(state, description)
     config = network.config(vocabularies.source, vocabularies.target, vocabularies.special_ids)
     models = tokenizer_files(folder)
-    sides = vocabularies.source.pieces, vocabularies.target.pieces
-    names = [SHARED_VOCABULARY] * 2 if sides[0] is sides[1] else [SOURCE_VOCABULARY, TARGET_VOCABULARY]
     settings = TokenizerSettings(
-        special_ids={role: vocabularies.special_ids[f"{role}_id"] for role in ("pad", "bos", "eos", "unk")},
+        special_ids=vocabularies.token_ids,
         source_begin=[tokens.bos] if description.source_begin is None else description.source_begin,
         source_end=[tokens.eos] if description.source_end is None else description.source_end,
         prepare="none",
@@ -183,8 +187,8 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
         tensors=network.tensors(config, vocabularies.source, vocabularies.target),
         settings=settings,
         tokenizer_models=models,
-        vocabularies=dict(zip(names, sides, strict=True)),
-        name=card_name(folder.resolve().name),
+        vocabularies=vocabularies.lists,
+        name=card_name(folder.resolve().name, default="transformer"),
         pairs=chosen_pairs(folder, description.directions(folder), pair),
         max_source_length=min(config.max_positions, _POSITIONS),
         max_target_length=min(config.max_positions, _POSITIONS),

@@ -1,7 +1,6 @@
 """ⓕ CTranslate2's model folders (https://opennmt.net/CTranslate2/), read without its package. No torch."""
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -16,7 +15,7 @@ from model.checkpoint.importing.ctranslate2.vocabulary import (
     read_pieces,
     vocabulary_files,
 )
-from model.checkpoint.importing.foreign import ForeignModel, checksums, read_object, refusal
+from model.checkpoint.importing.foreign import ForeignModel, card_name, checksums, read_object, refusal
 from model.checkpoint.importing.hugging_face.languages import Readme
 from model.config import TransformerConfig
 from model.text.language_codes import language_codes
@@ -85,7 +84,7 @@ def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> Fore
         settings=text.settings,
         tokenizer_models=text.models,
         vocabularies=text.vocabularies,
-        name=card_name(folder.resolve().name),
+        name=card_name(folder.resolve().name, default="ctranslate2"),
         pairs=text.pairs,
         max_source_length=_longest(config, _MOST_SOURCE_TOKENS),
         max_target_length=_longest(config, _MOST_TARGET_TOKENS),
@@ -93,11 +92,6 @@ def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> Fore
         licence=Readme.read(tokenizer_folder).licence,
         origin={"files": checksums(files)},
     )
-
-
-def card_name(name: str) -> str:
-    """Returns the name of a checkpoint, made of a folder's."""
-    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-._+")[:64] or "ctranslate2"
 
 
 def _folder(path: Path) -> Path:

@@ -99,7 +99,6 @@ def text_side(
     models = tokenizer_files(folder)
     if (folder / DESCRIPTION).is_file() and models:
         return _own(folder, models, pair)
-    pieces = vocabularies.target.pieces
     tags, is_in_front = _tags(vocabularies)
     source_begin = [tokens.bos] if adds_bos else []
     # Models whose decoder begins with another piece than <s> were trained with </s> at the end of the source.
@@ -112,7 +111,6 @@ def text_side(
     elif tags:
         source_begin.append(SOURCE_TAG)
         target_begin.append(TARGET_TAG)
-    roles = ("pad", "bos", "eos", "unk")
     kind = kind_of_pieces(folder, models, vocabularies.source.pieces)
     # The name of a folder is a guess, which the user's choice overrules.
     known = (
@@ -125,7 +123,7 @@ def text_side(
     pairs = chosen_pairs(folder, known, pair, tags)
     settings = TokenizerSettings(
         tags=tags,
-        special_ids={role: vocabularies.special_ids[f"{role}_id"] for role in roles},
+        special_ids=vocabularies.token_ids,
         source_begin=source_begin,
         source_end=source_end,
         target_begin=target_begin,
@@ -134,14 +132,7 @@ def text_side(
         # Such models of OPUS-MT, also those in Argos packages, learnt words as Moses finds them.
         moses_languages=pairs[0] if kind == "subword_nmt" and len(pairs) == 1 else (),
     )
-    sides = vocabularies.source.pieces, pieces
-    names = [SHARED_VOCABULARY] * 2 if sides[0] is sides[1] else [SOURCE_VOCABULARY, TARGET_VOCABULARY]
-    return TextSide(
-        settings=settings,
-        models=models,
-        vocabularies=dict(zip(names, sides, strict=True)),
-        pairs=pairs,
-    )
+    return TextSide(settings=settings, models=models, vocabularies=vocabularies.lists, pairs=pairs)
 
 
 def _own(folder: Path, models: Mapping[str, Path], pair: Pair | None) -> TextSide:

@@ -1,20 +1,18 @@
 """ⓕ The vocabularies of a CTranslate2 folder, and ids for them on which both sides agree."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.importing.foreign import refusal
+from model.checkpoint.importing.foreign import read_json, read_text, refusal
 from model.errors import CheckpointError
+from model.text.tokenizer import SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY
 
 SHARED, SOURCE, TARGET = "shared_vocabulary", "source_vocabulary", "target_vocabulary"
 _SUFFIXES = (".json", ".txt")
-_MOST_BYTES = 2**26
 _PADDING = ("<pad>", "<blank>", "[PAD]", "<PAD>")
 _START = "<start>"
 
@@ -26,22 +24,18 @@ class Vocabulary:
     Attributes:
         pieces: The piece of every id.
         listed: Pieces of CTranslate2's file, to which it may have added the unknown piece.
-        known: Ids that CTranslate2 has too; those after them have rows of zeros, and no probability.
-        swaps: Pairs of ids whose rows have changed places.
+        rows: The row of each id in an embedding or in the output projection; -1 if it has none, and the id no
+            probability.
     """
 
     pieces: Sequence[str]
     listed: int
-    known: int
-    swaps: Sequence[tuple[int, int]] = ()
+    rows: NDArray[np.intp]
 
-    @cached_property
-    def rows(self) -> NDArray[np.intp]:
-        """The row of each piece in an embedding or in the output projection; -1 if it has none."""
-        rows = np.where(np.arange(len(self.pieces)) < self.known, np.arange(len(self.pieces)), -1)
-        for left, right in self.swaps:
-            rows[[left, right]] = rows[[right, left]]
-        return rows
+    @property
+    def known(self) -> int:
+        """Ids that CTranslate2 has too."""
+        return int((self.rows >= 0).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +63,22 @@ class Vocabularies:
     target: Vocabulary
     special_ids: Mapping[str, int]
     suppressed: Sequence[int]
+
+    @property
+    def lists(self) -> dict[str, Sequence[str]]:
+        """The piece of every id, by our file names."""
+        source, target = self.source.pieces, self.target.pieces
+        is_shared = source is target
+        return (
+            {SHARED_VOCABULARY: source}
+            if is_shared
+            else {SOURCE_VOCABULARY: source, TARGET_VOCABULARY: target}
+        )
+
+    @property
+    def token_ids(self) -> dict[str, int]:
+        """The special ids that a tokenizer has."""
+        return {role: self.special_ids[f"{role}_id"] for role in ("pad", "bos", "eos", "unk")}
 
 
 def vocabulary_files(folder: Path) -> list[Path]:
@@ -98,32 +108,10 @@ def read_pieces(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def _read(path: Path) -> list[str]:
-    pieces = read_json(path) if path.suffix == ".json" else _lines(_text(path))
+    pieces = read_json(path) if path.suffix == ".json" else _lines(read_text(path))
     if not isinstance(pieces, list) or not any(pieces) or not all(isinstance(piece, str) for piece in pieces):
         raise CheckpointError(f"{path} must hold a list of pieces")
     return pieces
-
-
-def read_json(path: Path) -> object:
-    """Reads a JSON file of at most 64 MiB.
-
-    Raises:
-        CheckpointError: If the file is larger, or not JSON.
-    """
-    try:
-        content: object = json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    return content
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise refusal(path, "size", f"at most {_MOST_BYTES} bytes", path.stat().st_size)
-        return path.read_bytes().decode("utf-8")
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _lines(text: str) -> list[str]:
@@ -160,8 +148,8 @@ def arrange(
         if token is not None and token not in target and not starts_from_zero:
             raise refusal(where / "config.json", role, "a piece of the target vocabulary", token)
     lists = {id(side): [*side, *([] if tokens.unk in side else [tokens.unk])] for side in (source, target)}
+    rows = {key: list(range(len(side))) for key, side in lists.items()}
     sides = [lists[id(source)], lists[id(target)]]
-    known = [len(side) for side in sides]
     pad = pad or next((piece for piece in _PADDING if all(piece in side for side in sides)), _PADDING[0])
     is_new = pad not in sides[1]
     start = (pad if is_new else _START) if starts_from_zero else tokens.start or tokens.bos
@@ -173,29 +161,27 @@ def arrange(
         "decoder_start_id": start,
         "pad_id": pad,
     }
-    swaps = _agree(sides, list(dict.fromkeys(roles.values())))
+    arranged = [(lists[id(side)], rows[id(side)]) for side in (source, target)]
+    _agree(arranged, list(dict.fromkeys(roles.values())))
     ids = {role: sides[1].index(piece) for role, piece in roles.items()}
+    (sources, source_rows), (targets, target_rows) = arranged
     return Vocabularies(
-        source=Vocabulary(pieces=sides[0], listed=len(source), known=known[0], swaps=swaps[0]),
-        target=Vocabulary(pieces=sides[1], listed=len(target), known=known[1], swaps=swaps[1]),
+        source=Vocabulary(pieces=sources, listed=len(source), rows=np.array(source_rows)),
+        target=Vocabulary(pieces=targets, listed=len(target), rows=np.array(target_rows)),
         special_ids=ids,
         suppressed=[] if tokens.unk in target else [ids["unk_id"]],
     )
 
 
-def _agree(sides: Sequence[list[str]], tokens: Sequence[str]) -> tuple[list[tuple[int, int]], ...]:
-    """Moves tokens in place until both sides have them at the same ids; returns the swaps of each side."""
-    swaps: tuple[list[tuple[int, int]], ...] = ([], [])
+def _agree(sides: Sequence[tuple[list[str], list[int]]], tokens: Sequence[str]) -> None:
+    """Moves tokens and their rows in place until both sides have them at the same ids."""
     for token in tokens:
-        for side in sides:
-            if token not in side:
-                side.append(token)
-        places = [side.index(token) for side in sides]
-        if places[0] == places[1]:
-            continue
-        moved = 0 if places[1] < len(sides[0]) else 1
-        left, right = places[moved], places[1 - moved]
-        side = sides[moved]
-        side[left], side[right] = side[right], side[left]
-        swaps[moved].append((left, right))
-    return swaps
+        for pieces, rows in sides:
+            if token not in pieces:
+                pieces.append(token)
+                rows.append(-1)
+        left, right = (pieces.index(token) for pieces, _ in sides)
+        moved, other = (left, right) if right < len(sides[0][0]) else (right, left)
+        pieces, rows = sides[0 if right < len(sides[0][0]) else 1]
+        pieces[moved], pieces[other] = pieces[other], pieces[moved]
+        rows[moved], rows[other] = rows[other], rows[moved]

@@ -1,6 +1,5 @@
 """ⓕ A Hugging Face folder as a ForeignModel: network, tokenizer and search put together."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, checksums, constant, refusal
+from model.checkpoint.importing.foreign import ForeignModel, card_name, checksums, constant, refusal
 from model.checkpoint.importing.hugging_face import bart, t5
 from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.generation import Generation, read_generation
@@ -90,7 +89,7 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
         settings=tokenizer.settings,
         tokenizer_models=tokenizer.models,
         vocabularies=tokenizer.vocabularies,
-        name=re.sub(r"[^A-Za-z0-9._+-]+", "-", folder.absolute().name).strip("-._+")[:64] or family,
+        name=card_name(folder.absolute().name, default=family),
         pairs=tokenizer.pairs,
         max_source_length=max(2, longest),
         max_target_length=most,

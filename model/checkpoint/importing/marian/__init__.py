@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, checksums, refusal
+from model.checkpoint.importing.foreign import ForeignModel, card_name, checksums, refusal
 from model.checkpoint.importing.hugging_face.languages import chosen_pairs
 from model.checkpoint.importing.marian.file import MarianFile
 from model.checkpoint.importing.marian.folder import MarianFolder, has_marian_weights, open_folder
@@ -13,8 +13,6 @@ from model.checkpoint.importing.marian.network import MarianNetwork
 from model.checkpoint.importing.marian.shortlist import read_marian_shortlist
 from model.checkpoint.importing.marian.vocabulary import Vocabulary, read_vocabulary
 
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
-_LONGEST_NAME = 64
 # Mozilla names its files so, and publishes them under this licence.
 _FIREFOX = re.compile(r"model\.[a-z]{4}\.intgemm\.alphas\.bin(\.gz)?")
 _FIREFOX_LICENCE = "MPL-2.0"
@@ -44,7 +42,7 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
         settings=vocabulary.settings(config, languages[1]),
         tokenizer_models=vocabulary.models,
         vocabularies=vocabulary.lists(config),
-        name=_name(folder),
+        name=card_name(folder.information.get("shortName"), folder.path.resolve().name, default="marian"),
         pairs=[languages],
         max_source_length=config.max_positions,
         max_target_length=config.max_positions,
@@ -57,12 +55,6 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
             "files": checksums(folder.files),
         },
     )
-
-
-def _name(folder: MarianFolder) -> str:
-    names = (folder.information.get("shortName"), folder.path.resolve().name)
-    cleaned = (_NOT_IN_NAMES.sub("-", name).strip("._+-") for name in names if isinstance(name, str))
-    return next((name for name in cleaned if name), "marian")[:_LONGEST_NAME]
 
 
 def _decoding(folder: MarianFolder, vocabulary: Vocabulary) -> Mapping[str, object]:
