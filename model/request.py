@@ -12,8 +12,8 @@ Strategy = Literal["greedy", "beam", "sample"]
 Stop = Literal["patience", "first", "all", "count", "pool"]
 STOPS: tuple[str, ...] = get_args(Stop)
 MAX_BEAM_SIZE = 64
-PHRASE_BEAM_SIZE = 4
-"""Fewest beams of a request with phrases."""
+PHRASE_BEAM_SIZE, MAX_PHRASE_BEAM_SIZE = 4, 8
+"""Fewest beams of a request with one phrase, and with many: each further phrase adds one."""
 MAX_PHRASES, MAX_PHRASE_TOKENS = 16, 128
 """Most phrases of a request, and most tokens of all their spellings."""
 
@@ -174,8 +174,9 @@ class DecodeRequest:
         start_ids: Target tokens that the decoder reads before the translation, such as the tag of its
             language. They are no part of it: neither of its score, nor of any length.
         phrases: What the translation must contain; the phrases may overlap. Only a translation that its
-            length limit ends may lack one. Such a request is decoded by beam search, with at least
-            PHRASE_BEAM_SIZE beams, whatever the strategy.
+            length limit ends may lack one. Such a request is decoded by beam search, whatever the
+            strategy, with at least PHRASE_BEAM_SIZE beams and one more for each further phrase, up to
+            MAX_PHRASE_BEAM_SIZE.
     """
 
     source_ids: tuple[int, ...]
@@ -185,8 +186,11 @@ class DecodeRequest:
     phrases: tuple[Phrase, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.phrases and (self.options.strategy != "beam" or self.options.rows < PHRASE_BEAM_SIZE):
-            beams = max(self.options.rows, PHRASE_BEAM_SIZE)
+        if not self.phrases:
+            return
+        fewest = min(PHRASE_BEAM_SIZE + len(self.phrases) - 1, MAX_PHRASE_BEAM_SIZE)
+        if self.options.strategy != "beam" or self.options.rows < fewest:
+            beams = max(self.options.rows, fewest)
             options = dataclasses.replace(self.options, strategy="beam", beam_size=beams)
             object.__setattr__(self, "options", options)
 

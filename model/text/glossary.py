@@ -6,6 +6,7 @@ required to produce it (`DecodeRequest.phrases`), for where a network does not.
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ MAX_ENTRIES = 10_000
 MAX_TERM_LENGTH = 200
 """In characters, of a term and of its translation."""
 _APOSTROPHES = ("l'", "d'")
+_ELIDES = re.compile("[aeiouyhàâäéèêëîïôöùûœæ]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +44,17 @@ class Term:
     def spellings(self, tokenizer: Tokenizer) -> tuple[tuple[int, ...], ...]:
         """Returns the ids by which the translation may be spelt; none if the vocabulary cannot spell it.
 
-        It may begin with a capital, and stand behind an apostrophe; or inside a word, if the term does or if
-        the target language has no spaces.
+        It may begin with a capital. It may stand inside a word, if the term does or if the target language
+        has no spaces; otherwise behind an apostrophe, if it begins with a vowel or an H.
         """
         begins_inside = self.is_glued or UNSPACED.match(self.target) is not None
-        found: dict[tuple[int, ...], None] = {}
-        for word in dict.fromkeys((self.target, _with_capital(self.target))):
-            found[_ids(tokenizer, word)] = None
-            for elided in _APOSTROPHES:
-                before, together = _ids(tokenizer, elided), _ids(tokenizer, elided + word)
+        words = dict.fromkeys((self.target, _with_capital(self.target)))
+        found = dict.fromkeys(_ids(tokenizer, word) for word in words)
+        if not begins_inside:
+            words = dict.fromkeys((self.target,) if _ELIDES.match(self.target) else ())
+        for elided in _APOSTROPHES:
+            before = _ids(tokenizer, elided)
+            for together in (_ids(tokenizer, elided + word) for word in words):
                 if before and together[: len(before)] == before:
                     found[together[len(before) - (not begins_inside) :]] = None
         return tuple(ids for ids in found if ids and tokenizer.unk_id not in ids)

@@ -212,9 +212,15 @@ def with_alternatives(options: DecodeOptions, count: int) -> DecodeOptions:
 
 
 def _options(options: DecodeOptions, sentence: SourceSentence, limit: int) -> DecodeOptions:
-    """Returns the options of a sentence: with an alignment for its tags, and bounded by the limit."""
+    """Returns the options of a sentence: with an alignment for its tags, and bounded by the limit.
+
+    Terms of a glossary are dear where the network would not have produced them. Dividing by the length would
+    make longer translations cheaper, which append the terms and repeat themselves.
+    """
     if sentence.tags:
         options = dataclasses.replace(options, return_alignment=True)
+    if sentence.terms:
+        options = dataclasses.replace(options, length_penalty=0.0)
     if options.length_bounds(len(sentence.ids), limit)[1] < limit:
         return options
     return dataclasses.replace(options, max_length=limit, min_length=min(options.min_length, limit))

@@ -94,14 +94,16 @@ def test_phrases_that_cannot_be_decoded_are_refused(phrases: tuple[Phrase, ...],
 
 
 @pytest.mark.parametrize(
-    ("options", "beams"),
+    ("options", "phrases", "beams"),
     [
-        ({"strategy": "greedy"}, 4),
-        ({"strategy": "sample", "num_hypotheses": 6}, 6),
-        ({"beam_size": 2}, 4),
-        ({"beam_size": 7}, 7),
+        ({"strategy": "greedy"}, 1, 4),
+        ({"strategy": "sample", "num_hypotheses": 6}, 1, 6),
+        ({"beam_size": 2}, 1, 4),
+        ({"beam_size": 2}, 3, 6),
+        ({"beam_size": 4}, 9, 8),
+        ({"beam_size": 9}, 9, 9),
     ],
 )
-def test_phrases_are_searched_by_beams(options: dict[str, object], beams: int) -> None:
-    asked = dataclasses.replace(request((4, EOS), **options), phrases=(((4,),),))
+def test_phrases_are_searched_by_beams(options: dict[str, object], phrases: int, beams: int) -> None:
+    asked = dataclasses.replace(request((4, EOS), **options), phrases=(((4,),),) * phrases)
     assert (asked.options.strategy, asked.options.rows) == ("beam", beams)
