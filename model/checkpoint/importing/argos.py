@@ -79,16 +79,17 @@ def _read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
     if not isinstance(prefix, str):
         raise refusal(folder / METADATA, "target_prefix", "a piece", prefix)
     model = read_folder(folder / MODEL, pair, folder)
-    if prefix and prefix not in list(model.vocabularies.values())[-1]:
+    text = model.text
+    if prefix and prefix not in list(text.vocabularies.values())[-1]:
         raise refusal(folder / METADATA, "target_prefix", "a piece of the target vocabulary", prefix)
     # Argos says its languages by this prefix alone, whatever pieces the vocabulary has.
-    source_begin = [piece for piece in model.settings.source_begin if piece not in (SOURCE_TAG, TARGET_TAG)]
+    source_begin = [piece for piece in text.settings.source_begin if piece not in (SOURCE_TAG, TARGET_TAG)]
     target_begin = [prefix] if prefix else []
-    settings = replace(model.settings, tags={}, source_begin=source_begin, target_begin=target_begin)
+    settings = replace(text.settings, tags={}, source_begin=source_begin, target_begin=target_begin)
     version = str(metadata.get("package_version", ""))
     return replace(
         model,
-        settings=settings,
+        text=replace(text, settings=settings),
         name=f"argos-{pair[0]}-{pair[1]}",
         licence=Readme.read(folder).licence or _licence(folder),
         decoding={**model.decoding, **_SEARCH},

@@ -24,17 +24,35 @@ _LONGEST_NAME = 64
 
 
 @dataclass(frozen=True, kw_only=True)
+class ForeignText:
+    """All that a checkpoint needs to know of text.
+
+    Attributes:
+        settings: The tokenizer's settings.
+        models: Content or path of the tokenizer's model files, by our file names.
+        vocabularies: The piece of every id, by our file names; empty if the model files number the ids.
+        pairs: Translation directions.
+        files: The files that were read, as far as provenance.json shall name them.
+        start_id: The decoder's first input where the target language decides it.
+    """
+
+    settings: TokenizerSettings
+    models: Mapping[str, bytes | Path]
+    vocabularies: Mapping[str, Sequence[str]]
+    pairs: Sequence[Pair]
+    files: Sequence[Path] = ()
+    start_id: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ForeignModel:
     """A model of another framework in our terms.
 
     Attributes:
         config: Shape of our network.
         tensors: How to read each parameter, by our names, tied ones once.
-        settings: The tokenizer's settings.
-        tokenizer_models: Content or path of the tokenizer's model files, by our file names.
-        vocabularies: The piece of every id, by our file names; empty if the model files number the ids.
+        text: Tokenizer and languages.
         name: Name of the model.
-        pairs: Translation directions.
         max_source_length: Most source tokens of one sentence, tag and EOS included.
         max_target_length: Most target tokens of one sentence, EOS included.
         decoding: Values of DecodeOptions that give the original's default search, suppressed ids included.
@@ -45,11 +63,8 @@ class ForeignModel:
 
     config: TransformerConfig
     tensors: Mapping[str, Read]
-    settings: TokenizerSettings
-    tokenizer_models: Mapping[str, bytes | Path]
-    vocabularies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    text: ForeignText
     name: str
-    pairs: Sequence[Pair]
     max_source_length: int
     max_target_length: int
     decoding: Mapping[str, object]

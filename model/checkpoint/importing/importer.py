@@ -116,7 +116,7 @@ def _card(model: ForeignModel, path: Path, name: str, origin: Mapping[str, objec
         return ModelCard(
             name=name,
             version=str(origin.get("revision", "1"))[:12],
-            pairs=tuple(model.pairs),
+            pairs=tuple(model.text.pairs),
             max_source_length=model.max_source_length,
             max_target_length=model.max_target_length,
             decoding=DecodeOptions.from_dict(model.decoding),
@@ -131,7 +131,8 @@ def _card(model: ForeignModel, path: Path, name: str, origin: Mapping[str, objec
 
 def _write(model: ForeignModel, card: ModelCard, folder: Path, storage: StorageType | None) -> None:
     write_config(folder, model.config, card)
-    write_tokenizer(folder, model.settings, models=model.tokenizer_models, vocabularies=model.vocabularies)
+    text = model.text
+    write_tokenizer(folder, text.settings, models=text.models, vocabularies=text.vocabularies)
     write_weights(folder, model.config, model.tensors, storage)
     if model.shortlist is not None:
         (folder / SHORTLIST).write_bytes(shortlist_bytes(model.shortlist))

@@ -22,6 +22,7 @@ from model.checkpoint.importing.ctranslate2.tokenizer import kind_of_pieces, tok
 from model.checkpoint.importing.ctranslate2.vocabulary import SpecialTokens, arrange
 from model.checkpoint.importing.foreign import (
     ForeignModel,
+    ForeignText,
     card_name,
     checksums,
     read_json,
@@ -174,22 +175,24 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     network = _Network(state, description)
     config = network.config(vocabularies.source, vocabularies.target, vocabularies.special_ids)
     models = tokenizer_files(folder)
-    settings = TokenizerSettings(
-        special_ids=vocabularies.token_ids,
-        source_begin=[tokens.bos] if description.source_begin is None else description.source_begin,
-        source_end=[tokens.eos] if description.source_end is None else description.source_end,
-        prepare="none",
-        pieces=kind_of_pieces(folder, models, vocabularies.source.pieces),
+    text = ForeignText(
+        settings=TokenizerSettings(
+            special_ids=vocabularies.token_ids,
+            source_begin=[tokens.bos] if description.source_begin is None else description.source_begin,
+            source_end=[tokens.eos] if description.source_end is None else description.source_end,
+            prepare="none",
+            pieces=kind_of_pieces(folder, models, vocabularies.source.pieces),
+        ),
+        models=models,
+        vocabularies=vocabularies.lists,
+        pairs=chosen_pairs(folder, description.directions(folder), pair),
     )
     described = [folder / DESCRIPTION] if (folder / DESCRIPTION).is_file() else []
     return ForeignModel(
         config=config,
         tensors=network.tensors(config, vocabularies.source, vocabularies.target),
-        settings=settings,
-        tokenizer_models=models,
-        vocabularies=vocabularies.lists,
+        text=text,
         name=card_name(folder.resolve().name, default="transformer"),
-        pairs=chosen_pairs(folder, description.directions(folder), pair),
         max_source_length=min(config.max_positions, _POSITIONS),
         max_target_length=min(config.max_positions, _POSITIONS),
         decoding={"strategy": "greedy", "suppress_ids": list(vocabularies.suppressed)},

@@ -17,7 +17,6 @@ from model.checkpoint.importing.ctranslate2.vocabulary import (
 )
 from model.checkpoint.importing.foreign import ForeignModel, card_name, checksums, read_object, refusal
 from model.checkpoint.importing.hugging_face.languages import Readme
-from model.config import TransformerConfig
 from model.text.language_codes import language_codes
 
 MODEL, CONFIG = "model.bin", "config.json"
@@ -81,13 +80,10 @@ def read_folder(folder: Path, pair: Pair | None, tokenizer_folder: Path) -> Fore
     return ForeignModel(
         config=config,
         tensors=network.tensors(config, vocabularies.source, vocabularies.target),
-        settings=text.settings,
-        tokenizer_models=text.models,
-        vocabularies=text.vocabularies,
+        text=text,
         name=card_name(folder.resolve().name, default="ctranslate2"),
-        pairs=text.pairs,
-        max_source_length=_longest(config, _MOST_SOURCE_TOKENS),
-        max_target_length=_longest(config, _MOST_TARGET_TOKENS),
+        max_source_length=min(config.max_positions, _MOST_SOURCE_TOKENS),
+        max_target_length=min(config.max_positions, _MOST_TARGET_TOKENS),
         decoding={**_SEARCH, "suppress_ids": list(vocabularies.suppressed)},
         licence=Readme.read(tokenizer_folder).licence,
         origin={"files": checksums(files)},
@@ -157,7 +153,3 @@ def _start_from_pair(
         known = f"a piece, or the languages be given with --pair; it has {', '.join(tags) or 'no languages'}"
         raise refusal(folder / CONFIG, "decoder_start_token", known, None)
     return dataclasses.replace(tokens, start=tags[pair[1]])
-
-
-def _longest(config: TransformerConfig, limit: int) -> int:
-    return min(config.max_positions, limit)

@@ -7,12 +7,11 @@ they put around the pieces of a sentence follows from config.json and the langua
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.card import Pair
 from model.checkpoint.importing.ctranslate2.vocabulary import SpecialTokens, Vocabularies
-from model.checkpoint.importing.foreign import read_object, refusal
+from model.checkpoint.importing.foreign import ForeignText, read_object, refusal
 from model.checkpoint.importing.hugging_face.languages import all_pairs, chosen_pairs
 from model.errors import CheckpointError, TokenizerError
 from model.text.language_codes import is_language_code, language_code, language_codes
@@ -45,23 +44,6 @@ _LANGUAGES_IN_NAME = re.compile(r"(?<![A-Za-z])(?=([a-z]{2,3})[-_]([A-Za-z]{2,})
 _OPUS = re.compile(r"opus-mt-(tc-(base|big|bible-big)-)?")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextSide:
-    """All that a checkpoint needs to know of text.
-
-    Attributes:
-        settings: Settings of the tokenizer.
-        models: Its model files, by our names.
-        vocabularies: The piece of every id, by our names.
-        pairs: Translation directions.
-    """
-
-    settings: TokenizerSettings
-    models: Mapping[str, Path]
-    vocabularies: Mapping[str, Sequence[str]]
-    pairs: Sequence[Pair]
-
-
 def tokenizer_files(folder: Path) -> dict[str, Path]:
     """Returns the model files that cut text, by our names; none if the folder has none."""
     for source, target in _SEPARATE_NAMES:
@@ -80,7 +62,7 @@ def text_side(
     adds_eos: bool,
     starts_with_language: bool,
     pair: Pair | None,
-) -> TextSide:
+) -> ForeignText:
     """Returns tokenizer and languages of a folder.
 
     Args:
@@ -132,10 +114,10 @@ def text_side(
         # Such models of OPUS-MT, also those in Argos packages, learnt words as Moses finds them.
         moses_languages=pairs[0] if kind == "subword_nmt" and len(pairs) == 1 else (),
     )
-    return TextSide(settings=settings, models=models, vocabularies=vocabularies.lists, pairs=pairs)
+    return ForeignText(settings=settings, models=models, vocabularies=vocabularies.lists, pairs=pairs)
 
 
-def _own(folder: Path, models: Mapping[str, Path], pair: Pair | None) -> TextSide:
+def _own(folder: Path, models: Mapping[str, Path], pair: Pair | None) -> ForeignText:
     """Returns tokenizer and languages of a folder that `dragoman export` has written."""
     try:
         settings = TokenizerSettings.load(folder)
@@ -150,7 +132,7 @@ def _own(folder: Path, models: Mapping[str, Path], pair: Pair | None) -> TextSid
         for name in (SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY)
         if (folder / name).is_file()
     }
-    return TextSide(settings=settings, models=models, vocabularies=vocabularies, pairs=pairs)
+    return ForeignText(settings=settings, models=models, vocabularies=vocabularies, pairs=pairs)
 
 
 def _is_pair(value: object) -> bool:

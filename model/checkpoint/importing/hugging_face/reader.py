@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, card_name, checksums, constant, refusal
+from model.checkpoint.importing.foreign import (
+    ForeignModel,
+    ForeignText,
+    card_name,
+    checksums,
+    constant,
+    refusal,
+)
 from model.checkpoint.importing.hugging_face import bart, t5
 from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.generation import Generation, read_generation
@@ -15,7 +22,6 @@ from model.checkpoint.importing.hugging_face.languages import Readme
 from model.checkpoint.importing.hugging_face.network import Network
 from model.checkpoint.importing.hugging_face.tokenizers import (
     SETTINGS,
-    ForeignTokenizer,
     Request,
     read_tokenizer,
 )
@@ -86,11 +92,8 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
     return ForeignModel(
         config=config,
         tensors=tensors,
-        settings=tokenizer.settings,
-        tokenizer_models=tokenizer.models,
-        vocabularies=tokenizer.vocabularies,
+        text=tokenizer,
         name=card_name(folder.absolute().name, default=family),
-        pairs=tokenizer.pairs,
         max_source_length=max(2, longest),
         max_target_length=most,
         decoding={
@@ -103,7 +106,7 @@ def read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
     )
 
 
-def _begun(tokenizer: ForeignTokenizer, generation: Generation) -> ForeignTokenizer:
+def _begun(tokenizer: ForeignText, generation: Generation) -> ForeignText:
     """Returns a tokenizer whose translations begin with the token that `generate` always puts first."""
     if generation.forced_id is None:
         return tokenizer

@@ -7,14 +7,14 @@ spiece.model, or tokenizer.json           T5's: SentencePiece ids, then sentinel
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sentencepiece
 
 from model.checkpoint.card import Pair
 from model.checkpoint.formats import DESCRIPTION
-from model.checkpoint.importing.foreign import read_object, refusal
+from model.checkpoint.importing.foreign import ForeignText, read_object, refusal
 from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.languages import Readme, all_pairs, chosen_pairs, named_sides
 from model.checkpoint.importing.hugging_face.unigram import TOKENIZER, has_unigram, sentencepiece_model
@@ -36,27 +36,6 @@ _M2M_LANGUAGES = """
     zu
 """  # fmt: skip
 _OF_SOURCE, _OF_TARGET = "{source}", "{target}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForeignTokenizer:
-    """A tokenizer in our terms.
-
-    Attributes:
-        settings: The settings.
-        models: Model files or their content, by our names.
-        vocabularies: The piece of every id, by our names.
-        pairs: Translation directions.
-        files: The files that were read.
-        start_id: The decoder's first input where the target language decides it.
-    """
-
-    settings: TokenizerSettings
-    models: Mapping[str, bytes | Path]
-    vocabularies: Mapping[str, Sequence[str]]
-    pairs: Sequence[Pair]
-    files: Sequence[Path] = field(default_factory=tuple)
-    start_id: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +64,7 @@ class Request:
         return Fields(path, read_object(path) if path.is_file() else {}, {})
 
 
-def read_tokenizer(request: Request) -> ForeignTokenizer:
+def read_tokenizer(request: Request) -> ForeignText:
     """Reads the tokenizer of a folder.
 
     Raises:
@@ -106,7 +85,7 @@ def read_tokenizer(request: Request) -> ForeignTokenizer:
     raise CheckpointError(f"{folder} must hold {_MARIAN[0]}, {_FAIRSEQ} or {_T5}{found}")
 
 
-def _marian(request: Request) -> ForeignTokenizer:
+def _marian(request: Request) -> ForeignText:
     folder, settings = request.folder, request.settings()
     vocabulary = _pieces(folder / _VOCABULARY, request.sizes[0])
     vocabularies = {"vocabulary.json": vocabulary}
@@ -130,7 +109,7 @@ def _marian(request: Request) -> ForeignTokenizer:
     if unk is None:
         raise refusal(folder / _VOCABULARY, "<unk>", "a piece of the vocabulary", None)
     pairs = chosen_pairs(folder, all_pairs(sources, targets_known), request.pair, tags)
-    return ForeignTokenizer(
+    return ForeignText(
         settings=TokenizerSettings(
             tags=_used(tags, pairs),
             special_ids={**request.special_ids, "unk": unk},
@@ -145,7 +124,7 @@ def _marian(request: Request) -> ForeignTokenizer:
     )
 
 
-def _exported(request: Request, own: Fields) -> ForeignTokenizer:
+def _exported(request: Request, own: Fields) -> ForeignText:
     """Returns the tokenizer of an exported checkpoint of ours: the models' own ids, our preparation."""
     files = [request.folder / name for name in _MARIAN]
     processor = _processor(files[0])
@@ -153,7 +132,7 @@ def _exported(request: Request, own: Fields) -> ForeignTokenizer:
     if not isinstance(tags, dict) or not isinstance(pairs, list):
         raise own.refusal("language_tags", "an object, and `pairs` a list")
     known = [(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2]
-    return ForeignTokenizer(
+    return ForeignText(
         settings=TokenizerSettings(
             tags=tags,
             lowercase=own.flag("lowercase"),
@@ -173,7 +152,7 @@ def _models(files: Sequence[Path]) -> dict[str, Path]:
     return {_SHARED: files[0]} if is_one else {_SOURCE: files[0], _TARGET: files[1]}
 
 
-def _m2m(request: Request) -> ForeignTokenizer:
+def _m2m(request: Request) -> ForeignText:
     folder, settings = request.folder, request.settings()
     numbered = read_object(folder / _VOCABULARY)
     # transformers 5 does not save M2M100's languages.
@@ -191,7 +170,7 @@ def _m2m(request: Request) -> ForeignTokenizer:
     return _tagged(request, pieces, names, frames, files, folder / _FAIRSEQ)
 
 
-def _fairseq(request: Request) -> ForeignTokenizer:
+def _fairseq(request: Request) -> ForeignText:
     folder, settings = request.folder, request.settings()
     path, model, processor = _model(folder, _FAIRSEQ)
     names = _languages(folder)
@@ -215,9 +194,9 @@ def _fairseq(request: Request) -> ForeignTokenizer:
     return _with_start(found, pieces)
 
 
-def _with_start(tokenizer: ForeignTokenizer, pieces: Sequence[str]) -> ForeignTokenizer:
+def _with_start(tokenizer: ForeignText, pieces: Sequence[str]) -> ForeignText:
     target = next(target for _, target in tokenizer.pairs)
-    return ForeignTokenizer(**{**vars(tokenizer), "start_id": pieces.index(tokenizer.settings.tags[target])})
+    return replace(tokenizer, start_id=pieces.index(tokenizer.settings.tags[target]))
 
 
 def _tagged(
@@ -227,13 +206,13 @@ def _tagged(
     frames: Mapping[str, Sequence[str]],
     files: Sequence[Path],
     model: bytes | Path,
-) -> ForeignTokenizer:
+) -> ForeignText:
     """Returns a tokenizer whose languages are the tags that it lists."""
     codes = language_codes(names)
     tags = {codes[name]: name for name in names if name in codes}
     pairs = chosen_pairs(request.folder, all_pairs(tags, tags), request.pair, tags)
     unk = pieces.index("<unk>")
-    return ForeignTokenizer(
+    return ForeignText(
         settings=TokenizerSettings(
             tags=_used(tags, pairs),
             special_ids={**request.special_ids, "unk": unk},
@@ -249,7 +228,7 @@ def _tagged(
     )
 
 
-def _t5(request: Request) -> ForeignTokenizer:
+def _t5(request: Request) -> ForeignText:
     folder = request.folder
     path, model, processor = _model(folder, _T5)
     own = [processor.id_to_piece(id_) for id_ in range(processor.get_piece_size())]
@@ -266,7 +245,7 @@ def _t5(request: Request) -> ForeignTokenizer:
     prefix = [
         piece if piece in own else own[processor.unk_id()] for piece in processor.encode(text, out_type=str)
     ]
-    return ForeignTokenizer(
+    return ForeignText(
         settings=TokenizerSettings(
             tags=_used(tags, pairs),
             special_ids={**request.special_ids, "unk": processor.unk_id()},

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from model.checkpoint.card import Pair
-from model.checkpoint.importing.foreign import ForeignModel, card_name, checksums, refusal
+from model.checkpoint.importing.foreign import ForeignModel, ForeignText, card_name, checksums, refusal
 from model.checkpoint.importing.hugging_face.languages import chosen_pairs
 from model.checkpoint.importing.marian.file import MarianFile
 from model.checkpoint.importing.marian.folder import MarianFolder, has_marian_weights, open_folder
@@ -39,11 +39,13 @@ def read(path: Path, pair: Pair | None) -> ForeignModel:
     return ForeignModel(
         config=config,
         tensors=network.tensors(config),
-        settings=vocabulary.settings(config, languages[1]),
-        tokenizer_models=vocabulary.models,
-        vocabularies=vocabulary.lists(config),
+        text=ForeignText(
+            settings=vocabulary.settings(config, languages[1]),
+            models=vocabulary.models,
+            vocabularies=vocabulary.lists(config),
+            pairs=[languages],
+        ),
         name=card_name(folder.information.get("shortName"), folder.path.resolve().name, default="marian"),
-        pairs=[languages],
         max_source_length=config.max_positions,
         max_target_length=config.max_positions,
         decoding=_decoding(folder, vocabulary),

@@ -164,5 +164,5 @@ def test_older_packages_cut_words_by_pairs(text_model: bytes, pieces: list[str],
     files = without("sentencepiece.model")(package(KINDS["OpenNMT"], pieces, text_model, tmp_path))
     merges = b"#version: 0.2\nt h\nth e</w>\n"
     path = zipped({**files, "translate-en_fr-1_9/bpe.model": merges}, tmp_path / "en_fr.argosmodel")
-    settings = read(path, None).settings
+    settings = read(path, None).text.settings
     assert (settings.pieces, settings.moses_languages) == ("subword_nmt", ("en", "fr"))

@@ -60,7 +60,7 @@ def test_packed_files_are_read_as_unpacked_ones(tmp_path: Path) -> None:
         path.unlink()
     packed = read(made.folder, None)
     assert tensors_of(packed) == tensors
-    assert packed.tokenizer_models == plain.tokenizer_models
+    assert packed.text.models == plain.text.models
     assert packed.shortlist is not None
     assert packed.licence == plain.licence == "MPL-2.0"
 
@@ -99,9 +99,9 @@ def test_languages_come_from_the_information_or_the_names(
         (folder / old).rename(folder / new)
     if information:
         (folder / "model_info.json").write_text(json.dumps(information))
-    assert read(folder, None).pairs == [pair]
+    assert read(folder, None).text.pairs == [pair]
     if folder.joinpath("model.bin").is_file():  # the name of a folder is a guess
-        assert read(folder, ("ja", "ko")).pairs == [("ja", "ko")]
+        assert read(folder, ("ja", "ko")).text.pairs == [("ja", "ko")]
         return
     with pytest.raises(
         CheckpointError, match=f"not translate ja-ko of .--pair., but from {pair[0]} into {pair[1]}"
