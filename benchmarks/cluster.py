@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 _PROGRAM = str(Path(sys.executable).with_name("dragoman"))
 _PHRASES = ROOT / "examples" / "phrases-valid.en-fr.tsv"
 _ISOLATED = "CLUSTER_IS_ISOLATED"
-_NODES, _CORES, _PORT, _CLIENTS = 3, 2, 8123, 16
+_NODES, _CORES, _PORT, _CLIENT_PORT, _CLIENTS = 3, 2, 8123, 10001, 16
 _WAIT_SECONDS = 240
 _SLEEP_SECONDS = 0.05
 _LEAST_RATIO = 1.8
@@ -97,7 +97,7 @@ def requests(count: int) -> None:
 @main.command()
 @counted("lines", 200_000, "Lines of the corpus, in eight files.")
 def corpus(lines: int) -> None:
-    """Kill two workers and the driver, run the same command again, and compare with one machine."""
+    """Kill two workers and the driver, continue through a Ray client, and compare with one machine."""
     with TemporaryDirectory() as name:
         source, one, many = (Path(name, each) for each in ("source", "one", "many"))
         _write_corpus(source, lines)
@@ -109,8 +109,7 @@ def corpus(lines: int) -> None:
         shards = sum(-(-len((source / file).read_text().splitlines()) // 1024) for file in os.listdir(source))
         with _cluster() as address:
             began = time.monotonic()
-            run = [*command, str(many), "--on", address]
-            driver = subprocess.Popen(run)
+            driver = subprocess.Popen([*command, str(many), "--on", address])
             for share in (0.1, 0.3):
                 _wait_for(lambda share=share: _parts(many) >= share * shards)  # type: ignore[misc]
                 os.kill(_processes("MapWorker")[0], signal.SIGKILL)
@@ -118,7 +117,8 @@ def corpus(lines: int) -> None:
             driver.kill()
             driver.wait()
             kept = _parts(many)
-            subprocess.run(run, check=True)
+            # Continued from outside the cluster.
+            subprocess.run([*command, str(many), "--on", f"ray://127.0.0.1:{_CLIENT_PORT}"], check=True)
             click.echo(f"three nodes: {time.monotonic() - began:.0f} s, {kept} of {shards} parts kept")
         files = sorted(os.listdir(source))
         equal = sum((one / file).read_bytes() == (many / file).read_bytes() for file in files)
@@ -187,7 +187,8 @@ def _cluster() -> Iterator[str]:
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": _CORES, "object_store_memory": 100_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args=node | {"include_dashboard": False})
+    head = {"include_dashboard": False, "ray_client_server_port": _CLIENT_PORT}
+    cluster = Cluster(initialize_head=True, head_node_args=node | head)
     for _ in range(_NODES - 1):
         cluster.add_node(**node)
     try:

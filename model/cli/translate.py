@@ -231,7 +231,11 @@ def _translate_corpus(
             from model.translation.ray_corpus import translate_on_ray
         except ModuleNotFoundError:
             raise Misuse("--on needs the extra `ray`") from None
-        report = translate_on_ray(corpus, job, address)
+        try:
+            report = translate_on_ray(corpus, job, address)
+        except ConnectionError as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise Misuse(f"--on must be a Ray cluster that runs, but is {address}: {reason}") from error
     click.echo("{files} files, {lines} lines, {lines_per_second} lines a second".format_map(report), err=True)
 
 
