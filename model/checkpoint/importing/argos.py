@@ -28,9 +28,7 @@ _WANTED = re.compile(rf"([^/]+)/({METADATA}|{_README}|{'|'.join(_TOKENIZERS)}|{M
 _CODES = {"zt": "zh-Hant", "pb": "pt-BR"}
 # As `argostranslate.translate` calls CTranslate2.
 _SEARCH: Mapping[str, object] = {"beam_size": 4, "length_penalty": 0.2}
-_LICENCE = re.compile(r"\blicen[cs]ed?\b(?:\W+(?:under|the|is))*\W+(?!licen[cs])([^\n]{2,80})", re.IGNORECASE)
 _VERSION = re.compile(r"[0-9][0-9.]{0,11}")
-_MOST_README_BYTES = 2**20
 _MOST_FILES = 10_000
 _MOST_EXPANSION = 100
 _FREE_BYTES = 2**20
@@ -91,7 +89,7 @@ def _read_folder(folder: Path, pair: Pair | None) -> ForeignModel:
         model,
         text=replace(text, settings=settings),
         name=f"argos-{pair[0]}-{pair[1]}",
-        licence=Readme.read(folder).licence or _licence(folder),
+        licence=Readme.read(folder).licence,
         decoding={**model.decoding, **_SEARCH},
         origin={**model.origin, **({"revision": version} if _VERSION.fullmatch(version) else {})},
     )
@@ -103,15 +101,6 @@ def _code(folder: Path, metadata: Mapping[str, object], name: str) -> str:
     if not isinstance(known, str) or not is_language_code(known):
         raise refusal(folder / METADATA, name, "a language code", code)
     return known
-
-
-def _licence(folder: Path) -> str:
-    path = folder / _README
-    if not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        found = _LICENCE.search(file.read(_MOST_README_BYTES).decode("utf-8", errors="replace"))
-    return found[1].strip(" .*_`#") if found else ""
 
 
 def _unpack(path: Path, folder: Path) -> None:

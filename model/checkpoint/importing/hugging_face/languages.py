@@ -15,6 +15,10 @@ from model.text.languages import known_code
 _MOST_README_BYTES = 2**20
 _FRONT_MATTER = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
 _LICENCE = re.compile(r"^licen[sc]e:\s*(?:\n\s*-\s*)?[\"']?([\w.+-]+)", re.MULTILINE)
+# As in Argos packages, whose READMEs have no front matter.
+_LICENCE_IN_TEXT = re.compile(
+    r"\blicen[cs]ed?\b(?:\W+(?:under|the|is))*\W+(?!licen[cs])([^\n]{2,80})", re.IGNORECASE
+)
 _NAMED = re.compile(r"opus-mt-(?:tc-(?:base|big|bible-big)-)?([A-Za-z_]+)-([A-Za-z_]+)$")
 
 
@@ -41,8 +45,10 @@ class Readme:
         with path.open("rb") as file:
             text = file.read(_MOST_README_BYTES).decode("utf-8", errors="replace")
         front = _FRONT_MATTER.match(text)
-        licence = _LICENCE.search(front[1]) if front else None
-        return cls(licence[1] if licence else "", _listed(text, "source"), _listed(text, "target"))
+        licence = _LICENCE.search(front[1]) if front else _LICENCE_IN_TEXT.search(text)
+        return cls(
+            licence[1].strip(" .*_`#") if licence else "", _listed(text, "source"), _listed(text, "target")
+        )
 
 
 def _listed(text: str, side: str) -> Sequence[str]:

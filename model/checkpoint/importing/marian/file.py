@@ -271,7 +271,8 @@ def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:
     """
     start = target.tell()
     while block := source.read(2**20):
-        if target.write(block) + target.tell() - start > most:
+        target.write(block)
+        if target.tell() - start > most:
             raise ValueError(f"it must have at most {_MOST_UNPACKED_BYTES} bytes when unpacked")
     return target.tell() - start
 
