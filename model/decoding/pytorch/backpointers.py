@@ -39,7 +39,7 @@ class TokenHistory(SlotTensors):
         self._tokens_NKC = torch.zeros(shape, dtype=torch.int64, device=device)
         self._agreement_NKC = torch.zeros(shape, dtype=torch.int64, device=device)
 
-    def assign(self, slots_N: Tensor) -> None:
+    def clear(self, slots_N: Tensor) -> None:
         """Clear these slots for new sentences."""
         self._tokens_NKC.index_fill_(0, slots_N, self._pad_id)
         self._agreement_NKC.index_fill_(0, slots_N, 0)

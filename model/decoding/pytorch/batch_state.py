@@ -87,6 +87,29 @@ class SlotRecords:
     lengths_N: Tensor
 
 
+@dataclass(frozen=True)
+class Starts:
+    """What starts sentences, on the device; a sentence may be there twice.
+
+    Attributes:
+        slots_N: Slots to use.
+        target_kv_NKC: See DecoderState.assign.
+        source_kv_NS: See DecoderState.assign.
+        states_NSM: Encoder states.
+        mask_NS: True where a source token is real.
+        fractional_NF: See SlotOptions.values.
+        integral_NI: See SlotOptions.values.
+    """
+
+    slots_N: Tensor
+    target_kv_NKC: Tensor
+    source_kv_NS: Tensor
+    states_NSM: Tensor
+    mask_NS: Tensor
+    fractional_NF: Tensor
+    integral_NI: Tensor
+
+
 class BatchState(SlotTensors):
     """What a running batch keeps of its sentences.
 
@@ -133,31 +156,21 @@ class BatchState(SlotTensors):
         yield from (self, self.decoder_state, self._options, self._constraints)
         yield from (self._history, self._backpointers, *self._search.parts)
 
-    def assign(
-        self,
-        slots_N: Tensor,
-        sentences: Sequence[Sentence],
-        encoder_output: EncoderOutput,
-        target_kv_NKC: Tensor,
-        source_kv_NS: Tensor,
-    ) -> None:
-        """Start new sentences in these slots.
-
-        Args:
-            slots_N: Slots to use.
-            sentences: Sentences in the same order.
-            encoder_output: Of these sentences.
-            target_kv_NKC: See DecoderState.assign.
-            source_kv_NS: See DecoderState.assign.
-        """
-        self.decoder_state.assign(slots_N, target_kv_NKC, source_kv_NS, encoder_output.mask_NS)
+    def start(self, starts: Starts) -> None:
+        """Start new sentences in slots; like a step, this can be recorded."""
+        slots_N = starts.slots_N
+        self.decoder_state.assign(slots_N, starts.target_kv_NKC, starts.source_kv_NS, starts.mask_NS)
+        encoder_output = EncoderOutput(starts.states_NSM, starts.mask_NS)
         self._network.cache_source(encoder_output, self.decoder_state, slots_N)
-        self._options.assign(slots_N, sentences)
-        self._constraints.assign(slots_N, sentences)
-        self._history.assign(slots_N)
-        for part in self._search.parts:
-            part.assign(slots_N, sentences)
+        self._options.assign(slots_N, starts.fractional_NF, starts.integral_NI)
+        for part in (self._constraints, self._history, self._search):
+            part.clear(slots_N)
         self._tokens_NK.index_fill_(0, slots_N, self._config.decoder_start_id)
+
+    def constrain(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+        """Set what few sentences ask for, after their start."""
+        self._constraints.assign(slots_N, sentences)
+        self._search.assign(slots_N, sentences)
 
     def compute(
         self, shape: StepShape, features: ActiveFeatures, attention: list[Tensor] | None = None

@@ -103,7 +103,9 @@ def using(device: torch.device) -> Iterator[None]:
     """
     with GATE.use() if is_cuda(device) else nullcontext():
         try:
-            yield
+            # PyTorch finds the device by the tensors; Triton uses the thread's.
+            with torch.cuda.device(device) if is_cuda(device) else nullcontext():
+                yield
         except RuntimeError as error:
             if is_out_of_memory(error):
                 # The frames of the error refer to what they had computed so far.

@@ -5,12 +5,14 @@ Shapes: N sentences, S source.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from model.decoding.pytorch import device_use
 from model.decoding.pytorch.batch_state import Network
+from model.decoding.pytorch.cuda_graphs import CudaGraphs
 from model.decoding.pytorch.device_memory import to_device
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import EncoderOutput
@@ -33,11 +35,16 @@ def pad_to_bucket(rows: Sequence[Sequence[int]], pad_id: int, longest: int, devi
         longest: The greatest width.
         device: Where the matrix is needed.
     """
-    height = 1 << (len(rows) - 1).bit_length()
+    height = power_of_two(len(rows))
     width = min(-(-max(map(len, rows)) // _WIDTH_STEP) * _WIDTH_STEP, longest)
     padded = [[*row, *[pad_id] * (width - len(row))] for row in rows]
     padded += [[pad_id] * width] * (height - len(rows))
     return to_device(torch.tensor(padded), device)
+
+
+def power_of_two(count: int) -> int:
+    """The smallest power of two that is at least `count`, from 1 on."""
+    return 1 << (count - 1).bit_length()
 
 
 @dataclass(eq=False)
@@ -68,22 +75,29 @@ class EncoderBatch:
             for tensor in (self.output.states_NSM, self.output.mask_NS):
                 tensor.record_stream(stream)
 
-    def of(self, sentences: Sequence[Sentence]) -> EncoderOutput:
-        """The encoder output of these sentences."""
-        rows = to_device([self.rows[s] for s in sentences], self.output.mask_NS.device)
+    def of(self, sentences: Sequence[Sentence], *, is_bucket: bool = False) -> EncoderOutput:
+        """The encoder output of these sentences; a bucket repeats the last row up to a power of two."""
+        numbers = [self.rows[s] for s in sentences]
+        if is_bucket:
+            numbers += numbers[-1:] * (power_of_two(len(numbers)) - len(numbers))
+        rows = to_device(numbers, self.output.mask_NS.device)
         return EncoderOutput(self.output.states_NSM[rows], self.output.mask_NS[rows])
 
 
 class SideEncoder:
-    """Starts encoder batches; at most one computes at a time.
+    """Starts encoder batches; at most one computes at a time, on a GPU from a recording if it can.
 
     Args:
-        network: In evaluation mode.
+        network: In evaluation mode; its weights must not change.
         device: Where the network is.
+
+    Attributes:
+        graphs: Recorded batches. Their memory is their own, because decoder steps compute at the same time.
     """
 
     def __init__(self, network: Network, device: torch.device) -> None:
-        self._network, self._device = network, device
+        self._network, self._device, self.graphs = network, device, CudaGraphs(device)
+        self._kept: dict[torch.Size, tuple[Tensor, EncoderOutput]] = {}
         self._stream = torch.cuda.Stream(device) if device_use.is_cuda(device) else None
         if self._stream is not None:  # the weights may still be on their way
             self._stream.wait_stream(torch.cuda.current_stream(device))
@@ -102,4 +116,23 @@ class SideEncoder:
     def _encode(self, sentences: Sequence[Sentence]) -> EncoderOutput:
         sources, config = [s.request.source_ids for s in sentences], self._network.config
         sources_NS = pad_to_bucket(sources, config.pad_id, config.max_positions, self._device)
-        return self._network.encode(sources_NS)
+        if self._stream is None:
+            return self._network.encode(sources_NS)
+        if sources_NS.shape not in self._kept:
+            self._kept[sources_NS.shape] = sources_NS, self._network.encode(sources_NS)
+        else:
+            self._kept[sources_NS.shape][0].copy_(sources_NS)
+            self.graphs.run(sources_NS.shape, partial(self._encode_kept, sources_NS.shape))
+        _, output = self._kept[sources_NS.shape]
+        return EncoderOutput(output.states_NSM.clone(), output.mask_NS.clone())
+
+    def _encode_kept(self, shape: torch.Size) -> None:
+        sources_NS, kept = self._kept[shape]
+        output = self._network.encode(sources_NS)
+        kept.states_NSM.copy_(output.states_NSM)
+        kept.mask_NS.copy_(output.mask_NS)
+
+    def close(self) -> None:
+        """Free the recordings and their memory."""
+        self.graphs.clear()
+        self._kept.clear()

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from model.decoding.pytorch.backpointers import SlotBackpointers, common_prefix
-from model.decoding.pytorch.batch_state import BatchState
+from model.decoding.pytorch.batch_state import BatchState, Starts
 from model.decoding.pytorch.device_memory import Transfer, to_device
 from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.search import contenders, results
-from model.decoding.pytorch.slot_options import ActiveFeatures
+from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
 from model.decoding.runner import Result
 from model.decoding.sentence import Sentence
 from model.errors import DecodingError, NotFiniteError
@@ -141,7 +141,7 @@ class RunningBatch:
 
         Args:
             sentences: Sentences of this batch's width.
-            encoder_output: Of these sentences, in the same order.
+            encoder_output: Of these sentences, in the same order; further rows repeat the last one.
 
         Raises:
             Exception: What the allocation or the network raised; no sentence has joined then.
@@ -164,17 +164,28 @@ class RunningBatch:
     def _fill(
         self, slots: Sequence[int], sentences: Sequence[Sentence], encoder_output: EncoderOutput
     ) -> None:
-        device = self._state.device
-        target_kv_NKC, source_kv_NS = self._allocator.allocate(slots, sentences)
+        device, copies = self._state.device, len(encoder_output.mask_NS) - len(slots)
+        rows = [*slots, *[slots[-1]] * copies], [*sentences, *[sentences[-1]] * copies]
+        target_kv_NKC, source_kv_NS = self._allocator.allocate(*rows)
         length = source_kv_NS.shape[1]
-        cut = EncoderOutput(encoder_output.states_NSM[:, :length], encoder_output.mask_NS[:, :length])
-        kv_slots = to_device(target_kv_NKC, device), to_device(source_kv_NS, device)
         try:
-            self._state.assign(to_device(slots, device), sentences, cut, *kv_slots)
+            starts = Starts(
+                to_device(rows[0], device),
+                to_device(target_kv_NKC, device),
+                to_device(source_kv_NS, device),
+                encoder_output.states_NSM[:, :length],
+                encoder_output.mask_NS[:, :length],
+                *SlotOptions.values(rows[1], device),
+            )
+            self._start_sentences(starts)
+            self._state.constrain(starts.slots_N[: len(slots)], sentences)
         except Exception:  # whatever it is: free the KV slots, then raise it again
             for slot, sentence in zip(slots, sentences, strict=True):
                 self._allocator.free(slot, sentence, is_broken=True)
             raise
+
+    def _start_sentences(self, starts: Starts) -> None:
+        self._state.start(starts)
 
     def step(self) -> Finished:
         """Produce one token in every hypothesis; returns the sentences that a step has finished."""

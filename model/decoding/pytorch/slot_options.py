@@ -31,6 +31,7 @@ _INTEGRAL: Mapping[str, Callable[[Sentence], int]] = {
     "num_hypotheses_N": lambda s: s.options.num_hypotheses,
     "stop_N": lambda s: STOPS.index(s.options.stop),
     "ngram_size_N": lambda s: s.options.no_repeat_ngram_size,
+    "num_start_N": lambda s: len(s.request.start_ids),
 }
 
 
@@ -155,6 +156,7 @@ class OptionRows:
         length_offset_N: With `length_scale_N` and `length_exponent_N`, the form of the length penalty.
         enough_N: How many finished hypotheses end a beam search, if its stop rule counts them.
         stop_N: Stop rule, its place in STOPS.
+        num_start_N: Tokens of the prefix whose scores do not count.
     """
 
     temperature_N: Tensor
@@ -175,6 +177,7 @@ class OptionRows:
     num_hypotheses_N: Tensor
     stop_N: Tensor
     ngram_size_N: Tensor
+    num_start_N: Tensor
 
 
 class SlotOptions(SlotTensors):
@@ -186,12 +189,17 @@ class SlotOptions(SlotTensors):
         self._fractional_NF = torch.ones(slots, len(_FRACTIONAL), device=device)
         self._integral_NI = torch.ones(slots, len(_INTEGRAL), dtype=torch.int64, device=device)
 
-    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
-        """Set the options of new sentences in these slots."""
+    @staticmethod
+    def values(sentences: Sequence[Sentence], device: torch.device) -> tuple[Tensor, Tensor]:
+        """The options of sentences on a device, fractional ones (N, F) and integral ones (N, I)."""
         fractional = torch.tensor([[value(s) for value in _FRACTIONAL.values()] for s in sentences])
         integral = torch.tensor([[int(value(s)) for value in _INTEGRAL.values()] for s in sentences])
-        self._fractional_NF.index_copy_(0, slots_N, to_device(fractional, slots_N.device))
-        self._integral_NI.index_copy_(0, slots_N, to_device(integral, slots_N.device))
+        return to_device(fractional, device), to_device(integral, device)
+
+    def assign(self, slots_N: Tensor, fractional_NF: Tensor, integral_NI: Tensor) -> None:
+        """Set the options of new sentences in these slots; see `values`."""
+        self._fractional_NF.index_copy_(0, slots_N, fractional_NF)
+        self._integral_NI.index_copy_(0, slots_N, integral_NI)
 
     def first(self, slots: int) -> OptionRows:
         """The options of the first slots, not copied."""

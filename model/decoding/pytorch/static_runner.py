@@ -10,7 +10,7 @@ from itertools import product
 
 import torch
 
-from model.decoding.pytorch.batch_state import BatchState, Network
+from model.decoding.pytorch.batch_state import BatchState, Network, Starts
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
 from model.decoding.pytorch.device_use import using
 from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder
@@ -52,6 +52,7 @@ class StaticBatch(RunningBatch):
     def __init__(self, state: BatchState, decoder_state: FixedDecoderState, graphs: CudaGraphs) -> None:
         super().__init__(state, FixedAllocator(decoder_state), is_late=True)
         self._graphs, self._capacity, self._width = graphs, decoder_state.capacity, decoder_state.width
+        self._starts: dict[Hashable, Starts] = {}
         self._slot_buckets = (1, *doubling(_FEWEST_SLOTS, state.slots)) if state.slots > 1 else (1,)
         # The fused kernels read what is live, whatever the length of a step's shape is.
         shortest = self._capacity if decoder_state.is_fused else min(_FEWEST_POSITIONS, self._capacity)
@@ -86,6 +87,13 @@ class StaticBatch(RunningBatch):
     def _step(self, shape: StepShape, features: ActiveFeatures) -> tuple[Hashable, Callable[[], None]]:
         coarse = features.coarse()
         return (self._width, shape, coarse), partial(self._state.compute, shape, coarse)
+
+    def _start_sentences(self, starts: Starts) -> None:
+        shape = "starts", self._width, *starts.states_NSM.shape[:2]
+        kept = self._starts.setdefault(shape, Starts(*map(torch.empty_like, vars(starts).values())))
+        for tensor, new in zip(vars(kept).values(), vars(starts).values(), strict=True):
+            tensor.copy_(new)
+        self._graphs.run(shape, partial(self._state.start, kept))
 
     def _compact(self) -> None:
         while self._by_slot and self._by_slot[-1] is None:
@@ -191,7 +199,7 @@ class StaticRunner:
         for width in {s.rows: None for s in encoded.sentences}:
             fixed, exact = self._divide([s for s in encoded.sentences if s.rows == width])
             if fixed:
-                self._fixed[width].admit(fixed, encoded.of(fixed))
+                self._fixed[width].admit(fixed, encoded.of(fixed, is_bucket=True))
             if exact:
                 self._exact.admit_encoded(exact, encoded.of(exact))
 
@@ -228,4 +236,5 @@ class StaticRunner:
         self._graphs.clear()
         self._fixed.clear()
         self._encoding.clear()
+        self._encoder.close()
         self._exact.close()

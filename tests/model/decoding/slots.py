@@ -22,5 +22,5 @@ def admitted(*, prefix: tuple[int, ...] = (), length: int = 3, **options: object
 def option_rows(sentences: Sequence[Sentence]) -> OptionRows:
     """Their options, one a slot."""
     options = SlotOptions(len(sentences), CPU)
-    options.assign(torch.arange(len(sentences)), sentences)
+    options.assign(torch.arange(len(sentences)), *options.values(sentences, CPU))
     return options.first(len(sentences))

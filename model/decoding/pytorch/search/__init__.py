@@ -10,6 +10,8 @@
 Shapes: N slots, K hypotheses.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -38,6 +40,15 @@ class Search:
     def parts(self) -> tuple[IndependentSearch, BeamSearch, PhraseBanks]:
         """What is kept of every slot."""
         return self._independent, self._beam, self._beam.phrases
+
+    def clear(self, slots_N: Tensor) -> None:
+        """Clear these slots for new sentences."""
+        for part in self.parts:
+            part.clear(slots_N)
+
+    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+        """Start new sentences in these slots, which have been cleared."""
+        self._beam.phrases.assign(slots_N, sentences)
 
     def advance(self, step: StepOutput) -> Choice:
         """Choose the next token of every hypothesis. Nothing here waits for the device."""

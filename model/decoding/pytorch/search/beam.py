@@ -14,7 +14,6 @@ from model.decoding.pytorch.search.phrases import PhraseBanks
 from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, StepOutput
 from model.decoding.pytorch.search.scoring import coverage_cost, length_divisor, take_rows
 from model.decoding.pytorch.slot_options import OptionRows
-from model.decoding.sentence import Sentence
 from model.network.slot_tensors import SlotTensors
 from model.request import STOPS
 
@@ -105,10 +104,10 @@ class BeamSearch(SlotTensors):
         self._pool_NKX = torch.zeros(slots, beams, _POOL_COLUMNS, device=device)
         self._covered_NKS = torch.zeros(slots, beams, source_capacity, device=device)
 
-    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+    def clear(self, slots_N: Tensor) -> None:
         """Clear these slots for new sentences."""
         self._totals_NK.index_fill_(0, slots_N, -math.inf)
-        self._totals_NK[slots_N, 0] = 0.0  # all beams start equal: only one may be continued
+        self._totals_NK[:, 0].index_fill_(0, slots_N, 0.0)  # all beams start equal: only one may be continued
         self._num_finished_N.index_fill_(0, slots_N, 0)
         self._pool_NKX.index_fill_(0, slots_N, -math.inf)
         self._covered_NKS.index_fill_(0, slots_N, 0.0)

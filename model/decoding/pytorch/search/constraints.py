@@ -38,7 +38,7 @@ class Constraints(SlotTensors):
         is_never_V: Ids that no translation may contain.
     """
 
-    SLOT_TENSORS = ("_suppressed_NV", "_is_no_candidate_NV", "_prefixes_NC", "_num_start_N")
+    SLOT_TENSORS = ("_suppressed_NV", "_is_no_candidate_NV", "_prefixes_NC")
 
     def __init__(
         self,
@@ -55,13 +55,15 @@ class Constraints(SlotTensors):
         self._suppressed_NV = torch.zeros(slots, config.target_vocab_size, dtype=torch.bool, device=device)
         self._is_no_candidate_NV = torch.zeros_like(self._suppressed_NV)
         self._prefixes_NC = torch.zeros(slots, capacity, dtype=torch.int64, device=device)
-        self._num_start_N = torch.zeros(slots, dtype=torch.int64, device=device)
 
-    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
-        """Set the constraints of new sentences in these slots."""
+    def clear(self, slots_N: Tensor) -> None:
+        """Remove the constraints of these slots."""
         self._suppressed_NV.index_fill_(0, slots_N, False)
         self._is_no_candidate_NV.index_fill_(0, slots_N, False)
         self._prefixes_NC.index_fill_(0, slots_N, _FREE)
+
+    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+        """Set the constraints of new sentences in these slots, which have been cleared."""
         for slot_1, sentence in zip(slots_N.split(1), sentences, strict=True):
             known = [i for i in sentence.options.suppress_ids if i < self._suppressed_NV.shape[1]]
             if known:
@@ -72,7 +74,6 @@ class Constraints(SlotTensors):
                 self._is_no_candidate_NV[slot_1, candidates] = False
             if prefix := sentence.prefix_ids:
                 self._prefixes_NC[slot_1, : len(prefix)] = to_device(prefix, slot_1.device) + 1
-            self._num_start_N[slot_1] = len(sentence.request.start_ids)
 
     def restrict(self, logits_NKV: Tensor, features: ActiveFeatures) -> Tensor:
         """Logits, −inf for tokens outside the shortlist of a sentence.
@@ -103,7 +104,7 @@ class Constraints(SlotTensors):
             features: Features that any sentence of the batch uses.
         """
         slots = len(positions_N)
-        given = self._given(model_NKV, positions_N) if features.prefixes else None
+        given = self._given(model_NKV, positions_N, options) if features.prefixes else None
         ranking_NKV = model_NKV
         if features.repetition:
             ranking_NKV = _penalise_repetition(model_NKV, history, options)
@@ -119,7 +120,7 @@ class Constraints(SlotTensors):
             _force(ranking_NKV, *given)
         return ranking_NKV
 
-    def _given(self, model_NKV: Tensor, positions_N: Tensor) -> tuple[Tensor, Tensor]:
+    def _given(self, model_NKV: Tensor, positions_N: Tensor, options: OptionRows) -> tuple[Tensor, Tensor]:
         """The next prefix token of each hypothesis (−1 if none), and its score before other constraints.
 
         The score of a start token is 0.
@@ -127,7 +128,7 @@ class Constraints(SlotTensors):
         tokens_N1 = self._prefixes_NC[: len(positions_N)].gather(1, positions_N[:, None]) - 1
         tokens_NK1 = tokens_N1[:, None].expand(-1, model_NKV.shape[1], 1)
         scores_NK1 = model_NKV.gather(2, tokens_NK1.clamp_min(0))
-        is_start_N = positions_N < self._num_start_N[: len(positions_N)]
+        is_start_N = positions_N < options.num_start_N
         return tokens_NK1, scores_NK1.masked_fill_(is_start_N[:, None, None], 0)
 
 

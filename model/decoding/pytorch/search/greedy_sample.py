@@ -26,7 +26,6 @@ from model.decoding.random_numbers import (
     ROW_STRIDE,
     SECOND_MULTIPLIER,
 )
-from model.decoding.sentence import Sentence
 from model.network.slot_tensors import SlotTensors
 
 
@@ -120,7 +119,7 @@ class IndependentSearch(SlotTensors):
         self._lengths_NK = torch.zeros(slots, width, dtype=torch.int64, device=device)
         self._eos_log_probs_NK = torch.zeros(slots, width, device=device)
 
-    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+    def clear(self, slots_N: Tensor) -> None:
         """Clear these slots for new sentences."""
         self._ended_NK.index_fill_(0, slots_N, False)
         self._totals_NK.index_fill_(0, slots_N, 0.0)

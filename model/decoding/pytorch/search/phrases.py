@@ -50,13 +50,16 @@ class PhraseBanks(SlotTensors):
         self._is_reached_NKL = torch.zeros(slots, beams, length, dtype=torch.bool, device=device)
         self._is_met_NKP = torch.zeros(slots, beams, phrases, dtype=torch.bool, device=device)
 
-    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
-        """Set the phrases of new sentences in these slots."""
+    def clear(self, slots_N: Tensor) -> None:
+        """Remove the phrases of these slots."""
         for tensor in (self._is_first_NL, self._is_last_NL):
             tensor.index_fill_(0, slots_N, False)
         self._lengths_NP.index_fill_(0, slots_N, 0)
         self._is_reached_NKL.index_fill_(0, slots_N, False)
         self._is_met_NKP.index_fill_(0, slots_N, False)
+
+    def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
+        """Set the phrases of new sentences in these slots, which have been cleared."""
         for slot_1, sentence in zip(slots_N.split(1), sentences, strict=True):
             if phrases := sentence.request.phrases:
                 self._assign(slot_1, phrases)

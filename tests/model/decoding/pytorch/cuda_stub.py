@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from model.decoding.pytorch import device_use
@@ -181,7 +181,8 @@ class StubGraph:
     def replay(self) -> None:
         StubCuda.current.forbid_to_others("replay")
         assert self.tape is not None
-        self.tape.replay()
+        with _disable_current_modes():  # to the host, a replay is one operation
+            self.tape.replay()
 
 
 class recording:  # noqa: N801, as torch names it

@@ -52,6 +52,24 @@ def places_of(tensors: list[Tensor]) -> set[int]:
     return {tensor.untyped_storage().data_ptr() for tensor in tensors}
 
 
+class HostOperations(TorchDispatchMode):
+    """Counts what the host asks PyTorch for.
+
+    Attributes:
+        count: Operators, views included.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Operator, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
 class LegalityCheck(TorchDispatchMode):
     """Watches one step.
 

@@ -21,7 +21,7 @@ def common_suffix(one: list[int], other: list[int]) -> int:
 @given(st.lists(st.integers(4, 5), min_size=1, max_size=9))
 def test_agreement_is_the_common_end_of_the_past_and_the_whole(tokens: list[int]) -> None:
     history = TokenHistory(1, 1, 10, PAD, CPU)
-    history.assign(torch.tensor([0]))
+    history.clear(torch.tensor([0]))
     for position, token in enumerate(tokens):
         history.record(torch.tensor([position]), torch.tensor([[token]]), None)
     assert history.tokens(1)[0, 0].tolist() == [*tokens, *[PAD] * (10 - len(tokens))]
@@ -31,9 +31,9 @@ def test_agreement_is_the_common_end_of_the_past_and_the_whole(tokens: list[int]
 
 def test_history_follows_the_parents_and_each_slot_its_own_position() -> None:
     history = TokenHistory(2, 2, 3, PAD, CPU)
-    history.assign(torch.tensor([0, 1]))
+    history.clear(torch.tensor([0, 1]))
     history.record(torch.tensor([0, 0]), torch.tensor([[4, 5], [6, 7]]), None)
-    history.assign(torch.tensor([1]))
+    history.clear(torch.tensor([1]))
     parents_NK = torch.tensor([[1, 1], [0, 1]])
     history.record(torch.tensor([1, 0]), torch.tensor([[5, 4], [8, 9]]), parents_NK)
     assert history.tokens(2).tolist() == [[[5, 5, PAD], [5, 4, PAD]], [[8, PAD, PAD], [9, PAD, PAD]]]

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from model.decoding.pytorch.batch_state import BatchState, SlotRecords
+from model.decoding.pytorch.batch_state import BatchState, SlotRecords, Starts
 from model.decoding.pytorch.kv_allocator import FixedDecoderState
-from model.decoding.pytorch.slot_options import ALL_RANKS, ActiveFeatures
+from model.decoding.pytorch.slot_options import ALL_RANKS, ActiveFeatures, SlotOptions
+from model.decoding.sentence import Sentence
 from model.network.decoder_state import StepShape
 from model.network.transformer import Transformer
 from tests.model.decoding.networks import lively_network
@@ -43,6 +44,16 @@ SHAPE = StepShape(3, 8, 8)
 def state_of(network: Transformer, width: int) -> BatchState:
     state = FixedDecoderState(network, network.position_tables(16), slots=4, width=width, capacity=16)
     return BatchState(network, state)
+
+
+def start(batch_state: BatchState, network: Transformer, sentence: Sentence, slot: int = 0) -> None:
+    """Start a sentence; twice, as the copies that fill a bucket do."""
+    output = network.encode(torch.tensor([sentence.request.source_ids] * 2))
+    slots, state = torch.tensor([slot] * 2), batch_state.decoder_state
+    kv_slots = state.target_kv_NKC[slots], state.source_kv_NS[slots]
+    options = SlotOptions.values([sentence] * 2, torch.device("cpu"))
+    batch_state.start(Starts(slots, *kv_slots, output.states_NSM, output.mask_NS, *options))
+    batch_state.constrain(slots[:1], [sentence])
 
 
 class Copies(TorchDispatchMode):
@@ -86,9 +97,7 @@ def test_nothing_moves_between_steps(width: int) -> None:
     batch_state = state_of(network, width)
     before = addresses(batch_state)
     sentence = admitted(length=5, beam_size=width)
-    encoder_output = network.encode(torch.tensor([sentence.request.source_ids]))
-    slot, state = torch.tensor([1]), batch_state.decoder_state
-    batch_state.assign(slot, [sentence], encoder_output, state.target_kv_NKC[slot], state.source_kv_NS[slot])
+    start(batch_state, network, sentence, slot=1)
     for _ in range(3):
         batch_state.compute(SHAPE, EVERYTHING)
     assert addresses(batch_state) == before
@@ -117,12 +126,8 @@ def test_a_complete_slot_stays_as_it_is(options: dict[str, object], longest: int
     """The host learns one step late that a slot is complete, even one that fills its tables."""
     network, sentence = lively_network(3), admitted(length=6, max_length=longest, **options)
     batch_state = state_of(network, sentence.rows)
-    encoder_output, state = (
-        network.encode(torch.tensor([sentence.request.source_ids])),
-        batch_state.decoder_state,
-    )
-    slot, shape = torch.tensor([0]), StepShape(1, 16, 16)
-    batch_state.assign(slot, [sentence], encoder_output, state.target_kv_NKC[slot], state.source_kv_NS[slot])
+    shape = StepShape(1, 16, 16)
+    start(batch_state, network, sentence)
     steps = 0
     while batch_state.flags(1).wait()[0, 0] or not steps:
         batch_state.compute(shape, EVERYTHING)
@@ -153,11 +158,7 @@ def test_larger_buckets_choose_the_same_tokens() -> None:
     for shape in every_bucket():
         batch_state = state_of(network, 4)
         sentence = admitted(length=6, beam_size=4, min_length=5)
-        encoder_output = network.encode(torch.tensor([sentence.request.source_ids]))
-        slot, state = torch.tensor([0]), batch_state.decoder_state
-        batch_state.assign(
-            slot, [sentence], encoder_output, state.target_kv_NKC[slot], state.source_kv_NS[slot]
-        )
+        start(batch_state, network, sentence)
         for _ in range(5):
             batch_state.compute(shape, EVERYTHING)
         chosen.append(batch_state.records([0], 5))

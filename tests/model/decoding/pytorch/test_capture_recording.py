@@ -14,7 +14,8 @@ from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch import cuda_graphs
 from model.decoding.pytorch.cuda_graphs import CudaGraphs, count_graphs
 from model.decoding.pytorch.device_use import RecordingGate
-from model.decoding.pytorch.static_runner import StaticRunner
+from model.decoding.pytorch.encoding import SideEncoder
+from model.decoding.pytorch.static_runner import StaticBatch, StaticRunner
 from model.decoding.runner import Result
 from model.errors import DeviceLostError
 from model.network.transformer import Transformer
@@ -23,6 +24,7 @@ from tests.model.decoding.arrivals import run_through
 from tests.model.decoding.comparison import assert_same
 from tests.model.decoding.networks import lively_network, request, sentences
 from tests.model.decoding.pytorch.cuda_stub import CaptureError, StubCuda, cuda, install
+from tests.model.decoding.pytorch.legality import HostOperations
 from tests.model.decoding.reference import ReferenceDecoder
 from tests.model.decoding.test_equivalence_reference import many_requests, option_sets
 
@@ -90,6 +92,33 @@ def test_the_host_never_waits_for_the_step_that_it_has_just_started(cuda: StubCu
     assert cuda.events_ahead == [1] * 7 + [0]
 
 
+@pytest.mark.parametrize(
+    ("owner", "name", "most", "eager"),
+    [(SideEncoder, "encode", 6, 71), (StaticBatch, "admit", 60, 132), (StaticBatch, "_start", 18, 260)],
+    ids=["encode", "admit", "step"],
+)
+def test_a_recorded_turn_keeps_to_its_budget_of_host_operations(
+    cuda: StubCuda, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, most: int, eager: int
+) -> None:
+    """Two layers; two sentences arrive together. A replay is one operation that PyTorch does not see."""
+    counts: list[int] = []
+    original = getattr(owner, name)
+
+    def counted(*arguments: object) -> object:
+        with HostOperations() as operations:
+            result = original(*arguments)
+        counts.append(operations.count)
+        return result
+
+    monkeypatch.setattr(owner, name, counted)
+    runner = static_runner(widths=(1,))
+    for _ in range(4):
+        asked = [request(source, strategy="greedy", min_length=2, max_length=2) for source in sentences(3, 3)]
+        DecodingEngine(runner, NETWORK.config).decode(asked)
+    assert counts[0] >= eager
+    assert counts[-1] <= most
+
+
 def test_fused_steps_are_recorded_and_replayed(cuda: StubCuda) -> None:
     pytest.importorskip("triton", reason="needs the package triton")
     network = lively_network(7, num_decoder_layers=1)
@@ -129,12 +158,13 @@ def test_a_failed_recording_leaves_its_shape_eager_and_the_results_right(
     cuda.fail[place] = [fault]
     runner = static_runner()
     require_right(runner)
-    assert runner._graphs.num_eager == 1
+    every = runner._graphs, runner._encoder.graphs
+    assert sum(graphs.num_eager for graphs in every) == 1
     (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert "runs without a CUDA graph" in warning.message
     require_right(runner)
-    assert runner._graphs.num_eager == 1
-    assert cuda.calls["begin"] == len(runner._graphs) + 1 > 1
+    assert sum(graphs.num_eager for graphs in every) == 1
+    assert cuda.calls["begin"] == sum(map(len, every)) + 1 > 1
     assert [len(stack) for stack in cuda.streams.values()] == [1]
     assert cuda.violations == []
 

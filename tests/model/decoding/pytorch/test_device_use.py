@@ -1,6 +1,7 @@
 """However PyTorch says that memory is short, runners say MemoryError; a lost device is told from a fault."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -18,6 +19,22 @@ from tests.model.decoding.networks import lively_network, request, sentences
 from tests.model.decoding.reference import ReferenceDecoder
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.fixture(autouse=True)
+def entered(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
+    """The devices that a thread has made its own."""
+    found: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext(found.append(device)))
+    return found
+
+
+def test_a_thread_uses_the_device_that_it_was_given(entered: list[torch.device]) -> None:
+    """PyTorch finds the device of an operation by its tensors, Triton by the thread."""
+    for device in (CPU, torch.device("cuda", 1)):
+        with using(device):
+            pass
+    assert entered == [torch.device("cuda", 1)]
 
 
 def test_a_cpu_without_memory() -> None:

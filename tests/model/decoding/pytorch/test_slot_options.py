@@ -39,7 +39,9 @@ def test_the_coldest_temperature_and_the_highest_rank_are_in_their_columns() -> 
 
 def test_options_of_chosen_slots_and_of_those_that_moved() -> None:
     options = SlotOptions(3, CPU)
-    options.assign(torch.tensor([2, 0]), [admitted(top_k=7, strategy="sample"), admitted()])
+    options.assign(
+        torch.tensor([2, 0]), *options.values([admitted(top_k=7, strategy="sample"), admitted()], CPU)
+    )
     assert options.of(torch.tensor([2])).top_k_N.tolist() == [7]
     options.move(torch.tensor([2]), torch.tensor([0]))
     assert options.first(1).top_k_N.tolist() == [7]

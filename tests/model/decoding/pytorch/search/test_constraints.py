@@ -36,7 +36,7 @@ def rank(
     constraints = Constraints(len(batch), 16, config, CPU, never_produced)
     history = TokenHistory(len(batch), WIDTH, 16, PAD, CPU)
     constraints.assign(slots_N, batch)
-    history.assign(slots_N)
+    history.clear(slots_N)
     positions_N = torch.tensor([len(row) for row in past])
     for position in range(max(len(row) for row in past)):
         tokens = [row[min(position, len(row) - 1)] if row else PAD for row in past]
@@ -85,6 +85,7 @@ def test_suppressed_ids_are_each_slots_own() -> None:
 def test_whoever_takes_a_slot_is_free_of_what_bound_the_one_before() -> None:
     constraints, slots_N = Constraints(1, 16, CONFIG, CPU), torch.tensor([0])
     for sentence in (admitted(suppress_ids=[7], prefix=(8,)), admitted()):
+        constraints.clear(slots_N)
         constraints.assign(slots_N, [sentence])
     everything = ActiveFeatures(independent=True, prefixes=True, suppressed=True)
     history, before = TokenHistory(1, WIDTH, 16, PAD, CPU), scores(1)
@@ -155,5 +156,5 @@ def test_a_shortlist_leaves_its_own_sentence_only_its_candidates() -> None:
     assert forbidden(restricted) == set(range(VOCAB)) - {EOS, 7, 9}
     assert torch.equal(restricted[0, :, 7], before[0, :, 7])
     assert torch.equal(restricted[1], before[1])
-    constraints.assign(torch.tensor([0]), [admitted()])
+    constraints.clear(torch.tensor([0]))
     assert torch.equal(constraints.restrict(before.clone(), features), before)

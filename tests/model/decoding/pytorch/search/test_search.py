@@ -22,8 +22,8 @@ class Walk:
     def __init__(self, batch: list[Sentence], scores_TNKV: Tensor) -> None:
         self.batch, self.scores_TNKV = batch, scores_TNKV
         self.search = Search(len(batch), 2, 3, EOS, CPU)
-        for part in self.search.parts:
-            part.assign(torch.arange(len(batch)), batch)
+        self.search.clear(torch.arange(len(batch)))
+        self.search.assign(torch.arange(len(batch)), batch)
 
     def advance(self, position: int) -> Choice:
         scores_NKV, slots = self.scores_TNKV[position], len(self.batch)
