@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from model.checkpoint.importing.fields import Fields
 from model.checkpoint.importing.foreign import changed, stacked
-from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.network import ACTIVATIONS, Network, tied
 from model.checkpoint.importing.hugging_face.weights import ForeignWeights
 from model.checkpoint.importing.variables import Rows

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.checkpoint.importing.hugging_face.fields import Fields
+from model.checkpoint.importing.fields import Fields
 
 GENERATION = "generation_config.json"
 _DEFAULTS: Mapping[str, object] = {

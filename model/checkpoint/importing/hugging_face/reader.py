@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from model.checkpoint.card import Pair
+from model.checkpoint.importing.fields import Fields
 from model.checkpoint.importing.foreign import (
     ForeignModel,
     ForeignText,
@@ -16,7 +17,6 @@ from model.checkpoint.importing.foreign import (
     refusal,
 )
 from model.checkpoint.importing.hugging_face import bart, t5
-from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.generation import Generation, read_generation
 from model.checkpoint.importing.hugging_face.languages import Readme
 from model.checkpoint.importing.hugging_face.network import Network

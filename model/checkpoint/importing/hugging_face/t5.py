@@ -6,8 +6,8 @@ they are not tied. Whether the tensors are tied is another question, which their
 
 from collections.abc import Mapping
 
+from model.checkpoint.importing.fields import Fields
 from model.checkpoint.importing.foreign import stacked
-from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.network import ACTIVATIONS, Network, tied
 from model.checkpoint.importing.hugging_face.weights import ForeignWeights
 from model.checkpoint.writing import Read

@@ -14,8 +14,8 @@ import sentencepiece
 
 from model.checkpoint.card import Pair
 from model.checkpoint.formats import DESCRIPTION
+from model.checkpoint.importing.fields import Fields
 from model.checkpoint.importing.foreign import ForeignText, read_object, refusal
-from model.checkpoint.importing.hugging_face.fields import Fields
 from model.checkpoint.importing.hugging_face.languages import Readme, all_pairs, chosen_pairs, named_sides
 from model.checkpoint.importing.hugging_face.unigram import TOKENIZER, has_unigram, sentencepiece_model
 from model.errors import CheckpointError

@@ -10,7 +10,8 @@ from typing import Literal, cast
 
 import numpy as np
 
-from model.checkpoint.importing.foreign import constant, refusal, stacked
+from model.checkpoint.importing.fields import Fields
+from model.checkpoint.importing.foreign import constant, stacked
 from model.checkpoint.importing.marian.file import CONFIGURATION, MarianFile
 from model.checkpoint.importing.variables import Rows
 from model.checkpoint.weights import StoredTensor
@@ -21,10 +22,10 @@ from model.errors import CheckpointError, ConfigError
 _MAX_LENGTH = 512
 _EPSILON = 1e-9
 _IMPOSSIBLE = -1e4  # within float16, and no probability after the softmax
-_ACTIVATIONS: Mapping[object, Literal["relu", "silu"]] = {"swish": "silu", "relu": "relu"}
+_ACTIVATIONS: Mapping[str, Literal["relu", "silu"]] = {"swish": "silu", "relu": "relu"}
 _EARLIEST_PRE_NORM = (1, 11)
 """Earlier releases left out the norm of self-attention's keys and values."""
-_ALLOWED: Mapping[str, Sequence[object]] = {
+_ALLOWED: dict[str, Sequence[object]] = {
     "type": ("transformer",),
     "input-types": ([],),
     "lemma-dim-emb": (0,),
@@ -40,12 +41,18 @@ _ALLOWED: Mapping[str, Sequence[object]] = {
     "transformer-postprocess-top": ("", "d", "n", "nd", "dn"),
     "ulr": (False,),
 }
-_ALLOWED_WITH_RNN: Mapping[str, Sequence[object]] = {
+_ALLOWED_WITH_RNN: dict[str, Sequence[object]] = {
     "dec-cell": ("ssru",),
     "layer-normalization": (False,),
     "transformer-rnn-projection": (False,),
 }
 """Values of fields that can be computed; absent fields have Marian's default, the first of them."""
+_DEFAULTS: Mapping[str, object] = {
+    **{name: allowed[0] for name, allowed in (_ALLOWED | _ALLOWED_WITH_RNN).items()},
+    **dict.fromkeys(("tied-embeddings", "tied-embeddings-src", "tied-embeddings-all"), False),
+    "transformer-decoder-dim-ffn": 0,
+    "transformer-tied-layers": [],
+}
 
 
 class MarianNetwork:
@@ -64,11 +71,12 @@ class MarianNetwork:
             CheckpointError: With the field of special:model.yml at fault.
         """
         self._file = file
-        self._is_recurrent = self._value("transformer-decoder-autoreg", "self-attention") == "rnn"
+        self._fields = fields = Fields(file.path, file.config, _DEFAULTS, CONFIGURATION)
+        self._is_recurrent = fields.get("transformer-decoder-autoreg") == "rnn"
         for name, allowed in {**_ALLOWED, **(_ALLOWED_WITH_RNN if self._is_recurrent else {})}.items():
-            self._require(name, self._value(name, allowed[0]), allowed)
+            fields.only(name, *allowed)
         self._is_pre_norm = self._norms_first()
-        self.has_shared_vocabulary = self._flag("tied-embeddings-all") or self._flag("tied-embeddings-src")
+        self.has_shared_vocabulary = fields.flag("tied-embeddings-all") or fields.flag("tied-embeddings-src")
         source, target = ("Wemb", "Wemb") if self.has_shared_vocabulary else ("encoder_Wemb", "decoder_Wemb")
         self._source, self._target = source, target
         self.source_size, self.target_size = file.lengths(source)[0], file.lengths(target)[0]
@@ -86,7 +94,7 @@ class MarianNetwork:
         try:
             return self._configured(eos_id, unk_id)
         except ConfigError as error:
-            raise CheckpointError(f"{self._where}: {error}") from error
+            raise CheckpointError(f"{self._file.path}: {CONFIGURATION}: {error}") from error
 
     def _configured(self, eos_id: int, unk_id: int) -> TransformerConfig:
         rows = self._rows
@@ -94,14 +102,14 @@ class MarianNetwork:
         return TransformerConfig(
             source_vocab_size=rows + 2,
             target_vocab_size=rows + 2,
-            model_dim=self._integer("dim-emb"),
-            num_heads=self._integer("transformer-heads"),
-            num_encoder_layers=self._integer("enc-depth"),
-            num_decoder_layers=self._integer("dec-depth"),
+            model_dim=self._fields.integer("dim-emb"),
+            num_heads=self._fields.integer("transformer-heads"),
+            num_encoder_layers=self._fields.integer("enc-depth"),
+            num_decoder_layers=self._fields.integer("dec-depth"),
             ffn_dim=max(self._ffn_dims),
-            activation=_ACTIVATIONS[self._value("transformer-ffn-activation", "swish")],
+            activation=self._fields.choice("transformer-ffn-activation", _ACTIVATIONS),
             norm_position="pre" if self._is_pre_norm else "post",
-            final_norm="n" in str(self._value("transformer-postprocess-top", "")),
+            final_norm="n" in self._fields.text("transformer-postprocess-top"),
             norm_epsilon=_EPSILON,
             decoder_memory="ssru" if self._is_recurrent else "attention",
             output_bias=self._has_output_bias,
@@ -109,7 +117,7 @@ class MarianNetwork:
             sinusoid_layout="halves",
             sinusoid_endpoint=not has_table,
             max_positions=self._file.lengths("Wpos")[0] if has_table else _MAX_LENGTH,
-            embedding_norm="n" in str(self._value("transformer-postprocess-emb", "")),
+            embedding_norm="n" in self._fields.text("transformer-postprocess-emb"),
             scale_embeddings=not has_table,
             tie=self._tie,
             pad_id=rows + 1,
@@ -126,7 +134,7 @@ class MarianNetwork:
     @property
     def version(self) -> str:
         """Release of Marian that trained the model."""
-        return str(self._value("version", ""))
+        return self._fields.text("version")
 
     @property
     def _rows(self) -> int:
@@ -135,7 +143,8 @@ class MarianNetwork:
 
     @property
     def _tie(self) -> Tie:
-        has_matrix_of_its_own = not (self._flag("tied-embeddings") or self._flag("tied-embeddings-all"))
+        is_tied = [self._fields.flag(f"tied-embeddings{each}") for each in ("", "-all")]
+        has_matrix_of_its_own = not any(is_tied)
         if self.has_shared_vocabulary:
             return "embeddings" if has_matrix_of_its_own else "all"
         return "none" if has_matrix_of_its_own else "decoder"
@@ -147,8 +156,8 @@ class MarianNetwork:
     @property
     def _ffn_dims(self) -> tuple[int, int]:
         """Inner widths of the encoder's and the decoder's feed-forward blocks."""
-        encoder = self._integer("transformer-dim-ffn")
-        return encoder, self._integer("transformer-decoder-dim-ffn", 0) or encoder
+        encoder = self._fields.integer("transformer-dim-ffn")
+        return encoder, self._fields.integer("transformer-decoder-dim-ffn") or encoder
 
     def _named(self, config: TransformerConfig) -> Iterator[tuple[str, Read]]:
         for side, name in (("source", self._source), ("target", self._target)):
@@ -235,53 +244,27 @@ class MarianNetwork:
 
     def _decoder_layers(self, depth: int) -> Sequence[int]:
         """Marian's numbers of the decoder's layers, which may share their weights."""
-        tied = self._value("transformer-tied-layers", [])
+        tied = self._fields.get("transformer-tied-layers")
         if not tied:
             return range(1, depth + 1)
         fits = isinstance(tied, list) and len(tied) == depth and all(isinstance(each, int) for each in tied)
         if not fits:
-            raise refusal(self._where, "transformer-tied-layers", f"{depth} numbers of layers", tied)
+            raise self._fields.refusal("transformer-tied-layers", f"{depth} numbers of layers")
         return cast(Sequence[int], tied)
 
     def _norms_first(self) -> bool:
         """Returns whether norms come before the blocks; refuses other operations than norm and addition."""
-        before, after = (str(self._value(f"transformer-{each}process", "")) for each in ("pre", "post"))
+        before, after = (self._fields.text(f"transformer-{each}process") for each in ("pre", "post"))
         order = before.replace("d", ""), after.replace("d", "")
         if order == ("", "an"):
             return False
         if order != ("n", "a"):
             wanted = "da after a preprocess of n, or dan without one"
-            raise refusal(self._where, "transformer-postprocess", wanted, f"{after} after {before}")
+            raise self._fields.refusal("transformer-postprocess", wanted)
         release = tuple(map(int, re.findall(r"\d+", self.version)[:2]))
         if len(release) == 2 and release < _EARLIEST_PRE_NORM:
-            raise refusal(self._where, "version", "v1.11 or later with norms before blocks", self.version)
+            raise self._fields.refusal("version", "v1.11 or later with norms before blocks")
         return True
-
-    @property
-    def _where(self) -> str:
-        return f"{self._file.path}: {CONFIGURATION}"
-
-    def _value(self, name: str, default: object) -> object:
-        return self._file.config.get(name, default)
-
-    def _flag(self, name: str) -> bool:
-        value = self._value(name, False)
-        self._require(name, value, (False, True))
-        return bool(value)
-
-    def _integer(self, name: str, default: object = None) -> int:
-        value = self._value(name, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
-            raise refusal(self._where, name, "a number", value)
-        return value
-
-    def _require(self, name: str, value: object, allowed: Sequence[object]) -> None:
-        if not any(value == each and type(value) is type(each) for each in allowed):
-            raise refusal(self._where, name, " or ".join(map(_shown, allowed)), value)
-
-
-def _shown(value: object) -> str:
-    return repr(value) if value in ("", []) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _with_rows(read: Read, count: int, value: float = 0.0, *, is_total: bool = False) -> Read:

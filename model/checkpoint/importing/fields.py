@@ -1,4 +1,4 @@
-"""ⓕ Values of Hugging Face's JSON files, checked by type."""
+"""ⓕ Values of a model's configuration, checked by type."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,10 +11,19 @@ Value = TypeVar("Value")
 
 
 class Fields:
-    """The values of one JSON object; a value that is missing or null has the library's default."""
+    """The values of one JSON or YAML object; a value that is missing or null has the library's default.
 
-    def __init__(self, path: Path, values: Mapping[str, object], defaults: Mapping[str, object]) -> None:
-        self.path = path
+    Args:
+        path: The file.
+        values: Its values.
+        defaults: The library's.
+        part: Name of the object, if the file holds other things too.
+    """
+
+    def __init__(
+        self, path: Path, values: Mapping[str, object], defaults: Mapping[str, object], part: str = ""
+    ) -> None:
+        self.path, self._part = path, part
         self._values = {**defaults, **{name: value for name, value in values.items() if value is not None}}
 
     @classmethod
@@ -28,7 +37,7 @@ class Fields:
 
     def with_defaults(self, defaults: Mapping[str, object]) -> "Fields":
         """Returns the same values, with defaults for those that are missing."""
-        return Fields(self.path, self._values, defaults)
+        return Fields(self.path, self._values, defaults, self._part)
 
     def get(self, name: str) -> object:
         """Returns a value as it is; None if there is none."""
@@ -86,4 +95,5 @@ class Fields:
 
     def refusal(self, name: str, requirement: str) -> CheckpointError:
         """Returns the error for a field that cannot be imported."""
-        return refusal(self.path, name, requirement, self.get(name))
+        where = f"{self.path}: {self._part}" if self._part else self.path
+        return refusal(where, name, requirement, self.get(name))
