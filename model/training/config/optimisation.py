@@ -69,7 +69,8 @@ class ScheduleConfig:
             (Vaswani et al. 2017, eq. 3), where optimisation.learning_rate is the factor;
             `cosine`: from the peak down to minimum_ratio × peak at total_steps; `constant`: the peak.
         warmup_steps: Steps over which the rate rises linearly from 0.
-        total_steps: End of the cosine; 0 takes the first of run.max_steps, max_minutes and max_epochs.
+        total_steps: End of the cosine; 0 takes run.max_steps, or without that limit the first of
+            run.max_minutes and run.max_epochs.
         minimum_ratio: Floor of the cosine, as a share of the peak.
     """
 

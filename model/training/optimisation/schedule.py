@@ -22,7 +22,8 @@ class Schedule:
         config: The curve.
         peak: Rate at the end of the warm-up (for `noam` the factor).
         model_dim: Width of the network, for `noam`.
-        run: The limits of the run, at the first of which a cosine ends unless it has an end of its own.
+        run: The limits of the run. Unless it has an end of its own, a cosine ends at `max_steps`; without that
+            limit, at the first of the others.
 
     Raises:
         ConfigError: If a cosine ends within the warm-up.
@@ -58,7 +59,7 @@ class Schedule:
     @property
     def follows_time(self) -> bool:
         """Whether the rate depends on the minutes that have passed."""
-        return self.config.form == "cosine" and not self.config.total_steps and self.run.max_minutes > 0
+        return self.config.form == "cosine" and not self.total_steps and self.run.max_minutes > 0
 
     def rate(self, step: int, *, minutes: float = 0.0, epoch: float = 0.0) -> float:
         """Learning rate of a step.
@@ -79,10 +80,11 @@ class Schedule:
 
     def _cosine(self, step: int, minutes: float, epoch: float) -> float:
         warmup = self.config.warmup_steps
-        shares = [(step - warmup) / (self.total_steps - warmup)] if self.total_steps else []
-        if not self.config.total_steps:
+        if self.total_steps:
+            share = (step - warmup) / (self.total_steps - warmup)
+        else:
             limits = ((minutes, self.run.max_minutes), (epoch, self.run.max_epochs))
-            shares += [done / limit for done, limit in limits if limit]
-        progress = min(max(shares), 1.0)
+            share = max(done / limit for done, limit in limits if limit)
+        progress = min(share, 1.0)
         height = (1 + math.cos(math.pi * progress)) / 2
         return self.peak * (self.config.minimum_ratio + (1 - self.config.minimum_ratio) * height)

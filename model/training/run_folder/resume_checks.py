@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from model.errors import ConfigError, CorpusError, TrainingError
@@ -101,9 +101,9 @@ def check_unchanged(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: Naming the first value that differs.
     """
-    ends_with_the_run = _ends_with_the_run(now["schedule"])
+    ends = _ends_of_a_cosine(begun["run"], now["schedule"])
     for section, name, before, after in _differences(begun, now):
-        if name == "max_steps" and ends_with_the_run:
+        if name in ends:
             requirement = f"{before!r}, as when the run began: its cosine ends there"
             raise ConfigError(f"{section}.{name}", requirement, after)
         if not _is_free(section, name):
@@ -129,9 +129,11 @@ def _is_free(section: str, name: str) -> bool:
     return section == "card" or (section == "run" and name in _FREE_IN_RUN)
 
 
-def _ends_with_the_run(schedule: Mapping[str, Any]) -> bool:
-    """Whether every learning rate depends on the number of steps."""
-    return bool(schedule["form"] == "cosine" and not schedule["total_steps"])
+def _ends_of_a_cosine(run: Mapping[str, Any], schedule: Mapping[str, Any]) -> Collection[str]:
+    """The limits of the run on which every learning rate depends."""
+    if schedule["form"] != "cosine" or schedule["total_steps"]:
+        return ()
+    return ("max_steps",) if run["max_steps"] else ("max_steps", "max_minutes", "max_epochs")
 
 
 def _flat(section: object) -> dict[str, object]:

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from model.errors import ConfigError
@@ -61,17 +59,14 @@ def test_a_cosine_that_ends_within_the_warm_up_is_refused() -> None:
         schedule("cosine", max_steps=WARMUP)
 
 
-def test_a_cosine_ends_when_the_first_limit_of_the_run_is_reached() -> None:
+def test_without_a_limit_of_steps_a_cosine_ends_at_the_first_other_limit() -> None:
     config = ScheduleConfig(form="cosine", warmup_steps=WARMUP, minimum_ratio=0.0)
-    run = RunConfig(max_steps=4000, max_minutes=60, max_epochs=10)
-    rates = Schedule(config, PEAK, DIM, run)
-    halfway = (WARMUP + 4000) // 2
-    assert rates.rate(halfway, minutes=6, epoch=1) == pytest.approx(PEAK / 2)
+    rates = Schedule(config, PEAK, DIM, RunConfig(max_minutes=60, max_epochs=10))
     assert rates.rate(WARMUP, minutes=30, epoch=1) == pytest.approx(PEAK / 2)
     assert rates.rate(WARMUP, minutes=6, epoch=5) == pytest.approx(PEAK / 2)
     assert rates.rate(WARMUP, minutes=60, epoch=1) == pytest.approx(0)
-    own_end = Schedule(replace(config, total_steps=4000), PEAK, DIM, RunConfig(max_minutes=60))
-    assert own_end.rate(halfway, minutes=60) == pytest.approx(PEAK / 2)
+    by_steps = Schedule(config, PEAK, DIM, RunConfig(max_steps=4000, max_minutes=60))
+    assert by_steps.rate((WARMUP + 4000) // 2, minutes=60) == pytest.approx(PEAK / 2)
 
 
 def test_noam_needs_a_warm_up() -> None:

@@ -55,6 +55,13 @@ def test_a_cosine_as_long_as_the_run_fixes_its_length(tmp_path: Path) -> None:
         check_unchanged(begun, tiny_run(tmp_path, schedule=cosine, run={"max_steps": 99}).to_dict())
 
 
+def test_a_cosine_that_ends_with_the_time_fixes_the_minutes(tmp_path: Path) -> None:
+    cosine, limits = {"form": "cosine"}, {"max_steps": 0, "max_minutes": 5}
+    begun = tiny_run(tmp_path, schedule=cosine, run=limits).to_dict()
+    with pytest.raises(ConfigError, match=r"`run\.max_minutes` must be 5, as when the run began"):
+        check_unchanged(begun, tiny_run(tmp_path, schedule=cosine, run=limits | {"max_minutes": 9}).to_dict())
+
+
 def test_a_value_that_is_no_longer_given_is_noticed(tmp_path: Path) -> None:
     begun, now = tiny_run(tmp_path, network={"norm_position": "post"}).to_dict(), tiny_run(tmp_path).to_dict()
     with pytest.raises(ConfigError, match=r"`network\.norm_position` must be 'post', as when the run began"):
