@@ -17,7 +17,7 @@ from model.text.tokenizer import Tokenizer
 from model.training.config.train_config import TrainConfig, require_one_vocabulary
 from model.training.data.batches import BatchStream
 from model.training.data.piece_dropout import PieceDropouts
-from model.training.data.preparation import PreparedData, one_pass, prepare_data
+from model.training.data.preparation import PreparedData, one_pass, prepare_data, with_held_out_text
 from model.training.distributed.device import choose_device, require_batches_for_all, require_precision
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.optimisation.step import Updater
@@ -116,6 +116,7 @@ def open_run(
         TrainingError: If the folder holds a run already and `resume` is false, or files that no run wrote.
         CorpusError: If the data cannot be used.
     """
+    config = with_held_out_text(config)
     folder = RunFolder(Path(config.run.folder))
     world.require_same("configuration", json.dumps(config.to_dict()))
     require_batches_for_all(config, world)

@@ -39,8 +39,8 @@ def after(calls: int, work: Callable[..., Any], then: Callable[..., Any]) -> Cal
 
 
 def in_an_update() -> None:
-    def update(self: Updater, step: int, batches: Sequence[Batch]) -> Update:
-        done = work(self, step, batches)
+    def update(self: Updater, step: int, batches: Sequence[Batch], **progress: float) -> Update:
+        done = work(self, step, batches, **progress)
         if step == 5:
             die()
         return done

@@ -9,6 +9,7 @@ from model.training.config.fields import STRICT, Count, Number, Positive, Seed, 
 from model.validators import require
 
 CorpusFormat = Literal["auto", "tsv", "csv", "aligned", "json", "jsonl", "tmx"]
+CorpusPart = Literal["all", "training", "held_out"]
 VocabularySize = Annotated[int, Field(ge=8, le=1_000_000)]
 Rate = Annotated[Number, Field(ge=0, le=100)]
 
@@ -42,6 +43,8 @@ class CorpusConfig:
         weight: How often each pair is drawn in an epoch: 1 draws it once, 2 twice, 0.5 draws another random
             half in every epoch. The vocabulary is learned from the same mixture.
         bidirectional: Train target → source as well: each pair becomes two directed pairs.
+        part: Which pairs are read: `all`; `held_out`, one in a hundred, chosen by its source; `training`,
+            the others. A text is in one part, however often and in whichever corpus it occurs.
     """
 
     path: str
@@ -53,6 +56,7 @@ class CorpusConfig:
     target_column: Positive = 2
     weight: Annotated[Number, Field(gt=0, le=1000)] = 1.0
     bidirectional: bool = False
+    part: CorpusPart = "all"
 
     def __post_init__(self) -> None:
         require(bool(self.path), "path", "the name of a file", self.path)

@@ -70,6 +70,9 @@ class ValidationConfig:
         metric: Chooses the best checkpoint, and decides when to stop early.
         patience: Stop after this many validations without a better score; 0 never stops early.
         keep_best: Number of checkpoints kept in addition to `best` and `last`: those with the best scores.
+        held_out: Without validation corpora, hold out one pair in a hundred of the training corpora, if
+            that gives each direction at least 50; 1,000 are translated per direction unless
+            `max_sentences` says otherwise.
         max_sentences: Most sentences translated per direction; 0 translates all.
         samples: Translations per direction that are written into the log.
         heat_maps: Sentences per direction whose attention the report shows.
@@ -80,6 +83,7 @@ class ValidationConfig:
     metric: Metric = "bleu"
     patience: Count = 0
     keep_best: Count = 0
+    held_out: bool = True
     max_sentences: Count = 0
     samples: Count = 3
     heat_maps: Count = 1

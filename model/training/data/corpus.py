@@ -32,6 +32,7 @@ class SentencePair(NamedTuple):
 
 
 _BLANK = SentencePair("", "")
+_ONE_IN = 100
 
 
 def read_pairs(config: CorpusConfig) -> Iterator[SentencePair]:
@@ -53,9 +54,15 @@ def read_pairs(config: CorpusConfig) -> Iterator[SentencePair]:
     is_empty = True
     for pair in readers[corpus_format(config)](config):
         is_empty = False
-        yield pair
+        if config.part == "all" or is_held_out(pair) == (config.part == "held_out"):
+            yield pair
     if is_empty:
         raise CorpusError(f"{config.path}: empty, no sentence pair to read")
+
+
+def is_held_out(pair: SentencePair) -> bool:
+    """Whether a pair belongs to the part `held_out` of its corpus."""
+    return zlib.crc32(pair.source.strip().encode()) % _ONE_IN == 0
 
 
 def corpus_format(config: CorpusConfig) -> CorpusFormat:

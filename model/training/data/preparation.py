@@ -1,6 +1,7 @@
 """ⓐ–ⓓ Prepares the data of a run: tokenizer, token ids, held-out text."""
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _ANY_LENGTH = 2**31
 _SAMPLE_PAIRS = 50
+_LEAST_HELD_OUT, _MOST_HELD_OUT = 50, 1000
 _AS_IT_IS = CleaningConfig(
     max_length_tokens=_ANY_LENGTH,
     max_length_words=_ANY_LENGTH,
@@ -107,6 +109,32 @@ def prepare_data(
             dropped = named_counts(held_out_pairs.index.dropped)
             logger.warning("left out of the validation loss: %s", dropped)
     return PreparedData(tokenizer, pairs, held_out, held_out_pairs)
+
+
+def with_held_out_text(config: TrainConfig) -> TrainConfig:
+    """Returns the configuration with a part of the training corpora as validation corpora, if it has none.
+
+    It is returned as it is if it holds nothing out, or if some direction would have too few sentences.
+
+    Raises:
+        CorpusError: If a corpus cannot be read.
+    """
+    if config.validation_corpora or not config.validation.held_out:
+        return config
+    if any(corpus.part != "all" for corpus in config.corpora):
+        return config
+    held_out = tuple(replace(corpus, part="held_out") for corpus in config.corpora)
+    counts = Counter[tuple[str, str]]()
+    for corpus in held_out:
+        count = sum(1 for _ in islice(read_pairs(corpus), _LEAST_HELD_OUT))
+        counts.update(dict.fromkeys(corpus.directions, count))
+    if min(counts.values()) < _LEAST_HELD_OUT:
+        logger.info("nothing is held out of so little text: without validation corpora there are no scores")
+        return config
+    logger.info("one pair in a hundred is held out for validation")
+    training = tuple(replace(corpus, part="training") for corpus in config.corpora)
+    limited = replace(config.validation, max_sentences=config.validation.max_sentences or _MOST_HELD_OUT)
+    return replace(config, corpora=training, validation_corpora=held_out, validation=limited)
 
 
 def text_fingerprints(config: TrainConfig, folder: RunFolder) -> dict[str, str]:

@@ -22,8 +22,8 @@ class Schedule:
         config: The curve.
         peak: Rate at the end of the warm-up (for `noam` the factor).
         model_dim: Width of the network, for `noam`.
-        run: The limits of the run. Unless it has an end of its own, a cosine ends at `max_steps`; without that
-            limit, at the first of the others.
+        run: The limits of the run. A cosine without an end of its own ends at `max_steps`, or if that is 0 at
+            the first other limit.
 
     Raises:
         ConfigError: If a cosine ends within the warm-up.

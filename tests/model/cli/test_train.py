@@ -29,10 +29,10 @@ STOPS_AT_STEP_12 = """
 import os, signal
 from model.training.optimisation.step import Updater
 
-def update(self, step, batches):
+def update(self, step, batches, **progress):
     if step == 12:
         os.kill(os.getpid(), signal.SIGSTOP)
-    return work(self, step, batches)
+    return work(self, step, batches, **progress)
 
 work, Updater.update = Updater.update, update
 """

@@ -1,5 +1,6 @@
 """Everything a run reads, made ready or refused."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from model.errors import CorpusError
 from model.training.config.data import CorpusConfig
 from model.training.config.train_config import TrainConfig
-from model.training.data.preparation import _warn_of_exchange, prepare_data
+from model.training.data.corpus import read_pairs
+from model.training.data.preparation import _warn_of_exchange, prepare_data, with_held_out_text
 from model.training.run_folder.folder import RunFolder
 from tests.model.training.tiny_runs import tiny_values
 
@@ -31,3 +33,30 @@ def test_exchanged_languages_are_noticed(
     source, target = languages
     _warn_of_exchange(CorpusConfig(path=str(path), source_language=source, target_language=target))
     assert ("looks like en into fr" in caplog.text) == warns
+
+
+def corpus_of(folder: Path, *, count: int) -> TrainConfig:
+    """A run without validation text, on this many pairs, of which every second source occurs twice."""
+    lines = [f"It is {number // 2 * 2}.\tIl est {number}." for number in range(count)]
+    (folder / "train.tsv").write_text("\n".join(lines))
+    return TrainConfig.from_dict(tiny_values(folder) | {"validation_corpora": []})
+
+
+def test_one_source_in_a_hundred_is_held_out_where_no_validation_text_is_named(tmp_path: Path) -> None:
+    config = corpus_of(tmp_path, count=20_000)
+    chosen = with_held_out_text(config)
+    (training,), (held_out,) = (
+        [list(read_pairs(corpus)) for corpus in corpora]
+        for corpora in (chosen.corpora, chosen.validation_corpora)
+    )
+    assert sorted(training + held_out) == sorted(read_pairs(config.corpora[0]))
+    assert not {source for source, _ in training} & {source for source, _ in held_out}
+    assert 100 < len(held_out) < 300
+    assert with_held_out_text(chosen) == chosen
+
+
+@pytest.mark.parametrize("held_out", [True, False])
+def test_nothing_is_held_out_of_little_text_or_where_that_is_off(tmp_path: Path, held_out: bool) -> None:
+    config = corpus_of(tmp_path, count=1000 if held_out else 20_000)
+    config = replace(config, validation=replace(config.validation, held_out=held_out))
+    assert with_held_out_text(config) == config

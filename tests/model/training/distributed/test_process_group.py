@@ -44,10 +44,10 @@ STOPS_AT_STEP_6 = """
 import os, signal
 from model.training.optimisation.step import Updater
 
-def update(self, step, batches):
+def update(self, step, batches, **progress):
     if step == 6 and (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0"):
         os.kill(os.getpid(), signal.SIGSTOP)
-    return work(self, step, batches)
+    return work(self, step, batches, **progress)
 
 work, Updater.update = Updater.update, update
 """
