@@ -94,12 +94,12 @@ class Backpointers(SlotTensors):
         return self._tokens_NKC[:slots], self._parents_NKC[:slots], self._log_probs_NKC[:slots]
 
     def packed(self, slots_N: Tensor, length: int) -> Tensor:
-        """Tokens, then parents, then log-probabilities of the first `length` steps, (N, K, 3T).
+        """Tokens, then parents, then log-probabilities of the first `length` steps, (N, K, 3, T).
 
         float64 holds all three exactly, so that one transfer to the host is enough.
         """
         tables = (self._tokens_NKC, self._parents_NKC, self._log_probs_NKC)
-        return torch.cat([table[slots_N, :, :length].double() for table in tables], -1)
+        return torch.stack([table[slots_N, :, :length].double() for table in tables], 2)
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,11 @@ class SlotBackpointers:
     attention: Sequence[Tensor] = ()
 
     @classmethod
-    def unpack(cls, packed_KX: Tensor, attention: Sequence[Tensor] = ()) -> "SlotBackpointers":
+    def unpack(cls, packed_K3T: Tensor, attention: Sequence[Tensor] = ()) -> "SlotBackpointers":
         """Read what `Backpointers.packed` has for one slot."""
-        tokens_KT, parents_KT, log_probs_KT = packed_KX.chunk(3, -1)
-        return cls(tokens_KT.long().tolist(), parents_KT.long().tolist(), log_probs_KT.tolist(), attention)
+        tokens_KT, parents_KT, log_probs_KT = zip(*packed_K3T.tolist(), strict=True)
+        tokens, parents = ([list(map(int, row)) for row in table] for table in (tokens_KT, parents_KT))
+        return cls(tokens, parents, list(log_probs_KT), attention)
 
     def hypothesis(self, end: FinalHypothesis) -> Hypothesis:
         """The hypothesis that ends there, with its alignment if attention was kept."""

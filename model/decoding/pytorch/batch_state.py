@@ -7,6 +7,7 @@ Shapes: N slots, K hypotheses, C positions, S source positions, V vocabulary.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,8 +17,8 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.decoding.pytorch import device_use
 from model.decoding.pytorch.backpointers import Backpointers, TokenHistory
-from model.decoding.pytorch.device_memory import Transfer, after_transfer, to_device
-from model.decoding.pytorch.search import Search
+from model.decoding.pytorch.device_memory import Transfer, after_transfer
+from model.decoding.pytorch.search import RECORD_COLUMNS, Search
 from model.decoding.pytorch.search.constraints import Constraints
 from model.decoding.pytorch.search.protocol import Choice, StepOutput
 from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
@@ -78,13 +79,20 @@ class SlotRecords:
 
     Attributes:
         search_NKX: See Search.record.
-        backpointers_NKX: See Backpointers.packed.
-        lengths_N: Tokens that each slot has produced.
+        backpointers_NK3T: See Backpointers.packed.
+        lengths: Tokens that each slot has produced.
     """
 
     search_NKX: Tensor
-    backpointers_NKX: Tensor
-    lengths_N: Tensor
+    backpointers_NK3T: Tensor
+    lengths: Sequence[int]
+
+    @classmethod
+    def unpack(cls, packed_NKX: Tensor) -> "SlotRecords":
+        """Read what `BatchState.records` has for some slots, on the host."""
+        lengths = packed_NKX[:, 0, RECORD_COLUMNS].long().tolist()
+        backpointers_NK3T = packed_NKX[:, :, RECORD_COLUMNS + 1 :].unflatten(2, (3, -1))
+        return cls(packed_NKX[:, :, :RECORD_COLUMNS], backpointers_NK3T[..., : max(lengths)], lengths)
 
 
 @dataclass(frozen=True)
@@ -258,22 +266,19 @@ class BatchState(SlotTensors):
         """Whether each of the first slots is live, and whether its last numbers were broken, (N, 2)."""
         return Transfer(self._flags_N2[:slots])
 
-    def records(self, slots: Sequence[int], length: int, *, after: Transfer | None = None) -> SlotRecords:
-        """What the search and the backpointers know of some slots, on the host, which waits for it.
+    def after(self, transfer: Transfer | None) -> AbstractContextManager[None]:
+        """Have a GPU read, in the block, beside the steps that it was given after a transfer."""
+        return after_transfer(transfer, self._reading)
+
+    def records(self, slots_N: Tensor, length: int) -> Tensor:
+        """What the search and the backpointers know of some slots; see SlotRecords.unpack.
 
         Args:
-            slots: Slots to read.
-            length: Most tokens that any of them has produced.
-            after: If these slots were complete when this began, steps since then are not waited for.
+            slots_N: Slots to read.
+            length: At least the tokens that any of them has produced.
         """
-        with after_transfer(after, self._reading):
-            slots_N = to_device(slots, self.device)
-            options, positions_N = self._options.of(slots_N), self.decoder_state.positions_N[slots_N]
-            is_source_NS = self.decoder_state.is_source_NS[slots_N]
-            search_NKX = self._search.record(slots_N, positions_N, is_source_NS, options).double()
-            backpointers_NKX = self._backpointers.packed(slots_N, length)
-            lengths_NK1 = positions_N[:, None, None].expand(-1, search_NKX.shape[1], 1).double()
-            both_NKX = Transfer(torch.cat([search_NKX, backpointers_NKX, lengths_NK1], -1)).wait()
-        sizes = search_NKX.shape[2], backpointers_NKX.shape[2], 1
-        search_NKX, backpointers_NKX, lengths_NK1 = both_NKX.split(sizes, -1)
-        return SlotRecords(search_NKX, backpointers_NKX, lengths_NK1[:, 0, 0].long())
+        options, positions_N = self._options.of(slots_N), self.decoder_state.positions_N[slots_N]
+        is_source_NS = self.decoder_state.is_source_NS[slots_N]
+        search_NKX = self._search.record(slots_N, positions_N, is_source_NS, options).double()
+        lengths_NK1 = positions_N[:, None, None].expand(-1, search_NKX.shape[1], 1).double()
+        return torch.cat([search_NKX, lengths_NK1, self._backpointers.packed(slots_N, length).flatten(2)], 2)

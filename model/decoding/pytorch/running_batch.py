@@ -4,14 +4,14 @@ Shapes: N slots, K hypotheses, S source positions.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from model.decoding.pytorch.backpointers import SlotBackpointers, common_prefix
-from model.decoding.pytorch.batch_state import BatchState, Starts
+from model.decoding.pytorch.batch_state import BatchState, SlotRecords, Starts
 from model.decoding.pytorch.device_memory import Transfer, to_device
 from model.decoding.pytorch.kv_allocator import KvAllocator
 from model.decoding.pytorch.search import contenders, results
@@ -41,18 +41,18 @@ class SlotLengths(SlotTensors):
         self._tickets_N = torch.zeros(slots, dtype=torch.int64)
         self._last_ticket = 0
 
-    def assign(self, slot: int, sentence: Sentence) -> None:
-        """Start a sentence in a slot."""
-        self._last_ticket += 1
-        self._tickets_N[slot] = self._last_ticket
-        self._lengths_N[slot] = 0
-        self._longest_N[slot] = sentence.longest
-        self._source_lengths_N[slot] = sentence.source_length
+    def assign(self, slots: Sequence[int], sentences: Sequence[Sentence]) -> None:
+        """Start sentences in slots."""
+        self._lengths_N[slots] = 0
+        self._longest_N[slots] = torch.tensor([sentence.longest for sentence in sentences])
+        self._source_lengths_N[slots] = torch.tensor([sentence.source_length for sentence in sentences])
+        self._tickets_N[slots] = torch.arange(len(slots)) + self._last_ticket + 1
+        self._last_ticket += len(slots)
 
-    def clear(self, slot: int) -> None:
-        """Mark a slot as empty."""
+    def clear(self, slots: Sequence[int]) -> None:
+        """Mark slots as empty."""
         for tensor in self.slot_tensors():
-            tensor[slot] = 0
+            tensor[slots] = 0
 
     def start_step(self, slots: int) -> Tensor:
         """Count one more token in each of the first slots that is not at its maximum length.
@@ -156,7 +156,7 @@ class RunningBatch:
         for slot, sentence in zip(slots, sentences, strict=True):
             self._by_slot[slot] = sentence
             self._slots[sentence] = slot
-            self._lengths.assign(slot, sentence)
+        self._lengths.assign(slots, sentences)
         self.starting += sentences
         self._feature_counts.update(map(ActiveFeatures.of, sentences))
         self._features = ActiveFeatures.union(self._feature_counts)
@@ -252,14 +252,20 @@ class RunningBatch:
         self, slots: Sequence[int], after: Transfer | None = None
     ) -> Iterator[tuple[Sentence, Tensor, SlotBackpointers, int]]:
         """The sentence of each slot, the record of its search, its backpointers, and its tokens."""
-        records = self._state.records(slots, self._lengths.longest(slots), after=after)
-        columns = records.search_NKX, records.backpointers_NKX, records.lengths_N.tolist()
-        for slot, record_KX, packed_KX, length in zip(slots, *columns, strict=True):
+        with self._state.after(after):
+            packed_NKX = Transfer(self._records(slots)).wait()[: len(slots)]
+        records = SlotRecords.unpack(packed_NKX)
+        columns = records.search_NKX, records.backpointers_NK3T, records.lengths
+        for slot, record_KX, packed_K3T, length in zip(slots, *columns, strict=True):
             if sentence := self._by_slot[slot]:
                 attention = self._attention.get(sentence, [])
-                yield sentence, record_KX, SlotBackpointers.unpack(packed_KX, attention), length
+                yield sentence, record_KX, SlotBackpointers.unpack(packed_K3T, attention), length
 
-    def _vacate(self, slots: Iterable[int], broken: set[int]) -> None:
+    def _records(self, slots: Sequence[int]) -> Tensor:
+        """See BatchState.records; further rows mean nothing."""
+        return self._state.records(to_device(slots, self._state.device), self._lengths.longest(slots))
+
+    def _vacate(self, slots: Sequence[int], broken: set[int]) -> None:
         """Free these slots and what belongs to them."""
         for slot in slots:
             if sentence := self._by_slot[slot]:
@@ -268,7 +274,7 @@ class RunningBatch:
                 self._attention.pop(sentence, None)
                 del self._slots[sentence]
             self._by_slot[slot] = None
-            self._lengths.clear(slot)
+        self._lengths.clear(slots)
         self._compact()
         self._features = ActiveFeatures.union(self._feature_counts)
 

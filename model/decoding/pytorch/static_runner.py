@@ -9,11 +9,13 @@ from functools import partial
 from itertools import product
 
 import torch
+from torch import Tensor
 
 from model.decoding.pytorch.batch_state import BatchState, Network, Starts
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
+from model.decoding.pytorch.device_memory import to_device
 from model.decoding.pytorch.device_use import using
-from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder
+from model.decoding.pytorch.encoding import EncoderBatch, SideEncoder, power_of_two
 from model.decoding.pytorch.kv_allocator import FixedAllocator, FixedDecoderState
 from model.decoding.pytorch.running_batch import RunningBatch
 from model.decoding.pytorch.slot_options import ActiveFeatures
@@ -47,10 +49,15 @@ class StaticBatch(RunningBatch):
         state: Over `decoder_state`; keeps its size.
         decoder_state: Decides how many slots there are, and how long a sentence may be.
         graphs: Where steps are recorded.
+        reads: Where reading is recorded, which a GPU does while it computes a step.
     """
 
-    def __init__(self, state: BatchState, decoder_state: FixedDecoderState, graphs: CudaGraphs) -> None:
+    def __init__(
+        self, state: BatchState, decoder_state: FixedDecoderState, graphs: CudaGraphs, reads: CudaGraphs
+    ) -> None:
         super().__init__(state, FixedAllocator(decoder_state), is_late=True)
+        self._reads = reads
+        self._kept_records: dict[int, tuple[Tensor, Tensor]] = {}
         self._graphs, self._capacity, self._width = graphs, decoder_state.capacity, decoder_state.width
         self._starts: dict[Hashable, Starts] = {}
         self._slot_buckets = (1, *doubling(_FEWEST_SLOTS, state.slots)) if state.slots > 1 else (1,)
@@ -94,6 +101,20 @@ class StaticBatch(RunningBatch):
         for tensor, new in zip(vars(kept).values(), vars(starts).values(), strict=True):
             tensor.copy_(new)
         self._graphs.run(shape, partial(self._state.start, kept))
+
+    def _records(self, slots: Sequence[int]) -> Tensor:
+        copies = power_of_two(len(slots)) - len(slots)
+        slots_N = to_device([*slots, *[slots[-1]] * copies], self._state.device)
+        if len(slots_N) not in self._kept_records:
+            self._kept_records[len(slots_N)] = slots_N, self._state.records(slots_N, self._capacity)
+        kept_N, records_NKX = self._kept_records[len(slots_N)]
+
+        def read() -> None:
+            records_NKX.copy_(self._state.records(kept_N, self._capacity))
+
+        kept_N.copy_(slots_N)
+        self._reads.run((self._width, len(slots_N)), read)
+        return records_NKX
 
     def _compact(self) -> None:
         while self._by_slot and self._by_slot[-1] is None:
@@ -145,7 +166,8 @@ class StaticRunner:
             never_produced=never_produced,
             is_fused=is_fused,
         )
-        self._graphs = CudaGraphs(self._device)
+        # What a GPU may do at the same time must not share the memory of recordings.
+        self._graphs, self._reads = CudaGraphs(self._device), CudaGraphs(self._device)
         self._fixed: dict[int, StaticBatch] = {}
         self._encoding: list[EncoderBatch] = []
         capacity = min(capacity, network.config.max_positions)
@@ -157,7 +179,7 @@ class StaticRunner:
                 sizes = {"slots": rows // width, "width": width, "capacity": capacity}
                 decoder_state = FixedDecoderState(network, tables, **sizes, is_fused=is_fused)
                 state = BatchState(network, decoder_state, never_produced)
-                self._fixed[width] = StaticBatch(state, decoder_state, self._graphs)
+                self._fixed[width] = StaticBatch(state, decoder_state, self._graphs, self._reads)
 
     @property
     def max_rows(self) -> int:
@@ -234,6 +256,7 @@ class StaticRunner:
     def close(self) -> None:
         """See Runner."""
         self._graphs.clear()
+        self._reads.clear()
         self._fixed.clear()
         self._encoding.clear()
         self._encoder.close()

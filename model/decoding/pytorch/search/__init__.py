@@ -23,6 +23,7 @@ from model.decoding.pytorch.search.protocol import Choice, FinalHypothesis, Step
 from model.decoding.pytorch.slot_options import OptionRows
 from model.decoding.sentence import Sentence
 
+RECORD_COLUMNS = len(IndependentRow._fields) + len(BeamRow._fields)
 _INDEPENDENT = slice(len(IndependentRow._fields))
 _BEAM = slice(_INDEPENDENT.stop, None)
 
@@ -62,7 +63,11 @@ class Search:
     def record(
         self, slots_N: Tensor, positions_N: Tensor, is_source_NS: Tensor, options: OptionRows
     ) -> Tensor:
-        """What the results of these slots are made of, (N, K, X): an IndependentRow and a BeamRow per row."""
+        """What the results of these slots are made of: an IndependentRow and a BeamRow per row.
+
+        Returns:
+            Shape (N, K, RECORD_COLUMNS).
+        """
         independent_NKX = self._independent.record(slots_N, options)
         beam_NKX = self._beam.record(slots_N, positions_N, is_source_NS, options)
         return torch.cat([independent_NKX, beam_NKX], -1)

@@ -93,12 +93,17 @@ def test_the_host_never_waits_for_the_step_that_it_has_just_started(cuda: StubCu
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "most", "eager"),
-    [(SideEncoder, "encode", 6, 71), (StaticBatch, "admit", 60, 132), (StaticBatch, "_start", 18, 260)],
-    ids=["encode", "admit", "step"],
+    ("owner", "name", "most"),
+    [
+        (SideEncoder, "encode", 6),
+        (StaticBatch, "admit", 52),
+        (StaticBatch, "_start", 18),
+        (StaticBatch, "_finish", 56),
+    ],
+    ids=["encode", "admit", "step", "finish"],
 )
 def test_a_recorded_turn_keeps_to_its_budget_of_host_operations(
-    cuda: StubCuda, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, most: int, eager: int
+    cuda: StubCuda, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, most: int
 ) -> None:
     """Two layers; two sentences arrive together. A replay is one operation that PyTorch does not see."""
     counts: list[int] = []
@@ -115,8 +120,7 @@ def test_a_recorded_turn_keeps_to_its_budget_of_host_operations(
     for _ in range(4):
         asked = [request(source, strategy="greedy", min_length=2, max_length=2) for source in sentences(3, 3)]
         DecodingEngine(runner, NETWORK.config).decode(asked)
-    assert counts[0] >= eager
-    assert counts[-1] <= most
+    assert counts[-1] <= most < max(counts)
 
 
 def test_fused_steps_are_recorded_and_replayed(cuda: StubCuda) -> None:
@@ -158,7 +162,7 @@ def test_a_failed_recording_leaves_its_shape_eager_and_the_results_right(
     cuda.fail[place] = [fault]
     runner = static_runner()
     require_right(runner)
-    every = runner._graphs, runner._encoder.graphs
+    every = runner._graphs, runner._reads, runner._encoder.graphs
     assert sum(graphs.num_eager for graphs in every) == 1
     (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert "runs without a CUDA graph" in warning.message
