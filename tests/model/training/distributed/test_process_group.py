@@ -86,14 +86,12 @@ def command(config: TrainConfig, *arguments: str) -> list[str]:
     return [*CLI, "train", "--config", str(file), *arguments]
 
 
-def process_of_rank(rank: int, config: TrainConfig) -> int:
-    """The id of a process that torchrun started."""
-    file = str(Path(config.run.folder).with_suffix(".toml")).encode()
-    for process in Path("/proc").glob("[0-9]*"):
+def process_of_rank(rank: int, torchrun: subprocess.Popen[str]) -> int:
+    """The id of a process that torchrun started itself: its workers may start others."""
+    for pid in Path(f"/proc/{torchrun.pid}/task/{torchrun.pid}/children").read_text().split():
         with suppress(OSError):  # it has ended meanwhile
-            arguments, variables = ((process / name).read_bytes() for name in ("cmdline", "environ"))
-            if file in arguments.split(b"\0") and f"RANK={rank}".encode() in variables.split(b"\0"):
-                return int(process.name)
+            if f"RANK={rank}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                return int(pid)
     raise AssertionError(f"no process of rank {rank}")
 
 
@@ -172,7 +170,7 @@ def test_no_thread_outlives_the_process_group(together: Together) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found by Linux' /proc")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found by Linux' /proc")
 def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
     together: Together, tmp_path: Path
 ) -> None:
@@ -182,7 +180,7 @@ def test_a_killed_process_is_replaced_and_all_goes_on_to_the_same_bits(
     arguments = [*torchrun, "--no-python", sys.executable, option, STOPS_AT_STEP_6 + program, *rest]
     whole = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
     wait_for_step(whole, Path(config.run.folder), 4)
-    os.kill(process_of_rank(1, config), signal.SIGKILL)
+    os.kill(process_of_rank(1, whole), signal.SIGKILL)
     said = whole.communicate(timeout=PATIENCE_SECONDS)[1]
     assert whole.returncode == 0, said
     assert "dragoman: another process of this run has ended (" in said
