@@ -7,17 +7,25 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch.distributed import TCPStore
 
 from model.training.config.train_config import TrainConfig
+from model.training.data import dataset_builder
+from model.training.data.tokenisation import tokenised_chunks
 from model.training.distributed.process_group import join_world
 from model.training.run import open_run
 from tests.model.training.waiting import PATIENCE_SECONDS
 
-CLI = ("-c", "from model.cli import main; main()")
+small_chunks = partial(tokenised_chunks, chunk_size=8)
+"""Several chunks of a small corpus, so that each process has some."""
+CLI = (
+    "-c",
+    f"from {__name__} import cut_small\nfrom model.cli import main\ncut_small()\nmain()",
+)
 
 
 def write_toml(config: TrainConfig, file: Path) -> None:
@@ -90,6 +98,10 @@ def train_together(configs: Sequence[TrainConfig], folder: Path) -> str:
     return said
 
 
+def cut_small() -> None:
+    dataset_builder.tokenised_chunks = small_chunks  # type: ignore[assignment]
+
+
 def print_threads() -> None:
     names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
     sys.stderr.write(f"at the end: {' '.join(names)}\n")
@@ -97,6 +109,7 @@ def print_threads() -> None:
 
 if __name__ == "__main__":
     atexit.register(print_threads)
+    cut_small()
     with join_world() as world:
         for file in sys.argv[1:]:
             open_run(TrainConfig.from_dict(json.loads(Path(file).read_text())), world=world).run()

@@ -15,6 +15,7 @@ import pytest
 from torch.distributed import HashStore, PrefixStore
 
 from model.training.config.train_config import TrainConfig
+from model.training.data import dataset_builder
 from model.training.distributed import process_group
 from model.training.distributed.process_group import rendezvous_prefix
 from model.training.report.log import RunLog
@@ -23,6 +24,7 @@ from tests.model.training.several_processes import (
     CLI,
     outcome,
     outcome_of,
+    small_chunks,
     started,
     train_together,
     write_toml,
@@ -100,6 +102,12 @@ def errors(said: str) -> list[str]:
     return [line for line in said.splitlines() if "dragoman:" in line]
 
 
+def data_of(config: TrainConfig) -> dict[str, bytes]:
+    """The prepared text, which both processes tokenised."""
+    folder = Path(config.run.folder) / "data"
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
 class Together(NamedTuple):
     """Finished runs of two processes.
 
@@ -126,12 +134,14 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Together:
 
 @pytest.mark.parametrize(("place", "layer_drop"), [(0, 0.0), (2, ALWAYS)])
 def test_the_loss_curve_is_that_of_one_process(
-    together: Together, tmp_path: Path, place: int, layer_drop: float
+    together: Together, tmp_path: Path, place: int, layer_drop: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dataset_builder, "tokenised_chunks", small_chunks)
     alone = shared_run(tmp_path / "alone", dropout=0.0, layer_drop=layer_drop)
     open_run(alone).run()
     expected, found = events(alone), events(together.configs[place])
     assert found[-1]["epoch"] > 2
+    assert data_of(alone) == data_of(together.configs[place])
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
         for name in ("kind", "step", "epoch", "tokens"):
