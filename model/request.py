@@ -177,6 +177,8 @@ class DecodeRequest:
             length limit ends may lack one. Such a request is decoded by beam search, whatever the
             strategy, with at least PHRASE_BEAM_SIZE beams and one more for each further phrase, up to
             MAX_PHRASE_BEAM_SIZE.
+        word_parts: For each target id one byte, 1 if the token continues a word: such a token may not
+            follow the token that completes a phrase, unless it continues another one. Empty allows all.
     """
 
     source_ids: tuple[int, ...]
@@ -184,6 +186,7 @@ class DecodeRequest:
     prefix_ids: tuple[int, ...] = ()
     start_ids: tuple[int, ...] = ()
     phrases: tuple[Phrase, ...] = ()
+    word_parts: bytes = b""
 
     def __post_init__(self) -> None:
         if not self.phrases:

@@ -176,7 +176,8 @@ def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> Reque
     spellings = [(spelling, i) for i, phrase in enumerate(sentence.request.phrases) for spelling in phrase]
     phrase_ids = integers([token for spelling, _ in spellings for token in spelling])
     shapes = integers([number for spelling, phrase in spellings for number in (len(spelling), phrase)])
-    kept_alive += [source, prefix, suppressed, candidates, phrase_ids, shapes]
+    parts = ctypes.create_string_buffer(sentence.request.word_parts)
+    kept_alive += [source, prefix, suppressed, candidates, phrase_ids, shapes, parts]
     return RequestStruct(
         handle=handle,
         source_ids=ctypes.addressof(source),
@@ -185,6 +186,7 @@ def _request(sentence: Sentence, handle: int, kept_alive: list[object]) -> Reque
         shortlist_ids=None if candidates is None else candidates.ctypes.data,
         phrase_ids=ctypes.addressof(phrase_ids),
         spellings=ctypes.addressof(shapes),
+        word_parts=ctypes.addressof(parts) if sentence.request.word_parts else None,
         source_length=len(source),
         prefix_length=len(prefix),
         num_suppressed=len(suppressed),

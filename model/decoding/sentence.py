@@ -96,6 +96,9 @@ class Sentence:
         needed = request.start_ids + request.prefix_ids
         if request.phrases:
             needed += check_phrases(request.phrases, config.target_vocab_size, reserved)
+        if len(request.word_parts) not in (0, config.target_vocab_size):
+            lengths = f"must have {config.target_vocab_size} bytes or none, but has {len(request.word_parts)}"
+            raise InputError(f"`word_parts` {lengths}", "word_parts")
         most = longest - len(request.start_ids) - 1
         if len(request.prefix_ids) > most:
             raise TextTooLongError("prefix_ids", "max_length - 1", most, len(request.prefix_ids))

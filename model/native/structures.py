@@ -105,6 +105,7 @@ class RequestStruct(Structure):
         ("shortlist_ids", c_void_p),
         ("phrase_ids", c_void_p),
         ("spellings", c_void_p),
+        ("word_parts", c_void_p),
         ("source_length", c_int32),
         ("prefix_length", c_int32),
         ("num_suppressed", c_int32),

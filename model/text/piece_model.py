@@ -3,11 +3,12 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 
 from model.errors import TokenizerError
 from model.text.normalisation import clean
-from model.text.scripts import letters_of_scripts
+from model.text.scripts import UNSPACED, letters_of_scripts
 
 SPECIAL_NAMES = ("pad", "bos", "eos", "unk")
 SPACE = "\u2581"
@@ -15,6 +16,8 @@ _SPECIAL_PIECES = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>"}
 _ENOUGH_LETTERS = 20
 """Letters of a script that a vocabulary needs to know it; alphabets have 22 or more, formulas a few Greek."""
 
+# First bytes of Latin, Greek, Cyrillic, Armenian, Hebrew and Arabic letters in UTF-8.
+_LETTER_BYTES = range(0xC3, 0xDC)
 # Forms of pieces that other projects use for languages, sentinels and unused rows.
 _MARKS = r"<(extra_id_|unused|special)\d*>|<2[\w-]+>|>>\S+<<|__[a-z][\w-]*__"
 _MARK_IN_MODEL = re.compile(_MARKS)
@@ -112,6 +115,20 @@ class PieceModel(ABC):
     def special_ids(self) -> tuple[int, ...]:
         """The ids of SPECIAL_NAMES, in that order."""
         return self.pad_id, self.bos_id, self.eos_id, self.unk_id
+
+    @cached_property
+    def word_parts(self) -> bytes:
+        """For each id one byte, 1 if its piece continues a word of a script with spaces between words.
+
+        Empty if the pieces do not tell where a word begins.
+        """
+        if not any(piece.startswith(SPACE) for piece in self._piece_of):
+            return b""
+        return bytes(
+            self._bytes.get(id_) in _LETTER_BYTES
+            or (piece[:1].isalnum() and id_ not in self._special and UNSPACED.match(piece) is None)
+            for id_, piece in enumerate(self._piece_of)
+        )
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:

@@ -37,7 +37,7 @@ _DENSE_SCRIPTS = ("Kana", "Han", "Hangul")
 _DENSE_CHARACTER = re.compile("[" + "".join(_RANGES[script] for script in _DENSE_SCRIPTS) + "]")
 
 # Scripts without spaces between words, with their punctuation: each character counts as a word.
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u303f\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff]"
 )
@@ -100,7 +100,7 @@ def stable_prefix(text: str) -> str:
     """
     for position in range(len(text) - 1, 0, -1):
         character = text[position]
-        if character.isspace() or (_UNSPACED.match(character) and not _joins(character)):
+        if character.isspace() or (UNSPACED.match(character) and not _joins(character)):
             return text[:position].rstrip()
     return ""
 

@@ -259,6 +259,11 @@ class Tokenizer:
         suppressed = self.is_shared and not self.settings.is_foreign
         return tuple(self.language_tags.values()) if suppressed else ()
 
+    @property
+    def word_parts(self) -> bytes:
+        """Which target ids continue a word (PieceModel.word_parts)."""
+        return self._target.word_parts
+
     def encode(
         self,
         text: str,

@@ -110,6 +110,7 @@ class DocumentTranslation:
                 _options(options, sentence, card.max_target_length),
                 start_ids=start_ids,
                 phrases=_phrases(sentence, tokenizer) if sentence.terms else (),
+                word_parts=tokenizer.word_parts if sentence.terms else b"",
             )
             for sentence in sentences
         )

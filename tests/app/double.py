@@ -23,6 +23,7 @@ class WordTokenizer:
 
     eos_id = 1
     unk_id = -1
+    word_parts = b""
     settings = TokenizerSettings()
 
     def __init__(self) -> None:

@@ -143,7 +143,8 @@ class BatchState(SlotTensors):
         # A complete slot stays at the position after its last token, where a step writes what is never read.
         self._constraints = Constraints(slots, capacity + 1, config, device, never_produced)
         self._history = TokenHistory(slots, width, capacity + 1, config.pad_id, device)
-        self._search = Search(slots, width, decoder_state.source_capacity, config.eos_id, device)
+        source_capacity, vocab_size = decoder_state.source_capacity, config.target_vocab_size
+        self._search = Search(slots, width, source_capacity, vocab_size, config.eos_id, device)
         self._backpointers = Backpointers(slots, width, capacity + 1, device)
         self._tokens_NK = torch.full((slots, width), config.decoder_start_id, device=device)
         self._flags_N2 = torch.zeros(slots, 2, dtype=torch.bool, device=device)

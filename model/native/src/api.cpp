@@ -25,7 +25,7 @@ using namespace dragoman;
 namespace {
 
 // ABI_VERSION in binding.py. Both change with a function of this file or a struct in its arguments.
-constexpr int32_t kAbiVersion = 11;
+constexpr int32_t kAbiVersion = 12;
 
 thread_local std::string last_message;
 thread_local bool is_out_of_memory = false;  // there is no message then, because it would need memory

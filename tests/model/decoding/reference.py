@@ -69,6 +69,11 @@ class ReferenceDecoder:
             return True
         if token == config.eos_id and (len(produced) + 1 < shortest or missing(request, produced)):
             return True
+        is_bound = (
+            request.word_parts and request.word_parts[token] and _has_completed_phrase(request, produced)
+        )
+        if is_bound and not _continues_phrase(request, (*produced, token)):
+            return True
         return options.no_repeat_ngram_size > 0 and _repeats((*produced, token), options.no_repeat_ngram_size)
 
     def _longest(self, request: DecodeRequest) -> int:
@@ -215,6 +220,13 @@ def _by_banks(request: DecodeRequest, continuations: Sequence[Partial]) -> list[
         for place, each in enumerate(bank)
     ]
     return [first, *(each for _, _, each in sorted(ranked, key=lambda r: r[:2]))]
+
+
+def _has_completed_phrase(request: DecodeRequest, tokens: Tokens) -> bool:
+    return any(
+        any(_holds(tokens, each) for each in phrase) and not any(_holds(tokens[:-1], each) for each in phrase)
+        for phrase in request.phrases
+    )
 
 
 def _continues_phrase(request: DecodeRequest, tokens: Tokens) -> bool:

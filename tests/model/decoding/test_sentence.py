@@ -93,6 +93,12 @@ def test_phrases_that_cannot_be_decoded_are_refused(phrases: tuple[Phrase, ...],
         Sentence.admit(asked, CONFIG)
 
 
+def test_word_parts_are_told_of_every_token() -> None:
+    asked = dataclasses.replace(request((4, EOS)), word_parts=bytes(8))
+    with pytest.raises(InputError, match="`word_parts` must have 9 bytes or none, but has 8"):
+        Sentence.admit(asked, CONFIG)
+
+
 @pytest.mark.parametrize(
     ("options", "phrases", "beams"),
     [

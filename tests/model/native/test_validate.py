@@ -81,7 +81,8 @@ def admit(
     session = Session(network)
     arrays = [integers(ids) for ids in (source, prefix, suppressed, shortlist, phrase_ids)]
     arrays.append(integers([number for spelling in spellings for number in spelling]))
-    addresses = [ctypes.addressof(array) for array in arrays]
+    addresses: list[int | None] = [ctypes.addressof(array) for array in arrays]
+    addresses.append(None)
     lengths = [*map(len, arrays[:-1]), len(spellings)]
     options = OptionsStruct(
         strategy=strategy,

@@ -261,3 +261,15 @@ def test_settings_are_plain_json_and_read_back(tmp_path: Path) -> None:
         "lowercase": True,
         "separate_punctuation": True,
     }
+
+
+def test_pieces_that_continue_a_word_are_told(any_tokenizer: Tokenizer) -> None:
+    parts = any_tokenizer.word_parts
+    assert len(parts) == any_tokenizer.target_vocab_size
+    pieces = any_tokenizer.pieces(range(len(parts)))
+    told = {piece for piece, is_part in zip(pieces, parts, strict=True) if is_part}
+    assert all(piece[0].isalnum() or piece[:4] in ("<0xC", "<0xD") for piece in told)
+    special = {"<s>", "</s>", "<unk>", "<pad>", "<2en>", "<2fr>"}
+    letters = {piece for piece in pieces if len(piece) == 1 and piece.isalpha()}
+    assert letters <= told
+    assert not special & told

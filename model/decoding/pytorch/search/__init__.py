@@ -32,10 +32,16 @@ class Search:
     """All strategies; those that no sentence of the batch asks for are not computed."""
 
     def __init__(
-        self, slots: int, width: int, source_capacity: int, eos_id: int, device: torch.device
+        self,
+        slots: int,
+        width: int,
+        source_capacity: int,
+        vocab_size: int,
+        eos_id: int,
+        device: torch.device,
     ) -> None:
         self._independent = IndependentSearch(slots, width, eos_id, device)
-        self._beam = BeamSearch(slots, width, source_capacity, eos_id, device)
+        self._beam = BeamSearch(slots, width, source_capacity, vocab_size, eos_id, device)
 
     @property
     def parts(self) -> tuple[IndependentSearch, BeamSearch, PhraseBanks]:

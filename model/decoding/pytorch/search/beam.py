@@ -95,10 +95,16 @@ class BeamSearch(SlotTensors):
     SLOT_TENSORS = ("_totals_NK", "_num_finished_N", "_pool_NKX", "_covered_NKS")
 
     def __init__(
-        self, slots: int, beams: int, source_capacity: int, eos_id: int, device: torch.device
+        self,
+        slots: int,
+        beams: int,
+        source_capacity: int,
+        vocab_size: int,
+        eos_id: int,
+        device: torch.device,
     ) -> None:
         self._eos_id, self._beams = eos_id, beams
-        self.phrases = PhraseBanks(slots, beams, eos_id, device)
+        self.phrases = PhraseBanks(slots, beams, vocab_size, eos_id, device)
         self._totals_NK = torch.zeros(slots, beams, device=device)
         self._num_finished_N = torch.zeros(slots, dtype=torch.int64, device=device)
         self._pool_NKX = torch.zeros(slots, beams, _POOL_COLUMNS, device=device)
@@ -149,7 +155,7 @@ class BeamSearch(SlotTensors):
         # What has no total is not continued, and enters no pool.
         before_NK = self._totals_NK[: len(step.ranking_NKV)].masked_fill(~step.is_live_N[:, None], -math.inf)
         if step.features.phrases:
-            return self.phrases.candidates(step.ranking_NKV, before_NK)
+            return self.phrases.candidates(step.ranking_NKV, before_NK, step.positions_N)
         size = min(2 * self._beams, step.ranking_NKV.shape[2])
         scores_NKC, tokens_NKC = step.ranking_NKV.topk(size, 2)
         totals_NKC = scores_NKC + before_NK[..., None]

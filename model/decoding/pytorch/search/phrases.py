@@ -5,7 +5,8 @@ lacks, so that hypotheses with and without a phrase do not compete (dynamic beam
 Vilar 2018, https://arxiv.org/abs/1804.06609; on whole batches, Hu et al. 2019,
 https://aclanthology.org/N19-1090). The best continuation of the bank that lacks least comes first: after
 as many steps as the phrases have tokens, a hypothesis lacks nothing. Then come the best ones of all other
-banks, by their totals, then the second best ones, and so on. EOS is forbidden while a phrase is missing.
+banks, by their totals, then the second best ones, and so on. EOS is forbidden while a phrase is missing,
+and so are tokens that would continue the last word of a phrase (`DecodeRequest.word_parts`).
 
 Shapes: N slots, K hypotheses, L tokens of all spellings of a slot's phrases, P phrases, V vocabulary,
 X continuations, C those of them that are returned.
@@ -33,12 +34,17 @@ class PhraseBanks(SlotTensors):
     """
 
     SLOT_TENSORS = (
+        *("_is_part_NV", "_prefix_lengths_N", "_has_ended_NK"),
         *("_tokens_NL", "_phrases_NL", "_is_first_NL", "_is_last_NL", "_progress_NL", "_lengths_NP"),
         *("_is_reached_NKL", "_is_met_NKP"),
     )
 
-    def __init__(self, slots: int, beams: int, eos_id: int, device: torch.device) -> None:
+    def __init__(self, slots: int, beams: int, vocab_size: int, eos_id: int, device: torch.device) -> None:
         self._eos_id, self._beams = eos_id, beams
+        self._is_part_NV = torch.zeros(slots, vocab_size, dtype=torch.bool, device=device)
+        self._prefix_lengths_N = torch.zeros(slots, dtype=torch.int64, device=device)
+        # Whether the last token has completed a phrase.
+        self._has_ended_NK = torch.zeros(slots, beams, dtype=torch.bool, device=device)
         length, phrases = MAX_PHRASE_TOKENS, MAX_PHRASES
         self._tokens_NL = torch.zeros(slots, length, dtype=torch.int64, device=device)
         self._phrases_NL = torch.zeros(slots, length, dtype=torch.int64, device=device)
@@ -52,7 +58,7 @@ class PhraseBanks(SlotTensors):
 
     def clear(self, slots_N: Tensor) -> None:
         """Remove the phrases of these slots."""
-        for tensor in (self._is_first_NL, self._is_last_NL):
+        for tensor in (self._is_first_NL, self._is_last_NL, self._has_ended_NK):
             tensor.index_fill_(0, slots_N, False)
         self._lengths_NP.index_fill_(0, slots_N, 0)
         self._is_reached_NKL.index_fill_(0, slots_N, False)
@@ -61,10 +67,16 @@ class PhraseBanks(SlotTensors):
     def assign(self, slots_N: Tensor, sentences: Sequence[Sentence]) -> None:
         """Set the phrases of new sentences in these slots, which have been cleared."""
         for slot_1, sentence in zip(slots_N.split(1), sentences, strict=True):
-            if phrases := sentence.request.phrases:
-                self._assign(slot_1, phrases)
+            if sentence.request.phrases:
+                self._assign(slot_1, sentence)
 
-    def _assign(self, slot_1: Tensor, phrases: Sequence[Sequence[Sequence[int]]]) -> None:
+    def _assign(self, slot_1: Tensor, sentence: Sentence) -> None:
+        phrases, parts = sentence.request.phrases, sentence.request.word_parts
+        parts = parts or bytes(self._is_part_NV.shape[1])
+        self._is_part_NV[slot_1] = to_device(
+            torch.frombuffer(bytearray(parts), dtype=torch.bool), slot_1.device
+        )
+        self._prefix_lengths_N[slot_1] = len(sentence.prefix_ids)
         lengths = [min(map(len, phrase)) for phrase in phrases]
         rows = [
             (token, number, i == 0, i == len(spelling) - 1, lengths[number] - len(spelling) + i + 1)
@@ -80,26 +92,32 @@ class PhraseBanks(SlotTensors):
             tensor[slot_1, : len(rows)] = to_device(column, slot_1.device).to(tensor.dtype)
         self._lengths_NP[slot_1, : len(lengths)] = to_device(lengths, slot_1.device)
 
-    def candidates(self, ranking_NKV: Tensor, totals_NK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def candidates(
+        self, ranking_NKV: Tensor, totals_NK: Tensor, positions_N: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Totals, parents and tokens of the first 2K continuations, in the order of the banks, (N, C) each.
 
         Continuations are the 2K likeliest of each hypothesis, and those by the next token of a phrase. In a
         slot without phrases, they are the 2K best.
 
         Args:
-            ranking_NKV: Log-probabilities; EOS is forbidden where a phrase is missing.
+            ranking_NKV: Log-probabilities; those of what PhraseBanks forbids become −inf.
             totals_NK: Totals of the hypotheses.
+            positions_N: Tokens that each slot has produced.
         """
         slots = len(ranking_NKV)
         is_met_NKP, is_reached_NKL = self._is_met_NKP[:slots], self._is_reached_NKL[:slots]
         is_incomplete_NK = self._missing(is_reached_NKL, is_met_NKP) > 0
         ranking_NKV[:, :, self._eos_id].masked_fill_(is_incomplete_NK, -math.inf)
-        size = min(2 * self._beams, ranking_NKV.shape[2])
-        scores_NKX, tokens_NKX = ranking_NKV.topk(size, 2)
         wanted_NKL = self._tokens_NL[:slots, None].expand_as(is_reached_NKL)
         is_wanted_NKL = self._may_follow(is_reached_NKL) & ~self._of_phrase(is_met_NKP)
         wanted_scores_NKL = ranking_NKV.gather(2, wanted_NKL)
         wanted_scores_NKL = wanted_scores_NKL.masked_fill(~is_wanted_NKL, -math.inf)
+        is_bound_NK = self._has_ended_NK[:slots] & (positions_N >= self._prefix_lengths_N[:slots])[:, None]
+        ranking_NKV.masked_fill_(is_bound_NK[..., None] & self._is_part_NV[:slots, None], -math.inf)
+        ranking_NKV.scatter_reduce_(2, wanted_NKL, wanted_scores_NKL, "amax")
+        size = min(2 * self._beams, ranking_NKV.shape[2])
+        scores_NKX, tokens_NKX = ranking_NKV.topk(size, 2)
         scores_NKX = torch.cat([scores_NKX, wanted_scores_NKL], 2)
         tokens_NX = torch.cat([tokens_NKX, wanted_NKL], 2).flatten(1)
         totals_NX, order_NX = (
@@ -120,6 +138,8 @@ class PhraseBanks(SlotTensors):
     def advance(self, tokens_NK: Tensor, parents_NK: Tensor) -> None:
         """Continue each hypothesis `parents_NK` by a token."""
         is_reached_NKL, is_met_NKP = self._after(tokens_NK, parents_NK)
+        was_met_NKP = take_rows(self._is_met_NKP[: len(tokens_NK)], parents_NK)
+        self._has_ended_NK[: len(tokens_NK)] = (is_met_NKP & ~was_met_NKP).any(2)
         self._is_reached_NKL[: len(tokens_NK)] = is_reached_NKL
         self._is_met_NKP[: len(tokens_NK)] = is_met_NKP
 

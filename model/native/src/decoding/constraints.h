@@ -34,10 +34,10 @@ class Constraints {
   // A factor for the log-probability of every token that the hypothesis already contains; 1 disables it.
   float repetition_penalty() const { return repetition_penalty_; }
 
-  // Appends the tokens that may not follow `history`, possibly with repetitions. EOS may follow only if `may_end`.
-  void forbid(const std::vector<int32_t>& history, bool may_end, std::vector<int32_t>& forbidden) const {
+  // Appends the tokens that may not follow `history`, possibly with repetitions.
+  void forbid(const std::vector<int32_t>& history, std::vector<int32_t>& forbidden) const {
     forbidden.insert(forbidden.end(), always_forbidden_.begin(), always_forbidden_.end());
-    if (!may_end || history.size() + 1 < min_length_) forbidden.push_back(eos_id_);
+    if (history.size() + 1 < min_length_) forbidden.push_back(eos_id_);
     if (ngram_size_ == 0 || history.size() < ngram_size_) return;
     // If an earlier n-gram begins with the last n - 1 tokens, its last token would complete a repetition.
     const auto ending = history.end() - (ngram_size_ - 1);

@@ -15,6 +15,7 @@ namespace dragoman {
 struct PhraseProgress {
   std::vector<uint8_t> is_reached;  // for each token: whether the hypothesis ends with its spelling up to this token
   std::vector<uint8_t> is_met;      // for each phrase
+  bool has_ended = false;           // whether the last token has completed a phrase
 };
 
 // A continuation of a live hypothesis by one token.
@@ -27,7 +28,11 @@ struct Candidate {
 
 class Phrases {
  public:
-  explicit Phrases(const Request& request) {
+  Phrases(const Request& request, int32_t vocab_size) {
+    if (request.num_spellings == 0) return;
+    for (int32_t token = 0; request.word_parts != nullptr && token < vocab_size; ++token) {
+      if (request.word_parts[token]) word_parts_.push_back(token);
+    }
     const int32_t* ids = request.phrase_ids;
     for (int32_t i = 0; i < request.num_spellings; ++i) {
       const auto [length, phrase] = request.spellings[i];
@@ -39,13 +44,18 @@ class Phrases {
 
   bool is_empty() const { return tokens_.empty(); }
 
-  PhraseProgress start() const { return {std::vector<uint8_t>(tokens_.size()), std::vector<uint8_t>(lengths_.size())}; }
+  PhraseProgress start() const {
+    return {std::vector<uint8_t>(tokens_.size()), std::vector<uint8_t>(lengths_.size()), false};
+  }
 
   // Continues a hypothesis by a token.
   void advance(int32_t token, PhraseProgress& progress) const {
+    progress.has_ended = false;
     for (std::size_t i = tokens_.size(); i-- > 0;) {
       progress.is_reached[i] = tokens_[i].id == token && may_follow(i, progress);
-      if (progress.is_reached[i] && tokens_[i].place + 1 == tokens_[i].length) progress.is_met[tokens_[i].phrase] = 1;
+      if (!progress.is_reached[i] || tokens_[i].place + 1 < tokens_[i].length) continue;
+      progress.has_ended |= !progress.is_met[tokens_[i].phrase];
+      progress.is_met[tokens_[i].phrase] = 1;
     }
   }
 
@@ -59,6 +69,18 @@ class Phrases {
       begun = std::max(begun, lengths_[token.phrase] - token.length + token.place + 1);
     }
     return missing - begun;
+  }
+
+  // Appends the tokens that may not follow: EOS if a phrase is missing; and after a phrase, those that continue its
+  // last word, except the next tokens of missing phrases.
+  void forbid(const PhraseProgress& progress, int32_t eos_id, std::vector<int32_t>& forbidden) const {
+    if (num_missing(progress) > 0) forbidden.push_back(eos_id);
+    if (!progress.has_ended) return;
+    std::vector<int32_t> next;
+    visit_next(progress, [&](int32_t token) { next.push_back(token); });
+    for (const int32_t token : word_parts_) {
+      if (std::find(next.begin(), next.end(), token) == next.end()) forbidden.push_back(token);
+    }
   }
 
   // Calls `visit` with the next token of every spelling of a missing phrase.
@@ -83,6 +105,7 @@ class Phrases {
 
   std::vector<Token> tokens_;     // of all spellings
   std::vector<int32_t> lengths_;  // the shortest spelling of each phrase
+  std::vector<int32_t> word_parts_;
 };
 
 // Sorts candidates, each with the number of tokens that its hypothesis lacks, by banks of equal numbers: the best one

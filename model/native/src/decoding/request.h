@@ -47,6 +47,7 @@ struct Request {
   const int32_t* shortlist_ids;  // the tokens that it may produce, ascending, with EOS, the prefix and the phrases
   const int32_t* phrase_ids;
   const Spelling* spellings;
+  const uint8_t* word_parts;  // for each token, whether it continues a word; null: none does
   int32_t source_length;
   int32_t prefix_length;
   int32_t num_suppressed;

@@ -11,7 +11,7 @@ Search::Search(const Request& request, const Vocabulary& vocabulary)
       options_(request.options),
       source_length_(request.source_length),
       constraints_(request, vocabulary),
-      phrases_(request),
+      phrases_(request, vocabulary.size),
       hypotheses_(options_.max_rows) {
   hypotheses_[0].progress = phrases_.start();
   if (options_.coverage_penalty != 0) hypotheses_[0].coverage.resize(source_length_);
@@ -26,8 +26,9 @@ float Search::length_divisor(std::size_t length) const {
 bool Search::score_tokens(std::size_t index, const StepOutput& output) const {
   float* logits = output.logits + index * vocabulary_.size;
   const Hypothesis& hypothesis = hypotheses_[index];
-  const bool may_end = phrases_.is_empty() || phrases_.num_missing(hypothesis.progress) == 0;
-  output.scores->compute(logits, vocabulary_.size, constraints_, hypothesis.tokens, may_end);
+  std::vector<int32_t> forbidden;
+  if (!phrases_.is_empty()) phrases_.forbid(hypothesis.progress, vocabulary_.eos_id, forbidden);
+  output.scores->compute(logits, vocabulary_.size, constraints_, hypothesis.tokens, forbidden);
   return output.scores->is_finite();
 }
 

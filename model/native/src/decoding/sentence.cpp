@@ -13,6 +13,11 @@ std::unique_ptr<Search> make_restricted_search(const Shortlist& shortlist, Reque
   const std::vector<int32_t> prefix = shortlist.indices(request.prefix_ids, request.prefix_length);
   const std::vector<int32_t> suppressed = shortlist.indices(request.suppress_ids, request.num_suppressed);
   const std::vector<int32_t> phrases = shortlist.indices(request.phrase_ids, request.num_phrase_ids);
+  std::vector<uint8_t> word_parts;
+  if (request.word_parts != nullptr && !shortlist.is_whole()) {
+    for (const int32_t token : shortlist.tokens()) word_parts.push_back(request.word_parts[token]);
+    request.word_parts = word_parts.data();
+  }
   request.phrase_ids = phrases.data();
   request.prefix_ids = prefix.data();
   request.prefix_length = static_cast<int32_t>(prefix.size());

@@ -21,7 +21,7 @@ class Walk:
 
     def __init__(self, batch: list[Sentence], scores_TNKV: Tensor) -> None:
         self.batch, self.scores_TNKV = batch, scores_TNKV
-        self.search = Search(len(batch), 2, 3, EOS, CPU)
+        self.search = Search(len(batch), 2, 3, VOCAB, EOS, CPU)
         self.search.clear(torch.arange(len(batch)))
         self.search.assign(torch.arange(len(batch)), batch)
 
