@@ -88,9 +88,13 @@ def _attentions(
     lengths_N, source_lengths_N = (
         torch.tensor(each, device=device) for each in (sizes.lengths, sizes.source_lengths)
     )
-    is_live_N, positions_N = lengths_N >= 0, lengths_N.clamp_min(0)
+    # An empty slot has a position, too, and numbers that must not be read.
+    is_live_N, positions_N = lengths_N >= 0, lengths_N % capacity
     at_C = torch.arange(capacity, device=device)
     pool = draw(num_kv_slots, *heads), draw(num_kv_slots, *heads)
+    for each in pool:
+        each[target_kv_NKC[~is_live_N]] = torch.nan
+        each[source_kv_NS[~is_live_N]] = torch.nan
     queries_RHD, keys_RHD, values_RHD = draw(3, slots * width, *heads)
     scale = sizes.head_dim**-0.5
     tables = BlockTables(
@@ -101,14 +105,18 @@ def _attentions(
         bias_HC=draw(sizes.heads, capacity),
         source_kv_NS=source_kv_NS,
         source_lengths_N=source_lengths_N,
-        is_source_NS=at_C < source_lengths_N[:, None],
+        is_source_NS=(at_C < source_lengths_N[:, None]) & (at_C % 5 != 3),
     )
     is_live_R1 = is_live_N.repeat_interleave(width)[:, None]
 
     def to_self(tables: BlockTables) -> tuple[Tensor, ...]:
         own: Pool = pool[0].clone(), pool[1].clone()
         joined = attend_to_self(queries_RHD, keys_RHD, values_RHD, own, tables, scale)
-        return joined * is_live_R1, *own
+        return seen(joined), *map(torch.nan_to_num, own)
+
+    def seen(joined: Tensor) -> Tensor:
+        """What was computed; of empty slots 0, unless it is not finite."""
+        return torch.where(is_live_R1, joined, joined * 0)
 
     def to_self_by_parts(bias_HC: Tensor | None) -> tuple[Tensor, ...]:
         own: Pool = pool[0].clone(), pool[1].clone()
@@ -121,19 +129,20 @@ def _attentions(
         bias_RHC = None if bias_HC is None else bias_HC.float()[:, ago_RC.clamp_min(0)].transpose(0, 1)
         lists_RC = target_kv_NKC.flatten(0, 1)
         joined = reference_attention(queries_RHD, own, lists_RC, ago_RC >= 0, bias_RHC, scale)
-        return joined * is_live_R1, *own
+        return joined.where(is_live_R1, 0), *map(torch.nan_to_num, own)
 
     def to_source_by_parts() -> tuple[Tensor, ...]:
         is_seen_RS = (tables.is_source_NS | ~is_live_N[:, None]).repeat_interleave(width, 0)
         lists_RS = source_kv_NS.repeat_interleave(width, 0)
-        return (reference_attention(queries_RHD, pool, lists_RS, is_seen_RS, None, scale) * is_live_R1,)
+        joined = reference_attention(queries_RHD, pool, lists_RS, is_seen_RS, None, scale)
+        return (joined.where(is_live_R1, 0),)
 
     unbiased = BlockTables(**{f.name: getattr(tables, f.name) for f in fields(tables)} | {"bias_HC": None})
     yield "attend_to_self", (partial(to_self, unbiased), partial(to_self_by_parts, None))
     yield "attend_to_self, biased", (partial(to_self, tables), partial(to_self_by_parts, tables.bias_HC))
     yield (
         "attend_to_source",
-        (lambda: (attend_to_source(queries_RHD, pool, tables, scale) * is_live_R1,), to_source_by_parts),
+        (lambda: (seen(attend_to_source(queries_RHD, pool, tables, scale)),), to_source_by_parts),
     )
 
 
@@ -142,12 +151,18 @@ def _vocabularies(
 ) -> Iterator[tuple[str, tuple[Compute, Compute]]]:
     random = torch.Generator().manual_seed(3)
     dim, slots = sizes.heads * sizes.head_dim, len(sizes.lengths)
-    states_RM = torch.randn(slots * sizes.width, dim, generator=random).to(device, dtype)
-    weight_VM = torch.randn(sizes.vocabulary + 3, dim, generator=random).to(device, dtype)
-    bias_V = torch.randn(sizes.vocabulary + 3, generator=random).to(device, dtype)
+    vocabulary, rows = sizes.vocabulary, slots * sizes.width
+
+    def draw(*shape: int) -> Tensor:
+        """Multiples of 1/4, whose sums of products are exact in any order."""
+        return (torch.randn(shape, generator=random) * 4).round().div(4).to(device, dtype)
+
+    states_RM, weight_VM, bias_V = draw(rows, dim), draw(vocabulary + 3, dim), draw(vocabulary + 3)
+    at_V = torch.arange(vocabulary, device=device)
+    weight_VM[:vocabulary] = weight_VM[at_V % (vocabulary // 2) // 2]  # ties, near and far
     at_N = torch.arange(slots, device=device)
     forbidden = Forbidden(
-        is_never_V=torch.arange(sizes.vocabulary, device=device) % 5 == 1,
+        is_never_V=at_V % 5 == 1,
         eos_id=2,
         shortest_N=torch.stack([at_N % 2 * 4, at_N], 1)[:, 0],
         positions_N=torch.full((slots,), 3, device=device),
@@ -156,18 +171,20 @@ def _vocabularies(
     def scores(bias_V: Tensor | None) -> Tensor:
         bias = None if bias_V is None else bias_V.float()
         logits_RV = torch.nn.functional.linear(states_RM.float(), weight_VM.float(), bias)
-        return forbidden.scores(logits_RV[:, : sizes.vocabulary])
+        return forbidden.scores(logits_RV[:, :vocabulary])
 
     def fused(bias_V: Tensor | None, top: int) -> tuple[Tensor, ...]:
-        """Among tokens that are almost equally likely, the kernel may take another one."""
+        """Of equally likely tokens but the first, the kernel may take another one."""
         found_RT, tokens_RT = likeliest_tokens(states_RM, weight_VM, bias_V, 1.0, forbidden, top)
-        known_RT = tokens_RT.clamp(0, sizes.vocabulary - 1)
-        scores_RT = scores(bias_V).gather(1, known_RT)
-        return found_RT, scores_RT.masked_fill(tokens_RT != known_RT, torch.nan)
+        known_RT = tokens_RT.clamp(0, vocabulary - 1)
+        scores_RT = scores(bias_V).gather(1, known_RT).masked_fill(tokens_RT != known_RT, torch.nan)
+        return found_RT, scores_RT, tokens_RT[:, 0]
 
     def by_parts(bias_V: Tensor | None, top: int) -> tuple[Tensor, ...]:
-        values_RT = scores(bias_V).topk(top, 1).values
-        return values_RT, values_RT
+        scores_RV = scores(bias_V)
+        values_RT = scores_RV.topk(top, 1).values
+        first_R = torch.where(scores_RV == values_RT[:, :1], at_V, vocabulary).amin(1)
+        return values_RT, values_RT, first_R
 
     for name, bias, top in (("the likeliest token", None, 1), ("the likeliest four tokens", bias_V, 4)):
         yield name, (partial(fused, bias, top), partial(by_parts, bias, top))
