@@ -3,7 +3,7 @@
 Shapes: N sentences, S source.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -118,13 +118,25 @@ class SideEncoder:
         sources_NS = pad_to_bucket(sources, config.pad_id, config.max_positions, self._device)
         if self._stream is None:
             return self._network.encode(sources_NS)
-        if sources_NS.shape not in self._kept:
-            self._kept[sources_NS.shape] = sources_NS, self._network.encode(sources_NS)
-        else:
-            self._kept[sources_NS.shape][0].copy_(sources_NS)
-            self.graphs.run(sources_NS.shape, partial(self._encode_kept, sources_NS.shape))
+        self.graphs.run(*self._work(sources_NS))
         _, output = self._kept[sources_NS.shape]
         return EncoderOutput(output.states_NSM.clone(), output.mask_NS.clone())
+
+    def _work(self, sources_NS: Tensor) -> tuple[torch.Size, Callable[[], None]]:
+        shape = sources_NS.shape
+        if shape not in self._kept:
+            self._kept[shape] = sources_NS, self._network.encode(sources_NS)
+        self._kept[shape][0].copy_(sources_NS)
+        return shape, partial(self._encode_kept, shape)
+
+    def warm_up(self, most: int) -> None:
+        """Record short batches of at most so many sentences; nothing may run."""
+        config, counts = self._network.config, (1 << i for i in range(most.bit_length()))
+        for count in counts if self._stream else ():
+            with device_use.using(self._device):
+                rows = [[config.eos_id]] * count
+                work = self._work(pad_to_bucket(rows, config.pad_id, config.max_positions, self._device))
+            self.graphs.prepare(*work)
 
     def _encode_kept(self, shape: torch.Size) -> None:
         sources_NS, kept = self._kept[shape]

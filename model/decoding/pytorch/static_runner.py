@@ -27,6 +27,8 @@ from model.network.triton_ops.choice import is_step_fused
 
 _FEWEST_POSITIONS = 16
 _FEWEST_SLOTS = 8
+# More sentences that arrive or finish together are recorded when they occur.
+_MOST_AT_ONCE = 16
 
 
 def doubling(first: int, last: int) -> tuple[int, ...]:
@@ -79,6 +81,10 @@ class StaticBatch(RunningBatch):
         features = ActiveFeatures(beam_search=self._width > 1, independent=self._width == 1)
         for slots, length in product(reversed(self._slot_buckets), reversed(self._length_buckets)):
             self._graphs.prepare(*self._step(StepShape(slots, length, length), features))
+        for count in doubling(1, min(_MOST_AT_ONCE, power_of_two(self._state.slots))):
+            with using(self._state.device):
+                work = self._reading([0] * count)
+            self._reads.prepare(*work)
 
     def _step_shape(self) -> StepShape:
         exact = super()._step_shape()
@@ -104,17 +110,20 @@ class StaticBatch(RunningBatch):
 
     def _records(self, slots: Sequence[int]) -> Tensor:
         copies = power_of_two(len(slots)) - len(slots)
-        slots_N = to_device([*slots, *[slots[-1]] * copies], self._state.device)
-        if len(slots_N) not in self._kept_records:
-            self._kept_records[len(slots_N)] = slots_N, self._state.records(slots_N, self._capacity)
-        kept_N, records_NKX = self._kept_records[len(slots_N)]
+        self._reads.run(*self._reading([*slots, *[slots[-1]] * copies]))
+        return self._kept_records[len(slots) + copies][1]
+
+    def _reading(self, slots: Sequence[int]) -> tuple[Hashable, Callable[[], None]]:
+        slots_N = to_device(slots, self._state.device)
+        if len(slots) not in self._kept_records:
+            self._kept_records[len(slots)] = slots_N, self._state.records(slots_N, self._capacity)
+        kept_N, records_NKX = self._kept_records[len(slots)]
+        kept_N.copy_(slots_N)
 
         def read() -> None:
             records_NKX.copy_(self._state.records(kept_N, self._capacity))
 
-        kept_N.copy_(slots_N)
-        self._reads.run((self._width, len(slots_N)), read)
-        return records_NKX
+        return (self._width, len(slots)), read
 
     def _compact(self) -> None:
         while self._by_slot and self._by_slot[-1] is None:
@@ -196,6 +205,7 @@ class StaticRunner:
         """Record the steps of all buckets for usual options; others are recorded as they occur."""
         for batch in self._fixed.values():
             batch.warm_up()
+        self._encoder.warm_up(min(self.max_rows, _MOST_AT_ONCE))
 
     @torch.inference_mode()
     def admit(self, sentences: Sequence[Sentence]) -> None:
