@@ -115,7 +115,8 @@ class ReferenceDecoder:
         live, finished = [Partial(0.0, (), ())], []
         for length in range(1, self._longest(request) + 1):
             best = sorted(self._continuations(request, live), key=lambda p: -p.total)
-            best = (_by_banks(request, best) if request.phrases else best)[: 2 * beam_size]
+            room = self._longest(request) - length - 1
+            best = (_by_banks(request, best, room) if request.phrases else best)[: 2 * beam_size]
             finished += [p for p in best[:beam_size] if p.tokens[-1] == eos]
             live = [p for p in best if p.tokens[-1] != eos][:beam_size]
             if options.limit_finishes and length == self._longest(request):
@@ -200,8 +201,11 @@ def _holds(tokens: Tokens, spelling: Tokens) -> bool:
     return any(tokens[i : i + len(spelling)] == spelling for i in range(len(tokens)))
 
 
-def _by_banks(request: DecodeRequest, continuations: Sequence[Partial]) -> list[Partial]:
-    """The best continuation that lacks least, then the best ones of all banks, the second best ones, ..."""
+def _by_banks(request: DecodeRequest, continuations: Sequence[Partial], room: int) -> list[Partial]:
+    """The best continuation that lacks least, then the best ones of all banks, the second best ones, ...
+
+    Those that lack more tokens than there is room for are dropped, unless all do.
+    """
     by_parent: dict[Tokens, list[Partial]] = {}
     for each in continuations:
         by_parent.setdefault(each.tokens[:-1], []).append(each)
@@ -212,6 +216,7 @@ def _by_banks(request: DecodeRequest, continuations: Sequence[Partial]) -> list[
             banks.setdefault(missing(request, each.tokens), []).append(each)
     if not banks:
         return []
+    banks = {number: bank for number, bank in banks.items() if number <= max(room, min(banks))}
     first = banks[min(banks)].pop(0)
     offsets = {number: int(number == min(banks)) for number in banks}
     ranked = [

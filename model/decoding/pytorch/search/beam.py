@@ -155,7 +155,9 @@ class BeamSearch(SlotTensors):
         # What has no total is not continued, and enters no pool.
         before_NK = self._totals_NK[: len(step.ranking_NKV)].masked_fill(~step.is_live_N[:, None], -math.inf)
         if step.features.phrases:
-            return self.phrases.candidates(step.ranking_NKV, before_NK, step.positions_N)
+            return self.phrases.candidates(
+                step.ranking_NKV, before_NK, step.positions_N, step.options.longest_N
+            )
         size = min(2 * self._beams, step.ranking_NKV.shape[2])
         scores_NKC, tokens_NKC = step.ranking_NKV.topk(size, 2)
         totals_NKC = scores_NKC + before_NK[..., None]

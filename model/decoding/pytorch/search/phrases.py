@@ -93,7 +93,7 @@ class PhraseBanks(SlotTensors):
         self._lengths_NP[slot_1, : len(lengths)] = to_device(lengths, slot_1.device)
 
     def candidates(
-        self, ranking_NKV: Tensor, totals_NK: Tensor, positions_N: Tensor
+        self, ranking_NKV: Tensor, totals_NK: Tensor, positions_N: Tensor, longest_N: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Totals, parents and tokens of the first 2K continuations, in the order of the banks, (N, C) each.
 
@@ -104,6 +104,7 @@ class PhraseBanks(SlotTensors):
             ranking_NKV: Log-probabilities; those of what PhraseBanks forbids become −inf.
             totals_NK: Totals of the hypotheses.
             positions_N: Tokens that each slot has produced.
+            longest_N: Most tokens of each translation, EOS included.
         """
         slots = len(ranking_NKV)
         is_met_NKP, is_reached_NKL = self._is_met_NKP[:slots], self._is_reached_NKL[:slots]
@@ -130,6 +131,10 @@ class PhraseBanks(SlotTensors):
         is_copy_NX = (tokens_NX.diff(dim=1) == 0) & (parents_NX.diff(dim=1) == 0)
         is_valid_NX[:, 1:] &= ~is_copy_NX
         missing_NX = self._missing(*self._after(tokens_NX, parents_NX))
+        # Near the longest length, only those go on that have room for what they lack.
+        least_N = missing_NX.masked_fill(~is_valid_NX, _LAST).amin(1)
+        room_N = torch.maximum(longest_N - positions_N - 2, least_N)
+        is_valid_NX &= missing_NX <= room_N[:, None]
         rank_NX = _ranks(missing_NX.masked_fill(~is_valid_NX, _LAST))
         first_NC = rank_NX.masked_fill(~is_valid_NX, _LAST).argsort(dim=1, stable=True)[:, : 2 * self._beams]
         totals_NX = totals_NX.masked_fill(~is_valid_NX, -math.inf)

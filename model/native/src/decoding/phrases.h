@@ -110,20 +110,21 @@ class Phrases {
 
 // Sorts candidates, each with the number of tokens that its hypothesis lacks, by banks of equal numbers: the best one
 // of the bank that lacks least, then the best ones of all other banks, then the second best ones, and so on.
-inline void sort_by_banks(std::vector<std::pair<Candidate, int32_t>>& candidates) {
+// Candidates that lack more than `room` tokens are dropped, unless all do.
+inline void sort_by_banks(std::vector<std::pair<Candidate, int32_t>>& candidates, int32_t room) {
   using Each = std::pair<Candidate, int32_t>;
+  const auto is_before = [](const Each& a, const Each& b) { return a.second < b.second; };
+  const int32_t least = std::min_element(candidates.begin(), candidates.end(), is_before)->second;
+  const auto has_no_room = [=](const Each& each) { return each.second > std::max(room, least); };
+  candidates.erase(std::remove_if(candidates.begin(), candidates.end(), has_no_room), candidates.end());
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Each& a, const Each& b) { return a.first.total > b.first.total; });
   std::map<int32_t, int32_t> sizes;
-  for (auto& [candidate, bank] : candidates) ++sizes[bank];
-  const int32_t least = sizes.begin()->first;
-  sizes.clear();
   for (auto& [candidate, bank] : candidates) {
     const int32_t place = sizes[bank]++;
     bank = bank == least && place == 0 ? -1 : place;
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Each& a, const Each& b) { return a.second < b.second; });
+  std::stable_sort(candidates.begin(), candidates.end(), is_before);
 }
 
 }  // namespace dragoman

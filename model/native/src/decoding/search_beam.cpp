@@ -130,7 +130,7 @@ class BeamSearch : public Search {
   }
 
   void choose_from_banks() {
-    if (!banked_.empty()) sort_by_banks(banked_);
+    if (!banked_.empty()) sort_by_banks(banked_, options_.max_length - static_cast<int32_t>(position_) - 2);
     candidates_.assign(banked_);
   }
 
