@@ -8,6 +8,7 @@ import pytest
 STAMPS = {
     "admission/keys.py": "when a file was written is told by the wall's clock",
     "telemetry/logs.py": "lines of the log",
+    "translation/glossary_store.py": "when a glossary was created",
     "telemetry/tracing.py": "when a trace was; how long it took is told by a clock that never jumps",
 }
 APP = Path(__file__).resolve().parents[2] / "app"
