@@ -68,6 +68,10 @@ class Glossary:
 
     Args:
         entries: The translation of each term. White space around either is ignored; empty ones too.
+
+    Attributes:
+        entries: The same, cleaned.
+        numbers: The numbers in the translations.
     """
 
     def __init__(self, entries: Mapping[str, str]) -> None:
@@ -76,6 +80,7 @@ class Glossary:
             for source, target in entries.items()
             if source.strip() and target.strip()
         }
+        self.numbers = frozenset(re.findall(r"\d+", " ".join(self.entries.values())))
         self._by_key: dict[str, list[str]] = {}
         for source in self.entries:
             self._by_key.setdefault(source.lower(), []).append(source)

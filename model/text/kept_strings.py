@@ -10,7 +10,7 @@ otherwise (`3,5 kg` for `3.5 kg`) becomes that of the source.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -73,18 +73,21 @@ class KeptString:
     is_glued: tuple[bool, bool]
 
 
-def with_numbers(text: str, keep: Sequence[str] = ()) -> tuple[str, tuple[KeptString, ...]]:
+def with_numbers(
+    text: str, keep: Sequence[str] = (), used: Collection[str] = ()
+) -> tuple[str, tuple[KeptString, ...]]:
     """Returns a sentence with a number in place of each string to keep, and these strings.
 
     Args:
         text: A sentence.
         keep: Further strings to keep.
+        used: Numbers that the sentence gets by other means.
     """
     if not (keep or _may_hold_strings(text)):
         return text, ()
     matches = list(_matches(text, keep))
     kept = [KeptString(match[0], "", 0, (False, False)) for match in matches if match["figure"]]
-    used = {*_NUMBER.findall(text), *("".join(_NUMBER.findall(string.text)) for string in kept)}
+    used = {*used, *_NUMBER.findall(text), *("".join(_NUMBER.findall(string.text)) for string in kept)}
     numbers = (number for number in _numbers() if number not in used)
     parts, end = [], 0
     spans = ((match.start(), _end(text, match)) for match in matches if not match["figure"])

@@ -91,7 +91,7 @@ class SourceSentence:
         source, target = pair
         encode = partial(tokenizer.encode, source_language=source, target_language=target)
         cleaned = clean(text)
-        read, kept = with_numbers(cleaned, keep)
+        read, kept = with_numbers(cleaned, keep, glossary.numbers)
         if tokenizer.settings.is_foreign:
             read, terms = glossary.apply(read)
             return cls(text, cleaned, tuple(encode(read if kept or terms else text)), kept=kept, terms=terms)

@@ -79,6 +79,9 @@ def test_a_sentence_is_read_with_the_translations_of_its_terms(tokenizer: Tokeni
     assert read("STATION", glossary=glossary).terms == (Term("station", "gare"),)
     assert read("Station", glossary=glossary).casing == "unchanged"
     assert read("Good morning.", glossary=glossary).terms == ()
+    numbered = Glossary({"station": "gare 217"})
+    (placeholder,) = read("Is {x} a station?", glossary=numbered).kept
+    assert placeholder.number not in ("", "217")
     kept = read("Is {station} a station?", keep=["iPod"], glossary=glossary)
     assert [string.text for string in kept.kept] == ["{station}"]
     assert kept.terms == (Term("station", "gare"),)
