@@ -255,6 +255,16 @@ class FeedForward(nn.Module):
         result: Tensor = self.output(self.dropout(inner))
         return result
 
+    def fused(self, states: Tensor) -> Tensor:
+        """As `forward` without dropout; where the activation is ReLU, the product before it computes it."""
+        product = self.input
+        is_relu = isinstance(self.activation, nn.ReLU) and self.gate is None
+        if not is_relu or not isinstance(product, nn.Linear) or product.bias is None:
+            return self(states)  # type: ignore[no-any-return]
+        inner = torch._addmm_activation(product.bias, states.flatten(0, -2), product.weight.t())
+        result: Tensor = self.output(inner.unflatten(0, states.shape[:-1]))
+        return result
+
 
 class Residual(nn.Module):
     """A block and the residual stream: pre-norm x + f(norm(x)), post-norm norm(x + f(x))."""

@@ -493,7 +493,8 @@ class Layer(nn.Module):
         if view.has_source:
             attend = partial(self._step_source, view=view, pool=pool, weights=weights)
             stream = self.cross_residual.step(*stream, attend, is_fused=is_fused)
-        return self.feed_forward_residual.step(*stream, self.feed_forward, is_fused=is_fused)
+        feed_forward = self.feed_forward.fused if is_fused else self.feed_forward
+        return self.feed_forward_residual.step(*stream, feed_forward, is_fused=is_fused)
 
     def _step_self(self, states_NKM: Tensor, view: StepView, pool: LayerPool) -> Tensor:
         queries, (keys, values) = self.attention.queries(states_NKM), self.attention.keys_values(states_NKM)

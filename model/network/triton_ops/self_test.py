@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from model.config import NormForm, TransformerConfig
-from model.network.layers import layer_norm
+from model.network.layers import FeedForward, layer_norm
 from model.network.triton_ops.attention import (
     BlockTables,
     Pool,
@@ -67,7 +67,7 @@ def require_agreement(device: torch.device, dtype: torch.dtype, sizes: Sizes | N
 
 def checks(device: torch.device, dtype: torch.dtype, sizes: Sizes) -> Mapping[str, tuple[Compute, Compute]]:
     """For each kernel by name: what computes by it, and what computes the same in PyTorch."""
-    parts = _attentions, _norms, _vocabularies, _records
+    parts = _attentions, _norms, _feed_forwards, _vocabularies, _records
     return dict(each for part in parts for each in part(device, dtype, sizes))
 
 
@@ -144,6 +144,23 @@ def _attentions(
         "attend_to_source",
         (lambda: (seen(attend_to_source(queries_RHD, pool, tables, scale)),), to_source_by_parts),
     )
+
+
+def _feed_forwards(
+    device: torch.device, dtype: torch.dtype, sizes: Sizes
+) -> Iterator[tuple[str, tuple[Compute, Compute]]]:
+    """Not a kernel of ours, but PyTorch's product with ReLU, which it documents for no device."""
+    random = torch.Generator().manual_seed(5)
+    dim = sizes.heads * sizes.head_dim
+    config = TransformerConfig(
+        source_vocab_size=8, target_vocab_size=8, model_dim=dim, num_heads=1, ffn_dim=2 * dim
+    )
+    block = FeedForward(config).eval().requires_grad_(requires_grad=False)
+    for parameter in block.parameters():
+        parameter.copy_(torch.randn(parameter.shape, generator=random) / dim)
+    block = block.to(device, dtype)
+    states = torch.randn(len(sizes.lengths), sizes.width, dim, generator=random).to(device, dtype)
+    yield "feed_forward", (lambda: (block.fused(states),), lambda: (block(states),))
 
 
 def _vocabularies(
