@@ -125,8 +125,8 @@ class TextOptions:
             source_language=codes[0],
             target_language=codes[1],
             target_path=target_path,
-            source_column=source_column - 1,
-            target_column=target_column - 1,
+            source_column=source_column,
+            target_column=target_column,
         )
         pairs = list(islice(read_pairs(corpus), self.limit))
         return EvaluationText([pair.source for pair in pairs], [[pair.target for pair in pairs]])

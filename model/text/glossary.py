@@ -9,11 +9,14 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from model.errors import InputError
 from model.text.kept_strings import UNSPACED
 from model.text.normalisation import clean
-from model.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from model.text.tokenizer import Tokenizer
 
 MAX_ENTRIES = 10_000
 MAX_TERM_LENGTH = 200
@@ -41,7 +44,7 @@ class Term:
         target, text = (" ".join(clean(each).lower().split()) for each in (self.target, translation))
         return target in text
 
-    def spellings(self, tokenizer: Tokenizer) -> tuple[tuple[int, ...], ...]:
+    def spellings(self, tokenizer: "Tokenizer") -> tuple[tuple[int, ...], ...]:
         """Returns the ids by which the translation may be spelt; none if the vocabulary cannot spell it.
 
         It may begin with a capital. It may stand inside a word, if the term does or if the target language
@@ -193,5 +196,5 @@ def _with_capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _ids(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
+def _ids(tokenizer: "Tokenizer", text: str) -> tuple[int, ...]:
     return tuple(tokenizer.encode_target(text)[:-1])
