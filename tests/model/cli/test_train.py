@@ -26,11 +26,16 @@ def config(tmp_path: Path) -> Path:
 
 
 STOPS_AT_STEP_12 = """
-import os, signal
+import os, signal, sys, time
+from pathlib import Path
 from model.training.optimisation.step import Updater
+from tests.model.training.waiting import saved_step
 
 def update(self, step, batches, **progress):
     if step == 12:
+        # A thread writes the state of step 10, and the signal would stop it too.
+        while saved_step(Path(sys.argv[-1])) < 10:
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGSTOP)
     return work(self, step, batches, **progress)
 
