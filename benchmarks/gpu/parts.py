@@ -17,12 +17,12 @@ from torch.profiler import profile as profiled
 from model.config import TransformerConfig
 from model.decoding.engine import DecodingEngine
 from model.decoding.pytorch.cuda_graphs import CudaGraphs
+from model.decoding.pytorch.kernel_check import Sizes, checks, fuse_steps, kernels_work, require_agreement
 from model.decoding.pytorch.static_runner import StaticRunner
 from model.decoding.runner import Interrupt
 from model.decoding.sentence import Sentence
 from model.network.cuda import choose_attention_kernels
 from model.network.transformer import Transformer
-from model.network.triton_ops.choice import is_step_fused
 from model.presets import preset
 from model.request import DecodeOptions, DecodeRequest, Hypothesis
 
@@ -31,7 +31,7 @@ _CAPACITY = 128
 # Log-probabilities of the same tokens, computed with a cache and without one.
 _TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 0.2}
 # Functions of model.network.triton_ops.kernels.
-_KERNELS = ("attend", "add_norm", "score_vocabulary", "choose_tokens", "record_greedy")
+_KERNELS = ("attend", "add_norm", "embed", "score_vocabulary", "choose_tokens", "record_greedy")
 _SEARCHES: Mapping[str, Mapping[str, object]] = {
     "greedy": {"strategy": "greedy"},
     "beam": {"beam_size": 4},
@@ -78,13 +78,15 @@ class Work:
     def runner(self, dtype: torch.dtype = torch.bfloat16, rows: int | None = None) -> StaticRunner:
         """A recorded runner over the network; it holds as many rows as the largest batch."""
         rows = rows or max(self.slots)
+        network = self.network(dtype)
         runner = StaticRunner(
-            self.network(dtype),
+            network,
             self.device,
             max_rows=rows,
             max_positions=max(rows * 4 * _CAPACITY, 33 * self.config.max_positions),
             widths=(1, 4),
             capacity=_CAPACITY,
+            is_fused=fuse_steps(network, torch.device(self.device)),
         )
         runner.warm_up()
         return runner
@@ -119,7 +121,7 @@ def smoke(work: Work) -> Figures:
     for options in _SEARCHES.values():
         _decode(work.engine(runner), work.requests(4, **options))
     recorded, eager = len(runner._graphs), runner._graphs.num_eager
-    fused = is_step_fused(work.config, torch.device(work.device))
+    fused = kernels_work(torch.device(work.device))
     if work.device != "cpu" and (eager or not recorded):
         raise RuntimeError(f"{recorded} shapes of steps were recorded, {eager} could not be")
     return {"smoke.recorded": recorded, "smoke.eager": eager, "smoke.triton": fused}
@@ -204,8 +206,6 @@ def kernels(work: Work) -> Figures:
     """The Triton kernels against PyTorch in the sizes of `base` with 256 slots, and their times."""
     if work.device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"
-    from model.network.triton_ops.self_test import Sizes, checks, require_agreement
-
     full = Sizes(
         width=1,
         heads=8,

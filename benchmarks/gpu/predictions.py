@@ -27,9 +27,9 @@ class Prediction:
 
 
 PREDICTIONS: Sequence[Prediction] = (
-    Prediction(what="kernels of a greedy step", figure="kernels.greedy", unit="", predicted=81, goal=40),
-    Prediction(what="kernels of a beam step", figure="kernels.beam", unit="", predicted=160),
-    Prediction(what="kernels of a sampling step", figure="kernels.sample", unit="", predicted=168),
+    Prediction(what="kernels of a greedy step", figure="kernels.greedy", unit="", predicted=70, goal=40),
+    Prediction(what="kernels of a beam step", figure="kernels.beam", unit="", predicted=145),
+    Prediction(what="kernels of a sampling step", figure="kernels.sample", unit="", predicted=158),
     Prediction(what="Triton works: 1", figure="smoke.triton", unit="", predicted=1, goal=1),
     Prediction(
         what="attention kernel, 256 slots of 24 tokens",

@@ -205,15 +205,20 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
     Raises:
         ConfigError: If PyTorch does not support the precision on the device.
     """
+    import torch
+
     from model.decoding.pytorch.device_memory import load_network
+    from model.decoding.pytorch.kernel_check import fuse_steps
 
     config, never_produced = checkpoint.config, checkpoint.tokenizer.target_tag_ids
     network = load_network(checkpoint, device, precision)
     number_bytes = 4 if precision == "float32" else 2
     # On a GPU the fixed batches have as many KV slots again.
     copies = 1 if device == "cpu" else 2
-    is_gpu = device != "cpu"
-    new_runner = partial(_recorded_runner, checkpoint.card.decoding.rows) if is_gpu else torch_runner
+    new_runner: Callable[..., Runner] = torch_runner
+    if device != "cpu":
+        is_fused = fuse_steps(network, torch.device(device))
+        new_runner = partial(_recorded_runner, checkpoint.card.decoding.rows, is_fused)
     return EngineFactory(
         config=config,
         device=device,
@@ -227,6 +232,7 @@ def torch_factory(checkpoint: Checkpoint, device: str, precision: Precision) -> 
 
 def _recorded_runner(
     default_rows: int,
+    is_fused: bool,
     network: "Network",
     device: str,
     max_positions: int,
@@ -244,6 +250,7 @@ def _recorded_runner(
         widths=gpu_plan.widths_for(default_rows),
         capacity=gpu_plan.CAPACITY,
         never_produced=never_produced,
+        is_fused=is_fused,
     )
     runner.warm_up()
     return runner

@@ -181,14 +181,12 @@ class StepView:
         shape: How much of it the step looks at.
 
     Attributes:
-        positions_N: The position of each slot.
         tables: What the fused kernels read; None if PyTorch computes.
         cells_NKLM: Recurrent cells, which the layers change in place.
     """
 
     def __init__(self, state: "DecoderState", shape: StepShape) -> None:
         self._state, self._shape = state, shape
-        self.positions_N = state.positions_N[: shape.slots].clamp_max(state.capacity - 1)
         self.tables = state.tables_of(shape) if state.is_fused else None
         self.cells_NKLM = state.cells_NKLM[: shape.slots]
 
@@ -198,9 +196,14 @@ class StepView:
         return self._shape.source_length > 0
 
     @cached_property
+    def positions(self) -> Tensor:
+        """The position of each slot, (N,)."""
+        return self._state.positions_N[: self._shape.slots].clamp_max(self._state.capacity - 1)
+
+    @cached_property
     def written(self) -> Tensor:
         """The KV slot that each row fills, (R,), entered in the block tables; to be known before `target`."""
-        return self._state.enter(self.positions_N)
+        return self._state.enter(self.positions)
 
     @cached_property
     def target(self) -> KvIndex:
@@ -216,12 +219,12 @@ class StepView:
 
         Broadcasts to (rows of `target`, H, queries of each, KV slots of each).
         """
-        return self._state.target_mask(self.positions_N, self._shape)
+        return self._state.target_mask(self.positions, self._shape)
 
     @cached_property
     def target_distances(self) -> Tensor:
         """Positions of these KV slots less that of the query; broadcasts as `target_mask`."""
-        return self._state.target_distances(self.positions_N, self._shape)
+        return self._state.target_distances(self.positions, self._shape)
 
     @cached_property
     def source(self) -> KvIndex:
@@ -236,14 +239,19 @@ class StepView:
     @cached_property
     def added(self) -> Tensor | None:
         """Added to the embeddings, (N, 1, M)."""
-        added_CM = self._state.tables.added_CM
-        return None if added_CM is None else added_CM[self.positions_N, None]
+        added_CM = self.position_table
+        return None if added_CM is None else added_CM[self.positions, None]
+
+    @property
+    def position_table(self) -> Tensor | None:
+        """What each position adds to the embedding, (C, M); None for nothing."""
+        return self._state.tables.added_CM
 
     @cached_property
     def rotations(self) -> Tensor | None:
         """Rotate queries and keys, (2, N, 1, 1, D/2)."""
         rotations_2CD = self._state.tables.rotations_2CD
-        return None if rotations_2CD is None else rotations_2CD[:, self.positions_N, None, None]
+        return None if rotations_2CD is None else rotations_2CD[:, self.positions, None, None]
 
 
 class DecoderState(SlotTensors):
@@ -325,21 +333,15 @@ class DecoderState(SlotTensors):
         self.source_lengths_N[slots_N] = (is_source_NS * places_S).amax(1) if len(places_S) else 0
         self.is_live_N.index_fill_(0, slots_N, True)
 
-    def write_source(self, layer: int, slots_N: Tensor, keys_NHSD: Tensor, values_NHSD: Tensor) -> None:
-        """Fill the KV slots of sources that were assigned; padding goes where it is never read."""
-        kv_slots_NS = self.source_kv_NS[slots_N, : keys_NHSD.shape[2]]
-        kv_slots_E = kv_slots_NS.masked_fill(kv_slots_NS == ZERO_KV_SLOT, _PADDING_KV_SLOT).flatten()
-        keys_EHD, values_EHD = (x.transpose(1, 2).flatten(0, 1) for x in (keys_NHSD, values_NHSD))
-        self.pool.layers[layer].write(kv_slots_E, keys_EHD, values_EHD)
+    def source_kv_slots(self, slots_N: Tensor, length: int) -> Tensor:
+        """KV slots for the first positions of sources that were assigned, (E,); padding is never read."""
+        kv_slots_NS = self.source_kv_NS[slots_N, :length]
+        return kv_slots_NS.masked_fill(kv_slots_NS == ZERO_KV_SLOT, _PADDING_KV_SLOT).flatten()
 
     def exact_shape(self) -> StepShape:
         """All slots up to the furthest position. The host waits for the device."""
         length = int(self.positions_N.max()) + 1
         return StepShape(len(self.positions_N), length, self.source_capacity)
-
-    def view(self, shape: StepShape) -> StepView:
-        """What a step of this shape looks at."""
-        return StepView(self, shape)
 
     def enter(self, positions_N: Tensor) -> Tensor:
         """Enter the KV slots of these positions in block tables of the first slots; returns them, (R,)."""

@@ -13,6 +13,7 @@ from model.errors import TextTooLongError
 from model.network.decoder_state import StepView
 from model.network.layers import Dropout, layer_norm
 from model.network.positions import sinusoids
+from model.network.triton_ops.stream import embed
 
 
 class Embedding(nn.Module):
@@ -36,7 +37,11 @@ class Embedding(nn.Module):
 
     def step(self, ids_NK: Tensor, view: StepView) -> Tensor:
         """(N, K) ids at each slot's position to (N, K, M) states."""
-        return self._finish(ids_NK, view.added)
+        if view.tables is None:
+            return self._finish(ids_NK, view.added)
+        scale = self.scale if self.config.scale_embeddings else 1.0
+        states_NKM = embed(ids_NK, self.tokens.weight, scale, view.tables.positions_N, view.position_table)
+        return self.norm(states_NKM)  # type: ignore[no-any-return]
 
     def _finish(self, ids: Tensor, added: Tensor | None) -> Tensor:
         states: Tensor = self.tokens(ids)

@@ -4,7 +4,7 @@ Shapes: N sentences, Q queries, S keys, H heads, D head dim, M model dim.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -16,7 +16,7 @@ from model.network.native_ops.attention import attend_sentences
 from model.network.native_ops.projection import Projection
 from model.network.native_ops.residual import add_dropped, dropped, norm_beside
 from model.network.positions import rotate
-from model.network.triton_ops.norm import add_norm
+from model.network.triton_ops.stream import add_norm
 
 ACTIVATIONS: Mapping[Activation, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -65,6 +65,37 @@ def keep_mask(like: Tensor, rate: float) -> Tensor:
     return (levels >= dropped - _LEVELS // 2).to(like.dtype).mul_(scale)
 
 
+class JoinedProjection:
+    """Several projections of the same states in one product; their parameters become parts of its own.
+
+    The projections must not be moved or loaded anew afterwards.
+    """
+
+    def __init__(self, parts: Sequence[Projection]) -> None:
+        self._sizes = [len(part.weight) for part in parts]
+        self._weight, self._bias = torch.cat([part.weight for part in parts]).detach(), None
+        _share(parts, "weight", self._weight, self._sizes)
+        if parts[0].bias is not None:
+            self._bias = torch.cat([part.bias for part in parts]).detach()
+            _share(parts, "bias", self._bias, self._sizes)
+
+    def __call__(self, states: Tensor) -> Sequence[Tensor]:
+        """(…, I) to (…, O) for each projection."""
+        together = functional.linear(states, self._weight, self._bias)
+        return torch.split(together, self._sizes, -1)
+
+
+def _share(parts: Sequence[Projection], name: str, joined: Tensor, sizes: Sequence[int]) -> None:
+    for part, rows in zip(parts, joined.split(sizes), strict=True):
+        setattr(part, name, nn.Parameter(rows, requires_grad=False))
+
+
+def join(*parts: nn.Module) -> JoinedProjection | None:
+    """Join projections of the same states; None if they are in int8."""
+    projections = [part for part in parts if isinstance(part, Projection)]
+    return JoinedProjection(projections) if len(projections) == len(parts) > 0 else None
+
+
 class Attention(nn.Module):
     """Multi-head attention: softmax(s·QKᵀ)V for every head, s usually 1/√D; one projection joins heads."""
 
@@ -77,6 +108,7 @@ class Attention(nn.Module):
         self.query = Projection(dim, heads_dim, bias=bias)
         self.key_value = Projection(dim, 2 * heads_dim, bias=bias)  # fused: keys, then values
         self.output = Projection(heads_dim, dim, bias=bias)
+        self.joined: JoinedProjection | None = None
         is_relative = to_self and config.positions == "relative_vectors"
         self.relative = RelativeVectors(config) if is_relative else None
 
@@ -117,7 +149,18 @@ class Attention(nn.Module):
 
     def keys_values(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """(N, S, M) to keys and values, (N, H, S, D) each."""
-        keys, values = self.key_value(states).chunk(2, -1)
+        return self.split_keys_values(self.key_value(states))
+
+    def queries_keys_values(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(N, Q, M) to queries, keys and values of these states, (N, H, Q, D) each."""
+        if self.joined is None:
+            return self.queries(states), *self.keys_values(states)
+        queries, keys_values = self.joined(states)
+        return self._split(queries), *self.split_keys_values(keys_values)
+
+    def split_keys_values(self, keys_values: Tensor) -> tuple[Tensor, Tensor]:
+        """Projected keys and values (N, S, 2·H·D) to (N, H, S, D) each."""
+        keys, values = keys_values.chunk(2, -1)
         return self._split(keys), self._split(values)
 
     def attend(

@@ -28,13 +28,22 @@ from model.network.decoder_state import (
 )
 from model.network.embedding import Embedding
 from model.network.initialisation import initialise, meta_init
-from model.network.layers import Attention, FeedForward, Residual, SimpleRecurrentUnit, key_mask, layer_norm
+from model.network.layers import (
+    Attention,
+    FeedForward,
+    JoinedProjection,
+    Residual,
+    SimpleRecurrentUnit,
+    join,
+    key_mask,
+    layer_norm,
+)
 from model.network.native_ops.projection import Projection
 from model.network.parameters import count_parameters, parameter_names, parameter_shapes
 from model.network.positions import relative_bucket, rotate, rotations
 from model.network.triton_ops.attention import attend_to_self, attend_to_source
-from model.network.triton_ops.norm import add_norm
-from model.network.triton_ops.vocabulary import Forbidden, likeliest_tokens
+from model.network.triton_ops.greedy import Forbidden, likeliest_tokens
+from model.network.triton_ops.stream import add_norm
 from model.validators import require_integer, require_number
 
 
@@ -162,8 +171,19 @@ class Transformer(nn.Module):
 
     def cache_source(self, encoder_output: EncoderOutput, state: DecoderState, slots_N: Tensor) -> None:
         """Project the keys and values of sources, once, into the slots assigned to them."""
-        for i, layer in enumerate(self.decoder.layers):
-            state.write_source(i, slots_N, *layer.cross.keys_values(encoder_output.states_NSM))
+        kv_slots_E = state.source_kv_slots(slots_N, encoder_output.states_NSM.shape[1])
+        for pool, (keys_NHSD, values_NHSD) in zip(
+            state.pool.layers, self.decoder.source_keys_values(encoder_output.states_NSM), strict=True
+        ):
+            pool.write(kv_slots_E, rows_of(keys_NHSD), rows_of(values_NHSD))
+
+    def join_projections(self) -> None:
+        """Compute queries, keys and values of a decoder layer in one product, and those of all sources, too.
+
+        Products take less time then on a GPU. What the network computes, and its `state_dict()`, stay equal.
+        It must not be trained, moved or loaded anew afterwards.
+        """
+        self.decoder.join_projections()
 
     def decode_step(
         self,
@@ -188,25 +208,25 @@ class Transformer(nn.Module):
         Raises:
             TextTooLongError: If the state is full.
         """
-        return self.project(self.decode_states(tokens_NK, state, shape, attention=attention))
+        shape = shape or state.exact_shape()
+        states_NKM = self.decode_states(tokens_NK, state, shape, attention=attention)
+        state.positions_N[: shape.slots].add_(state.is_live_N[: shape.slots])
+        return self.project(states_NKM)
 
     def decode_states(
         self,
         tokens_NK: Tensor,
         state: DecoderState,
-        shape: StepShape | None = None,
+        shape: StepShape,
         *,
         attention: list[Tensor] | None = None,
     ) -> Tensor:
-        """What `decode_step` projects to logits, (N, K, M)."""
-        shape = shape or state.exact_shape()
+        """What `decode_step` projects to logits, (N, K, M); the caller has the slots advance."""
         if shape.length > state.capacity:
             raise TextTooLongError("target", "capacity", state.capacity, shape.length)
-        view = state.view(shape)
+        view = StepView(state, shape)
         states_NKM = self.target_embedding.step(tokens_NK, view)
-        states_NKM = self.decoder.step(states_NKM, view, state.pool, attention)
-        state.positions_N[: shape.slots].add_(state.is_live_N[: shape.slots])
-        return states_NKM
+        return self.decoder.step(states_NKM, view, state.pool, attention)
 
     @property
     def has_likeliest_tokens(self) -> bool:
@@ -327,6 +347,7 @@ class Stack(nn.Module):
         layers = (Layer(config, causal=causal, has_source=has_source) for _ in range(depth))
         self.layers = cast(Sequence[Layer], nn.ModuleList(layers))
         self.norm = layer_norm(config) if config.final_norm else nn.Identity()
+        self.joined_sources: JoinedProjection | None = None
         self.is_biased = config.positions == "relative" and not self.is_recurrent
         if self.is_biased:
             self.relative_bias = nn.Embedding(config.relative_buckets, config.num_heads)
@@ -345,6 +366,21 @@ class Stack(nn.Module):
                 states = layer(states, view, encoder_output, maps)
         result: Tensor = self.norm(states)
         return result
+
+    def join_projections(self) -> None:
+        """See Transformer."""
+        for layer in self.layers:
+            if not self.is_recurrent:
+                layer.attention.joined = join(layer.attention.query, layer.attention.key_value)
+        self.joined_sources = join(*(layer.cross.key_value for layer in self.layers if layer.has_source))
+
+    def source_keys_values(self, states_NSM: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Keys and values of encoder states for each layer, (N, H, S, D) each."""
+        if self.joined_sources is None:
+            return [layer.cross.keys_values(states_NSM) for layer in self.layers]
+        together = self.joined_sources(states_NSM)
+        pairs = zip(self.layers, together, strict=True)
+        return [layer.cross.split_keys_values(own) for layer, own in pairs]
 
     def step(
         self, states_NKM: Tensor, view: StepView, pool: KeyValuePool, attention: list[Tensor] | None
@@ -497,7 +533,7 @@ class Layer(nn.Module):
         return self.feed_forward_residual.step(*stream, feed_forward, is_fused=is_fused)
 
     def _step_self(self, states_NKM: Tensor, view: StepView, pool: LayerPool) -> Tensor:
-        queries, (keys, values) = self.attention.queries(states_NKM), self.attention.keys_values(states_NKM)
+        queries, keys, values = self.attention.queries_keys_values(states_NKM)
         if (rotations_2N11D := view.rotations) is not None:
             queries, keys = rotate(queries, rotations_2N11D), rotate(keys, rotations_2N11D)
         if view.tables is not None:

@@ -25,8 +25,7 @@ from model.decoding.pytorch.slot_options import ActiveFeatures, SlotOptions
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import DecoderState, EncoderOutput, KeyValuePool, PositionTables, StepShape
 from model.network.slot_tensors import SlotTensors
-from model.network.triton_ops.greedy import GreedyTensors, record_greedy
-from model.network.triton_ops.vocabulary import Forbidden
+from model.network.triton_ops.greedy import Forbidden, GreedyTensors, record_greedy
 
 
 class Network(Protocol):
@@ -63,7 +62,7 @@ class Network(Protocol):
         """Logits (N, K, V) after one more token in every hypothesis; `attention` collects (N, K, S)."""
 
     def decode_states(self, tokens_NK: Tensor, state: DecoderState, shape: StepShape, /) -> Tensor:
-        """What `decode_step` projects to logits, (N, K, M)."""
+        """What `decode_step` projects to logits, (N, K, M); the caller has the slots advance."""
 
     @property
     def has_likeliest_tokens(self) -> bool:

@@ -23,7 +23,6 @@ from model.decoding.pytorch.torch_runner import TorchRunner, step_in_turn
 from model.decoding.runner import Interrupt, Progress
 from model.decoding.sentence import Sentence
 from model.network.decoder_state import StepShape
-from model.network.triton_ops.choice import is_step_fused
 
 _FEWEST_POSITIONS = 16
 _FEWEST_SLOTS = 8
@@ -146,7 +145,7 @@ class StaticRunner:
             there is memory for them.
         capacity: Longest source and translation in a fixed batch.
         never_produced: Target ids that no translation may contain, in addition to padding and BOS.
-        is_fused: Whether the Triton kernels compute the steps; None uses them on a GPU where they work.
+        is_fused: See DecoderState.
     """
 
     @torch.inference_mode()
@@ -160,12 +159,9 @@ class StaticRunner:
         widths: Collection[int],
         capacity: int,
         never_produced: Collection[int] = (),
-        is_fused: bool | None = None,
+        is_fused: bool = False,
     ) -> None:
         self._device = torch.device(device)
-        if is_fused is None:
-            with using(self._device):
-                is_fused = is_step_fused(network.config, self._device)
         self._encoder = SideEncoder(network, self._device)
         self._exact = TorchRunner(
             network,

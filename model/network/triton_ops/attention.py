@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.network.triton_ops.choice import operator
+from model.network.triton_ops import operator
 
 _BLOCK = 32
 Pool = tuple[Tensor, Tensor]

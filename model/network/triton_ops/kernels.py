@@ -104,6 +104,30 @@ def attend(
 
 
 @triton.jit
+def embed(
+    tokens_R: Pointer,
+    weight_VM: Pointer,
+    positions_N: Pointer,
+    added_CM: Pointer,
+    states_RM: Pointer,
+    scale: Number,
+    capacity: Number,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    HAS_ADDED: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+) -> None:
+    row, at_M = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK_M)
+    is_dim_M = at_M < DIM
+    token = tl.load(tokens_R + row)
+    states_M = tl.load(weight_VM + token * DIM + at_M, mask=is_dim_M, other=0.0).to(tl.float32) * scale
+    if HAS_ADDED:
+        position = tl.minimum(tl.load(positions_N + row // WIDTH), capacity - 1)
+        states_M += tl.load(added_CM + position * DIM + at_M, mask=is_dim_M, other=0.0).to(tl.float32)
+    tl.store(states_RM + row * DIM + at_M, states_M.to(states_RM.dtype.element_ty), mask=is_dim_M)
+
+
+@triton.jit
 def add_norm(
     stream_RM: Pointer,
     update_RM: Pointer,
@@ -193,7 +217,7 @@ def score_vocabulary(
     tl.store(totals_RB + at_RB, tl.sum(tl.exp(logits_RV - highest_R[:, None]), 1), mask=is_row_R)
     slot_R = at_R // WIDTH
     shortest_R = tl.load(shortest_N + slot_R * shortest_pitch, mask=is_row_R, other=0)
-    is_early_R = shortest_R > tl.load(positions_N + slot_R, mask=is_row_R, other=0)
+    is_early_R = shortest_R > tl.load(positions_N + slot_R, mask=is_row_R, other=0) + 1
     is_never_V = tl.load(is_never_V + at_V, mask=is_token_V, other=1) != 0
     is_forbidden_RV = is_never_V[None, :] | (is_early_R[:, None] & (at_V == eos)[None, :])
     scores_RV = tl.where(is_forbidden_RV, float("-inf"), logits_RV)
@@ -277,10 +301,12 @@ def record_greedy(
     tl.store(eos_log_probs_NK + row_K, log_prob_K, mask=is_open_K & is_eos_K)
     tl.store(ended_NK + row_K, has_ended_K, mask=is_open_K)
     tl.store(tokens_NK + row_K, token_K, mask=is_row_K)
-    past_K = row_K * capacity + position - 1
+    past_K = row_K * capacity + position
     tl.store(past_tokens_NKC + past_K, token_K, mask=is_row_K & is_live)
     tl.store(past_parents_NKC + past_K, at_K.to(tl.int64), mask=is_row_K & is_live)
     tl.store(past_log_probs_NKC + past_K, log_prob_K, mask=is_row_K & is_live)
+    position += is_live.to(tl.int64)
+    tl.store(positions_N + slot, position)
     num_broken = tl.sum((is_row_K & (log_prob_K != log_prob_K)).to(tl.int32), 0)
     num_open = tl.sum((has_ended_K == 0).to(tl.int32), 0)
     is_short = position < tl.load(longest_N + slot * longest_pitch)

@@ -254,6 +254,7 @@ def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.M
         def __init__(self, network: Transformer, device: str, **bounds: object) -> None:
             self.asked = (device, bounds["max_positions"], bounds["never_produced"])
             self.sizes = (bounds["max_rows"], bounds["widths"])
+            self.is_fused = bounds["is_fused"]
             self.is_warm = False
 
         def warm_up(self) -> None:
@@ -263,12 +264,14 @@ def test_a_gpu_gets_recorded_steps(checkpoint: Checkpoint, monkeypatch: pytest.M
     monkeypatch.setattr(
         "model.decoding.pytorch.device_memory.load_network", lambda checkpoint, *_: checkpoint.network()
     )
+    monkeypatch.setattr("model.decoding.pytorch.kernel_check.fuse_steps", lambda network, device: True)
     card = dataclasses.replace(checkpoint.card, decoding=DecodeOptions(beam_size=5))
     factory = torch_factory(dataclasses.replace(checkpoint, card=card), "cuda:1", "bfloat16")
     runner = cast(Recorder, factory.new_runner(2**16))
     assert runner.asked == ("cuda:1", 2**16, checkpoint.tokenizer.target_tag_ids)
     assert runner.sizes == (64, (1, 4, 5))
     assert runner.is_warm
+    assert runner.is_fused
     assert not factory.is_native
 
 

@@ -9,6 +9,7 @@ from model.network.decoder_state import (
     DecoderState,
     KeyValuePool,
     StepShape,
+    StepView,
     Strided,
 )
 from model.network.transformer import Transformer
@@ -86,7 +87,7 @@ def test_reorder_moves_no_key(state: DecoderState) -> None:
 
 def test_hypotheses_that_continue_one_parent_write_apart(state: DecoderState) -> None:
     state.reorder(torch.zeros(SLOTS, WIDTH, dtype=torch.int64), 2)
-    view = state.view(StepShape(SLOTS, 3, 5))
+    view = StepView(state, StepShape(SLOTS, 3, 5))
     assert len(view.written.unique()) == SLOTS * WIDTH
 
 

@@ -126,7 +126,8 @@ class BeamSearch(SlotTensors):
             covered_NKS[:, :, : step.attention_NKS.shape[2]].add_(step.attention_NKS * is_live_N11)
         totals_NC, parents_NC, tokens_NC = self._candidates(step)
         is_eos_NC = tokens_NC == self._eos_id
-        self._pool_finished(step, totals_NC, parents_NC, is_eos_NC)
+        divisor_N1 = length_divisor(step.positions_N + 1, step.options)[:, None]
+        self._pool_finished(step, totals_NC, parents_NC, is_eos_NC, divisor_N1)
         if step.features.phrases:
             picked_NK = is_eos_NC.int().argsort(dim=1, stable=True)[:, : self._beams]
             totals_NK = totals_NC.gather(1, picked_NK)
@@ -138,7 +139,7 @@ class BeamSearch(SlotTensors):
             self.phrases.advance(tokens_NK, parents_NK)
         if step.features.coverage:
             covered_NKS.copy_(torch.where(is_live_N11, take_rows(covered_NKS, parents_NK), covered_NKS))
-        scores_NK = totals_NK / length_divisor(step.positions_N + 1, step.options)[:, None]
+        scores_NK = totals_NK / divisor_N1
         if step.features.coverage:
             scores_NK = scores_NK + self._coverage_cost(step)
         log_probs_NK = _log_probs(step, parents_NK, tokens_NK)
@@ -166,12 +167,17 @@ class BeamSearch(SlotTensors):
         return totals_NC, parents_NC, tokens_NKC.flatten(1).gather(1, index_NC)
 
     def _pool_finished(
-        self, step: StepOutput, totals_NC: Tensor, parents_NC: Tensor, is_eos_NC: Tensor
+        self,
+        step: StepOutput,
+        totals_NC: Tensor,
+        parents_NC: Tensor,
+        is_eos_NC: Tensor,
+        divisor_N1: Tensor,
     ) -> None:
         pool_NKX = self._pool_NKX[: len(totals_NC)]
         totals_NK, parents_NK = totals_NC[:, : self._beams], parents_NC[:, : self._beams]
         is_finished_NK = is_eos_NC[:, : self._beams] & (totals_NK > -math.inf)
-        scores_NK = totals_NK / length_divisor(step.positions_N + 1, step.options)[:, None]
+        scores_NK = totals_NK / divisor_N1
         if step.features.coverage:
             scores_NK = scores_NK + self._coverage_cost(step).gather(1, parents_NK)
         scores_NK = scores_NK.masked_fill(~is_finished_NK, -math.inf)

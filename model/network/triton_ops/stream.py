@@ -1,6 +1,6 @@
-"""The addition to the residual stream and the norm after it, in one kernel.
+"""The embedding of a step, and the addition to the residual stream with the norm after it: a kernel each.
 
-Shapes: R rows, M model dim.
+Shapes: N slots, K hypotheses, C positions, V vocabulary, M model dim.
 """
 
 from typing import cast
@@ -9,7 +9,48 @@ import torch
 from torch import Tensor, nn
 
 from model.config import NormForm
-from model.network.triton_ops.choice import operator
+from model.network.triton_ops import operator
+
+
+def embed(
+    tokens_NK: Tensor, weight_VM: Tensor, scale: float, positions_N: Tensor, added_CM: Tensor | None
+) -> Tensor:
+    """The sum scale · weight[token] + added[position], (N, K, M).
+
+    Args:
+        tokens_NK: Tokens.
+        weight_VM: Their vectors.
+        scale: Factor of the vectors.
+        positions_N: Position of each slot; one beyond the last of `added_CM` counts as the last.
+        added_CM: What each position adds; None for nothing.
+    """
+    return _embed(tokens_NK, weight_VM, scale, positions_N, added_CM)
+
+
+@operator("embed(Tensor tokens, Tensor weight, float scale, Tensor positions, Tensor? added) -> Tensor")
+def _embed(
+    tokens_NK: Tensor, weight_VM: Tensor, scale: float, positions_N: Tensor, added_CM: Tensor | None
+) -> Tensor:
+    from triton import next_power_of_2
+
+    from model.network.triton_ops import kernels
+
+    dim = weight_VM.shape[1]
+    states_NKM = weight_VM.new_empty(*tokens_NK.shape, dim)
+    kernels.embed[(tokens_NK.numel(),)](
+        tokens_NK.contiguous(),
+        weight_VM,
+        positions_N,
+        weight_VM if added_CM is None else added_CM,
+        states_NKM,
+        scale,
+        1 if added_CM is None else len(added_CM),
+        DIM=dim,
+        WIDTH=tokens_NK.shape[1],
+        HAS_ADDED=added_CM is not None,
+        BLOCK_M=next_power_of_2(dim),
+    )
+    return states_NKM
 
 
 def add_norm(

@@ -1,19 +1,22 @@
-"""Each kernel and its reference in PyTorch on random tensors: at the start on a GPU, in tests, in benchmarks.
+"""⑤ Whether a GPU computes steps by Triton kernels: each is first compared with PyTorch on random tensors.
 
 Shapes: N slots, K hypotheses, R rows (slots × hypotheses), H heads, D head dim, C positions, S source
 positions, P KV slots, M model dim.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import get_args
 
 import torch
 from torch import Tensor
 
 from model.config import NormForm, TransformerConfig
+from model.decoding.pytorch.device_use import using
 from model.network.layers import FeedForward, layer_norm
+from model.network.transformer import Transformer
 from model.network.triton_ops.attention import (
     BlockTables,
     Pool,
@@ -21,9 +24,16 @@ from model.network.triton_ops.attention import (
     attend_to_source,
     reference_attention,
 )
-from model.network.triton_ops.greedy import GreedyTensors, record_by_parts, record_greedy
-from model.network.triton_ops.norm import add_norm
-from model.network.triton_ops.vocabulary import Forbidden, likeliest_tokens
+from model.network.triton_ops.greedy import (
+    Forbidden,
+    GreedyTensors,
+    likeliest_tokens,
+    record_by_parts,
+    record_greedy,
+)
+from model.network.triton_ops.stream import add_norm, embed
+
+logger = logging.getLogger(__name__)
 
 # Rounding of an update, a stream and a result of magnitude 4.
 _TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.07}
@@ -52,6 +62,40 @@ Compute = Callable[[], tuple[Tensor, ...]]
 """Returns what is compared."""
 
 
+def fuse_steps(network: Transformer, device: torch.device) -> bool:
+    """Have a GPU decode with fewer kernels, if they work there and support the network.
+
+    Returns:
+        Whether steps may use the Triton kernels.
+    """
+    with using(device):
+        if network.config.positions == "relative_vectors" or not kernels_work(device):
+            return False
+        network.join_projections()
+    return True
+
+
+@cache
+def kernels_work(device: torch.device) -> bool:
+    """Whether the kernels run on a device and compute what PyTorch does; the log says once why they do not.
+
+    The first call on a GPU compiles the kernels for small tensors, in some seconds.
+    """
+    if device.type != "cuda":
+        return False
+    try:
+        for dtype in _TOLERANCE:
+            require_agreement(device, dtype)
+    except Exception as reason:  # whatever it is, PyTorch can do without the kernels
+        logger.warning(
+            "decoder steps on %s use no Triton kernels: %s: %s", device, type(reason).__name__, reason
+        )
+        return False
+    logger.info("decoder steps on %s use Triton kernels", device)
+    return True
+
+
+@torch.inference_mode()
 def require_agreement(device: torch.device, dtype: torch.dtype, sizes: Sizes | None = None) -> None:
     """Compare every kernel with its reference.
 
@@ -67,7 +111,7 @@ def require_agreement(device: torch.device, dtype: torch.dtype, sizes: Sizes | N
 
 def checks(device: torch.device, dtype: torch.dtype, sizes: Sizes) -> Mapping[str, tuple[Compute, Compute]]:
     """For each kernel by name: what computes by it, and what computes the same in PyTorch."""
-    parts = _attentions, _norms, _feed_forwards, _vocabularies, _records
+    parts = _attentions, _embeddings, _norms, _feed_forwards, _vocabularies, _records
     return dict(each for part in parts for each in part(device, dtype, sizes))
 
 
@@ -137,12 +181,33 @@ def _attentions(
         joined = reference_attention(queries_RHD, pool, lists_RS, is_seen_RS, None, scale)
         return (joined.where(is_live_R1, 0),)
 
-    unbiased = BlockTables(**{f.name: getattr(tables, f.name) for f in fields(tables)} | {"bias_HC": None})
+    unbiased = replace(tables, bias_HC=None)
     yield "attend_to_self", (partial(to_self, unbiased), partial(to_self_by_parts, None))
     yield "attend_to_self, biased", (partial(to_self, tables), partial(to_self_by_parts, tables.bias_HC))
     yield (
         "attend_to_source",
         (lambda: (seen(attend_to_source(queries_RHD, pool, tables, scale)),), to_source_by_parts),
+    )
+
+
+def _embeddings(
+    device: torch.device, dtype: torch.dtype, sizes: Sizes
+) -> Iterator[tuple[str, tuple[Compute, Compute]]]:
+    random = torch.Generator().manual_seed(6)
+    dim, shape = sizes.heads * sizes.head_dim, (len(sizes.lengths), sizes.width)
+    weight_VM, added_CM = (
+        torch.randn(rows, dim, generator=random).to(device, dtype) for rows in (sizes.vocabulary, 5)
+    )
+    tokens_NK = torch.randint(0, sizes.vocabulary, shape, generator=random).to(device)
+    positions_N = torch.arange(len(sizes.lengths), device=device) + 3
+    added_N1M = added_CM[positions_N.clamp_max(4), None]
+    compute = partial(embed, tokens_NK, weight_VM)
+    yield (
+        "embed",
+        (
+            lambda: (compute(1.5, positions_N, added_CM), compute(1.0, positions_N, None)),
+            lambda: (weight_VM[tokens_NK] * 1.5 + added_N1M, weight_VM[tokens_NK]),
+        ),
     )
 
 
@@ -182,7 +247,7 @@ def _vocabularies(
         is_never_V=at_V % 5 == 1,
         eos_id=2,
         shortest_N=torch.stack([at_N % 2 * 4, at_N], 1)[:, 0],
-        positions_N=torch.full((slots,), 3, device=device),
+        positions_N=torch.full((slots,), 2, device=device),
     )
 
     def scores(bias_V: Tensor | None) -> Tensor:
@@ -214,16 +279,17 @@ def _records(
     random = torch.Generator().manual_seed(4)
     slots, width = len(sizes.lengths), sizes.width
     shape, table = (slots, width), (slots, width, sizes.capacity + 1)
-    positions_N = torch.tensor(sizes.lengths, device=device) + 1
+    lengths_N, at_N = torch.tensor(sizes.lengths, device=device), torch.arange(slots, device=device)
+    is_live_N, positions_N = lengths_N >= 0, lengths_N.clamp_min(0)
     chosen_NK = torch.randint(0, 3, shape, generator=random).to(device)
     log_probs_NK = torch.randn(shape, generator=random).to(device)
     log_probs_NK[0, 0], log_probs_NK[-1, -1] = torch.nan, -torch.inf
 
     def record(compute: Callable[[GreedyTensors, Tensor, Tensor, int], None]) -> tuple[Tensor, ...]:
         tensors = GreedyTensors(
-            positions_N=positions_N,
-            longest_N=torch.stack([positions_N + 1, positions_N], 1)[:, 0],
-            is_live_N=positions_N > 0,
+            positions_N=positions_N.clone(),
+            longest_N=torch.stack([positions_N + 1 + at_N % 2, positions_N], 1)[:, 0],
+            is_live_N=is_live_N.clone(),
             has_ended_NK=torch.arange(slots * width, device=device).view(shape) % 3 == 1,
             totals_NK=torch.ones(shape, device=device),
             lengths_NK=torch.ones(shape, dtype=torch.int64, device=device),
