@@ -52,7 +52,7 @@ SOAK_SECONDS ?= 600
 # Compiles the network for this kind of processor, once; without a compiler it says so, and decoding uses PyTorch.
 BUILD_NATIVE := $(BIN)/python -m model.native.build || true
 
-.PHONY: help serve test explore objectives check sanitize train-demo bench goals load soak clean
+.PHONY: help serve test explore objectives check sanitize image train-demo bench goals load soak clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -97,6 +97,9 @@ endef
 sanitize: $(DEVELOP_READY) ## Run the native library's tests under AddressSanitizer, UBSan and ThreadSanitizer; needs g++
 	$(call sanitize,-fsanitize=address$(COMMA)undefined -fno-sanitize-recover=undefined,asan ubsan,not memory and not build)
 	$(call sanitize,-fsanitize=thread,tsan,runners_on_several_threads)
+
+image: ## Build the image for a CPU and check that it serves; needs docker or podman
+	@deploy/check_image.sh
 
 train-demo: $(DEVELOP_READY) ## Train the Transformer of Dive into Deep Learning, in a minute or two; translate, score, draw
 	@$(BUILD_NATIVE)
