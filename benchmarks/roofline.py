@@ -24,7 +24,7 @@ from benchmarks.harness.texts import random_sentences
 from benchmarks.harness.timing import median, take_turns, timed
 from model.config import TransformerConfig
 from model.request import DecodeOptions
-from model.training.report.utilisation import SIDES, measured_peak, wait_for
+from model.training.optimisation.measurements import SIDES, measured_peak, wait_for
 
 _SHORT, _LONG = 4, 28
 _SENTENCES = 32

@@ -39,9 +39,9 @@ from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, plan_epoch
 from model.training.data.dataset import Lengths
 from model.training.distributed.device import tune_cpu
+from model.training.optimisation.measurements import measured_peak, operations_of_batch, wait_for
 from model.training.optimisation.optimiser import build_optimiser
 from model.training.optimisation.step import Updater, autocast, sequence_loss
-from model.training.report.utilisation import measured_peak, operations_of_batch, wait_for
 
 WARM_UP = 2
 """Batches that are trained on before any is timed."""
@@ -87,7 +87,7 @@ class _DragomanTrainer:
         self.precision = precision
         self._network = copy.deepcopy(network).to(device)
         run = RunConfig(max_steps=1, precision=precision, compile=compiled)
-        self._updater = Updater(self._network, network.config, TrainConfig(corpora=(), run=run), device)
+        self._updater = Updater(self._network, TrainConfig(corpora=(), run=run), device)
 
     @torch.inference_mode()
     def cross_entropy(self, batch: Batch) -> float:

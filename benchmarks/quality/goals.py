@@ -26,13 +26,12 @@ from model.cli.tune import LENGTH_PENALTIES
 from model.evaluation.scores import score_translations
 from model.evaluation.tuning import keep_best_search, searches, translate_with, try_searches
 from model.training.config.data import CorpusConfig
-from model.training.config.files import load_train_config, merged, paths
-from model.training.config.train_config import TrainConfig
+from model.training.config.train_config import TrainConfig, load_train_config, merged, paths
+from model.training.data.corpus import held_out_texts
 from model.training.distributed.device import tuned_cpu
-from model.training.report.provenance import plain_config
 from model.training.run import open_run
 from model.training.run_folder.folder import RunFolder
-from model.training.validation.validator import held_out_texts
+from model.training.run_folder.provenance import plain_config
 from model.translation.translator import Translator
 
 ROOT = Path(__file__).parents[2]

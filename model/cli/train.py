@@ -16,8 +16,7 @@ import click
 from model.cli.main import Failure
 from model.config import FORMER_FIELDS, TransformerConfig
 from model.training.config.fields import choices, field_docs, value_kinds
-from model.training.config.files import load_train_config
-from model.training.config.train_config import FROM_THE_TOKENIZER, LISTS, TrainConfig
+from model.training.config.train_config import FROM_THE_TOKENIZER, LISTS, TrainConfig, load_train_config
 from model.training.distributed import is_distributed
 
 if TYPE_CHECKING:

@@ -136,7 +136,7 @@ def _text(
     source_file: str, reference_file: str | None, limit: int | None, card: "ModelCard", languages: Languages
 ) -> "HeldOut":
     from model.training.config.data import CorpusConfig
-    from model.training.validation.validator import held_out_texts
+    from model.training.data.corpus import held_out_texts
 
     # These codes only name the columns; the languages are detected afterwards.
     columns = CorpusConfig(
@@ -151,8 +151,7 @@ def _texts(corpora: Sequence[tuple[str, str]], limit: int | None, card: "ModelCa
     """Reads the directions of tab-separated files that the checkpoint translates."""
     from model.text.languages import are_exchanged
     from model.training.config.data import CorpusConfig
-    from model.training.data.corpus import read_pairs
-    from model.training.validation.validator import held_out_texts
+    from model.training.data.corpus import held_out_texts, read_pairs
 
     columns = []
     for pair, file in corpora:

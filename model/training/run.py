@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,18 +18,17 @@ from model.training.config.train_config import TrainConfig, require_one_vocabula
 from model.training.data.batches import BatchStream
 from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data, with_held_out_text
-from model.training.distributed.device import choose_device, require_batches_for_all, require_precision
+from model.training.distributed.device import choose_device, require_batches_for_all
 from model.training.distributed.world import SINGLE_PROCESS, World
+from model.training.optimisation.measurements import measured_peak
 from model.training.optimisation.step import Updater
-from model.training.report.provenance import RunDescription, describe_data
-from model.training.report.utilisation import measured_peak
 from model.training.run_folder.folder import FolderLock, RunFolder, lock_folder
+from model.training.run_folder.provenance import RunDescription, describe_data
 from model.training.run_folder.resume_checks import is_resumable
 from model.training.run_folder.state import seed_everything
 from model.training.run_folder.writer import RunWriter
 from model.training.trainer import EndReason, Hook, Trainer
-from model.training.validation.decoder import new_decoder
-from model.training.validation.validator import Validator
+from model.training.validation import Validator, new_decoder
 from model.training.warm_start import require_start, start_from
 
 logger = logging.getLogger(__name__)
@@ -67,36 +66,33 @@ class Run:
         An interrupted run writes no report, because the process may be killed at any moment.
 
         Raises:
-            TrainingError: As Trainer.run.
+            TrainingError: As Trainer.run, or if the folder cannot be written to.
         """
-        with self._closing():
+        try:
             try:
                 reason = self.trainer.run()
             except DivergenceError:
                 self._finish("divergence")
                 raise
             self._finish(reason)
+        except OSError as error:
+            reason_why = error.strerror or str(error)
+            kept = "what was saved before is kept, continue it with --resume"
+            raise TrainingError(f"cannot write to {self.folder.root}: {reason_why}; {kept}") from error
+        finally:
+            self._close()
         return reason
 
     def _finish(self, ended_by: str) -> None:
         if self.writer is not None:
             self.writer.finish(self.trainer.position, ended_by)
 
-    @contextmanager
-    def _closing(self) -> Iterator[None]:
-        """Close files and threads at the end; an OSError becomes a TrainingError that names the folder."""
-        try:
-            yield
-        except OSError as error:
-            reason = error.strerror or str(error)
-            kept = "what was saved before is kept, continue it with --resume"
-            raise TrainingError(f"cannot write to {self.folder.root}: {reason}; {kept}") from error
-        finally:
-            self.batches.close()
-            if self.writer is not None:
-                self.writer.close()
-            if self.lock is not None:
-                self.lock.release()
+    def _close(self) -> None:
+        self.batches.close()
+        if self.writer is not None:
+            self.writer.close()
+        if self.lock is not None:
+            self.lock.release()
 
 
 def open_run(
@@ -120,65 +116,52 @@ def open_run(
     folder = RunFolder(Path(config.run.folder))
     world.require_same("configuration", json.dumps(config.to_dict()))
     require_batches_for_all(config, world)
-    device = choose_device(config.run.device, world)
-    require_precision(config.run.precision, device)
-    is_new = not folder.root.exists()
-    with ExitStack() as undo:
-        lock = lock_folder(folder) if world.is_first else None
-        if lock is not None:
-            if is_new:
-                undo.callback(folder.remove_unused)
-            undo.callback(lock.release)
+    device = choose_device(config.run, world)
+    with _locked(folder, world) as lock:
         resuming = bool(world.all_max(is_resumable(folder, config, resume) if world.is_first else False))
         if config.run.start_from is not None and not resuming:
             require_start(Path(config.run.start_from), config.network)
         seed_everything(config.run.seed)
-        data = _shared_data(config, folder, world, resuming=resuming)
-        shape = network_config(config, data.tokenizer)
-        network = _first_network(config, shape, data.tokenizer, resuming=resuming).to(device)
+        data = prepare_data(config, folder, keep_tokenizer=resuming, world=world)
+        world.require_same("data", json.dumps(data.fingerprints))
+        network = _first_network(config, data.tokenizer, resuming=resuming).to(device)
         world.broadcast(list(network.parameters()))
-        batches = _batches(config, data, device, world)
-        peak = measured_peak(device, config.run.precision)
-        validator = _validator(config, shape, data, device, world)
-        writer = None
-        if world.is_first:
-            described = RunDescription(
-                config=config,
-                data=_described_data(config, data),
-                device=device,
-                processes=world.size,
-                peak=peak,
-            )
-            writer = RunWriter(folder, described, shape=shape, text=data.fingerprints, resuming=resuming)
-        logger.info("%s parameters on %s", f"{network.num_parameters():,}", device)
-        trainer = Trainer(
-            config,
-            Updater(network, shape, config, device, world),
-            batches,
-            validator=validator,
-            writer=writer,
-            hook=hook,
-            world=world,
-            peak=peak * world.size,
-        )
+        run = _assembled(config, folder, data, network, lock, hook=hook, world=world, resuming=resuming)
         if resuming:
-            trainer.resume()
-            world.require_same("saved state", str(trainer.position))
-            logger.info("resuming at step %d", trainer.position.step)
-        if writer is not None:
-            writer.write_config()
-        undo.pop_all()
-    return Run(
-        config=config,
-        folder=folder,
-        data=data,
-        network=network,
-        batches=batches,
-        validator=validator,
-        trainer=trainer,
-        writer=writer,
-        lock=lock,
-    )
+            run.trainer.resume()
+            world.require_same("saved state", str(run.trainer.position))
+            logger.info("resuming at step %d", run.trainer.position.step)
+        if run.writer is not None:
+            run.writer.write_config()
+    return run
+
+
+@contextmanager
+def _locked(folder: RunFolder, world: World) -> Iterator[FolderLock | None]:
+    """Lock the folder; after an error it is unlocked, and removed if it is new and holds nothing."""
+    if not world.is_first:
+        yield None
+        return
+    is_new = not folder.root.exists()
+    lock = lock_folder(folder)
+    try:
+        yield lock
+    except BaseException:
+        lock.release()
+        if is_new:
+            folder.remove_unused()
+        raise
+
+
+def _first_network(config: TrainConfig, tokenizer: Tokenizer, *, resuming: bool) -> Transformer:
+    """The network with its first weights, random or from a checkpoint."""
+    network = Transformer(network_config(config, tokenizer))
+    origin = config.run.start_from
+    if origin is not None and not resuming:
+        known = start_from(Path(origin), network, tokenizer)
+        size = tokenizer.target_vocab_size
+        logger.info("starting from %s, which knows %d of the %d pieces", origin, known, size)
+    return network
 
 
 def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConfig:
@@ -200,39 +183,20 @@ def network_config(config: TrainConfig, tokenizer: Tokenizer) -> TransformerConf
     return shape
 
 
-def _shared_data(config: TrainConfig, folder: RunFolder, world: World, *, resuming: bool) -> PreparedData:
-    """The data, which all processes prepare together."""
-    data = prepare_data(config, folder, keep_tokenizer=resuming, world=world)
-    world.require_same("data", json.dumps(data.fingerprints))
-    return data
-
-
-def _described_data(config: TrainConfig, data: PreparedData) -> dict[str, object]:
-    return {
-        "train": describe_data(config.corpora),
-        "validation": describe_data(config.validation_corpora),
-        "pairs_kept": data.pairs.index.kept,
-        "pairs_dropped": data.pairs.index.dropped,
-        "copies_added": data.pairs.index.augmented,
-    }
-
-
-def _first_network(
-    config: TrainConfig, shape: TransformerConfig, tokenizer: Tokenizer, *, resuming: bool
-) -> Transformer:
-    """The network with its first weights, random or from a checkpoint."""
-    network = Transformer(shape)
-    origin = config.run.start_from
-    if origin is not None and not resuming:
-        known = start_from(Path(origin), network, tokenizer)
-        logger.info(
-            "starting from %s, which knows %d of the %d pieces", origin, known, shape.target_vocab_size
-        )
-    return network
-
-
-def _batches(config: TrainConfig, data: PreparedData, device: torch.device, world: World) -> BatchStream:
-    return BatchStream(
+def _assembled(
+    config: TrainConfig,
+    folder: RunFolder,
+    data: PreparedData,
+    network: Transformer,
+    lock: FolderLock | None,
+    *,
+    hook: Hook | None,
+    world: World,
+    resuming: bool,
+) -> Run:
+    """The run with its batches, validator, writer and trainer, before any state is restored."""
+    device = network.output.weight.device
+    batches = BatchStream(
         data.pairs,
         config.batches,
         seed=config.run.seed,
@@ -241,10 +205,40 @@ def _batches(config: TrainConfig, data: PreparedData, device: torch.device, worl
         dropout=PieceDropouts.of(data.tokenizer, config.batches, seed=config.run.seed),
         device=device,
     )
+    peak = measured_peak(device, config.run.precision)
+    logger.info("%s parameters on %s", f"{network.num_parameters():,}", device)
+    validator = _validator(config, data, network.config, device, world)
+    writer = None
+    if world.is_first:
+        described = RunDescription(
+            config=config, data=_described(config, data), device=device, processes=world.size, peak=peak
+        )
+        writer = RunWriter(folder, described, shape=network.config, text=data.fingerprints, resuming=resuming)
+    trainer = Trainer(
+        config,
+        Updater(network, config, device, world),
+        batches,
+        validator=validator,
+        writer=writer,
+        hook=hook,
+        world=world,
+        peak=peak * world.size,
+    )
+    return Run(
+        config=config,
+        folder=folder,
+        data=data,
+        network=network,
+        batches=batches,
+        validator=validator,
+        trainer=trainer,
+        writer=writer,
+        lock=lock,
+    )
 
 
 def _validator(
-    config: TrainConfig, shape: TransformerConfig, data: PreparedData, device: torch.device, world: World
+    config: TrainConfig, data: PreparedData, shape: TransformerConfig, device: torch.device, world: World
 ) -> Validator | None:
     if not data.held_out:
         return None
@@ -258,3 +252,13 @@ def _validator(
         precision=config.run.precision,
         world=world,
     )
+
+
+def _described(config: TrainConfig, data: PreparedData) -> dict[str, object]:
+    return {
+        "train": describe_data(config.corpora),
+        "validation": describe_data(config.validation_corpora),
+        "pairs_kept": data.pairs.index.kept,
+        "pairs_dropped": data.pairs.index.dropped,
+        "copies_added": data.pairs.index.augmented,
+    }

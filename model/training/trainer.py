@@ -12,9 +12,9 @@ from model.errors import DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import BatchStream
 from model.training.distributed.world import SINGLE_PROCESS, World
-from model.training.optimisation.step import Update, Updater
-from model.training.optimisation.weight_averages import WeightAverages
-from model.training.report.progress import Measurements
+from model.training.optimisation.measurements import Measurements, Update
+from model.training.optimisation.optimiser import WeightAverages
+from model.training.optimisation.step import Updater
 from model.training.run_folder.folder import RunFolder
 from model.training.run_folder.state import (
     Position,
@@ -23,7 +23,7 @@ from model.training.run_folder.state import (
     restore_random_state,
 )
 from model.training.run_folder.writer import RunWriter
-from model.training.validation.validator import EarlyStopping, Validator
+from model.training.validation import EarlyStopping, Validator
 
 EndReason = Literal["max_steps", "max_minutes", "max_epochs", "early_stopping", "interrupted"]
 _END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
@@ -88,7 +88,7 @@ class Trainer:
             TrainingError: If a state cannot be saved.
             CheckpointError: If a checkpoint cannot be written.
         """
-        with nullcontext() if self._writer is None else self._writer.progress:
+        with nullcontext() if self._writer is None else self._writer.progress.shown():
             if self.position.step == 0:
                 self.save()
             elif self._is_due(self._config.validation.every) and not self._is_validated:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from model.training.config.files import load_train_config
-from model.training.config.train_config import TrainConfig
+from model.training.config.train_config import TrainConfig, load_train_config
 from tests.embedded import RECIPE, ROOT
 
 FILES = (RECIPE / "first.toml", RECIPE / "second.toml")

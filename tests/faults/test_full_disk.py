@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from model.checkpoint.folder import load_checkpoint
-from model.training.report.log import RunLog
 from model.training.run import open_run
+from model.training.run_folder.log import RunLog
 from model.training.run_folder.state import load_run_state
 from tests.app.remote import ROOT
 from tests.model.training.tiny_runs import tiny_run
@@ -49,7 +49,7 @@ def test_the_last_good_state_and_checkpoint_stay_whole(tmp_path: Path) -> None:
     (tmp_path / "finished").mkdir()
     run = open_run(tiny_run(tmp_path / "finished"))
     run.run()
-    RunLog(run.folder.log).record("note", 8, {"text": "longer than all that is written before it" * 250})
+    RunLog(run.folder).record("note", 8, {"text": "longer than all that is written before it" * 250})
     finished = files_of(tmp_path / "finished/run")
     folders = [shutil.copytree(tmp_path / "finished", tmp_path / str(n)) for n in range(len(VICTIMS))]
     # The log is appended to; other files are written anew.

@@ -1,8 +1,13 @@
-"""Every value of a training run in one tree, from plain values and back to them."""
+"""Every value of a training run in one tree: from TOML files, options and plain values, and back to them."""
 
+import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
 from typing import Any, Self, cast
 
 from model.checkpoint.card import ModelCard
@@ -24,7 +29,7 @@ from model.training.config.run import CardConfig, RunConfig, ValidationConfig
 from model.training.optimisation.schedule import Schedule
 from model.validators import require
 
-Values = Mapping[str, Any]
+Values = dict[str, Any]
 
 FROM_THE_TOKENIZER = (
     "source_vocab_size",
@@ -38,6 +43,7 @@ FROM_THE_TOKENIZER = (
 """Fields of TransformerConfig that the tokenizer sets."""
 
 LISTS = ("corpora", "validation_corpora")
+_PATHS = ("path", "target_path", "reuse", "folder", "start_from")
 _DECODING = {field.name for field in dataclasses.fields(DecodeOptions)}
 
 
@@ -51,7 +57,7 @@ class NetworkConfig:
     """
 
     preset: str = "small"
-    overrides: Values = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         fields = [f.name for f in dataclasses.fields(TransformerConfig)] + list(FORMER_FIELDS)
@@ -182,7 +188,7 @@ class TrainConfig:
         return values
 
     @classmethod
-    def from_dict(cls, values: Values) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The configuration in a dictionary of the shape of the TOML file.
 
         Raises:
@@ -201,7 +207,7 @@ class TrainConfig:
 
 def _corpora(name: str, entries: object) -> tuple[CorpusConfig, ...]:
     require(isinstance(entries, Sequence) and not isinstance(entries, str), name, "a list of tables", entries)
-    return tuple(build(CorpusConfig, e, f"{name}[{i}]") for i, e in enumerate(cast(list[Values], entries)))
+    return tuple(build(CorpusConfig, e, f"{name}[{i}]") for i, e in enumerate(cast(list[object], entries)))
 
 
 def _network(*, preset: str = "small", **overrides: object) -> NetworkConfig:
@@ -216,3 +222,61 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def load_train_config(files: Sequence[Path], options: Mapping[str, Any]) -> TrainConfig:
+    """Merge the files in their order, then the options.
+
+    Later values replace earlier ones one by one, lists of corpora completely. Paths in a file are relative to
+    that file, paths in options to the working directory.
+
+    Args:
+        files: TOML files, complete only together.
+        options: In the shape of a file: sections of values, and lists of corpora.
+
+    Raises:
+        ConfigError: If a file cannot be read, or as TrainConfig.from_dict.
+    """
+    values: Values = {}
+    for file in files:
+        added = _read_toml(file)
+        for table, name in paths(added):
+            table[name] = str(_tidy(file.parent / table[name]))
+        values = merged(values, added)
+    return TrainConfig.from_dict(merged(values, options))
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
+    """A copy of `values` with `changes` merged into its tables."""
+    result = copy.deepcopy(dict(values))
+    for name, change in changes.items():
+        earlier = result.get(name)
+        if isinstance(earlier, Mapping) and isinstance(change, Mapping):
+            result[name] = merged(earlier, change)
+        else:
+            result[name] = copy.deepcopy(change)
+    return result
+
+
+def paths(values: Values) -> Iterator[tuple[Values, str]]:
+    """The table and the name of each path in a configuration; empty paths are left out, and refused later."""
+    lists = [values[name] for name in LISTS if isinstance(values.get(name), list)]
+    for table in (*chain(*lists), values.get("vocabulary"), values.get("run")):
+        for name in _PATHS if isinstance(table, dict) else ():
+            if isinstance(table.get(name), str) and table[name]:
+                yield table, name
+
+
+def _read_toml(file: Path) -> Values:
+    try:
+        with file.open("rb") as opened:
+            return tomllib.load(opened)
+    except (OSError, ValueError) as error:  # TOML and UTF-8 errors are ValueErrors
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError("config", f"a readable TOML file ({reason})", str(file)) from error
+
+
+def _tidy(path: Path) -> Path:
+    """The path without `..`, unless a symbolic link makes that another file."""
+    tidy = Path(os.path.normpath(path))
+    return tidy if tidy.resolve() == path.resolve() else path

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from model.errors import CorpusError
+from model.evaluation.text import HeldOut
 from model.files import decoded_lines
 from model.text.languages import canonical_code
 from model.training.config.data import CorpusConfig, CorpusFormat
@@ -58,6 +59,23 @@ def read_pairs(config: CorpusConfig) -> Iterator[SentencePair]:
             yield pair
     if is_empty:
         raise CorpusError(f"{config.path}: empty, no sentence pair to read")
+
+
+def held_out_texts(corpora: Sequence[CorpusConfig], max_sentences: int) -> tuple[HeldOut, ...]:
+    """The validation corpora by direction, at most `max_sentences` each (0 takes all)."""
+    texts: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for corpus in corpora:
+        pairs = list(islice(read_pairs(corpus), max_sentences or None))
+        for direction in corpus.directions:
+            is_forward = direction[0] == corpus.source_language
+            sides = pairs if is_forward else [(target, source) for source, target in pairs]
+            kept = texts.setdefault(direction, [])
+            kept.extend(sides)
+            del kept[max_sentences or len(kept) :]
+    return tuple(
+        HeldOut(*direction, tuple(s for s, _ in sides), tuple(t for _, t in sides))
+        for direction, sides in texts.items()
+    )
 
 
 def is_held_out(pair: SentencePair) -> bool:

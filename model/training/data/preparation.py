@@ -15,14 +15,13 @@ from model.training.config.data import BatchConfig, CleaningConfig, CorpusConfig
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch, BatchStream
 from model.training.data.cleaning import CleaningReport, named_counts
-from model.training.data.corpus import read_pairs
+from model.training.data.corpus import held_out_texts, read_pairs
 from model.training.data.dataset import PairDataset
 from model.training.data.dataset_builder import data_fingerprint, prepare
 from model.training.data.tokenisation import directed_sentences
 from model.training.data.vocabulary import train_tokenizer
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.run_folder.folder import RunFolder
-from model.training.validation.validator import held_out_texts
 
 logger = logging.getLogger(__name__)
 

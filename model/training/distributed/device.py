@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from model.network.cuda import choose_attention_kernels
-from model.training.config.run import Precision
+from model.training.config.run import RunConfig
 from model.training.config.train_config import TrainConfig
 from model.training.distributed.world import World
 from model.validators import require
@@ -31,27 +31,19 @@ def require_batches_for_all(config: TrainConfig, world: World) -> None:
         logger.warning("%d batches an update leave some of %d processes waiting", batches, world.size)
 
 
-def choose_device(name: str, world: World) -> torch.device:
+def choose_device(run: RunConfig, world: World) -> torch.device:
     """The device that the configuration names; with several processes, the one of this process.
 
     Raises:
-        ConfigError: If there is no such device here.
+        ConfigError: If there is no such device here, or it cannot train in `run.precision`.
     """
     has_cuda = torch.cuda.is_available()
-    require(name != "cuda" or has_cuda, "run.device", "auto or cpu where there is no GPU", name)
-    device = world.device("cuda" if has_cuda and name != "cpu" else "cpu")
+    require(run.device != "cuda" or has_cuda, "run.device", "auto or cpu where there is no GPU", run.device)
+    device = world.device("cuda" if has_cuda and run.device != "cpu" else "cpu")
+    fits = run.precision != "float16" or device.type == "cuda"
+    require(fits, "run.precision", "float32 or bfloat16 on a CPU", run.precision)
     choose_attention_kernels(device)
     return device
-
-
-def require_precision(precision: Precision, device: torch.device) -> None:
-    """Refuse a precision that the device cannot train in.
-
-    Raises:
-        ConfigError: Naming `run.precision`.
-    """
-    fits = precision != "float16" or device.type == "cuda"
-    require(fits, "run.precision", "float32 or bfloat16 on a CPU", precision)
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4

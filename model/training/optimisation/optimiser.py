@@ -1,5 +1,6 @@
-"""ⓔ AdamW, and which weights decay."""
+"""ⓔ AdamW, which weights decay, and averages of the weights over several steps."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -37,3 +38,69 @@ def build_optimiser(network: nn.Module, config: OptimisationConfig) -> torch.opt
         eps=config.epsilon,
         fused=True,
     )
+
+
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
+    """The network's weights by name; a tied weight has its first name only."""
+    return {name: weight.detach() for name, weight in network.named_parameters()}
+
+
+class WeightAverages:
+    """An exponential moving average, and the mean of the last snapshots; each can be off.
+
+    Args:
+        network: Its weights are averaged.
+        config: `ema_decay` and `average_last`.
+    """
+
+    def __init__(self, network: nn.Module, config: OptimisationConfig) -> None:
+        self._weights = weights_of(network)
+        self._decay = config.ema_decay
+        self._window = config.average_last
+        self._average = {n: w.clone() for n, w in self._weights.items()} if self._decay else {}
+        self._snapshots: list[dict[str, Tensor]] = []
+
+    @torch.no_grad()
+    def follow(self, step: int) -> None:
+        """Move the average towards the weights of this step (counted from 1).
+
+        The decay of early steps is (1 + step) / (10 + step), so that the initial weights are forgotten soon.
+        """
+        if self._average:
+            decay = min(self._decay, (1 + step) / (10 + step))
+            torch._foreach_lerp_(list(self._average.values()), list(self._weights.values()), 1 - decay)
+
+    @torch.no_grad()
+    def take_snapshot(self) -> None:
+        """Add the moving average, or else the weights, to the last snapshots."""
+        if self._window:
+            weights = self._average or self._weights
+            self._snapshots.append({name: weight.clone() for name, weight in weights.items()})
+            del self._snapshots[: -self._window]
+
+    def current(self) -> dict[str, Tensor]:
+        """A copy of the averaged weights."""
+        if self._snapshots:
+            first, *rest = self._snapshots
+            count = len(rest) + 1
+            return {n: torch.stack([w, *(s[n] for s in rest)]).sum(0) / count for n, w in first.items()}
+        return {n: w.clone() for n, w in (self._average or self._weights).items()}
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Everything to save, by name."""
+        tensors = {f"average.{name}": weight for name, weight in self._average.items()}
+        for i, snapshot in enumerate(self._snapshots):
+            tensors |= {f"snapshot.{i}.{name}": weight for name, weight in snapshot.items()}
+        return tensors
+
+    @torch.no_grad()
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore what `state_tensors` returned."""
+        for name, weight in self._average.items():
+            weight.copy_(tensors[f"average.{name}"])
+        self._snapshots = []
+        while f"snapshot.{len(self._snapshots)}.{next(iter(self._weights))}" in tensors:
+            prefix = f"snapshot.{len(self._snapshots)}."
+            self._snapshots.append(
+                {n: tensors[prefix + n].to(w.device, copy=True) for n, w in self._weights.items()}
+            )

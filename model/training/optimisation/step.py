@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -10,37 +9,15 @@ from torch import Tensor, nn
 
 from model.config import TransformerConfig
 from model.errors import DivergenceError
+from model.network.transformer import Transformer
 from model.training.config.run import Precision
 from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch
 from model.training.distributed.world import SINGLE_PROCESS, World
+from model.training.optimisation.measurements import Update, operations_of_batch
 from model.training.optimisation.objective import Smoothing, SummedLoss, label_smoothed_loss, r_drop_loss
 from model.training.optimisation.optimiser import build_optimiser
 from model.training.optimisation.schedule import Schedule
-from model.training.report.utilisation import operations_of_batch
-
-
-@dataclass(frozen=True)
-class Update:
-    """Measurements of one update; tensors stay on the device until they are read.
-
-    Attributes:
-        loss: Smoothed loss per target token, in nats.
-        cross_entropy: −log P of the reference per target token, in nats.
-        gradient_norm: L2 norm over all weights before clipping.
-        learning_rate: Learning rate of this update.
-        num_tokens: Source and target tokens, without padding.
-        num_positions: Source and target positions, padding included.
-        operations: Lower bound of the multiplications and additions in matrix products.
-    """
-
-    loss: Tensor
-    cross_entropy: Tensor
-    gradient_norm: Tensor
-    learning_rate: float
-    num_tokens: int
-    num_positions: int
-    operations: float
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
@@ -63,7 +40,6 @@ class Updater:
 
     Args:
         network: Network on `device`.
-        shape: The network's configuration.
         config: The run's configuration.
         device: Device of the network.
         world: The processes that share an update's batches.
@@ -74,12 +50,12 @@ class Updater:
 
     def __init__(
         self,
-        network: nn.Module,
-        shape: TransformerConfig,
+        network: Transformer,
         config: TrainConfig,
         device: torch.device,
         world: World = SINGLE_PROCESS,
     ) -> None:
+        shape = network.config
         self.network = network
         self.optimiser = build_optimiser(network, config.optimisation)
         self.schedule = Schedule(

@@ -1,26 +1,30 @@
 """ⓕ Heat maps of attention weights as PNG, per layer and head."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from model.checkpoint.folder import Checkpoint
 from model.network.transformer import Transformer
 from model.text.scripts import count_words
 from model.text.tokenizer import Tokenizer
-from model.training.report.curves import families_for
-from model.training.report.run_record import RunRecord
-from model.training.validation.validator import Row
+from model.training.validation import Row, TranslatedText
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.font_manager import FontProperties
     from matplotlib.image import AxesImage
 
+logger = logging.getLogger(__name__)
+
+_BOXES = "Last Resort High-Efficiency"
+"""A font of matplotlib that has a box for every character."""
 _WORD_BOUNDARY = "\u2581"
 _DOTS_PER_INCH = 150
 # Inches of the side of one weight; smaller for long sentences, which bounds the size of the picture.
@@ -92,6 +96,48 @@ def write_heat_maps(
     ]
 
 
+def families_for(texts: Iterable[str]) -> list[str]:
+    """Matplotlib's default font, and installed fonts for the characters that it lacks.
+
+    Characters that no installed font has are drawn as boxes; a warning names some of them.
+
+    Args:
+        texts: Every text to be drawn.
+
+    Returns:
+        Font families in the order in which matplotlib tries them.
+
+    Raises:
+        ModuleNotFoundError: Without matplotlib, which the extra `train` brings.
+    """
+    from matplotlib.font_manager import FontProperties, fontManager
+
+    default = FontProperties()
+    families = list(default.get_family())
+    missing = {ord(character) for character in "".join(texts)} - _characters(fontManager.findfont(default))
+    fonts = (font for font in fontManager.ttflist if font.style == "normal" and font.name != _BOXES)
+    # Sans-serif fonts of regular weight look most like the default.
+    for font in sorted(fonts, key=lambda font: ("Sans" not in font.name, font.weight != 400, font.name)):
+        if not missing:
+            break
+        if missing & (found := _characters(font.fname)):
+            families.append(font.name)
+            missing -= found
+    if missing:
+        some = " ".join(map(chr, sorted(missing)[:8]))
+        families.append(_BOXES)
+        logger.warning("no installed font has %s: boxes stand for them (Noto Sans has most scripts)", some)
+    return families
+
+
+@cache
+def _characters(path: str) -> frozenset[int]:
+    """Code points that a font file has glyphs for."""
+    from matplotlib.ft2font import FT2Font
+
+    return frozenset(FT2Font(path).get_charmap())
+
+
 def _labels(pieces: Sequence[str]) -> list[str]:
     """Pieces as labels; without SentencePiece's word marks if every piece is a word."""
     ordinary = [piece for piece in pieces if not (piece.startswith("<") and piece.endswith(">"))]
@@ -150,28 +196,23 @@ class AttentionExample:
     pictures: Sequence[Path]
 
 
-def draw_attention(record: RunRecord, count: int, folder: Path) -> list[AttentionExample]:
+def draw_attention(
+    checkpoint: Checkpoint | None, texts: Sequence[TranslatedText], count: int, folder: Path
+) -> list[AttentionExample]:
     """Draw `count` sentences of each direction; none before the run's first checkpoint.
 
-    The decoder reads the translation of the best validation.
+    The decoder reads the translations of `texts`. Sentences with readable heat maps come first.
     """
-    checkpoint = record.checkpoint
     if checkpoint is None or not count:
         return []
     network, tokenizer = checkpoint.network(), checkpoint.tokenizer
     drawn = []
-    for source, target in checkpoint.card.pairs:
-        pair = f"{source}-{target}"
-        for number, row in enumerate(islice(_candidates(record, pair), count), start=1):
-            source_ids = tokenizer.encode(row.source, target_language=target)
+    for text in texts:
+        translated = [row for row in text.rows() if row.translation]
+        translated.sort(key=lambda row: count_words(row.source) not in _EASY_TO_SEE)
+        for number, row in enumerate(translated[:count], start=1):
+            source_ids = tokenizer.encode(row.source, target_language=text.target_language)
             read = tokenizer.encode_target(row.translation)[: checkpoint.config.max_positions]
-            pictures = write_heat_maps(network, source_ids, read, tokenizer, folder / f"{pair}-{number}")
-            drawn.append(AttentionExample(pair, row, pictures))
+            pictures = write_heat_maps(network, source_ids, read, tokenizer, folder / f"{text.pair}-{number}")
+            drawn.append(AttentionExample(text.pair, row, pictures))
     return drawn
-
-
-def _candidates(record: RunRecord, pair: str) -> list[Row]:
-    """Translated sentences of a direction, those with readable heat maps first."""
-    texts = record.best.texts if record.best else ()
-    translated = [row for text in texts if text.pair == pair for row in text.rows() if row.translation]
-    return sorted(translated, key=lambda row: count_words(row.source) not in _EASY_TO_SEE)

@@ -1,33 +1,117 @@
-"""ⓕ The report of a run: an HTML page and its pictures."""
+"""ⓕ The report of a run: its folder is read, and becomes an HTML page with pictures."""
 
 import json
 import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any, Self
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from model.errors import TranslationError
-from model.evaluation import METRIC_NAMES
+from model.checkpoint.folder import Checkpoint, load_checkpoint
+from model.checkpoint.paths import is_run_folder
+from model.errors import TrainingError, TranslationError
+from model.evaluation import METRIC_NAMES, Metric
 from model.files import atomic_folder
 from model.training.report.attention import draw_attention
-from model.training.report.curves import write_curves
-from model.training.report.run_record import RunRecord, summarise
-from model.training.report.translations import (
-    SentenceHistory,
-    remarkable,
-    score_by_length,
-    sentence_histories,
-    write_by_length,
-)
+from model.training.report.charts import write_curves
+from model.training.report.sentences import SentenceHistory, remarkable, score_by_length, sentence_histories
 from model.training.run_folder.folder import RunFolder
-from model.training.validation.validator import TranslatedText
+from model.training.run_folder.log import Event, RunLog, Translations
+from model.training.validation import TranslatedText
 
 logger = logging.getLogger(__name__)
 
 PAGE = "index.html"
+Fact = tuple[str, str]
+"""A name and its value, both to be shown."""
 
 _SHOWN = 8
 """Sentences per kind and direction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """Everything that a report shows.
+
+    Attributes:
+        name: Name of the folder.
+        config: The run's configuration, in plain values.
+        events: The events of its log.
+        provenance: None before the first checkpoint.
+        has_ended: Whether the run ended by itself; false while it trains, and after a kill.
+        first: Translations of the first validation; None if none were kept.
+        best: Translations of the best validation; None if none were kept.
+        checkpoint: The best, else the last; None before the first.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    events: Sequence[Event]
+    provenance: Mapping[str, Any] | None
+    has_ended: bool
+    first: Translations | None
+    best: Translations | None
+    checkpoint: Checkpoint | None
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """Read a run's folder.
+
+        Raises:
+            TrainingError: If the folder is not a run's.
+            CheckpointError: If its checkpoint is not sound.
+        """
+        if not folder.config.is_file():
+            raise TrainingError(f"{folder.root} is not the folder of a run: it has no {folder.config.name}")
+        if not is_run_folder(folder.root):
+            raise TrainingError(f"{folder.root} is not the folder of a run: {folder.config} is not a run's")
+        log = RunLog(folder)
+        events = log.events()
+        ending = _json(folder.provenance)
+        if ending is not None and ending["steps"] < max((event["step"] for event in events), default=0):
+            ending = None  # the run has been resumed since
+        place = folder.good_checkpoint
+        checkpoint = None if place is None else load_checkpoint(place)
+        return cls(
+            name=folder.root.resolve().name,
+            config=_json(folder.config) or {},
+            events=events,
+            provenance=ending or (checkpoint.provenance if checkpoint else None),
+            has_ended=ending is not None,
+            first=log.translations("first"),
+            best=log.translations("best"),
+            checkpoint=checkpoint,
+        )
+
+    @property
+    def updates(self) -> list[Event]:
+        """Logged updates."""
+        return [event for event in self.events if event["kind"] == "update"]
+
+    @property
+    def validations(self) -> list[Event]:
+        """Logged validations."""
+        return [event for event in self.events if event["kind"] == "validation"]
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that chose the best checkpoint."""
+        return "chrf" if self.config.get("validation", {}).get("metric") == "chrf" else "bleu"
+
+    @property
+    def best_validation(self) -> Event | None:
+        """The validation with the highest score, the first of equal ones."""
+        return max(self.validations, key=lambda event: float(event[self.metric]), default=None)
+
+
+def _json(file: Path) -> dict[str, Any] | None:
+    if not file.exists():
+        return None
+    values: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return values
 
 
 def write_report(folder: RunFolder, *, attention: int | None = None) -> Path:
@@ -66,19 +150,14 @@ def _render(record: RunRecord, place: Path, attention: int) -> str:
     )
     environment.filters["place"] = lambda path: path.relative_to(place).as_posix()
     texts = record.best.texts if record.best else ()
-    buckets = {text.pair: score_by_length(text) for text in texts}
-    length_pictures = {name: place / "by-length" / f"{each}.png" for each, name in METRIC_NAMES.items()}
-    for metric, picture in zip(METRIC_NAMES, length_pictures.values(), strict=True) if buckets else ():
-        write_by_length(buckets, metric, picture)
     return environment.get_template(PAGE).render(
         record=record,
         metric_names=METRIC_NAMES,
         facts=summarise(record),
         curves=write_curves(record.events, place / "curves"),
-        by_length=buckets,
-        length_pictures=length_pictures,
+        by_length={text.pair: score_by_length(text) for text in texts},
         sentences={text.pair: remarkable(_histories(record, text), _SHOWN) for text in texts},
-        attention=draw_attention(record, attention, place / "attention"),
+        attention=draw_attention(record.checkpoint, texts, attention, place / "attention"),
         configuration=json.dumps(record.config, indent=2, ensure_ascii=False),
     )
 
@@ -104,3 +183,86 @@ def report_if_possible(folder: RunFolder) -> None:
         logger.exception("no report; `dragoman report %s` tries again", folder.root)
     else:
         logger.info("the report is %s", page)
+
+
+def summarise(record: RunRecord) -> list[Fact]:
+    """The facts that the report's head shows, in that order."""
+    return [*_progress(record), *_network(record), *_data(record), *_speed(record), *_place(record)]
+
+
+def _progress(record: RunRecord) -> Iterator[Fact]:
+    provenance = record.provenance or {}
+    if record.has_ended:
+        yield "State", f"ended by {provenance['ended_by']}" if "ended_by" in provenance else "ended"
+    else:
+        yield "State", "under way, or stopped without a word"
+    latest = next(reversed(record.updates), None)
+    if latest is not None:
+        yield "Steps", f"{latest['step']:,} ({latest['epoch']:.2f} epochs)"
+        yield "Tokens seen", f"{latest['tokens']:,} (source and target, without padding)"
+        seconds = latest.get("seconds", provenance.get("seconds"))
+        if seconds is not None:
+            yield "Time of training", _duration(seconds)
+    best = record.best_validation
+    if best is not None:
+        yield (
+            "Best validation",
+            f"step {best['step']:,}, {METRIC_NAMES[record.metric]} {best[record.metric]:.2f}",
+        )
+
+
+def _network(record: RunRecord) -> Iterator[Fact]:
+    if record.checkpoint is None:
+        yield "Network", str(record.config.get("network", {}).get("preset", ""))
+        return
+    config = record.checkpoint.config
+    layers = f"{config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers"
+    sizes = f"{config.model_dim} wide, feed-forward {config.ffn_dim}, {config.num_heads} heads"
+    yield "Network", f"{layers}, {sizes}"
+    yield "Parameters", f"{record.checkpoint.num_parameters:,}"
+    yield "Vocabulary", f"{config.source_vocab_size:,} and {config.target_vocab_size:,} pieces"
+
+
+def _data(record: RunRecord) -> Iterator[Fact]:
+    data: Mapping[str, Any] = (record.provenance or {}).get("data", {})
+    for name, title in (("train", "Trained on"), ("validation", "Validated on")):
+        corpora = [
+            f"{'↔' if c['bidirectional'] else '→'}".join(c["languages"]) + f" {_names(c)}"
+            for c in data.get(name, ())
+        ]
+        if corpora:
+            yield title, "; ".join(corpora)
+    if "pairs_kept" in data:
+        dropped = sum(data["pairs_dropped"].values())
+        yield "Pairs", f"{data['pairs_kept']:,} kept, {dropped:,} dropped in cleaning"
+
+
+def _speed(record: RunRecord) -> Iterator[Fact]:
+    speeds = [event["tokens_per_second"] for event in record.updates]
+    if speeds:
+        yield "Throughput", f"{median(speeds):,.0f} tokens/s (median)"
+    for value, title in (("mfu", "Model FLOPs utilisation"), ("padding_share", "Padding")):
+        shares = [event[value] for event in record.updates if value in event]
+        if shares:
+            yield title, f"{median(shares):.1%} (median)"
+    seconds = [event["seconds"] for event in record.validations]
+    if seconds:
+        decoder = record.validations[-1].get("decoder", "")
+        yield "A validation", f"{median(seconds):.1f} s (median){f', {decoder}' if decoder else ''}"
+
+
+def _place(record: RunRecord) -> Iterator[Fact]:
+    provenance = record.provenance or {}
+    if machine := provenance.get("machine"):
+        yield "Machine", f"{machine['device']}, {machine['threads']} threads, torch {machine['torch']}"
+    if code := provenance.get("code"):
+        yield "Code", " ".join(str(value) for value in code.values() if value)
+
+
+def _names(corpus: Mapping[str, Any]) -> str:
+    return ", ".join(str(file["name"]) for file in corpus["files"])
+
+
+def _duration(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{seconds / 60:.1f} min"

@@ -22,20 +22,65 @@ from model.checkpoint.self_test import PROVENANCE_KEY
 from model.config import TransformerConfig
 from model.errors import TrainingError
 from model.files import write_text_atomically
-from model.training.report.log import Event, RunLog, tensorboard_writer
 from model.training.report.page import report_if_possible
-from model.training.report.progress import Progress
-from model.training.report.provenance import RunDescription
-from model.training.report.translations import KeptTranslations, Translations
-from model.training.run_folder.checkpoint_retention import CheckpointRetention
 from model.training.run_folder.folder import RunFolder
+from model.training.run_folder.log import Event, Progress, RunLog, Translations
+from model.training.run_folder.provenance import RunDescription
 from model.training.run_folder.state import Position, save_run_state
-from model.training.validation.validator import ValidationResult
+from model.training.validation import ValidationResult
 
 logger = logging.getLogger(__name__)
 
 _MOST_PENDING = 2
 """Writes that may wait for the disk: a checkpoint and the state that follows it."""
+
+
+Save = Callable[[Path], None]
+"""Writes the current weights into a checkpoint folder, atomically."""
+
+
+class CheckpointRetention:
+    """Keeps the folders `last`, `best` and `step-N`.
+
+    Args:
+        folder: Their parent folder.
+        keep_best: How many `step-N` folders to keep; those with the highest scores.
+
+    Attributes:
+        scores: Score of each `step-N` folder, by step.
+    """
+
+    def __init__(self, folder: Path, keep_best: int) -> None:
+        self._folder = folder
+        self._keep_best = keep_best
+        self.scores: dict[int, float] = {}
+
+    def put(self, step: int, score: float | None, save: Save, *, is_best: bool) -> None:
+        """Save the current weights in every folder that they belong in.
+
+        Args:
+            step: When the weights were reached.
+            score: What ranks them; None if nothing was translated.
+            save: Writes one folder.
+            is_best: Whether no earlier score was as good.
+        """
+        save(self._folder / "last")
+        if is_best:
+            save(self._folder / "best")
+        if score is not None and self._keep_best:
+            self._rank(step, score, save)
+
+    def _rank(self, step: int, score: float, save: Save) -> None:
+        ranked = sorted({**self.scores, step: score}.items(), key=lambda item: item[1], reverse=True)
+        kept = dict(ranked[: self._keep_best])
+        if step in kept:
+            save(self._step_folder(step))
+        for dropped in self.scores.keys() - kept.keys():
+            shutil.rmtree(self._step_folder(dropped), ignore_errors=True)
+        self.scores = kept
+
+    def _step_folder(self, step: int) -> Path:
+        return self._folder / f"step-{step:08d}"
 
 
 class RunWriter:
@@ -70,11 +115,8 @@ class RunWriter:
         self._config = config
         self._shape = shape
         self._text = text
-        self.log = RunLog(
-            folder.log, tensorboard_writer(folder.tensorboard) if config.run.tensorboard else None
-        )
+        self.log = RunLog(folder, tensorboard=config.run.tensorboard)
         self.progress = Progress(config.run)
-        self._translations = KeptTranslations(folder.translations)
         self._retention = CheckpointRetention(folder.checkpoints, config.validation.keep_best)
         self._newest_scores: Event | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="run-writer")
@@ -124,7 +166,7 @@ class RunWriter:
             values = result.to_dict(self._config.validation.samples) | {"epoch": round(position.epoch, 4)}
             self._newest_scores = self.log.record("validation", position.step, values)
             logger.info("step %d: %s", position.step, result.summary())
-            self._translations.keep(Translations(position.step, result.texts), is_best=is_best)
+            self.log.keep(Translations(position.step, result.texts), is_best=is_best)
         provenance = self._provenance(position)
         if result is not None:
             provenance[PROVENANCE_KEY] = [sentence.to_dict() for sentence in result.golden]
@@ -185,7 +227,6 @@ class RunWriter:
         """Return to a saved state: forget what was logged and translated after it."""
         self._retention.scores = {int(step): score for step, score in values["shelf"].items()}
         self.log.rewind(step, validated_step)
-        self._translations.rewind(validated_step)
         self._newest_scores = next(reversed(self.log.events("validation")), None)
 
     def finish(self, position: Position, ended_by: str) -> None:

@@ -13,11 +13,11 @@ from model.checkpoint.self_test import self_test_sentences
 from model.errors import ConfigError, DivergenceError, TrainingError
 from model.training.config.train_config import TrainConfig
 from model.training.optimisation.step import Update
-from model.training.report.log import RunLog
 from model.training.report.page import write_report
 from model.training.run import Run, open_run
-from model.training.run_folder.checkpoint_retention import CheckpointRetention
+from model.training.run_folder.log import RunLog
 from model.training.run_folder.state import load_run_state, save_run_state
+from model.training.run_folder.writer import CheckpointRetention
 from model.training.trainer import EndReason, Hook
 from model.translation.translator import Translator
 from tests.model.training.conftest import AVERAGED
@@ -56,7 +56,7 @@ def same_state(expected: Run, found: Run) -> bool:
 
 def cross_entropies(run: Run) -> list[float]:
     """Of all updates and validations in the log."""
-    return [event["cross_entropy"] for event in RunLog(run.folder.log).events()]
+    return [event["cross_entropy"] for event in RunLog(run.folder).events()]
 
 
 def test_a_run_leaves_what_its_folder_promises(averaged_run: Run) -> None:
@@ -82,8 +82,8 @@ def test_a_recurrent_decoder_trains_and_its_checkpoint_translates(tmp_path: Path
 
 def test_its_log_has_updates_and_validations(averaged_run: Run) -> None:
     updates, validations = (
-        RunLog(averaged_run.folder.log).events("update"),
-        RunLog(averaged_run.folder.log).events("validation"),
+        RunLog(averaged_run.folder).events("update"),
+        RunLog(averaged_run.folder).events("validation"),
     )
     assert [event["step"] for event in updates] == [2, 3, 4, 6, 8]
     assert [event["step"] for event in validations] == [4, 8]
@@ -284,7 +284,7 @@ def test_a_run_killed_during_a_validation_repeats_only_the_validation(
     assert resumed.trainer.position.step == step
     resumed.run()
     assert same_state(averaged_run, resumed)
-    assert [event["step"] for event in RunLog(resumed.folder.log).events("validation")] == [4, 8]
+    assert [event["step"] for event in RunLog(resumed.folder).events("validation")] == [4, 8]
 
 
 def test_a_killed_run_keeps_the_translations_of_an_undisturbed_one(finished_run: Run, tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_without_held_out_text_the_last_weights_are_kept(tmp_path: Path) -> None
     run = open_run(type(config).from_dict({**config.to_dict(), "validation_corpora": []}))
     run.run()
     assert [path.name for path in run.folder.checkpoints.iterdir()] == ["last"]
-    assert RunLog(run.folder.log).events("validation") == []
+    assert RunLog(run.folder).events("validation") == []
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:

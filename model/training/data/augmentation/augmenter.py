@@ -7,15 +7,17 @@ from random import Random
 from typing import NamedTuple
 
 from model.training.config.data import AUGMENTATION_KINDS, AugmentationConfig
-from model.training.data.augmentation.sentences import SentenceContext, joined, without_final_stop
-from model.training.data.augmentation.synthetic_entities import with_synthetic_entity
-from model.training.data.augmentation.typing_habits import (
+from model.training.data.augmentation.alterations import (
+    SentenceContext,
     capitalised,
     in_capitals,
     in_lower_case,
     in_plain_letters,
+    joined,
     with_typing_errors,
+    without_final_stop,
 )
+from model.training.data.augmentation.synthetic_entities import with_synthetic_entity
 from model.training.data.corpus import SentencePair
 
 AUGMENTATION_VERSION = 4

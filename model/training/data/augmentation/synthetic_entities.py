@@ -8,7 +8,7 @@ from random import Random
 from typing import NamedTuple
 
 from model.text.languages import canonical_code, has_unspaced_words
-from model.training.data.augmentation.sentences import SentenceContext, split_stop
+from model.training.data.augmentation.alterations import SentenceContext, split_stop
 from model.training.data.corpus import SentencePair
 
 MakeEntity = Callable[[Random], str]

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,7 @@ import pytest
 
 from model.errors import ConfigError
 from model.presets import preset
-from model.training.config.train_config import NetworkConfig, TrainConfig
+from model.training.config.train_config import NetworkConfig, TrainConfig, load_train_config, merged
 from model.training.run_folder.state import seed_everything
 from tests.model.training.tiny_runs import tiny_run, tiny_values
 
@@ -91,3 +92,149 @@ def test_network_takes_the_vocabulary_from_the_tokenizer() -> None:
     assert made == preset(
         "small", ffn_dim=512, source_vocab_size=70, target_vocab_size=70, pad_id=3, eos_id=1
     )
+
+
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.toml"))
+
+TOML = """
+[[corpora]]
+path = "text/train.tsv"
+source_language = "en"
+target_language = "fr"
+
+[vocabulary]
+size = 500
+reuse = "tokenizer"
+
+[network]
+preset = "base"
+model_dim = 128
+
+[run]
+folder = "../runs/one"
+max_steps = 10
+"""
+
+
+def write(folder: Path, text: str = TOML) -> Path:
+    file = folder / "train.toml"
+    file.write_text(text)
+    return file
+
+
+def test_paths_in_the_file_are_relative_to_the_file(tmp_path: Path) -> None:
+    config = load_train_config([write(tmp_path)], {})
+    assert config.corpora[0].path == str(tmp_path / "text/train.tsv")
+    assert config.vocabulary.reuse == str(tmp_path / "tokenizer")
+    assert config.run.folder == str(tmp_path.parent / "runs" / "one")
+
+
+def test_options_win_over_the_file_value_by_value(tmp_path: Path) -> None:
+    options = {"vocabulary": {"size": 900}, "run": {"folder": "elsewhere"}, "network": {"num_heads": 4}}
+    config = load_train_config([write(tmp_path)], options)
+    assert config.vocabulary.size == 900
+    assert config.run.folder == "elsewhere"
+    assert config.run.max_steps == 10
+    assert config.network.overrides == {"model_dim": 128, "num_heads": 4}
+
+
+def test_a_link_on_the_way_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "far" / "away").mkdir(parents=True)
+    write(tmp_path / "far" / "away")
+    (tmp_path / "near").symlink_to(tmp_path / "far" / "away")
+    folder = Path(load_train_config([tmp_path / "near" / "train.toml"], {}).run.folder)
+    assert folder.resolve() == tmp_path / "far" / "runs" / "one"
+
+
+def test_a_later_file_wins_value_by_value_with_its_own_paths(tmp_path: Path) -> None:
+    (tmp_path / "near").mkdir()
+    over = tmp_path / "near" / "over.toml"
+    over.write_text('[network]\nffn_dim = 64\n[run]\nfolder = "two"\n')
+    config = load_train_config([write(tmp_path), over], {"run": {"max_steps": 20}})
+    assert config.network.overrides == {"model_dim": 128, "ffn_dim": 64}
+    assert config.run.folder == str(tmp_path / "near" / "two")
+    assert config.run.max_steps == 20
+    assert config.vocabulary.reuse == str(tmp_path / "tokenizer")
+
+
+def test_neither_side_of_a_merge_is_changed_later() -> None:
+    values, changes = {"a": {"b": [1]}, "c": 1}, {"a": {"d": [2]}, "c": {"e": 3}}
+    both = merged(values, changes)
+    assert both == {"a": {"b": [1], "d": [2]}, "c": {"e": 3}}
+    both["a"]["b"].append(5)
+    both["a"]["d"].append(5)
+    assert (values, changes) == ({"a": {"b": [1]}, "c": 1}, {"a": {"d": [2]}, "c": {"e": 3}})
+
+
+def test_a_list_of_corpora_from_options_replaces_the_files(tmp_path: Path) -> None:
+    other = [{"path": "b.tsv", "source_language": "de", "target_language": "en", "bidirectional": True}]
+    config = load_train_config([write(tmp_path)], {"corpora": other})
+    assert [corpus.path for corpus in config.corpora] == ["b.tsv"]
+    assert config.pairs == (("de", "en"), ("en", "de"))
+
+
+def test_no_file_is_needed(tmp_path: Path) -> None:
+    assert load_train_config([], tiny_values(tmp_path)).run.max_steps == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TOML + "[netwrk]\n", "`netwrk` must be one of augmentation, batches, "),
+        (TOML + "[batches]\nmax_token = 3\n", r"`batches\.max_token` must be one of max_tokens"),
+        (TOML.replace("model_dim", "model_dimm"), r"`network\.model_dimm` must be one of preset, "),
+        (TOML.replace("model_dim = 128", "pad_id = 7"), r"`network\.pad_id` must be one of preset, "),
+        (TOML.replace("128", "30"), r"`network\.num_heads` must be a divisor of model_dim \(30\)"),
+        (TOML.replace('"base"', '"huge"'), r"`network\.preset` must be one of base, "),
+        (TOML.replace("max_steps = 10", ""), r"`run\.max_steps` must be above 0"),
+        ("[run]\nmax_steps = 1\n", "`corpora` must be given, at least one"),
+        ("corpora = 3\n[run]\nmax_steps = 1\n", "`corpora` must be a list of tables"),
+        (TOML.replace('path = "text/train.tsv"', ""), r"`corpora\[0\]\.path` must be given"),
+        (TOML.replace("text/train.tsv", ""), r"`corpora\[0\]\.path` must be the name of a file, but is ''"),
+        (TOML.replace("[vocab", 'target_path = ""\n[vocab'), r"`corpora\[0\]\.target_path` must be the name"),
+        (TOML.replace('"tokenizer"', '""'), r"`vocabulary\.reuse` must be the folder of a tokenizer"),
+        (TOML.replace("../runs/one", ""), r"`run\.folder` must be a path, but is ''"),
+        ("run = ", "`config` must be a readable TOML file"),
+        (
+            TOML.replace("model_dim = 128", "max_positions = 99") + "[card]\nmax_target_length = 9",
+            r"`card\.max_source_length` must be at most network\.max_positions, which is 99, but is 256",
+        ),
+        (
+            TOML.replace("model_dim = 128", 'positions = "learned"') + "[cleaning]\nmax_length_tokens = 600",
+            r"`cleaning\.max_length_tokens` must be at most network\.max_positions, which is 512, but is 600",
+        ),
+        (
+            TOML + '[schedule]\nform = "cosine"',
+            r"`schedule\.total_steps` must be above schedule\.warmup_steps for a cosine",
+        ),
+        (
+            TOML + '[decoding]\nsuppress_ids = ["a"]',
+            r"`decoding\.suppress_ids` must be a list of token ids, but is \('a',\) instead",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_by_its_full_name(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_train_config([write(tmp_path, text)], {})
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load_train_config([tmp_path / "none.toml"], {})
+    with pytest.raises(ConfigError, match="Is a directory"):
+        load_train_config([tmp_path], {})
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_every_example_loads_wherever_it_is_started_from(file: Path) -> None:
+    config = load_train_config([file], {})
+    assert os.path.commonpath([config.run.folder, file.parents[1]]) == str(file.parents[1])
+
+
+def test_there_is_an_example_for_each_kind_of_corpus() -> None:
+    paths = [Path(c.path).name for file in EXAMPLES for c in load_train_config([file], {}).corpora]
+    aligned = [c.target_path for file in EXAMPLES for c in load_train_config([file], {}).corpora]
+    assert any(".tsv" in path for path in paths)
+    assert any(path.endswith(".json") for path in paths)
+    assert any(".jsonl" in path for path in paths)
+    assert any(aligned)

@@ -18,8 +18,8 @@ from model.training.config.train_config import TrainConfig
 from model.training.data import dataset_builder
 from model.training.distributed import process_group
 from model.training.distributed.process_group import rendezvous_prefix
-from model.training.report.log import RunLog
 from model.training.run import open_run
+from model.training.run_folder.log import RunLog
 from tests.model.training.several_processes import (
     CLI,
     outcome,
@@ -167,7 +167,7 @@ def test_one_process_goes_on_where_two_were(together: Together, tmp_path: Path) 
     resumed = open_run(begun, resume=True)
     assert resumed.trainer.position.step == 13
     resumed.run()
-    expected, found = (RunLog(run.folder.log).events("update")[-1] for run in (alone, resumed))
+    expected, found = (RunLog(run.folder).events("update")[-1] for run in (alone, resumed))
     assert (found["step"], found["tokens"]) == (15, expected["tokens"])
     assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 

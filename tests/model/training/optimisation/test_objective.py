@@ -226,7 +226,7 @@ def test_updates_use_it_where_it_is_asked_for(tmp_path: Path) -> None:
     for objective in ({}, {"r_drop": 0.0}, {"r_drop": 500.0}):
         torch.manual_seed(0)
         config = tiny_run(tmp_path, objective=objective)
-        each = Updater(Transformer(shape), shape, config, torch.device("cpu"))
+        each = Updater(Transformer(shape), config, torch.device("cpu"))
         losses.append([each.update(step, [batch(4, step, padding=1)]).loss.item() for step in (1, 2)])
     plain, off, on = losses
     assert plain == off

@@ -47,7 +47,7 @@ def joined(parts: list[Batch]) -> Batch:
 
 def updater(folder: Path, **sections: dict[str, Any]) -> Updater:
     torch.manual_seed(0)
-    return Updater(Transformer(SHAPE), SHAPE, tiny_run(folder, **sections), CPU)
+    return Updater(Transformer(SHAPE), tiny_run(folder, **sections), CPU)
 
 
 def weights(of: Updater) -> torch.Tensor:

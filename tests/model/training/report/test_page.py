@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from model.training.report.page import report_if_possible, write_report
-from model.training.report.translations import KeptTranslations, Translations
+from model.training.report.page import RunRecord, report_if_possible, summarise, write_report
 from model.training.run import Run, open_run
 from model.training.run_folder.folder import RunFolder
-from model.training.validation.validator import TranslatedText
+from model.training.run_folder.log import RunLog, Translations
+from model.training.validation import TranslatedText
 from tests.model.training.tiny_runs import tiny_run, tiny_values
 
 HOSTILE = "<script>alert('x')</script> & \"quotes\""
@@ -62,7 +62,7 @@ def page_of(run: Run, **options: Any) -> Page:
 def test_a_finished_run_has_everything(run: Run) -> None:
     report = run.folder.report
     page = Page(report / "index.html")
-    for name in ("curves/loss.png", "by-length/bleu.png", "attention/en-fr-1/cross-1.png"):
+    for name in ("curves/loss.png", "attention/en-fr-1/cross-1.png"):
         assert (report / name).read_bytes().startswith(b"\x89PNG")
     for expected in ("ended by max_steps", "8 (", "en-fr", "fr-en", "tok:13a", "Worst", "native float32"):
         assert expected in page.text
@@ -75,7 +75,7 @@ def test_attention_is_drawn_up_to_the_last_position_that_was_learned(tmp_path: P
     run = open_run(tiny_run(tmp_path, network=network, cleaning=cleaning, card=limits))
     run.run()
     text = TranslatedText("en", "fr", ("good day",), ("bonjour",), ("bon" * 50,))
-    KeptTranslations(run.folder.translations).keep(Translations(8, (text,)), is_best=True)
+    RunLog(run.folder).keep(Translations(8, (text,)), is_best=True)
     assert any(page_of(run, attention=1).folder.rglob("cross-1.png"))
 
 
@@ -87,8 +87,8 @@ def test_the_page_needs_nothing_from_elsewhere(run: Run) -> None:
 
 
 def test_text_never_becomes_markup(run: Run) -> None:
-    kept = KeptTranslations(run.folder.translations)
-    before = kept.read("best")
+    kept = RunLog(run.folder)
+    before = kept.translations("best")
     assert before is not None
     text = TranslatedText("en", "fr", (HOSTILE,), (HOSTILE,), (HOSTILE,))
     kept.keep(Translations(before.step, (text,)), is_best=True)
@@ -157,3 +157,48 @@ def test_a_report_that_cannot_be_written_is_logged(
     report_if_possible(RunFolder(tmp_path))
     assert "a broken font" in caplog.text
     assert caplog.text.count(f"dragoman report {tmp_path}") == 2
+
+
+UPDATE = {"kind": "update", "step": 20, "epoch": 0.5, "tokens": 1200, "tokens_per_second": 50.0}
+PROVENANCE: dict[str, Any] = {
+    "steps": 20,
+    "seconds": 90.0,
+    "data": {
+        "train": [{"languages": ["en", "fr"], "bidirectional": True, "files": [{"name": "a/b.tsv"}]}],
+        "validation": [],
+        "pairs_kept": 1000,
+        "pairs_dropped": {"empty": 2, "too long": 3},
+    },
+}
+
+
+def facts(events: list[dict[str, Any]], **values: Any) -> dict[str, str]:
+    given = {"provenance": None, "has_ended": False, "first": None, "best": None}
+    record = RunRecord(
+        name="run", config={"network": {"preset": "tiny"}}, events=events, checkpoint=None, **given | values
+    )
+    return dict(summarise(record))
+
+
+def test_the_facts_of_a_run_that_has_only_begun() -> None:
+    assert facts([]) == {"State": "under way, or stopped without a word", "Network": "tiny"}
+
+
+def test_progress_and_speed() -> None:
+    shown = facts([UPDATE, {**UPDATE, "step": 40, "tokens_per_second": 70.0, "seconds": 7380.0, "mfu": 0.5}])
+    assert shown["Steps"] == "40 (0.50 epochs)"
+    assert shown["Tokens seen"].startswith("1,200 ")
+    assert shown["Time of training"] == "2 h 3 min"
+    assert facts([{**UPDATE, "seconds": 7190.0}])["Time of training"] == "2 h 0 min"
+    assert shown["Throughput"] == "60 tokens/s (median)"
+    assert shown["Model FLOPs utilisation"] == "50.0% (median)"
+
+
+@pytest.mark.parametrize(("end", "state"), [({"ended_by": "max_steps"}, "ended by max_steps"), ({}, "ended")])
+def test_an_end_and_where_the_data_came_from(end: dict[str, str], state: str) -> None:
+    shown = facts([UPDATE], provenance=PROVENANCE | end, has_ended=True)
+    assert shown["State"] == state
+    assert shown["Time of training"] == "1.5 min"
+    assert shown["Trained on"] == "en↔fr a/b.tsv"
+    assert "Validated on" not in shown
+    assert shown["Pairs"] == "1,000 kept, 5 dropped in cleaning"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.text.normalisation import clean
-from model.training.data.augmentation.sentences import SentenceContext
+from model.training.data.augmentation.alterations import SentenceContext
 from model.training.data.augmentation.synthetic_entities import (
     ANYTHING,
     FIGURES,

@@ -15,8 +15,7 @@ import torch
 
 import model
 from model.training.config.data import CorpusConfig
-from model.training.config.files import paths
-from model.training.config.train_config import TrainConfig
+from model.training.config.train_config import TrainConfig, paths
 from model.training.data.corpus import corpus_files
 from model.training.run_folder.state import Position
 

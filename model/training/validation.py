@@ -4,45 +4,44 @@ Only BLEU or chrF choose the best weights, because translations still improve wh
 rises (ChineseNMT: loss 3.93 → 4.10 while BLEU went 25.4 → 26.1).
 """
 
+import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from model.checkpoint.self_test import SelfTestSentence, find_self_test
+from model.decoding.device import available_cores
+from model.decoding.engine import DecodingEngine
+from model.decoding.factory import native_factory, torch_engine
 from model.decoding.runner import Result
-from model.errors import TranslationError
+from model.errors import NativeError, TranslationError
 from model.evaluation import Metric
 from model.evaluation.scores import TranslationScores, mean_score, score_translations
 from model.evaluation.text import HeldOut
 from model.network.transformer import Transformer
 from model.request import DecodeOptions, DecodeRequest
 from model.text.tokenizer import Tokenizer
-from model.training.config.data import CorpusConfig
 from model.training.config.run import Precision
 from model.training.data.batches import Batch
-from model.training.data.corpus import read_pairs
 from model.training.distributed.world import SINGLE_PROCESS, World
 from model.training.optimisation.step import autocast, sequence_loss
-from model.training.validation.decoder import NewDecoder, ValidationDecoder
+from model.translation.translator import decode_in_parallel
+
+logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One sentence with its reference and its translation."""
 
     source: str
     reference: str
     translation: str
-
-    def to_dict(self) -> dict[str, str]:
-        """Plain values."""
-        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -59,23 +58,6 @@ class TranslatedText(HeldOut):
         """The sentences one by one."""
         for row in zip(self.sources, self.references, self.translations, strict=True):
             yield Row(*row)
-
-
-def held_out_texts(corpora: Sequence[CorpusConfig], max_sentences: int) -> tuple[HeldOut, ...]:
-    """The validation corpora by direction, at most `max_sentences` each (0 takes all)."""
-    texts: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for corpus in corpora:
-        pairs = list(islice(read_pairs(corpus), max_sentences or None))
-        for direction in corpus.directions:
-            is_forward = direction[0] == corpus.source_language
-            sides = pairs if is_forward else [(target, source) for source, target in pairs]
-            kept = texts.setdefault(direction, [])
-            kept.extend(sides)
-            del kept[max_sentences or len(kept) :]
-    return tuple(
-        HeldOut(*direction, tuple(s for s, _ in sides), tuple(t for _, t in sides))
-        for direction, sides in texts.items()
-    )
 
 
 @dataclass
@@ -123,7 +105,7 @@ class DirectionResult:
 
     def to_dict(self, samples: int) -> dict[str, Any]:
         """Plain values for the log, with the first `samples` translations."""
-        shown = [row.to_dict() for row in islice(self.text.rows(), samples)]
+        shown = [row._asdict() for row in islice(self.text.rows(), samples)]
         return {**vars(self.scores), "untranslated": self.untranslated, "samples": shown}
 
 
@@ -172,6 +154,59 @@ class ValidationResult:
             "seconds": round(self.seconds, 1),
             "directions": {direction.text.pair: direction.to_dict(samples) for direction in self.directions},
         }
+
+
+@dataclass(frozen=True)
+class ValidationDecoder:
+    """Translates with the weights of one validation, on engines that decode in parallel.
+
+    Attributes:
+        name: Library and precision, for the log.
+        engines: Engines over the same weights.
+    """
+
+    name: str
+    engines: Sequence[DecodingEngine]
+
+    def decode(self, requests: Sequence[DecodeRequest]) -> list[Result]:
+        """The hypotheses of each request, or the error why there are none."""
+        return decode_in_parallel(self.engines, requests)
+
+    def close(self) -> None:
+        """Free the memory of the engines."""
+        for engine in self.engines:
+            engine.close()
+
+
+NewDecoder = Callable[[Transformer], ValidationDecoder]
+"""Makes a decoder of a network's current weights."""
+
+
+def new_decoder(network: Transformer, *, never_produced: Collection[int] = ()) -> ValidationDecoder:
+    """The fastest decoder whose translations equal those of PyTorch in float32.
+
+    On a CPU that is the native library in float32, with one engine per numeric thread. On a GPU, and for
+    networks that the library does not support, it is PyTorch.
+
+    Args:
+        network: Network in evaluation mode; its weights may change once the decoder is closed.
+        never_produced: See `torch_runner`.
+    """
+    device = network.output.weight.device
+    if device.type == "cpu":
+        try:
+            return _native(network, never_produced)
+        except NativeError as reason:
+            logger.info("validating with PyTorch, not natively: %s", reason)
+    name = f"torch {str(network.output.weight.dtype).removeprefix('torch.')}"
+    return ValidationDecoder(name, [torch_engine(network, device=device, never_produced=never_produced)])
+
+
+def _native(network: Transformer, never_produced: Collection[int]) -> ValidationDecoder:
+    weights = dict(network.named_parameters())
+    factory = native_factory(network.config, weights, "float32", never_produced=never_produced)
+    num_engines = min(available_cores(), torch.get_num_threads())
+    return ValidationDecoder("native float32", [factory.make() for _ in range(num_engines)])
 
 
 class Validator:

@@ -1,14 +1,53 @@
-import logging
 import math
-import sys
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from model.errors import DivergenceError
-from model.training.config.run import RunConfig
-from model.training.optimisation.step import Update
-from model.training.report.progress import Measurements, Progress, completed_share, time_left
+from model.network.transformer import Transformer
+from model.training.optimisation.measurements import (
+    Measurements,
+    Update,
+    measured_peak,
+    operations_of_batch,
+    operations_of_pair,
+)
+from tests.model.tiny_networks import ids, tiny_config
+from tests.model.training.optimisation.test_step import batch
+
+SHAPE = tiny_config(attention_dropout=0.0)
+
+
+@pytest.mark.parametrize(
+    "variant", [{}, {"attention_dim": 24, "gated_ffn": True}, {"decoder_memory": "ssru"}], ids=str
+)
+@pytest.mark.parametrize("layers", [(2, 2), (4, 1), (0, 2)])
+def test_products_are_counted_as_torch_counts_them(
+    layers: tuple[int, int], variant: dict[str, object]
+) -> None:
+    """Backward is twice forward; torch counts scores that causality hides, and none of fused kernels."""
+    shape = tiny_config(num_encoder_layers=layers[0], num_decoder_layers=layers[1], **variant)
+    source, target = (5 if layers[0] else 0), 7
+    with FlopCounterMode(display=False) as counter:
+        Transformer(shape).eval().forward_with_attention(ids(1, source) if source else None, ids(1, target))
+    attends = shape.decoder_memory == "attention"
+    masked = attends * layers[1] * 2 * target * (target - 1) * shape.heads_dim
+    assert operations_of_pair(shape, source, target) == 3 * (counter.get_total_flops() - masked)
+
+
+def test_pairs_of_one_length_are_counted_exactly_and_others_a_little_low() -> None:
+    even = batch(4, seed=1, length=6)
+    assert operations_of_batch(SHAPE, even) == pytest.approx(4 * operations_of_pair(SHAPE, 4, 6))
+    uneven = batch(4, seed=1, length=6, padding=3)
+    exact = 3 * operations_of_pair(SHAPE, 4, 6) + operations_of_pair(SHAPE, 4, 3)
+    assert exact * 0.99 < operations_of_batch(SHAPE, uneven) <= exact
+
+
+def test_measuring_the_peak_draws_nothing_from_the_runs_generator() -> None:
+    before = torch.get_rng_state()
+    assert measured_peak(torch.device("cpu"), "float32") > 1e8
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def update(loss: float, norm: float = 1.0, rate: float = 0.1) -> Update:
@@ -53,31 +92,3 @@ def test_unless_the_loss_scaler_takes_care_of_it() -> None:
     values = measurements.read()
     assert values is not None
     assert values["gradient_norm"] == 3.0
-
-
-def test_the_limit_nearest_to_its_end_says_how_far_the_run_is() -> None:
-    limits = RunConfig(max_steps=100, max_minutes=10, max_epochs=4)
-    assert completed_share(limits, step=10, minutes=5, epoch=1) == 0.5
-    assert completed_share(limits, step=90, minutes=5, epoch=1) == 0.9
-    assert completed_share(limits, step=0, minutes=50, epoch=0) == 1
-
-
-def test_time_left_goes_by_the_pace_since_the_start() -> None:
-    assert time_left(0.5, 0.75, seconds=3725) == "1:02:05"
-    assert time_left(0.0, 1.0, seconds=3725) == "0:00:00"
-
-
-def test_no_pace_no_forecast() -> None:
-    assert time_left(0.5, 0.5, seconds=10) == "?"
-
-
-def test_without_a_terminal_progress_is_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    values = {"loss": 2.5, "learning_rate": 1e-3, "tokens_per_second": 4321.0}
-    with caplog.at_level(logging.INFO, "model"), Progress(RunConfig(max_steps=10)) as progress:
-        progress.show(5, 0.1, 0.25, values)
-    assert "step 5, epoch 0.25: loss 2.500, rate 1.00e-03, 4,321 tokens/s, ? left" in caplog.text
-
-
-def test_without_standard_error_no_bar_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", None)
-    assert Progress(RunConfig(max_steps=10))._bar.disable

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.training.report import provenance as module
-from model.training.report.provenance import (
+from model.training.run_folder import provenance as module
+from model.training.run_folder.provenance import (
     RunDescription,
     code_version,
     describe_data,

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from model.training.run_folder.checkpoint_retention import CheckpointRetention
+from model.training.run_folder.writer import CheckpointRetention
 
 
 def fill(folder: Path, scores: list[float | None], keep_best: int) -> tuple[dict[str, int], dict[int, float]]:

@@ -1,11 +1,10 @@
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 import torch
 
 from model.decoding.runner import Result
-from model.errors import DecodingError
+from model.errors import DecodingError, NativeError
 from model.evaluation.scores import TranslationScores
 from model.evaluation.text import HeldOut
 from model.network.transformer import Transformer
@@ -13,17 +12,18 @@ from model.request import DecodeOptions, DecodeRequest, Hypothesis
 from model.text.tokenizer import Tokenizer
 from model.training.config.data import VocabularyConfig
 from model.training.data.vocabulary import train_tokenizer
-from model.training.validation.decoder import NewDecoder, new_decoder
-from model.training.validation.validator import (
+from model.training.validation import (
     DirectionResult,
     EarlyStopping,
+    NewDecoder,
     TranslatedText,
+    ValidationDecoder,
     ValidationResult,
     Validator,
-    held_out_texts,
+    new_decoder,
 )
 from tests.model.tiny_networks import tiny_config
-from tests.model.training.parallel_text import made_up_pairs, write_corpus
+from tests.model.training.parallel_text import made_up_pairs
 
 TEXTS = made_up_pairs(5)
 ENGLISH = HeldOut("en", "fr", tuple(e for e, _ in TEXTS), tuple(f for _, f in TEXTS))
@@ -170,21 +170,54 @@ def test_a_better_score_starts_the_count_again() -> None:
     assert stopping.exhausted
 
 
-def test_held_out_text_is_grouped_by_direction_and_bounded(tmp_path: Path) -> None:
-    both = write_corpus(tmp_path / "a.tsv", 5, bidirectional=True)
-    one = write_corpus(tmp_path / "b.tsv", 5, seed=1)
-    forward, backward = held_out_texts([both, one], max_sentences=2)
-    assert forward.direction == ("en", "fr")
-    assert backward.direction == ("fr", "en")
-    assert forward.pair == "en-fr"
-    assert len(forward.sources) == 2
-    assert backward.sources == forward.references[:2]
-    assert len(held_out_texts([one], max_sentences=0)[0].sources) == 5
+REQUESTS = [
+    DecodeRequest(tuple(range(4, 4 + length)), DecodeOptions(strategy="beam", beam_size=2, max_length=8))
+    for length in (3, 1, 5, 2)
+]
 
 
-def test_the_bound_is_of_a_direction_however_many_corpora_it_has(tmp_path: Path) -> None:
-    corpora = [write_corpus(tmp_path / f"{seed}.tsv", 2, seed=seed) for seed in range(3)]
-    (text,) = held_out_texts(corpora, max_sentences=3)
-    (whole,) = held_out_texts(corpora, max_sentences=0)
-    assert (len(text.sources), len(whole.sources)) == (3, 6)
-    assert text.sources == whole.sources[:3]
+def tiny_network() -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(tiny_config()).eval()
+
+
+def tokens(decoder: ValidationDecoder) -> list[tuple[int, ...]]:
+    results = decoder.decode(REQUESTS)
+    decoder.close()
+    return [result[0].token_ids for result in results if isinstance(result, list)]
+
+
+def without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise NativeError("not here")
+
+    monkeypatch.setattr("model.training.validation.native_factory", refuse)
+
+
+def test_natively_the_same_translations_as_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tiny_network()
+    native = new_decoder(made)
+    assert native.name == "native float32"
+    found = tokens(native)
+    without_the_library(monkeypatch)
+    torch_decoder = new_decoder(made)
+    assert torch_decoder.name == "torch float32"
+    assert tokens(torch_decoder) == found
+    assert len(found) == len(REQUESTS)
+
+
+def test_the_weights_are_those_of_the_moment() -> None:
+    made = tiny_network()
+    first = tokens(new_decoder(made))
+    with torch.no_grad():
+        made.output.weight.neg_()
+    assert tokens(new_decoder(made)) != first
+
+
+def test_reserved_tokens_are_never_produced() -> None:
+    made = tiny_network()
+    used = {token for sentence in tokens(new_decoder(made)) for token in sentence}
+    forbidden = used - {made.config.eos_id}
+    assert forbidden
+    again = {token for sentence in tokens(new_decoder(made, never_produced=forbidden)) for token in sentence}
+    assert not again & forbidden

@@ -1,1 +1,0 @@
-"""Validation during a run: held-out text is translated and scored."""
