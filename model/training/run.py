@@ -20,7 +20,7 @@ from model.training.data.piece_dropout import PieceDropouts
 from model.training.data.preparation import PreparedData, one_pass, prepare_data, with_held_out_text
 from model.training.distributed.device import choose_device, require_batches_for_all
 from model.training.distributed.world import SINGLE_PROCESS, World
-from model.training.optimisation.measurements import measured_peak
+from model.training.optimisation.measurements import expected_minutes, measured_peak
 from model.training.optimisation.step import Updater
 from model.training.run_folder.folder import FolderLock, RunFolder, lock_folder
 from model.training.run_folder.provenance import RunDescription, describe_data
@@ -207,6 +207,8 @@ def _assembled(
     )
     peak = measured_peak(device, config.run.precision)
     logger.info("%s parameters on %s", f"{network.num_parameters():,}", device)
+    if not resuming:
+        _log_expected_time(config, data, network, batches, peak * world.size)
     validator = _validator(config, data, network.config, device, world)
     writer = None
     if world.is_first:
@@ -235,6 +237,16 @@ def _assembled(
         writer=writer,
         lock=lock,
     )
+
+
+def _log_expected_time(
+    config: TrainConfig, data: PreparedData, network: Transformer, batches: BatchStream, peak: float
+) -> None:
+    updates = batches.num_batches() / config.optimisation.accumulate
+    minutes = expected_minutes(config, network.config, data.pairs, updates, peak)
+    minutes = min(minutes, config.run.max_minutes or minutes)
+    hours = f"{int(minutes // 60)} h {int(minutes % 60)} min" if minutes >= 60 else f"{minutes:.0f} min"
+    logger.info("an epoch has %s updates; the run will take about %s", f"{updates:,.0f}", hours)
 
 
 def _validator(

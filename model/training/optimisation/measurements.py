@@ -10,18 +10,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
 from model.errors import DivergenceError
+from model.training.config.train_config import TrainConfig
 from model.training.data.batches import Batch
+from model.training.data.dataset import PairDataset
 
 _FORWARD_AND_BACKWARD = 3
 """The backward pass of a matrix product takes two products of the same size."""
 SIDES = {"cpu": 512, "cuda": 8192}
 """Sides of matrices that are multiplied at full speed: they fit a cache, or fill a GPU."""
 _TRIES = 8
+_EXPECTED_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,33 @@ def measured_peak(device: torch.device, precision: str) -> float:
     generator = torch.Generator(device).manual_seed(0)  # leaves the run's generators untouched
     one, other = (torch.randn(side, side, device=device, generator=generator).to(numbers) for _ in range(2))
     return 2 * side**3 / min(_seconds(lambda: one @ other, device) for _ in range(_TRIES))
+
+
+def expected_minutes(
+    config: TrainConfig, shape: TransformerConfig, pairs: PairDataset, updates_per_epoch: float, peak: float
+) -> float:
+    """About how long a run will take without its validations, for an update at half of the peak.
+
+    On idle processors updates reached 32 to 76 % of it (docs/performance.md).
+
+    Args:
+        config: The run's configuration; limits of minutes are not considered.
+        shape: The network's configuration.
+        pairs: What it trains on.
+        updates_per_epoch: Updates of a pass over the data.
+        peak: Multiplications and additions per second that all devices reach together.
+
+    Returns:
+        Infinity if neither steps nor epochs are limited.
+    """
+    run, weights = config.run, pairs.weights
+    epochs = min(run.max_epochs or math.inf, (run.max_steps or math.inf) / updates_per_epoch)
+    lengths = (
+        float(np.average(sides, weights=weights)) for sides in (pairs.source_lengths, pairs.target_lengths)
+    )
+    passes = 2 if config.objective.r_drop else 1
+    operations = passes * float(weights.sum()) * operations_of_pair(shape, *lengths)
+    return epochs * operations / (_EXPECTED_SHARE * peak) / 60
 
 
 def wait_for(device: torch.device) -> None:

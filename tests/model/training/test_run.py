@@ -1,5 +1,6 @@
 import json
 import logging
+import re
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -369,8 +370,11 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_the_log_says_what_happens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "model"):
         train(tmp_path)
-    for expected in ("making the tokenizer", "training on 120 directed pairs", "step 8, epoch", "en→fr BLEU"):
-        assert expected in caplog.text
+    expected = ("making the tokenizer", "training on 120 directed pairs", "step 8, epoch", "en→fr BLEU")
+    assert all(each in caplog.text for each in expected)
+    told = re.search(r"an epoch has (\d+) updates; the run will take about 0 min", caplog.text)
+    assert told
+    assert 1 < int(told[1]) < 120
 
 
 def test_updates_continue_while_a_state_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

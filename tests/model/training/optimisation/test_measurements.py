@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,12 +10,15 @@ from model.network.transformer import Transformer
 from model.training.optimisation.measurements import (
     Measurements,
     Update,
+    expected_minutes,
     measured_peak,
     operations_of_batch,
     operations_of_pair,
 )
+from model.training.run import Run
 from tests.model.tiny_networks import ids, tiny_config
 from tests.model.training.optimisation.test_step import batch
+from tests.model.training.tiny_runs import tiny_run
 
 SHAPE = tiny_config(attention_dropout=0.0)
 
@@ -92,3 +96,22 @@ def test_unless_the_loss_scaler_takes_care_of_it() -> None:
     values = measurements.read()
     assert values is not None
     assert values["gradient_norm"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("limits", "updates"),
+    [
+        ({"max_steps": 30}, 30),
+        ({"max_steps": 0, "max_epochs": 2}, 20),
+        ({"max_steps": 30, "max_epochs": 2}, 20),
+    ],
+)
+def test_the_expected_time_is_that_of_the_products_at_half_of_the_peak(
+    finished_run: Run, tmp_path: Path, limits: dict[str, int], updates: int
+) -> None:
+    pairs, shape = finished_run.data.pairs, finished_run.network.config
+    config = tiny_run(tmp_path, run=limits)
+    lengths = float(pairs.source_lengths.mean()), float(pairs.target_lengths.mean())
+    per_update = operations_of_pair(shape, *lengths) * len(pairs) / 10
+    found = expected_minutes(config, shape, pairs, updates_per_epoch=10, peak=1e9)
+    assert found == pytest.approx(updates * per_update / 0.5e9 / 60)
