@@ -39,8 +39,8 @@ from benchmarks.services import (
     dragoman_service,
     echo_service,
 )
+from model.checkpoint.exporting.export import export_checkpoint
 from model.checkpoint.folder import Checkpoint, load_checkpoint
-from model.checkpoint.formats.export import export_checkpoint
 from model.cli.options import only_checkpoint
 from model.decoding.factory import torch_factory
 from model.translation.translator import Translator

@@ -108,7 +108,7 @@ class _HuggingFaceTrainer:
     name = "hugging face"
 
     def __init__(self, network: Transformer, precision: Precision, device: torch.device) -> None:
-        from model.checkpoint.formats.hugging_face import hugging_face_model
+        from model.checkpoint.exporting.hugging_face import hugging_face_model
 
         self.precision = precision
         self._device, self._pad_id = device, network.config.pad_id

@@ -12,9 +12,9 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from benchmarks.engines import EngineSpec
 from benchmarks.engines.process import EngineProcess
 from model.checkpoint.card import ModelCard
+from model.checkpoint.exporting.export import export_checkpoint
+from model.checkpoint.exporting.hugging_face import suitable_architecture
 from model.checkpoint.folder import load_checkpoint, save_checkpoint
-from model.checkpoint.formats.export import export_checkpoint
-from model.checkpoint.formats.hugging_face import suitable_architecture
 from model.checkpoint.paths import checkpoint_folders
 from model.config import TransformerConfig
 from model.errors import ConfigError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from model.checkpoint.formats import QUANTIZATIONS
+from model.checkpoint.exporting import QUANTIZATIONS
 from model.cli.options import only_checkpoint, output_folder, require_replaceable
 
 
@@ -43,8 +43,8 @@ def export(checkpoint: Path, export_format: str, output: Path, quantization: str
     \b
     The packages come with: pip install --constraint constraints.txt --editable '.[export]'
     """
+    from model.checkpoint.exporting.export import export_checkpoint
     from model.checkpoint.folder import load_checkpoint
-    from model.checkpoint.formats.export import export_checkpoint
 
     source = only_checkpoint(checkpoint)
     require_replaceable(output, [source])

@@ -12,7 +12,7 @@ import click
 from tqdm import tqdm
 
 from model.checkpoint.card import ModelCard, Pair
-from model.checkpoint.formats import DESCRIPTION
+from model.checkpoint.exporting import DESCRIPTION
 from model.checkpoint.importing.recognise import import_advice
 from model.checkpoint.paths import CONFIG, checkpoint_folders, good_checkpoint, run_folders
 from model.cli.main import Misuse

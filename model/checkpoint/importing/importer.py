@@ -1,7 +1,6 @@
 """ⓕ `dragoman import`: a model of another framework becomes a checkpoint folder, in one step."""
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import cast
 
@@ -71,7 +70,7 @@ def import_model(
 
 def _read(chosen: Format, path: Path, pair: Pair | None) -> ForeignModel:
     try:
-        return cast(Reader, import_module(chosen.module)).read(path, pair)
+        return cast(Reader, chosen.reader).read(path, pair)
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except TranslationError:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from model.errors import CheckpointError
 from model.validators import require_choice
@@ -16,26 +17,25 @@ class Format:
     Attributes:
         name: As `--format` takes it.
         title: With its article, for messages.
-        module: The Reader (`model.checkpoint.importing.foreign`).
+        module: Name of the module in `model.checkpoint.importing.formats` that reads it.
     """
 
     name: str
     title: str
     module: str
 
-    def recognises(self, path: Path) -> bool:
-        """Returns whether a file or folder has this format, by its names and first bytes."""
-        return bool(import_module(self.module).recognises(path))
+    @property
+    def reader(self) -> ModuleType:
+        """The module that reads the format, a `foreign.Reader`."""
+        return import_module(f"model.checkpoint.importing.formats.{self.module}")
 
 
-_HERE = "model.checkpoint.importing"
 FORMATS: Sequence[Format] = (
-    # Each reader adds its line.
-    Format("marian", "a Marian model", f"{_HERE}.marian"),
-    Format("argos", "an Argos package", f"{_HERE}.argos"),
-    Format("ctranslate2", "a CTranslate2 folder", f"{_HERE}.ctranslate2"),
-    Format("hugging-face", "a Hugging Face folder", f"{_HERE}.hugging_face"),
-    Format("torch", "a state dict of torch.nn.Transformer", f"{_HERE}.torch_transformer"),
+    Format("marian", "a Marian model", "marian"),
+    Format("argos", "an Argos package", "argos"),
+    Format("ctranslate2", "a CTranslate2 folder", "ctranslate2"),
+    Format("hugging-face", "a Hugging Face folder", "hugging_face"),
+    Format("torch", "a state dict of torch.nn.Transformer", "torch_transformer"),
 )
 """All formats, those that are told apart most easily first."""
 
@@ -59,7 +59,7 @@ def recognise(path: Path, problems: list[Exception] | None = None) -> Format | N
     """
     for each in FORMATS:
         try:
-            if each.recognises(path):
+            if each.reader.recognises(path):
                 return each
         except (OSError, ValueError, CheckpointError) as error:
             if problems is not None:

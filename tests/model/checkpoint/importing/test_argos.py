@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.folder import load_checkpoint
-from model.checkpoint.importing.argos import read, recognises
+from model.checkpoint.importing.formats.argos import read, recognises
 from model.checkpoint.importing.importer import import_model
 from model.checkpoint.importing.recognise import recognise
 from model.errors import CheckpointError, TokenizerError

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from model.checkpoint.exporting.export import export_checkpoint
 from model.checkpoint.folder import load_checkpoint
-from model.checkpoint.formats.export import export_checkpoint
-from model.checkpoint.importing.ctranslate2 import recognises
-from model.checkpoint.importing.ctranslate2.binary import BinaryModel
+from model.checkpoint.importing.formats.ctranslate2 import recognises
+from model.checkpoint.importing.formats.ctranslate2.binary import BinaryModel
 from model.checkpoint.importing.importer import import_model
 from model.errors import CheckpointError
 from model.request import DecodeOptions
@@ -383,13 +383,13 @@ def in_version(version: int, path: Path, added: Mapping[str, np.ndarray]) -> Non
     """Writes a file of version 6 as an older version had it, with variables in place of config.json."""
     model = BinaryModel(path)
     content, names = path.read_bytes(), {}
-    for name, variable in model.variables.items():
+    for name, variable in model.tensors.items():
         names.setdefault(id(variable), []).append(name) if version >= 3 else names.update({name: [name]})
     types = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
     sizes = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
     parts, aliases = [], []
     for first, *others in names.values():
-        variable = model.variables[first]
+        variable = model.tensors[first]
         size, count = sizes[variable.dtype], int(np.prod(variable.shape))
         kind = (types.index(variable.dtype), size * count) if version >= 4 else (size, count)
         data = content[variable.offset : variable.offset + size * count]

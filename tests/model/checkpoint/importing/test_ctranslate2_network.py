@@ -11,9 +11,9 @@ import pytest
 from ctranslate2.converters.transformers import _MODEL_LOADERS
 from transformers import PreTrainedModel
 
-from model.checkpoint.importing.ctranslate2.binary import BinaryModel
-from model.checkpoint.importing.ctranslate2.network import Network
-from model.checkpoint.importing.ctranslate2.vocabulary import (
+from model.checkpoint.importing.formats.ctranslate2.binary import BinaryModel
+from model.checkpoint.importing.formats.ctranslate2.network import Network
+from model.checkpoint.importing.formats.ctranslate2.vocabulary import (
     SpecialTokens,
     Vocabularies,
     arrange,
@@ -74,7 +74,7 @@ SEARCHES: Sequence[tuple[dict[str, object], dict[str, object]]] = [
 
 def network_of(folder: Path) -> tuple[Transformer, Vocabularies]:
     """Our network and ids of a folder."""
-    read = Network.of(BinaryModel(folder / "model.bin"), None)
+    read = Network(BinaryModel(folder / "model.bin"), None)
     zero = read.starts_from_zero
     options = json.loads((folder / "config.json").read_text())
     unk, bos, eos, start = (options[f"{role}_token"] for role in ("unk", "bos", "eos", "decoder_start"))

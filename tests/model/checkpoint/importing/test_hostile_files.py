@@ -108,6 +108,8 @@ def test_a_missing_file(originals: dict[str, Path], tmp_path: Path, name: str) -
         ("marian", "vocab_size", 10**9),
         ("marian", "encoder_layers", 10**9),
         ("marian", "encoder_layers", 4),
+        ("marian", "encoder_layers", 2),
+        ("t5", "num_layers", 2),
         ("marian", "decoder_ffn_dim", 56),
         ("marian", "decoder_attention_heads", 4),
         ("marian", "activation_function", "quick_gelu"),
@@ -128,7 +130,9 @@ def test_a_configuration_that_cannot_be_computed(
     folder = shutil.copytree(originals[family], tmp_path / "opus-mt-en-fr")
     changed(folder / "config.json", **{field: value})
     message = refused(folder, "")
-    assert re.search(rf"`{field}`|tensor|`num_heads`|`vocab_size`|decoder_attention_heads", message), message
+    assert re.search(rf"`(num_)?{field}`|tensor|`num_heads`|`vocab_size`|decoder_attention_heads", message), (
+        message
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +166,7 @@ def test_an_unexpected_error_of_a_reader_is_one_line(
         raise KeyError("line\nbreak")
 
     folder = shutil.copytree(originals["marian"], tmp_path / "opus-mt-en-fr")
-    monkeypatch.setattr("model.checkpoint.importing.hugging_face.read", fail)
+    monkeypatch.setattr("model.checkpoint.importing.formats.hugging_face.read", fail)
     refused(folder, f"{folder} cannot be read as a Hugging Face folder: KeyError: ")
 
 

@@ -16,7 +16,8 @@ _ROWS, _WIDTH = 40_000, 512
 _PEAK = """
 import sys
 from pathlib import Path
-import model.checkpoint.importing.hugging_face, model.checkpoint.importing.marian, model.decoding.factory
+import model.checkpoint.importing.formats.hugging_face, model.checkpoint.importing.formats.marian
+import model.decoding.factory
 from model.checkpoint.importing.importer import import_model
 from model.cli.import_ import _record
 from model.native.binding import load_library

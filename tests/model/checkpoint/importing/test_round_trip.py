@@ -7,8 +7,8 @@ from pathlib import Path
 import ctranslate2
 import pytest
 
+from model.checkpoint.exporting.export import export_checkpoint
 from model.checkpoint.folder import Checkpoint, load_checkpoint, save_checkpoint
-from model.checkpoint.formats.export import export_checkpoint
 from model.checkpoint.importing.importer import import_model
 from model.decoding.factory import torch_factory
 from model.network.transformer import Transformer

@@ -201,7 +201,7 @@ BROKEN: Mapping[str, tuple[Damage, str]] = {
     "no encoder": (state(lambda each: each.pop(FIRST)), f"'{FIRST}' is missing"),
     "a tensor less": (state(lambda each: each.pop(LAYER + "norm1.bias")), "norm1.bias' is missing"),
     "a tensor more": (state(lambda each: each.update(scale=torch.ones(3))), "'scale' is not part"),
-    "another shape": (state(lambda each: each.update(SHORT)), f"`{LAYER}linear2.weight` must be of shape"),
+    "another shape": (state(lambda each: each.update(SHORT)), f"'{LAYER}linear2.weight' must have shape"),
     "infinite": (state(lambda each: each[LAYER + "norm1.bias"].fill_(math.inf)), "holds NaN or infinity"),
 }
 

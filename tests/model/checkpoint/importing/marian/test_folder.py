@@ -10,8 +10,8 @@ import yaml
 
 from model.checkpoint.folder import load_checkpoint
 from model.checkpoint.importing.foreign import ForeignModel
+from model.checkpoint.importing.formats.marian import read, recognises
 from model.checkpoint.importing.importer import import_model
-from model.checkpoint.importing.marian import read, recognises
 from model.checkpoint.importing.recognise import recognise
 from model.errors import CheckpointError
 from tests.model.checkpoint.importing.marian.folders import (

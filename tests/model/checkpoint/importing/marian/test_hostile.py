@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model.checkpoint.importing.formats.marian import read
 from model.checkpoint.importing.importer import import_model
-from model.checkpoint.importing.marian import read
 from model.errors import CheckpointError
 from tests.model.checkpoint.importing.marian.folders import (
     MODEL,
@@ -112,9 +112,11 @@ def test_tensors_that_are_missing_or_misshapen_are_refused(made: Made) -> None:
     write_bin(made.folder / MODEL, FIREFOX, tensors)
     refused(made, MODEL, "tensor 'decoder_l2_context_Wk' is missing")
     write_bin(made.folder / MODEL, FIREFOX, {**tensors, "decoder_l2_context_Wk": removed[:, :8]})
-    refused(made, "decoder.layers.1.cross.key_value.weight", "must have shape [32, 16]")
+    refused(made, "tensor 'decoder_l2_context_Wk' must have shape [16, 16]")
     write_bin(made.folder / MODEL, FIREFOX, {**tensors, "decoder_l2_context_Wk": removed.reshape(-1)})
-    refused(made, MODEL, "`decoder_l2_context_Wk` must be a matrix")
+    refused(made, MODEL, "must have shape [16, 16] in this network, but has [256]")
+    write_bin(made.folder / MODEL, FIREFOX, {**tensors, "decoder_l2_context_Wk": removed, "extra_W": removed})
+    refused(made, MODEL, "tensor 'extra_W' is not part of a network that we can compute")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,195 @@
+"""ⓕ The vocabularies of a CTranslate2 folder, and ids for them on which both sides agree."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.checkpoint.importing.foreign import read_json, read_text, refusal
+from model.checkpoint.importing.tensors import ForeignTensor
+from model.errors import CheckpointError
+from model.text.tokenizer import SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY
+
+SHARED, SOURCE, TARGET = "shared_vocabulary", "source_vocabulary", "target_vocabulary"
+_SUFFIXES = (".json", ".txt")
+_PADDING = ("<pad>", "<blank>", "[PAD]", "<PAD>")
+_START = "<start>"
+NEVER = -10000.0
+"""The logit of a token that the model lacks: its probability is 0, also in float16."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The ids of one side, and the rows of the file that they take.
+
+    Attributes:
+        pieces: The piece of every id.
+        listed: Pieces of CTranslate2's file, to which it may have added the unknown piece.
+        rows: The row of each id in an embedding or in the output projection; -1 if it has none, and the id no
+            probability.
+    """
+
+    pieces: Sequence[str]
+    listed: int
+    rows: NDArray[np.intp]
+
+    @property
+    def known(self) -> int:
+        """Ids that CTranslate2 has too."""
+        return int((self.rows >= 0).sum())
+
+    def rows_in(self, tensor: ForeignTensor | None) -> NDArray[np.intp]:
+        """Returns the row of each id in a matrix or bias, -1 if it has none; None has all known ids."""
+        available = self.known if tensor is None else tensor.shape[0]
+        return np.where(self.rows < available, self.rows, -1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialTokens:
+    """The pieces with a role of their own, as config.json names them."""
+
+    unk: str
+    bos: str
+    eos: str
+    start: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabularies:
+    """The ids of both sides.
+
+    Attributes:
+        source: Source ids.
+        target: Target ids.
+        special_ids: `pad_id`, `bos_id`, `eos_id`, `unk_id` and `decoder_start_id`, the same on both sides.
+        suppressed: Target ids that CTranslate2 lacks, and that are therefore never produced.
+    """
+
+    source: Vocabulary
+    target: Vocabulary
+    special_ids: Mapping[str, int]
+    suppressed: Sequence[int]
+
+    @property
+    def lists(self) -> dict[str, Sequence[str]]:
+        """The piece of every id, by our file names."""
+        source, target = self.source.pieces, self.target.pieces
+        is_shared = source is target
+        return (
+            {SHARED_VOCABULARY: source}
+            if is_shared
+            else {SOURCE_VOCABULARY: source, TARGET_VOCABULARY: target}
+        )
+
+    @property
+    def token_ids(self) -> dict[str, int]:
+        """The special ids that a tokenizer has."""
+        return {role: self.special_ids[f"{role}_id"] for role in ("pad", "bos", "eos", "unk")}
+
+
+def vocabulary_files(folder: Path) -> list[Path]:
+    """Returns the vocabulary files of a folder: one, or those of source and target."""
+    found = {
+        name: folder / (name + suffix)
+        for name in (SHARED, SOURCE, TARGET)
+        for suffix in reversed(_SUFFIXES)
+        if (folder / (name + suffix)).is_file()
+    }
+    if SHARED in found:
+        return [found[SHARED]]
+    return [found[name] for name in (SOURCE, TARGET) if name in found]
+
+
+def read_pieces(folder: Path) -> tuple[list[str], list[str]]:
+    """Reads the vocabularies of both sides, the same object twice if the folder has one for both.
+
+    Raises:
+        CheckpointError: If a file is missing, too large, or no list of pieces.
+    """
+    files = vocabulary_files(folder)
+    if not files or (len(files) == 1 and not files[0].name.startswith(SHARED)):
+        raise CheckpointError(f"{folder} must hold {SHARED}.json, or {SOURCE}.json and {TARGET}.json")
+    pieces = [_read(path) for path in files]
+    return pieces[0], pieces[-1]
+
+
+def _read(path: Path) -> list[str]:
+    pieces = read_json(path) if path.suffix == ".json" else _lines(read_text(path))
+    if not isinstance(pieces, list) or not any(pieces) or not all(isinstance(piece, str) for piece in pieces):
+        raise CheckpointError(f"{path} must hold a list of pieces")
+    return pieces
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.removesuffix("\n").split("\n")
+    has_carriage_returns = all(line.endswith("\r") for line in lines)
+    return [line[:-1] for line in lines] if has_carriage_returns else lines
+
+
+def arrange(
+    source: Sequence[str],
+    target: Sequence[str],
+    tokens: SpecialTokens,
+    *,
+    starts_from_zero: bool,
+    where: Path,
+    pad: str | None = None,
+) -> Vocabularies:
+    """Gives the special tokens the same ids on both sides, and adds those that a side lacks.
+
+    Ids stay those of CTranslate2, apart from pairs of ids that change places where the sides disagree.
+
+    Args:
+        source: Source pieces.
+        target: Target pieces, the same object for a shared vocabulary.
+        tokens: The special tokens.
+        starts_from_zero: Whether the first decoder input is a zero vector. A new token gets it.
+        where: The folder, for messages.
+        pad: Padding; None is the first of the usual names that both sides have.
+
+    Raises:
+        CheckpointError: If the target lacks the end of a sentence or the decoder's first token.
+    """
+    for role, token in (("eos_token", tokens.eos), ("decoder_start_token", tokens.start)):
+        if token is not None and token not in target and not starts_from_zero:
+            raise refusal(where / "config.json", role, "a piece of the target vocabulary", token)
+    lists = {id(side): [*side, *([] if tokens.unk in side else [tokens.unk])] for side in (source, target)}
+    rows = {key: list(range(len(side))) for key, side in lists.items()}
+    sides = [lists[id(source)], lists[id(target)]]
+    pad = pad or next((piece for piece in _PADDING if all(piece in side for side in sides)), _PADDING[0])
+    is_new = pad not in sides[1]
+    start = (pad if is_new else _START) if starts_from_zero else tokens.start or tokens.bos
+    bos = tokens.bos if all(tokens.bos in side for side in sides) else start
+    roles = {
+        "unk_id": tokens.unk,
+        "eos_id": tokens.eos,
+        "bos_id": bos,
+        "decoder_start_id": start,
+        "pad_id": pad,
+    }
+    arranged = [(lists[id(side)], rows[id(side)]) for side in (source, target)]
+    _agree(arranged, list(dict.fromkeys(roles.values())))
+    ids = {role: sides[1].index(piece) for role, piece in roles.items()}
+    (sources, source_rows), (targets, target_rows) = arranged
+    return Vocabularies(
+        source=Vocabulary(pieces=sources, listed=len(source), rows=np.array(source_rows)),
+        target=Vocabulary(pieces=targets, listed=len(target), rows=np.array(target_rows)),
+        special_ids=ids,
+        suppressed=[] if tokens.unk in target else [ids["unk_id"]],
+    )
+
+
+def _agree(sides: Sequence[tuple[list[str], list[int]]], tokens: Sequence[str]) -> None:
+    """Moves tokens and their rows in place until both sides have them at the same ids."""
+    for token in tokens:
+        for pieces, rows in sides:
+            if token not in pieces:
+                pieces.append(token)
+                rows.append(-1)
+        left, right = (pieces.index(token) for pieces, _ in sides)
+        moved, other = (left, right) if right < len(sides[0][0]) else (right, left)
+        pieces, rows = sides[0 if right < len(sides[0][0]) else 1]
+        pieces[moved], pieces[other] = pieces[other], pieces[moved]
+        rows[moved], rows[other] = rows[other], rows[moved]

@@ -1,0 +1,283 @@
+"""ⓕ Marian's weight files, `.bin` and `.npz`: tensors by name, and the model's configuration. No torch.
+
+A `.bin` file of version 1 has, in little-endian 64-bit integers, the version and the number of tensors; for
+each tensor the lengths of its name and shape, its type and its bytes; then all names, all shapes (32-bit), a
+gap to a multiple of 256 bytes, and the values. A file that ends in `.gz` is read as if it were unpacked.
+
+Matrices are stored [inputs, outputs]. Quantised ones (intgemm), except embeddings, are transposed; a float32
+multiplier m follows them: weight = integer / m.
+"""
+
+import gzip
+import struct
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite, prod
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from model.checkpoint.importing.foreign import refusal
+from model.checkpoint.importing.tensors import ForeignTensor, ForeignTensors, TemporaryFolder
+from model.checkpoint.weights import StoredTensor
+from model.errors import CheckpointError
+
+CONFIGURATION = "special:model.yml"
+ZSTANDARD = ".zst"
+_VERSION = 1
+_HEADER = struct.Struct("<4Q")
+_COUNT = struct.Struct("<2Q")
+_LENGTH = struct.Struct("<Q")
+_MOST_TENSORS = 100_000
+_MOST_NAME_BYTES = 1000
+_MOST_DIMENSIONS = 8
+_MOST_NESTED = 10
+_MOST_UNPACKED_BYTES = 2**33
+_GZIP = ".gz"
+_TYPES: Mapping[int, str] = {0x101: "int8", 0x402: "float16", 0x404: "float32", 0x408: "float64"}
+# browsermt's Marian, which makes Firefox's models, and upstream Marian number these types differently.
+_QUANTISED_TYPES: Mapping[int, str] = {0x4101: "int8", 0x4102: "int16", 0x10001: "int8", 0x10002: "int16"}
+
+
+class MarianFile(ForeignTensors):
+    """An opened weight file.
+
+    Attributes:
+        config: Content of `special:model.yml`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file's headers and its configuration.
+
+        Raises:
+            CheckpointError: If the file is missing, truncated or malformed; the message names the tensor.
+        """
+        super().__init__(path, {})
+        self._multipliers: dict[str, ForeignTensor] = {}
+        try:
+            self._read_npz() if _is_npz(path) else self._read_bin()
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile, struct.error) as error:
+            raise CheckpointError(f"{path} is not a Marian model: {' '.join(str(error).split())}") from error
+        for name, tensor in self.tensors.items():
+            if len(tensor.shape) == 2 and tensor.shape[0] == 1:  # vectors are matrices of one row
+                self.reshape(name, tensor.shape[1])
+        content = self[CONFIGURATION].numbers().tobytes().split(b"\0")[0]
+        self.config = read_yaml(content, f"{path}: {CONFIGURATION}")
+
+    def lengths(self, name: str) -> tuple[int, ...]:
+        """Returns a tensor's shape in Marian's sense, matrices as [inputs, outputs].
+
+        Raises:
+            CheckpointError: If the file has no such tensor.
+        """
+        return self[name].shape[:: -1 if self.is_turned(name) else 1]
+
+    def is_turned(self, name: str) -> bool:
+        """Returns whether a matrix is stored as [outputs, inputs]."""
+        return name in self._multipliers and "Wemb" not in name and len(self[name].shape) == 2
+
+    def stored(self, name: str, index: NDArray[np.intp], filler: float) -> StoredTensor:
+        """See ForeignTensors; int8 with one scale for all rows.
+
+        Raises:
+            CheckpointError: If the type is unknown, or a multiplier is not positive.
+        """
+        # Types are checked here, so that tensors that no network uses may have any.
+        if self[name].dtype.startswith("0x"):
+            known = ", ".join(hex(each) for each in (*_TYPES, *_QUANTISED_TYPES))
+            where = f"{self.path}: tensor {name!r}"
+            raise CheckpointError(
+                f"{where} must have a type among {known}, but has {self[name].dtype} instead"
+            )
+        if self[name].dtype in ("float32", "float16"):
+            return super().stored(name, index, filler)
+        values = self.gathered(name, index, filler)
+        if name not in self._multipliers:
+            return StoredTensor(values.astype(np.float32), "float32")
+        multiplier = self._multipliers[name].numbers().item()
+        if not (isfinite(multiplier) and multiplier > 0):
+            raise refusal(self.path, name, "quantised by a positive multiplier", multiplier)
+        if values.dtype != np.int8:
+            return StoredTensor(values.astype(np.float32) / np.float32(multiplier), "float32")
+        return StoredTensor(values, "int8", np.full(len(values), 1 / multiplier, np.float32))
+
+    def _read_bin(self) -> None:
+        """Reads the headers of a `.bin` file, and checks them against its size."""
+        path, owner = self.path, None
+        if path.suffix == _GZIP:
+            owner = TemporaryFolder()
+            path = owner.path / "unpacked"
+            with gzip.open(self.path) as packed, path.open("wb") as target:
+                _copy(cast(IO[bytes], packed), target, _MOST_UNPACKED_BYTES)
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            version, count = _COUNT.unpack(_exactly(file, _COUNT.size, "its first header"))
+            if version != _VERSION:
+                raise refusal(self.path, "version", str(_VERSION), version)
+            if count > (most := min(_MOST_TENSORS, size // _HEADER.size)):
+                raise refusal(self.path, "number of tensors", f"at most {most}", count)
+            headers = [_HEADER.unpack(_exactly(file, _HEADER.size, "the headers")) for _ in range(count)]
+            names = [_name(self.path, file, length) for length, *_ in headers]
+            shapes = [
+                _shape(self.path, file, name, header[2]) for name, header in zip(names, headers, strict=True)
+            ]
+            gap = _LENGTH.unpack(_exactly(file, _LENGTH.size, "the gap before the values"))[0]
+            start = file.tell() + gap
+        for name, shape, (_, type_, _, length) in zip(names, shapes, headers, strict=True):
+            end = start + length
+            where = f"{self.path}: tensor {name!r}"
+            if end > size:
+                raise CheckpointError(f"{where} must end by byte {size}, but ends at {end} instead")
+            if name in self:
+                raise CheckpointError(f"{where} is there twice")
+            dtype = _QUANTISED_TYPES.get(type_) or _TYPES.get(type_)
+            tensor = ForeignTensor(path, start, shape, dtype or hex(type_), owner)
+            values_end = start + (tensor.nbytes if dtype else 0)
+            needed = values_end - start + 4 * (type_ in _QUANTISED_TYPES)
+            if length < needed:
+                raise CheckpointError(f"{where} must have {needed} bytes, but has {length} instead")
+            if type_ in _QUANTISED_TYPES:
+                self._multipliers[name] = ForeignTensor(path, values_end, (), "float32", owner)
+                if "Wemb" not in name and len(shape) == 2:
+                    tensor = replace(tensor, shape=shape[::-1])
+            self.tensors[name] = tensor
+            start = end
+
+    def _read_npz(self) -> None:
+        """Copies the tensors of an `.npz` file, which may be compressed, to a temporary one."""
+        owner = TemporaryFolder()
+        path = owner.path / "unpacked"
+        with path.open("wb") as target, zipfile.ZipFile(self.path) as archive:
+            for member in archive.namelist():
+                name, start = member.removesuffix(".npy"), target.tell()
+                with archive.open(member) as file:
+                    shape, is_fortran, dtype = _npy_header(file)
+                    where = f"{self.path}: tensor {name!r}"
+                    if is_fortran or dtype.kind not in "fiu":
+                        kind = f"{dtype} in {'columns' if is_fortran else 'rows'}"
+                        raise CheckpointError(f"{where} must hold numbers in rows, but holds {kind}")
+                    size = prod(shape) * dtype.itemsize
+                    if _copy(file, target, _MOST_UNPACKED_BYTES - start) != size:
+                        raise CheckpointError(f"{where} must have {size} bytes")
+                kind = dtype.name if dtype.isnative else dtype.str
+                self.tensors[name] = ForeignTensor(path, start, shape, kind, owner)
+
+
+def is_marian_file(path: Path) -> bool:
+    """Returns whether a file looks like Marian's weights, by its first bytes or its archive's names.
+
+    Packed by Zstandard, as Firefox downloads them, weights are told by their name alone.
+    """
+    if path.suffix == ZSTANDARD:
+        return True
+    try:
+        if _is_npz(path):
+            with zipfile.ZipFile(path) as archive:
+                return f"{CONFIGURATION}.npy" in archive.namelist()
+        with _opened(path) as file:
+            version, count = _COUNT.unpack(file.read(_COUNT.size))
+            name_length, type_, _, _ = _HEADER.unpack(file.read(_HEADER.size))
+    except (OSError, EOFError, struct.error, zipfile.BadZipFile):
+        return False
+    fits = 0 < count <= _MOST_TENSORS and 1 < name_length <= _MOST_NAME_BYTES and 0 < type_ < 2**20
+    return bool(version == _VERSION and fits)
+
+
+def unpacked(path: Path) -> bytes:
+    """Returns the content of a file, unpacked if its name ends in `.gz`.
+
+    Raises:
+        CheckpointError: If the file cannot be read, or has more than 8 GiB.
+    """
+    try:
+        with _opened(path) as file:
+            content = file.read(_MOST_UNPACKED_BYTES + 1)
+    except (OSError, EOFError) as error:
+        raise CheckpointError(f"cannot read {path}: {error}") from error
+    if len(content) > _MOST_UNPACKED_BYTES:
+        raise CheckpointError(f"{path} must have at most {_MOST_UNPACKED_BYTES} bytes when unpacked")
+    return content
+
+
+def read_yaml(content: bytes, where: str, *, as_text: bool = False) -> Mapping[str, object]:
+    """Returns a YAML mapping; `as_text` keeps every key and value as text.
+
+    Raises:
+        CheckpointError: If the content is not a YAML mapping, or PyYAML is not installed.
+    """
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise CheckpointError("Marian models need PyYAML: pip install --editable '.[import]'") from None
+    name = "BaseLoader" if as_text else "SafeLoader"
+    loader = getattr(yaml, f"C{name}", getattr(yaml, name))
+    try:
+        # Deep nesting crashes PyYAML, and a few aliases can stand for more values than memory holds.
+        depth = 0
+        for token in yaml.scan(content, loader):
+            depth += token.id.endswith(("start>", "[", "{")) - token.id.endswith(("end>", "]", "}"))
+            if depth > _MOST_NESTED or token.id == "<alias>":
+                raise CheckpointError(
+                    f"{where} must be YAML without aliases, nested {_MOST_NESTED} deep at most"
+                )
+        values = yaml.load(content, loader)  # noqa: S506  # both are safe
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{where} must hold a YAML mapping")
+    return cast(Mapping[str, object], values)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path)) if path.suffix == _GZIP else path.open("rb")
+
+
+def _is_npz(path: Path) -> bool:
+    return path.suffix == ".npz"
+
+
+def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:
+    """Copies a file to its end, and returns its size.
+
+    Raises:
+        ValueError: If it has more bytes than `most`.
+    """
+    start = target.tell()
+    while block := source.read(2**20):
+        target.write(block)
+        if target.tell() - start > most:
+            raise ValueError(f"it must have at most {_MOST_UNPACKED_BYTES} bytes when unpacked")
+    return target.tell() - start
+
+
+def _exactly(file: IO[bytes], length: int, what: str) -> bytes:
+    content = file.read(length)
+    if len(content) != length:
+        raise ValueError(f"it ends within {what}")
+    return content
+
+
+def _name(path: Path, file: IO[bytes], length: int) -> str:
+    if not 1 < length <= _MOST_NAME_BYTES:
+        raise refusal(path, "length of a tensor's name", f"between 2 and {_MOST_NAME_BYTES}", length)
+    return _exactly(file, length, "the names")[:-1].decode("utf-8")
+
+
+def _shape(path: Path, file: IO[bytes], name: str, length: int) -> tuple[int, ...]:
+    if length > _MOST_DIMENSIONS:
+        raise refusal(f"{path}: tensor {name!r}", "dimensions", f"at most {_MOST_DIMENSIONS}", length)
+    shape = struct.unpack(f"<{length}i", _exactly(file, 4 * length, "the shapes"))
+    if any(extent < 0 for extent in shape):
+        raise refusal(f"{path}: tensor {name!r}", "shape", "of lengths that are not negative", list(shape))
+    return shape
+
+
+def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    version = npy.read_magic(file)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    return cast("tuple[tuple[int, ...], bool, np.dtype[np.generic]]", read(file))

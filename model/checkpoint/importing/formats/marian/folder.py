@@ -1,0 +1,186 @@
+"""ⓕ The files of a Marian model: weights, vocabularies, shortlist, and what tells its languages. No torch.
+
+Any of them may be packed (`.gz`). A configuration of the decoder (`config….yml`, `decoder.yml`) lists the
+others; without one they are told apart by their names.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.checkpoint.card import Pair
+from model.checkpoint.importing.foreign import read_object, refusal
+from model.checkpoint.importing.formats.marian.file import ZSTANDARD, is_marian_file, read_yaml
+from model.errors import CheckpointError
+from model.text.language_codes import SHORT_CODES
+from model.text.languages import LANGUAGE_NAMES, canonical_code
+
+_WEIGHTS = re.compile(r".*\.(npz|bin)(\.gz|\.zst)?")
+_SHORTLIST = re.compile(r"lex.*\.bin(\.gz)?")
+_LIST = re.compile(r".*vocab.*\.ya?ml(\.gz)?")
+_SENTENCEPIECE = re.compile(r".*\.spm(\.gz)?")
+_DECODER = re.compile(r"(config|decoder|.*\.decoder).*\.ya?ml")
+_INFORMATION = ("model_info.json", "metadata.json")
+_LANGUAGES_IN_FILES = re.compile(r"[._-]([a-z]{2})-?([a-z]{2})[._-]")
+_LANGUAGES_IN_FOLDERS = re.compile(
+    r"(?:^|[._-])([a-z]{2,3})-([a-z]{2,3})(?![a-z])|^([a-z]{2})([a-z]{2})(?![a-z])"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarianFolder:
+    """The files of a model.
+
+    Attributes:
+        path: The folder.
+        weights: File of the weights.
+        vocabularies: SentencePiece models or lists of both sides; the same twice if shared.
+        sentencepiece: The SentencePiece models of both sides, if the vocabularies are lists.
+        shortlist: File of the shortlist.
+        decoder: Content of the decoder's configuration; empty if there is none.
+        information: Content of `model_info.json` or `metadata.json`; empty if there is none.
+        files: All of these files.
+    """
+
+    path: Path
+    weights: Path
+    vocabularies: tuple[Path, Path]
+    sentencepiece: tuple[Path, Path]
+    shortlist: Path | None
+    decoder: Mapping[str, object]
+    information: Mapping[str, object]
+    files: Sequence[Path]
+
+    def pairs(self, *, is_guessed: bool) -> list[Pair]:
+        """Returns the languages that the files tell or, if they may be guessed, the name of the folder."""
+        files = (self.weights.name, *(path.name for path in self.vocabularies))
+        found = self._pair_of_information() or _pair_of_names(_LANGUAGES_IN_FILES, files)
+        if found is None and is_guessed:
+            found = _pair_of_names(_LANGUAGES_IN_FOLDERS, [self.path.resolve().name])
+        return [found] if found else []
+
+    def number(self, field: str, default: float) -> float:
+        """Returns a number of the decoder's configuration.
+
+        Raises:
+            CheckpointError: If it is not a number.
+        """
+        value = self.decoder.get(field, default)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise refusal(self.path, field, "a number", value)
+        return value
+
+    def _pair_of_information(self) -> Pair | None:
+        codes = {name: code for code, name in LANGUAGE_NAMES.items()}
+        for source, target in (("src", "trg"), ("sourceLanguage", "targetLanguage")):
+            named = self.information.get(source), self.information.get(target)
+            known = [codes.get(name, name) for name in named if isinstance(name, str)]
+            if len(known) == 2 and all(canonical_code(code) in LANGUAGE_NAMES for code in known):
+                return known[0], known[1]
+        return None
+
+
+def _pair_of_names(pattern: re.Pattern[str], names: Sequence[str]) -> Pair | None:
+    for match in filter(None, map(pattern.search, names)):
+        source, target = (SHORT_CODES.get(code, code) for code in match.groups() if code)
+        if {canonical_code(source), canonical_code(target)} <= LANGUAGE_NAMES.keys() and source != target:
+            return source, target
+    return None
+
+
+def has_marian_weights(path: Path) -> bool:
+    """Returns whether a path is Marian's weight file, or a folder with one.
+
+    Raises:
+        CheckpointError: If the files of a folder have Marian's names, but the weights are damaged.
+    """
+    if not path.is_dir():
+        return path.is_file() and _WEIGHTS.fullmatch(path.name) is not None and is_marian_file(path)
+    candidates = [each for each in _named(path, _WEIGHTS) if not _SHORTLIST.fullmatch(each.name)]
+    if any(map(is_marian_file, candidates)):
+        return True
+    if candidates and _named(path, _SENTENCEPIECE) and not (path / "config.json").exists():
+        raise CheckpointError(f"{candidates[0]} is not a Marian model, or is truncated")
+    return False
+
+
+def open_folder(path: Path) -> MarianFolder:
+    """Finds the files of a model.
+
+    Args:
+        path: Its folder, or its weight file.
+
+    Raises:
+        CheckpointError: If a file is missing, or several could be meant.
+    """
+    folder = path if path.is_dir() else path.parent
+    configurations = _named(folder, _DECODER)
+    decoder = read_yaml(configurations[0].read_bytes(), str(configurations[0])) if configurations else {}
+    where = configurations[0] if configurations else folder
+    weights = _weights(folder, where, decoder) if path.is_dir() else path
+    if weights.suffix == ZSTANDARD:
+        raise CheckpointError(f"{weights} must be unpacked first: zstd -d --rm {folder}/*{ZSTANDARD}")
+    sentencepiece = _named(folder, _SENTENCEPIECE)
+    listed = _listed(folder, where, decoder, "vocabs") or _named(folder, _LIST) or sentencepiece
+    vocabularies = _both_sides(where, listed)
+    shortlist = _first(_listed(folder, where, decoder, "shortlist", count=1) or _named(folder, _SHORTLIST))
+    information = next((folder / name for name in _INFORMATION if (folder / name).is_file()), None)
+    is_list = not _SENTENCEPIECE.fullmatch(vocabularies[0].name)
+    if is_list and not sentencepiece:
+        raise refusal(folder, "vocabs", "SentencePiece models, or lists with such models", "lists alone")
+    models = _both_sides(folder, sentencepiece) if is_list else vocabularies
+    files = [weights, *vocabularies, *models, shortlist, information, *configurations[:1]]
+    return MarianFolder(
+        path=folder,
+        weights=weights,
+        vocabularies=vocabularies,
+        sentencepiece=models,
+        shortlist=shortlist,
+        decoder=decoder,
+        information=read_object(information) if information else {},
+        files=list(dict.fromkeys(file for file in files if file)),
+    )
+
+
+def _weights(folder: Path, where: Path, decoder: Mapping[str, object]) -> Path:
+    listed = _listed(folder, where, decoder, "models")
+    candidates = [each for each in _named(folder, _WEIGHTS) if not _SHORTLIST.fullmatch(each.name)]
+    # If none is recognised, reading the only candidate tells what is wrong with it.
+    found = listed or [each for each in candidates if is_marian_file(each)] or candidates
+    if len(found) != 1:
+        raise refusal(where, "models", "one file of weights", [each.name for each in found])
+    return found[0]
+
+
+def _both_sides(where: Path, found: Sequence[Path]) -> tuple[Path, Path]:
+    if len(found) not in (1, 2):
+        raise refusal(where, "vocabs", "one or two files", [each.name for each in found])
+    # In the order of names, `source` comes before `target` and `src` before `trg`.
+    return found[0], found[-1]
+
+
+def _listed(
+    folder: Path, where: Path, decoder: Mapping[str, object], field: str, count: int | None = None
+) -> list[Path]:
+    """Returns the files that the configuration lists in a field, looked for in the folder alone."""
+    names = decoder.get(field, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names[:count]):
+        raise refusal(where, field, "a list of files", names)
+    return [_present(folder, where, field, name) for name in names[:count]]
+
+
+def _present(folder: Path, where: Path, field: str, name: str) -> Path:
+    paths = [folder / f"{Path(name).name}{suffix}" for suffix in ("", ".gz")]
+    found = next((path for path in paths if path.is_file()), None)
+    if found is None:
+        raise refusal(where, field, "files of this folder", name)
+    return found
+
+
+def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if pattern.fullmatch(each.name) and each.is_file())
+
+
+def _first(paths: Sequence[Path]) -> Path | None:
+    return paths[0] if paths else None

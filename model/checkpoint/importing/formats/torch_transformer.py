@@ -1,0 +1,429 @@
+"""ⓕ State dicts of `torch.nn.Transformer` with vocabularies beside them, such as secryst's.
+
+The folder holds one `.pt`, `.pth` or `.safetensors` file, and the pieces of both sides as JSON: a list, ids
+by piece, or how often each piece occurs, as torchtext counted them. These are `source.vocabulary.json` and
+`target.vocabulary.json`, or `vocabulary.json` for both, or secryst's `input_vocab.json` and
+`target_vocab.json`. Pieces that are more than single characters need SentencePiece models, `source.model`
+and `target.model` or `tokenizer.model`. What a state dict does not say stands in `transformer.json`
+(Description).
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from model.checkpoint.card import Pair
+from model.checkpoint.importing.foreign import (
+    ForeignModel,
+    ForeignText,
+    card_name,
+    checksums,
+    read_json,
+    read_object,
+    refusal,
+)
+from model.checkpoint.importing.formats.ctranslate2.tokenizer import kind_of_pieces, tokenizer_files
+from model.checkpoint.importing.formats.ctranslate2.vocabulary import (
+    NEVER,
+    SpecialTokens,
+    Vocabularies,
+    arrange,
+)
+from model.checkpoint.importing.languages import Readme, chosen_pairs
+from model.checkpoint.importing.parameters import (
+    Parameter,
+    Table,
+    find_tie,
+    in_layers,
+    read_parameters,
+    table_positions,
+)
+from model.checkpoint.importing.state_dict import StateDict
+from model.checkpoint.importing.tensors import ForeignTensor, Part
+from model.checkpoint.writing import Read
+from model.config import TransformerConfig
+from model.errors import CheckpointError, ConfigError
+from model.text.language_codes import is_language_code
+from model.text.tokenizer import SHARED_VOCABULARY, SOURCE_VOCABULARY, TARGET_VOCABULARY, TokenizerSettings
+
+DESCRIPTION = "transformer.json"
+_WEIGHTS = (".pt", ".pth", ".safetensors")
+_SOURCES = (SOURCE_VOCABULARY, "source_vocabulary.json", "input_vocab.json", "src_vocab.json")
+_TARGETS = (TARGET_VOCABULARY, "target_vocabulary.json", "target_vocab.json", "tgt_vocab.json")
+_SHARED = (SHARED_VOCABULARY,)
+_CONFIG = "config.json"  # our own folders and those of Hugging Face have one
+_COUNTED_SPECIALS = ("<unk>", "<pad>", "<sos>", "<eos>")
+_ROLES = {
+    "unk": ("<unk>", "[UNK]"),
+    "bos": ("<sos>", "<bos>", "<s>", "[CLS]"),
+    "eos": ("<eos>", "</s>", "[SEP]"),
+}
+_STACKS = ("encoder", "decoder")
+_LAYER = re.compile(r"(?P<prefix>.*?)(?P<stack>encoder|decoder)\.(?P<list>layers\.|layer)0\.linear1\.weight")
+_SIDES = {
+    "source_embedding": re.compile(r"(^|[._])(src|source|enc|encoder|input|in)([._]|$)"),
+    "target_embedding": re.compile(r"(^|[._])(tgt|trg|target|dec|decoder|output|out)([._]|$)"),
+}
+_ACTIVATIONS = ("relu", "gelu")
+_TABLE: Table = {
+    "embedding.tokens": "{embedding}",
+    "embedding.positions": "{positions}",
+    "output": "{output}.{kind}",
+    "norm": "{prefix}{stack}.norm.{kind}",
+    **in_layers(
+        "{prefix}{stack}.{list}{layer}.{name}{kind}",
+        {
+            "attention.query": "self_attn.in_proj_",
+            "attention.key_value": "self_attn.in_proj_",
+            "attention.output": "self_attn.out_proj.",
+            "attention_residual.norm": "norm1.",
+            "cross.query": "multihead_attn.in_proj_",
+            "cross.key_value": "multihead_attn.in_proj_",
+            "cross.output": "multihead_attn.out_proj.",
+            "cross_residual.norm": "norm2.",
+            "feed_forward.input": "linear1.",
+            "feed_forward.output": "linear2.",
+            "feed_forward_residual.norm": "{last}.",
+        },
+    ),
+}
+_POSITIONS = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What `transformer.json` says of a model; the defaults are those of `torch.nn.Transformer`.
+
+    Attributes:
+        num_heads: `nhead`.
+        norm_first: As there.
+        activation: `relu` or `gelu`.
+        layer_norm_eps: As there.
+        scale_embeddings: Whether embeddings are multiplied by sqrt(d_model), as in PyTorch's tutorial.
+        names: The tensors around the Transformer, if their names do not tell: `source_embedding`,
+            `target_embedding`, `output` (without `.weight`), `positions`.
+        tokens: Pieces with a role: `unk`, `pad`, `bos`, `eos`.
+        source_begin: Pieces before those of a source; None is BOS.
+        source_end: Pieces after them; None is EOS.
+        pairs: Translation directions.
+    """
+
+    num_heads: int = 8
+    norm_first: bool = False
+    activation: str = "relu"
+    layer_norm_eps: float = 1e-5
+    scale_embeddings: bool = True
+    names: Mapping[str, str] = field(default_factory=dict)
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    source_begin: Sequence[str] | None = None
+    source_end: Sequence[str] | None = None
+    pairs: Sequence[Sequence[str]] = ()
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads the file of a folder; without one, everything is as by default.
+
+        Raises:
+            CheckpointError: If a value is unknown or of a wrong type.
+        """
+        path = folder / DESCRIPTION
+        values = read_object(path) if path.is_file() else {}
+        types = {"num_heads": int, "norm_first": bool, "activation": str, "layer_norm_eps": float}
+        types |= {"scale_embeddings": bool, "names": dict, "tokens": dict}
+        types |= {"source_begin": list, "source_end": list, "pairs": list}
+        for name, value in values.items():
+            if name not in types:
+                raise refusal(path, name, f"one of {', '.join(each.name for each in fields(cls))}", value)
+            is_flag = isinstance(value, bool)
+            if not isinstance(value, types[name]) or is_flag != (types[name] is bool):
+                raise refusal(path, name, f"of type {types[name].__name__}", value)
+            texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            if name == "activation" and value not in _ACTIVATIONS:
+                raise refusal(path, name, " or ".join(_ACTIVATIONS), value)
+            if name != "pairs" and not all(isinstance(each, str) for each in texts):
+                raise refusal(path, name, "of texts", value)
+        return cls(**values)  # type: ignore[arg-type]
+
+    def directions(self, folder: Path) -> list[Pair]:
+        """Returns the translation directions.
+
+        Raises:
+            CheckpointError: If they are not pairs of language codes.
+        """
+        for pair in self.pairs:
+            if not isinstance(pair, list) or len(pair) != 2 or not all(map(is_language_code, pair)):
+                raise refusal(folder / DESCRIPTION, "pairs", "pairs of language codes", pair)
+        return [(source, target) for source, target in self.pairs]
+
+
+def recognises(path: Path) -> bool:
+    """Returns whether a folder, or that of a file, holds a state dict and vocabularies."""
+    folder = path if path.is_dir() else path.parent
+    is_state = (path.is_dir() or path.suffix in _WEIGHTS) and not (folder / _CONFIG).exists()
+    return is_state and bool(_state_dicts(folder)) and _vocabulary_file(folder, _SOURCES) is not None
+
+
+def read(path: Path, pair: Pair | None) -> ForeignModel:
+    """Reads a state dict.
+
+    Raises:
+        CheckpointError: If it is broken, or not that of a `torch.nn.Transformer`; the message names file and
+            field.
+    """
+    folder = path if path.is_dir() else path.parent
+    states = _state_dicts(folder) if path.is_dir() else [path]
+    if len(states) != 1:
+        found = ", ".join(state.name for state in states) or "none"
+        raise CheckpointError(f"{folder} must hold one state dict, but has {found}: import the file itself")
+    description = Description.load(folder)
+    network = _Network(StateDict(folder, states[0]), description)
+    files = [_vocabulary_file(folder, names) for names in (_SOURCES, _TARGETS)]
+    if files[0] is None or files[1] is None:
+        raise CheckpointError(f"{folder} must hold {SOURCE_VOCABULARY} and {TARGET_VOCABULARY}")
+    rows = network.vocabulary_sizes()
+    source = _pieces(files[0], rows[0])
+    target = source if files[0] == files[1] else _pieces(files[1], rows[1])
+    tokens = _tokens(folder, description, target)
+    vocabularies = arrange(
+        source, target, tokens, starts_from_zero=False, where=folder, pad=description.tokens.get("pad")
+    )
+    config = network.config(vocabularies)
+    models = tokenizer_files(folder)
+    text = ForeignText(
+        settings=TokenizerSettings(
+            special_ids=vocabularies.token_ids,
+            source_begin=[tokens.bos] if description.source_begin is None else description.source_begin,
+            source_end=[tokens.eos] if description.source_end is None else description.source_end,
+            prepare="none",
+            pieces=kind_of_pieces(folder, models, vocabularies.source.pieces),
+        ),
+        models=models,
+        vocabularies=vocabularies.lists,
+        pairs=chosen_pairs(folder, description.directions(folder), pair),
+    )
+    described = [folder / DESCRIPTION] if (folder / DESCRIPTION).is_file() else []
+    return ForeignModel(
+        config=config,
+        tensors=network.tensors(config, vocabularies),
+        text=text,
+        name=card_name(folder.resolve().name, default="transformer"),
+        max_source_length=min(config.max_positions, _POSITIONS),
+        max_target_length=min(config.max_positions, _POSITIONS),
+        decoding={"strategy": "greedy", "suppress_ids": list(vocabularies.suppressed)},
+        licence=Readme.read(folder).licence,
+        origin={"files": checksums({*states, files[0], files[1], *models.values(), *described})},
+    )
+
+
+class _Network:
+    """The network of a state dict."""
+
+    def __init__(self, weights: StateDict, description: Description) -> None:
+        self._weights, self._description = weights, description
+        layer = next(filter(None, map(_LAYER.fullmatch, weights)), None)
+        if layer is None:
+            raise CheckpointError(f"{weights.path}: tensor 'encoder.layers.0.linear1.weight' is missing")
+        self._prefix, self._list = layer["prefix"], layer["list"]
+        self._ffn_dim, self._model_dim = weights.sizes(layer[0], 2)
+        self._has_biases = layer[0].replace("weight", "bias") in weights
+        self._names = self._found_names()
+        self._tables = {role: self._found_table(role) for role in _SIDES}
+        rows, found = self.vocabulary_sizes()[1], weights.sizes(self._names["output"], 2)[0]
+        if found != rows:
+            raise refusal(weights.path, self._names["output"], f"of {rows} rows, as the embedding has", found)
+
+    def vocabulary_sizes(self) -> list[int]:
+        """Returns the rows of both embeddings."""
+        return [self._weights.sizes(self._names[role], 2)[0] for role in _SIDES]
+
+    def config(self, vocabularies: Vocabularies) -> TransformerConfig:
+        """Returns the configuration of our network.
+
+        Raises:
+            CheckpointError: With the tensor or value that we cannot compute.
+        """
+        source, target, described = vocabularies.source, vocabularies.target, self._description
+        bias = f"{self._names['output'].removesuffix('weight')}bias"
+        try:
+            return TransformerConfig.from_dict(
+                {
+                    "source_vocab_size": len(source.pieces),
+                    "target_vocab_size": len(target.pieces),
+                    "model_dim": self._model_dim,
+                    "num_heads": described.num_heads,
+                    "num_encoder_layers": self._depth("encoder"),
+                    "num_decoder_layers": self._depth("decoder"),
+                    "ffn_dim": self._ffn_dim,
+                    "activation": described.activation,
+                    "attention_bias": self._has_biases,
+                    "ffn_bias": self._has_biases,
+                    "output_bias": bias in self._weights or target.known < len(target.pieces),
+                    "scale_embeddings": described.scale_embeddings,
+                    "norm_position": "pre" if described.norm_first else "post",
+                    "norm_bias": self._has_biases,
+                    "norm_epsilon": described.layer_norm_eps,
+                    "final_norm": any(
+                        f"{self._prefix}{stack}.norm.weight" in self._weights for stack in _STACKS
+                    ),
+                    "tie": find_tie(
+                        self._weights,
+                        self._names["source_embedding"],
+                        self._names["target_embedding"],
+                        self._names["output"],
+                        can_share=np.array_equal(source.rows, target.rows),
+                    ),
+                    **self._position_fields(),
+                    **vocabularies.special_ids,
+                }
+            )
+        except ConfigError as error:
+            raise CheckpointError(f"{self._weights.path}: {error}") from error
+
+    def tensors(self, config: TransformerConfig, vocabularies: Vocabularies) -> dict[str, Read]:
+        """Returns how to read every parameter.
+
+        Raises:
+            CheckpointError: With the first tensor that is missing, of another shape, or left over.
+        """
+        parts_of = partial(self._parts, config, vocabularies)
+        tables = re.compile("|".join(map(re.escape, self._tables.values())))
+        return read_parameters(self._weights, config, parts_of, unused=tables)
+
+    def _parts(
+        self, config: TransformerConfig, vocabularies: Vocabularies, parameter: Parameter
+    ) -> list[Part]:
+        stack, module = parameter.stack, parameter.module
+        is_bias = parameter.kind == "bias"
+        role, side = (
+            ("source_embedding", vocabularies.source)
+            if stack == "encoder"
+            else ("target_embedding", vocabularies.target)
+        )
+        (name,) = parameter.names(
+            _TABLE,
+            prefix=self._prefix,
+            list=self._list,
+            last="norm2" if stack == "encoder" else "norm3",
+            embedding=self._names[role],
+            output=self._names["output"].removesuffix(".weight"),
+            positions=self._tables[role],
+        )
+        width, rows, filler = config.model_dim, None, 0.0
+        if module in ("embedding.tokens", "output"):
+            rows, filler = side.rows_in(self._weights.get(name)), NEVER if is_bias else 0.0
+        elif module == "embedding.positions":
+            rows = np.arange(config.max_positions)
+        elif module.endswith("query"):
+            rows = np.arange(width)
+        elif module.endswith("key_value"):
+            rows = np.arange(width, 3 * width)
+        return [Part(name, rows, filler, is_optional=module == "output" and is_bias)]
+
+    def _depth(self, stack: str) -> int:
+        depth = 0
+        while f"{self._prefix}{stack}.{self._list}{depth}.linear1.weight" in self._weights:
+            depth += 1
+        return depth
+
+    def _position_fields(self) -> dict[str, object]:
+        if not all(self._tables.values()):
+            return {"positions": "sinusoidal", "max_positions": _POSITIONS}
+        return table_positions([self._weights.read(Part(name))().floats() for name in self._tables.values()])
+
+    def _found_names(self) -> dict[str, str]:
+        """Returns the names of both embeddings and of the output projection, by their roles."""
+        path, given, roles = self._where(), self._description.names, (*_SIDES, "output", "positions")
+        for role in given:
+            if role not in roles:
+                raise refusal(path, "names", f"of {', '.join(roles)}", role)
+        known = {role: f"{name.removesuffix('.weight')}.weight" for role, name in given.items()}
+        matrices = [
+            name
+            for name, tensor in self._outside_layers()
+            if tensor.shape[1:] == (self._model_dim,) and "pos" not in name and name not in known.values()
+        ]
+        embeddings = [name for name in matrices if "emb" in name or "tok" in name]
+        names = {}
+        for role, side in _SIDES.items():
+            found = embeddings if len(embeddings) == 1 else [name for name in embeddings if side.search(name)]
+            names[role] = known.get(role) or self._only(role, found)
+        others = [name for name in matrices if name not in embeddings]
+        output = known.get("output") or self._only("output", others or [names["target_embedding"]])
+        return {**names, "output": output}
+
+    def _found_table(self, role: str) -> str:
+        """Returns the tensor with the positions of a side; empty if the state dict has none."""
+        name = self._description.names.get("positions", "")
+        if not name:
+            found = [
+                each
+                for each, _ in self._outside_layers()
+                if ("pos" in each or each.endswith("pe")) and each not in self._names.values()
+            ]
+            own = [each for each in found if _SIDES[role].search(each)]
+            name = self._only("positions", own or found) if found else ""
+        if name:  # some have a dimension of 1 for the batch
+            shape = self._weights[name].shape
+            self._weights.reshape(name, math.prod(shape[:-1]), *shape[-1:])
+        return name
+
+    def _outside_layers(self) -> list[tuple[str, ForeignTensor]]:
+        layers = tuple(f"{self._prefix}{stack}.{self._list}" for stack in _STACKS)
+        return [(name, tensor) for name, tensor in self._weights.items() if not name.startswith(layers)]
+
+    def _only(self, role: str, names: Sequence[str]) -> str:
+        if len(names) != 1:
+            choices = ", ".join(names) or "any"
+            raise CheckpointError(f"{self._where()}: `names` must tell `{role}`, which may be {choices}")
+        return names[0]
+
+    def _where(self) -> Path:
+        return self._weights.path.parent / DESCRIPTION
+
+
+def _state_dicts(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS and path.is_file())
+
+
+def _vocabulary_file(folder: Path, names: Sequence[str]) -> Path | None:
+    return next((folder / name for name in (*names, *_SHARED) if (folder / name).is_file()), None)
+
+
+def _pieces(path: Path, rows: int) -> list[str]:
+    """Returns the piece of every id, for an embedding of so many rows."""
+    content: Any = read_json(path)
+    if isinstance(content, dict) and all(isinstance(value, int) for value in content.values()):
+        ids = sorted(content, key=content.__getitem__)
+        if sorted(content.values()) == list(range(rows)):
+            return ids
+        # As torchtext orders what it has counted: special pieces, then by count, then by piece.
+        counted = sorted(content, key=lambda piece: (-content[piece], piece))
+        content = [*_COUNTED_SPECIALS, *counted]
+    if not isinstance(content, list) or not all(isinstance(piece, str) for piece in content):
+        raise refusal(
+            path,
+            "vocabulary",
+            "a list of pieces, or an object of their ids or counts",
+            type(content).__name__,
+        )
+    if len(content) != rows:
+        raise refusal(path, "vocabulary", f"of {rows} pieces, as the embedding has rows", len(content))
+    return content
+
+
+def _tokens(folder: Path, description: Description, target: Sequence[str]) -> SpecialTokens:
+    known = set(target)
+    found = {}
+    for role, names in _ROLES.items():
+        given = description.tokens.get(role)
+        choice = given or next((name for name in names if name in known), names[0])
+        if choice not in known:
+            raise refusal(folder / DESCRIPTION, f"tokens.{role}", "a piece of the target vocabulary", choice)
+        found[role] = choice
+    return SpecialTokens(**found, start=found["bos"])

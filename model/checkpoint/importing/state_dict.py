@@ -1,0 +1,133 @@
+"""ⓕ State dicts of PyTorch: safetensors files, or pickles, which a process of its own converts to them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from model.checkpoint.importing.foreign import read_object, refusal
+from model.checkpoint.importing.tensors import ForeignTensor, ForeignTensors, TemporaryFolder
+from model.checkpoint.weights import FILE_TYPES
+from model.errors import CheckpointError
+from model.validators import require_torch
+
+_SINGLE, _PICKLE = "model.safetensors", "pytorch_model.bin"
+_INDEX = ".index.json"
+_TYPES: Mapping[str, str] = {file_type: dtype for dtype, file_type in FILE_TYPES.items() if dtype != "int8"}
+_LENGTH_BYTES = 8
+_UNPICKLING_SECONDS = 1800
+
+
+class StateDict(ForeignTensors):
+    """The tensors of a folder by their own names.
+
+    Attributes:
+        files: The files with the weights, to be recorded.
+    """
+
+    def __init__(self, folder: Path, file: Path | None = None) -> None:
+        """Finds the weights of a folder and checks the headers of their files.
+
+        Args:
+            folder: The folder.
+            file: The only file with weights, under any name; None finds them by Hugging Face's names.
+
+        Raises:
+            CheckpointError: If there are none, or a file is broken.
+        """
+        self.files, tensors = _weight_files(folder) if file is None else ([file], None)
+        if file is not None and file.suffix == ".safetensors":
+            tensors = [file]
+        owner = None
+        if tensors is None:
+            owner = TemporaryFolder()
+            tensors = [unpickle(path, owner.path) for path in self.files if path.suffix != ".json"]
+        super().__init__(
+            file or folder, {name: each for path in tensors for name, each in _places(path, owner).items()}
+        )
+
+
+def unpickle(path: Path, folder: Path) -> Path:
+    """Writes the tensors of a PyTorch pickle to a safetensors file, in a process of its own.
+
+    The process reads with `weights_only=True`, so that a pickle can name nothing but tensors.
+
+    Raises:
+        CheckpointError: If the file holds anything but tensors.
+        MissingTorchError: If PyTorch is not installed.
+    """
+    require_torch(f"reading the pickle {path.name}")
+    result = folder / f"{path.stem}.safetensors"
+    command = [
+        sys.executable,
+        "-m",
+        "model.checkpoint.importing.unpickling",
+        str(path.resolve()),
+        str(result),
+    ]
+    # The working directory of the parent may be anything; the package is where this module is.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, env=environment, capture_output=True, text=True, check=False, timeout=_UNPICKLING_SECONDS
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CheckpointError(f"{path} took longer than {_UNPICKLING_SECONDS} s to read") from error
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"the reader ended with {done.returncode}"]
+        raise CheckpointError(f"{path} holds something else than tensors, or is broken: {reason[0][:200]}")
+    return result
+
+
+def _weight_files(folder: Path) -> tuple[list[Path], list[Path] | None]:
+    """Returns the files to record, and the safetensors files among them; None where they are pickles."""
+    for name, is_safe in ((_SINGLE, True), (_PICKLE, False)):
+        single, index = folder / name, folder / f"{name}{_INDEX}"
+        if single.is_file():
+            return [single], [single] if is_safe else None
+        if index.is_file():
+            weight_map = read_object(index).get("weight_map")
+            named = weight_map.values() if isinstance(weight_map, dict) else [None]
+            names = {each for each in named if isinstance(each, str) and each == Path(each).name}
+            if names != set(named):
+                raise refusal(index, "weight_map", "an object of file names", weight_map)
+            parts = [folder / each for each in sorted(names)]
+            for part in parts:
+                if not part.is_file():
+                    raise CheckpointError(f"{part} is missing, but {index.name} names it")
+            return [index, *parts], parts if is_safe else None
+    others = [
+        each.name for each in sorted(folder.iterdir()) if each.suffix in (".h5", ".msgpack", ".pt", ".ot")
+    ]
+    hint = f" ({others[0]} is of a format that is not read)" if others else ""
+    raise CheckpointError(f"{folder} must hold {_SINGLE} or {_PICKLE}{hint}")
+
+
+def _places(path: Path, owner: object = None) -> dict[str, ForeignTensor]:
+    try:
+        # The header is untrusted until the library has checked that its offsets are within the file.
+        with safe_open(path, framework="numpy"):
+            pass
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+            header = json.loads(file.read(length))
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"{path} is not a readable safetensors file: {reason}") from error
+    tied = header.pop("__metadata__", {})
+    start = _LENGTH_BYTES + length
+    places = {
+        name: ForeignTensor(
+            path,
+            start + entry["data_offsets"][0],
+            tuple(entry["shape"]),
+            _TYPES.get(entry["dtype"], entry["dtype"]),
+            owner,
+        )
+        for name, entry in header.items()
+    }
+    return places | {name: places[first] for name, first in tied.items() if first in places}
